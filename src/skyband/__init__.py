@@ -1,0 +1,59 @@
+"""Skyband: continuous top-k queries over data streams, exact, in one pass, with minimal state.
+
+>>> import skyband as sb
+>>> query = sb.TopK(name="best", k=1, size=3, slide=1)
+>>> sb.replay(query, None, [4.0, 8.0, 6.0, 2.0])["score"].to_pylist()
+[4.0, 8.0, 8.0, 8.0]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skyband.errors import (
+    InvalidInputError,
+    InvalidQueryError,
+    SkybandError,
+    SnapshotError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from skyband.query import TopK
+from skyband.workload import Workload
+
+if TYPE_CHECKING:
+    from skyband.catalogue import algorithms
+    from skyband.monitor import Monitor, replay
+
+__all__ = [
+    "InvalidInputError",
+    "InvalidQueryError",
+    "Monitor",
+    "SkybandError",
+    "SnapshotError",
+    "TopK",
+    "UnknownNameError",
+    "UnsupportedError",
+    "Workload",
+    "algorithms",
+    "replay",
+]
+
+__version__ = "0.1.0"
+
+# Compiled engines and Arrow are loaded when first used: asking a question costs nothing, `import skyband` stays quick.
+_LATER = {"Monitor": "skyband.monitor", "algorithms": "skyband.catalogue", "replay": "skyband.monitor"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'skyband' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

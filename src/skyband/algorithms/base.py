@@ -1,0 +1,106 @@
+"""The protocol that all engines follow, and what the compiled ones share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from skyband.answers import AnswerLog
+from skyband.kernels.stream import ANSWERS_FULL, DONE, Answers, Asked, Rows
+from skyband.query import TopK
+
+__all__ = ["Engine", "asked", "with_room"]
+
+State = Mapping[str, Any]
+
+
+def asked(query: TopK) -> Asked:
+    """The query as kernels see it."""
+    window = query.window
+    return Asked(query.k, window.size, window.slide, window.origin, int(query.full_only))
+
+
+def with_room(arrays: Any, capacity: int, *, keep: Sequence[str] = ()) -> Any:
+    """The named tuple `arrays` with its last axes lengthened to `capacity`, old content in front; `keep` stay as they are."""
+    grown = {}
+    for name, old in arrays._asdict().items():
+        if name in keep:
+            grown[name] = old
+            continue
+        grown[name] = np.zeros((*old.shape[:-1], capacity), old.dtype)
+        grown[name][..., : old.shape[-1]] = old
+    return type(arrays)(**grown)
+
+
+class Engine(ABC):
+    """Answers the queries it was made for over the rows of one group, in order, exactly.
+
+    An engine is told of rows and of the watermark by `advance`, and writes each window once, when the watermark reaches
+    its end. Between two calls its whole state is arrays and numbers: `state` shows them and `load` takes them back.
+    """
+
+    name: ClassVar[str]
+    #: One line for `skyband.algorithms()`.
+    summary: ClassVar[str]
+    #: Whether one engine serves several queries together.
+    shares: ClassVar[bool] = False
+
+    def __init__(self, queries: Sequence[TopK]) -> None:
+        self._asked = asked(queries[0])
+
+    def advance(self, rows: Rows, watermark: int, first: int, log: AnswerLog) -> None:
+        """Take in `rows`, then answer every window that ends at or before `watermark`.
+
+        `first` is the position of the stream's first object, for queries that report full windows only.
+        """
+        at = 0
+        while True:
+            why, at = self._run(rows, at, watermark, first, log.buffers)
+            if why == DONE:
+                return
+            if why == ANSWERS_FULL:
+                log.make_room(min(self._asked.k, self.candidates))
+            else:
+                self._grow()
+
+    @abstractmethod
+    def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
+        """Call the kernel once: why it came back, and the first row it has not taken in."""
+
+    @abstractmethod
+    def _grow(self) -> None:
+        """Give the state more room, after the kernel has said that it is full."""
+
+    @property
+    @abstractmethod
+    def candidates(self) -> int:
+        """How many objects are held."""
+
+    @abstractmethod
+    def held(self) -> Any:
+        """The ids of the objects held, in no particular order."""
+
+    @property
+    @abstractmethod
+    def next_end(self) -> int:
+        """The end of the oldest window still to be answered; meaningful while objects are held."""
+
+    def counters(self) -> dict[str, int]:
+        """What the algorithm did so far, by name, where its paper counts it."""
+        return {}
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs to go on from here. Not changed by later calls."""
+
+    @abstractmethod
+    def load(self, state: State) -> None:
+        """Go on from what `state` returned."""
+
+
+def packed(arrays: NamedTuple) -> dict[str, Any]:
+    """Copies of the arrays of a named tuple, by name."""
+    return {name: array.copy() for name, array in arrays._asdict().items()}

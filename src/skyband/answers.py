@@ -1,0 +1,89 @@
+"""Answers on their way out: the flat buffers that kernels fill, and the answers of a push as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.kernels.stream import ROWS, WINDOWS, Answers, Floats, Ints
+
+__all__ = ["AnswerLog", "Ranked", "joined"]
+
+_FIRST_ROWS = 4096
+_MOST_ROWS = 1 << 20  # buffers grow to this many rows; then they are put aside and replaced
+
+
+class Ranked(NamedTuple):
+    """Answers as flat arrays: one entry a window, and the windows' rows one after another, best first."""
+
+    queries: Ints  # per window: the query's place in the workload
+    groups: Ints  # per window: the group's code, -1 for a query without groups
+    ends: Ints  # per window
+    counts: Ints  # per window: its number of rows
+    keys: Floats  # per row
+    ids: Ints  # per row
+
+
+def joined(parts: Iterable[Ranked]) -> Ranked:
+    """The answers of all `parts`, one after another."""
+    found = list(parts)
+    if len(found) == 1:
+        return found[0]
+    empty = Ranked(*(np.empty(0, np.float64 if name == "keys" else np.int64) for name in Ranked._fields))
+    return Ranked(*(np.concatenate(columns) for columns in zip(empty, *found, strict=True)))
+
+
+class AnswerLog:
+    """Collects what engines answer during one push. An engine writes to `buffers` and calls `make_room` when they are full."""
+
+    def __init__(self) -> None:
+        self._parts: list[Ranked] = []
+        self._group = -1
+        self._queries: Sequence[int] = (0,)
+        self._windows = 0  # of the buffers' windows, those already in a part
+        self._rows = 0
+        self.buffers = _buffers(_FIRST_ROWS)
+
+    def begin(self, group: int, queries: Sequence[int]) -> None:
+        """Say whose answers come next: those of `group`, and of the queries at these places of the workload."""
+        self._cut()
+        self._group, self._queries = group, queries
+
+    def make_room(self, rows: int) -> None:
+        """Put the filled buffers aside and offer new ones that hold an answer of at least `rows` rows."""
+        self._cut()
+        self._windows = self._rows = 0
+        self.buffers = _buffers(max(rows, min(_MOST_ROWS, 4 * self.buffers.keys.size)))
+
+    def take(self) -> list[Ranked]:
+        """What was answered since the last call, in that order."""
+        self._cut()
+        parts, self._parts = self._parts, []
+        return parts
+
+    def _cut(self) -> None:
+        """Turn the windows written since the last cut into a part."""
+        windows, rows = int(self.buffers.cursor[WINDOWS]), int(self.buffers.cursor[ROWS])
+        if windows == self._windows:
+            return
+        mine, its_rows = slice(self._windows, windows), slice(self._rows, rows)
+        places = np.asarray(self._queries, np.int64)[self.buffers.queries[mine]]
+        self._parts.append(
+            Ranked(
+                places,
+                np.full(windows - self._windows, self._group, np.int64),
+                self.buffers.ends[mine],
+                np.diff(self.buffers.stops[mine], prepend=self._rows),
+                self.buffers.keys[its_rows],
+                self.buffers.ids[its_rows],
+            )
+        )
+        self._windows, self._rows = windows, rows
+
+
+def _buffers(rows: int) -> Answers:
+    windows = max(64, rows // 8)
+    per_window: list[Any] = [np.empty(windows, np.int64) for _ in range(3)]
+    return Answers(*per_window, np.empty(rows), np.empty(rows, np.int64), np.zeros(2, np.int64))

@@ -1,0 +1,91 @@
+"""Durations in Spark's interval text, as whole microseconds: ``"1 hour 30 minutes"`` ⇄ ``5_400_000_000``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from difflib import get_close_matches
+from fractions import Fraction
+
+from skyband.errors import InvalidQueryError
+
+_MICROSECONDS = {
+    "week": 604_800_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+_ABBREVIATIONS = {
+    "w": "week",
+    "d": "day",
+    "h": "hour",
+    "hr": "hour",
+    "m": "minute",
+    "min": "minute",
+    "s": "second",
+    "sec": "second",
+    "ms": "millisecond",
+    "us": "microsecond",
+}
+_TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+
+
+def parse_duration(value: str | timedelta, *, field: str) -> int:
+    """Read a duration as microseconds; `field` names the query's field in the error message.
+
+    >>> parse_duration("1 hour 30 minutes", field="size")
+    5400000000
+    """
+    if isinstance(value, timedelta):
+        return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+    text = value.strip()
+    if text.lower().startswith("interval "):
+        text = text[len("interval ") :]
+    total, at = Fraction(0), 0
+    while at < len(text):
+        term = _TERM.match(text, at)
+        if term is None:
+            raise _unreadable(value, field, f"nothing like '<number> <unit>' at {text[at:]!r}")
+        total += Fraction(term[1]) * _unit(value, field, term[2])
+        at = term.end()
+    if not text:
+        raise _unreadable(value, field, "it is empty")
+    if total.denominator != 1:
+        raise _unreadable(value, field, "it is not a whole number of microseconds, the finest step of time")
+    return int(total)
+
+
+def format_duration(microseconds: int) -> str:
+    """Write microseconds as interval text that `parse_duration` reads back.
+
+    >>> format_duration(5_400_000_000)
+    '1 hour 30 minutes'
+    """
+    parts, rest = [], microseconds
+    for unit, length in _MICROSECONDS.items():
+        amount, rest = divmod(rest, length)
+        if amount:
+            parts.append(f"{amount} {unit}{'' if amount == 1 else 's'}")
+    return " ".join(parts) or "0 seconds"
+
+
+def _unit(value: str, field: str, name: str) -> int:
+    unit = name.lower()
+    singular = unit[:-1] if unit.endswith("s") and unit[:-1] in _MICROSECONDS else unit
+    if singular in _MICROSECONDS:
+        return _MICROSECONDS[singular]
+    if singular.rstrip("s") in ("month", "year", "quarter"):
+        raise _unreadable(value, field, f"a {singular.rstrip('s')} has no fixed length; write days instead")
+    near = _ABBREVIATIONS.get(unit) or next(iter(get_close_matches(unit, _MICROSECONDS, n=1)), None)
+    hint = f"did you mean {near + 's'!r}?" if near else f"units are {', '.join(_MICROSECONDS)}"
+    raise _unreadable(value, field, f"unit {name!r} is unknown; {hint}")
+
+
+def _unreadable(value: str, field: str, why: str) -> InvalidQueryError:
+    return InvalidQueryError(
+        f"{field}={value!r} is not a duration: {why}. Write '10 minutes', '1 hour 30 minutes' or '500 milliseconds'; "
+        "an integer makes a count window."
+    )

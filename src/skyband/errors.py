@@ -1,0 +1,55 @@
+"""Every error Skyband raises on purpose: the value, the rule it breaks, and the consequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "InvalidInputError",
+    "InvalidQueryError",
+    "SkybandError",
+    "SnapshotError",
+    "UnknownNameError",
+    "UnsupportedError",
+]
+
+
+class SkybandError(Exception):
+    """The root of all errors this library raises on purpose.
+
+    >>> import skyband as sb
+    >>> try:
+    ...     sb.TopK(k=0, size=10)
+    ... except sb.SkybandError as error:
+    ...     print(type(error).__name__)
+    InvalidQueryError
+    """
+
+
+class InvalidQueryError(SkybandError, ValueError):
+    """A query or a workload that has no meaning, refused when it is written down."""
+
+
+class InvalidInputError(SkybandError, ValueError):
+    """Stream data that cannot be taken; what was held before stays as it was."""
+
+
+class UnknownNameError(SkybandError, ValueError):
+    """A name that nothing answers to; the message lists the names that come close."""
+
+    @classmethod
+    def among(cls, what: str, name: object, known: Iterable[str]) -> UnknownNameError:
+        """Build the error for `name`, with the nearest of the `known` names as a hint."""
+        names = sorted(known)
+        near = get_close_matches(str(name), names, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(names)}."
+        return cls(f"{what} {name!r} does not exist; {hint}")
+
+
+class UnsupportedError(SkybandError, ValueError):
+    """A sound request that the chosen algorithm cannot serve; the message names one that can."""
+
+
+class SnapshotError(SkybandError, ValueError):
+    """A snapshot that is damaged, of another version, or of another query."""

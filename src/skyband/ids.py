@@ -1,0 +1,131 @@
+"""Ids that are not whole numbers (text, dates, …): kernels see a number that has their order.
+
+Objects are numbered in (position, id) order, so that the number breaks ties as the id would. For that, the rows at the
+newest position wait until time moves on: a later push may bring a smaller id at the same position.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.errors import InvalidInputError
+from skyband.kernels.stream import Floats, Ints
+
+__all__ = ["IdBook", "Numbered", "from_bytes", "to_bytes"]
+
+
+class Numbered(NamedTuple):
+    """Rows with an id number each, in stream order."""
+
+    positions: Ints
+    scores: Floats
+    groups: Ints
+    numbers: Ints
+
+
+class IdBook:
+    """Numbers the ids it is shown and knows the ids of the numbers still in use."""
+
+    def __init__(self, kind: pa.DataType, k: int) -> None:
+        self.kind = kind
+        self._k = k  # the largest k of the workload: at one position no more objects of a group can matter
+        self._next = 0
+        self._numbers = np.empty(0, np.int64)  # in use, ascending
+        self._values = pa.array([], kind)  # their ids
+        self._waiting = _waiting_table(kind)
+
+    def __len__(self) -> int:
+        """Rows that wait for time to move on."""
+        return int(self._waiting.num_rows)
+
+    def check(self, ids: pa.Array) -> None:
+        """Refuse ids of another type than those seen so far."""
+        if ids.type != self.kind:
+            raise InvalidInputError(
+                f"ids are of type {ids.type} and those of earlier pushes of type {self.kind}; they have no common order."
+            )
+
+    def number(self, positions: Ints, scores: Floats, groups: Ints, ids: pa.Array, until: int | None) -> Numbered:
+        """Number the waiting rows and these, and release those before `until` (all of them for None)."""
+        arrived = pa.table({"position": positions, "score": scores, "group": groups, "id": ids})
+        rows = pa.concat_tables([self._waiting, arrived])
+        rows = rows.take(pc.sort_indices(rows, [("position", "ascending"), ("id", "ascending")]))
+        cut = rows.num_rows if until is None else int(np.searchsorted(rows["position"].to_numpy(), until))
+        ready, self._waiting = rows.slice(0, cut).combine_chunks(), _best(rows.slice(cut), self._k)
+        numbers = np.arange(self._next, self._next + cut, dtype=np.int64)
+        self._next += cut
+        self._numbers = np.concatenate([self._numbers, numbers])
+        self._values = pa.concat_arrays([self._values, _one(ready["id"])])
+        return Numbered(
+            *(_one(ready[name]).to_numpy(zero_copy_only=False).copy() for name in ("position", "score", "group")),
+            numbers,
+        )
+
+    def forget_all_but(self, held: Ints) -> None:
+        """Keep only the ids of the numbers in `held`."""
+        keep = np.flatnonzero(np.isin(self._numbers, held))
+        self._numbers, self._values = self._numbers[keep], self._values.take(pa.array(keep))
+
+    def ids_of(self, numbers: Ints) -> pa.Array:
+        """The ids behind `numbers`, all of them in use."""
+        return self._values.take(pa.array(np.searchsorted(self._numbers, numbers)))
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs."""
+        return {
+            "next": self._next,
+            "numbers": self._numbers,
+            "values": to_bytes(pa.table({"id": self._values})),
+            "waiting": to_bytes(self._waiting),
+            "k": self._k,
+        }
+
+    @classmethod
+    def load(cls, state: dict[str, Any]) -> IdBook:
+        """The book that `state` was taken from."""
+        values = _one(from_bytes(state["values"])["id"])
+        book = cls(values.type, state["k"])
+        book._next, book._numbers, book._values = state["next"], state["numbers"], values
+        book._waiting = from_bytes(state["waiting"])
+        return book
+
+
+def to_bytes(table: pa.Table) -> bytes:
+    """A table as Arrow IPC bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_bytes(data: bytes) -> pa.Table:
+    """The table behind Arrow IPC bytes."""
+    return pa.ipc.open_stream(data).read_all()
+
+
+def _waiting_table(kind: pa.DataType) -> pa.Table:
+    return pa.schema(
+        [("position", pa.int64()), ("score", pa.float64()), ("group", pa.int64()), ("id", kind)]
+    ).empty_table()
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _best(rows: pa.Table, k: int) -> pa.Table:
+    """Of rows at one position, those among the k highest or the k lowest of their group; equal scores: larger id first."""
+    if rows.num_rows <= k:
+        return rows
+    keep = np.zeros(rows.num_rows, bool)
+    for direction in ("descending", "ascending"):
+        order = pc.sort_indices(rows, [("group", "ascending"), ("score", direction), ("id", "descending")]).to_numpy()
+        groups = _one(rows["group"]).to_numpy()[order]
+        begins = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+        rank = np.arange(order.size) - np.repeat(begins, np.diff(begins, append=order.size))
+        keep[order[rank < k]] = True
+    return rows.filter(pa.array(keep))

@@ -1,0 +1,61 @@
+"""The one place that says how kernels are compiled, and where the compiled code is kept."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeVar
+
+_HERE = Path(__file__).parent
+
+
+def _stamp() -> str:
+    """What the kernels' sources look like: changes when any of them does."""
+    sources = sorted(_HERE.glob("*.py"))
+    looks = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
+    return blake2b(repr(looks).encode(), digest_size=8).hexdigest()
+
+
+def _settle_cache() -> None:
+    """Make sure that no compiled kernel is older than a kernel it calls.
+
+    numba compares a cached kernel with its own file only, while kernels are compiled together with those they call. So all
+    of them are dropped when any source has changed: an upgrade, an edit.
+    """
+    stamp = _stamp()
+    if not os.access(_HERE, os.W_OK):  # a system install, an executor's archive
+        cache = Path(tempfile.gettempdir()) / f"skyband-kernels-{os.getuid()}-{stamp}"
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(cache))
+        return
+    cache = _HERE / "__pycache__"
+    mark = cache / "kernels.stamp"
+    with suppress(OSError):
+        if mark.exists() and mark.read_text() == stamp:
+            return
+        cache.mkdir(exist_ok=True)
+        for compiled in (*cache.glob("*.nbi"), *cache.glob("*.nbc")):
+            compiled.unlink(missing_ok=True)
+        mark.write_text(stamp)
+
+
+_settle_cache()
+
+from numba import njit
+
+__all__ = ["kernel"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile `function` on first use and keep the result on disk.
+
+    No fastmath: it would let the compiler assume that there is no infinity, and ranks hang on exact comparisons.
+    No recursion: a kernel that calls itself does not survive being loaded from the cache.
+    """
+    compiled: F = njit(cache=True, nogil=True)(function)
+    return compiled

@@ -1,0 +1,52 @@
+"""Checks and splits that every batch goes through, one pass each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.stream import Floats, Ints
+
+
+@kernel
+def count_nan(scores: Floats) -> int:
+    """How many scores are NaN."""
+    found = 0
+    for i in range(scores.size):
+        found += scores[i] != scores[i]
+    return found
+
+
+@kernel
+def first_backwards(positions: Ints, last: int) -> int:
+    """The first row that stands before the one in front of it (or before `last`), -1 if there is none."""
+    n = positions.size
+    if n == 0:
+        return -1
+    if positions[0] < last:
+        return 0
+    falls = 0
+    for i in range(1, n):
+        falls += positions[i] < positions[i - 1]
+    if falls == 0:
+        return -1
+    for i in range(1, n):
+        if positions[i] < positions[i - 1]:
+            return i
+    return -1
+
+
+@kernel
+def rows_by_group(codes: Ints, groups: int) -> tuple[Ints, Ints]:
+    """The rows of each group in stream order, group after group, and where each group's rows begin."""
+    begins = np.zeros(groups + 1, np.int64)
+    for i in range(codes.size):
+        begins[codes[i] + 1] += 1
+    for group in range(groups):
+        begins[group + 1] += begins[group]
+    at = begins[:-1].copy()
+    rows = np.empty(codes.size, np.int64)
+    for i in range(codes.size):
+        rows[at[codes[i]]] = i
+        at[codes[i]] += 1
+    return rows, begins

@@ -1,0 +1,186 @@
+"""MinTopk's kernel: the super-top-k list with start and end window marks and a lower-bound pointer per window.
+
+Key to the paper's symbols: W_i window i, ``tkc`` its top-k counter, ``lbp`` its lower-bound pointer, ``start_w`` and ``end_w``
+an object's window marks, ``C_nw`` the number of windows alive at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.order import beats
+from skyband.kernels.skiplist import FREE, HEAD, LENGTH, SkipList, insert, remove
+from skyband.kernels.stream import (
+    ANSWERS_FULL,
+    DONE,
+    STATE_FULL,
+    Answers,
+    Asked,
+    Ints,
+    Rows,
+    close_window,
+    end_after,
+    has_room,
+    id_at,
+    is_reported,
+    position_at,
+    write_row,
+)
+
+# SuperTopk.registers
+OLDEST = 0  # W_exp: the oldest unanswered window
+NEWEST = 1  # W_new: the newest window opened; below OLDEST: none
+POINTER_MOVES = 2  # steps that lower-bound pointers were moved, for cost tests
+REGISTERS = 3
+
+NOWHERE = HEAD  # the lower-bound pointer of a window without objects
+
+
+class SuperTopk(NamedTuple):
+    """What MinTopk holds beside the list. Windows lie in a ring: window w at ``w % C_nw``."""
+
+    start_w: Ints  # per slot: the oldest window whose predicted top-k holds the object
+    end_w: Ints  # per slot: the newest window that the object lives to see
+    tkc: Ints  # per window: objects in its predicted top-k
+    lbp: Ints  # per window: the slot of the worst of them
+    registers: Ints
+
+
+@kernel
+def is_wanted(chain: SkipList, state: SuperTopk, k: int, w: int, key: float, position: int, id_: int) -> bool:
+    """Whether the object belongs to the predicted top-k of window `w`."""
+    ring = w % state.tkc.size
+    worst = state.lbp[ring]
+    return state.tkc[ring] < k or beats(
+        key, position, id_, chain.keys[worst], chain.positions[worst], chain.ids[worst]
+    )
+
+
+@kernel
+def end_career(chain: SkipList, state: SuperTopk, slot: int) -> None:
+    """The object loses its oldest window, and its place in the list when that was the last."""
+    state.start_w[slot] += 1
+    if state.start_w[slot] > state.end_w[slot]:
+        remove(chain, slot)
+
+
+@kernel
+def update_super_topk(
+    chain: SkipList, state: SuperTopk, k: int, key: float, position: int, id_: int
+) -> None:
+    """Insert an object that the newest window wants (UpdateSuperTopk)."""
+    oldest, newest = state.registers[OLDEST], state.registers[NEWEST]
+    # The worst of a window falls with the window's number (Lemma 4.2), so the first that wants it is found by bisection.
+    low, high = oldest, newest
+    while low < high:
+        middle = (low + high) // 2
+        if is_wanted(chain, state, k, middle, key, position, id_):
+            high = middle
+        else:
+            low = middle + 1
+    slot = insert(chain, key, position, id_)
+    state.start_w[slot], state.end_w[slot] = low, newest
+    for w in range(low, newest + 1):
+        ring = w % state.tkc.size
+        worst = state.lbp[ring]
+        if state.tkc[ring] < k:
+            state.tkc[ring] += 1
+            if worst == NOWHERE or beats(
+                chain.keys[worst], chain.positions[worst], chain.ids[worst], key, position, id_
+            ):
+                state.lbp[ring] = slot
+        else:
+            # The next better object of this window; those passed over on the way expire before it (see the page on Lemma 4.5).
+            better = chain.before[worst]
+            state.registers[POINTER_MOVES] += 1
+            while state.end_w[better] < w:
+                better = chain.before[better]
+                state.registers[POINTER_MOVES] += 1
+            state.lbp[ring] = better
+            end_career(chain, state, worst)
+
+
+@kernel
+def purge_expired_window(chain: SkipList, state: SuperTopk) -> None:
+    """Take the oldest window, whose predicted top-k heads the list (Lemma 4.4), out of every career."""
+    oldest = state.registers[OLDEST]
+    slot = chain.links[0, HEAD]
+    for _ in range(state.tkc[oldest % state.tkc.size]):
+        follower = chain.links[0, slot]
+        end_career(chain, state, slot)
+        slot = follower
+    state.registers[OLDEST] = oldest + 1
+
+
+@kernel
+def output_topk_results(chain: SkipList, state: SuperTopk, end: int, answers: Answers) -> None:
+    """Write the head of the list: the answer of the oldest window."""
+    slot = chain.links[0, HEAD]
+    for _ in range(state.tkc[state.registers[OLDEST] % state.tkc.size]):
+        write_row(answers, chain.keys[slot], chain.ids[slot])
+        slot = chain.links[0, slot]
+    close_window(answers, 0, end)
+
+
+@kernel
+def open_windows(chain: SkipList, state: SuperTopk, asked: Asked, position: int) -> None:
+    """Open every window that begins at or before `position` and is not open yet."""
+    r = state.registers
+    if chain.registers[LENGTH] == 0:
+        # Nothing is held: windows that ended or began in the silence hold no object.
+        r[OLDEST] = (end_after(asked, position) - asked.origin) // asked.slide
+        r[NEWEST] = r[OLDEST] - 1
+    newest = (position + asked.size - asked.origin) // asked.slide
+    for w in range(r[NEWEST] + 1, newest + 1):
+        state.tkc[w % state.tkc.size] = 0
+        state.lbp[w % state.tkc.size] = NOWHERE
+    r[NEWEST] = newest
+
+
+@kernel
+def advance(
+    chain: SkipList,
+    state: SuperTopk,
+    asked: Asked,
+    rows: Rows,
+    at: int,
+    watermark: int,
+    first: int,
+    answers: Answers,
+) -> tuple[int, int]:
+    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    r, n, k, i = state.registers, rows.keys.size, asked.k, at
+    while True:
+        due = position_at(rows, i) if i < n else watermark
+        while chain.registers[LENGTH] > 0:
+            end = asked.origin + r[OLDEST] * asked.slide
+            if end > due:
+                break
+            if is_reported(asked, end, first):
+                if not has_room(answers, state.tkc[r[OLDEST] % state.tkc.size]):
+                    return ANSWERS_FULL, i
+                output_topk_results(chain, state, end, answers)
+            purge_expired_window(chain, state)
+        if i == n:
+            return DONE, n
+        open_windows(chain, state, asked, due)
+        # Until a boundary the newest window stays the same, and with it the object that a new one has to beat.
+        boundary = min(
+            asked.origin + r[OLDEST] * asked.slide,
+            asked.origin + (r[NEWEST] + 1) * asked.slide - asked.size,
+        )
+        ring = r[NEWEST] % state.tkc.size
+        while i < n:
+            position = position_at(rows, i)
+            if position >= boundary:
+                break
+            key = rows.keys[i]
+            worst = state.lbp[ring]
+            if state.tkc[ring] < k or key >= chain.keys[worst]:
+                id_ = id_at(rows, i)
+                if is_wanted(chain, state, k, r[NEWEST], key, position, id_):
+                    if chain.registers[FREE] == 0:
+                        return STATE_FULL, i
+                    update_super_topk(chain, state, k, key, position, id_)
+            i += 1

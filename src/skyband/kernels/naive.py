@@ -1,0 +1,103 @@
+"""The baseline's kernel: keep every object of the window, and select anew at every window's end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.select import bring_best_forward, sort_best_first
+from skyband.kernels.stream import (
+    ANSWERS_FULL,
+    DONE,
+    STATE_FULL,
+    Answers,
+    Asked,
+    Floats,
+    Ints,
+    Rows,
+    close_window,
+    end_after,
+    has_room,
+    id_at,
+    is_reported,
+    position_at,
+    write_row,
+)
+
+# Window.registers
+HEAD = 0  # the oldest object held
+TAIL = 1  # one past the newest
+NEXT_END = 2  # the oldest unanswered window's end; meaningful while anything is held
+REGISTERS = 3
+
+
+class Window(NamedTuple):
+    """The objects from HEAD to TAIL in stream order, and room to select in."""
+
+    keys: Floats
+    positions: Ints
+    ids: Ints
+    work_keys: Floats
+    work_positions: Ints
+    work_ids: Ints
+    registers: Ints
+
+
+@kernel
+def make_room(state: Window) -> bool:
+    """Move the held objects to the front if at least half of the arrays is behind them."""
+    head, tail = state.registers[HEAD], state.registers[TAIL]
+    if 2 * head < state.keys.size:
+        return False
+    for i in range(head, tail):
+        state.keys[i - head], state.positions[i - head], state.ids[i - head] = (
+            state.keys[i],
+            state.positions[i],
+            state.ids[i],
+        )
+    state.registers[HEAD], state.registers[TAIL] = 0, tail - head
+    return True
+
+
+@kernel
+def write_answer(state: Window, k: int, end: int, answers: Answers) -> None:
+    """Select and sort the k best of all objects held, and write them."""
+    head, size = state.registers[HEAD], state.registers[TAIL] - state.registers[HEAD]
+    for i in range(size):
+        state.work_keys[i] = state.keys[head + i]
+        state.work_positions[i] = state.positions[head + i]
+        state.work_ids[i] = state.ids[head + i]
+    best = min(k, size)
+    bring_best_forward(state.work_keys, state.work_positions, state.work_ids, size, best)
+    sort_best_first(state.work_keys, state.work_positions, state.work_ids, 0, best)
+    for i in range(best):
+        write_row(answers, state.work_keys[i], state.work_ids[i])
+    close_window(answers, 0, end)
+
+
+@kernel
+def advance(
+    state: Window, asked: Asked, rows: Rows, at: int, watermark: int, first: int, answers: Answers
+) -> tuple[int, int]:
+    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    r, n, i = state.registers, rows.keys.size, at
+    while True:
+        due = position_at(rows, i) if i < n else watermark
+        while r[TAIL] > r[HEAD] and r[NEXT_END] <= due:
+            end = r[NEXT_END]
+            if is_reported(asked, end, first):
+                if not has_room(answers, min(asked.k, r[TAIL] - r[HEAD])):
+                    return ANSWERS_FULL, i
+                write_answer(state, asked.k, end, answers)
+            r[NEXT_END] = end + asked.slide
+            while r[TAIL] > r[HEAD] and state.positions[r[HEAD]] < end + asked.slide - asked.size:
+                r[HEAD] += 1
+        if i == n:
+            return DONE, n
+        if r[TAIL] == r[HEAD]:
+            r[NEXT_END] = end_after(asked, due)
+        if r[TAIL] == state.keys.size and not make_room(state):
+            return STATE_FULL, i
+        state.keys[r[TAIL]], state.positions[r[TAIL]], state.ids[r[TAIL]] = rows.keys[i], due, id_at(rows, i)
+        r[TAIL] += 1
+        i += 1

@@ -1,0 +1,95 @@
+"""Selecting and sorting objects that stand in parallel arrays ``keys, positions, ids``, best first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.order import beats
+from skyband.kernels.stream import Floats, Ints
+
+SMALL = 16  # below this an insertion sort is faster than another split
+
+
+@kernel
+def swap(keys: Floats, positions: Ints, ids: Ints, a: int, b: int) -> None:
+    """Exchange objects `a` and `b`."""
+    keys[a], keys[b] = keys[b], keys[a]
+    positions[a], positions[b] = positions[b], positions[a]
+    ids[a], ids[b] = ids[b], ids[a]
+
+
+@kernel
+def insertion_sort(keys: Floats, positions: Ints, ids: Ints, low: int, high: int) -> None:
+    """Sort ``[low, high)`` best first; quadratic, for short stretches."""
+    for i in range(low + 1, high):
+        key, position, id_ = keys[i], positions[i], ids[i]
+        j = i
+        while j > low and beats(key, position, id_, keys[j - 1], positions[j - 1], ids[j - 1]):
+            keys[j], positions[j], ids[j] = keys[j - 1], positions[j - 1], ids[j - 1]
+            j -= 1
+        keys[j], positions[j], ids[j] = key, position, id_
+
+
+@kernel
+def split(keys: Floats, positions: Ints, ids: Ints, low: int, high: int) -> int:
+    """Cut ``[low, high)`` around a median of three; return p with ``[low, p)`` all better than ``[p, high)``.
+
+    Both parts are non-empty for two objects or more, because no two objects are equal in the total order.
+    """
+    middle, last = (low + high) // 2, high - 1
+    if beats(keys[middle], positions[middle], ids[middle], keys[low], positions[low], ids[low]):
+        swap(keys, positions, ids, low, middle)
+    if beats(keys[last], positions[last], ids[last], keys[low], positions[low], ids[low]):
+        swap(keys, positions, ids, low, last)
+    if beats(keys[last], positions[last], ids[last], keys[middle], positions[middle], ids[middle]):
+        swap(keys, positions, ids, middle, last)
+    key, position, id_ = keys[middle], positions[middle], ids[middle]
+    i, j = low, last
+    while True:
+        while beats(keys[i], positions[i], ids[i], key, position, id_):
+            i += 1
+        while beats(key, position, id_, keys[j], positions[j], ids[j]):
+            j -= 1
+        if i >= j:
+            return max(i, low + 1)
+        swap(keys, positions, ids, i, j)
+        i += 1
+        j -= 1
+
+
+@kernel
+def sort_best_first(keys: Floats, positions: Ints, ids: Ints, low: int, high: int) -> None:
+    """Sort ``[low, high)`` best first."""
+    # Longer parts wait on a stack while shorter ones are sorted, so that it holds at most one entry a bit of the size.
+    # (A recursive kernel does not survive being loaded from the compile cache.)
+    waiting = np.empty((64, 2), np.int64)
+    depth = 0
+    while True:
+        while high - low > SMALL:
+            cut = split(keys, positions, ids, low, high)
+            if cut - low < high - cut:
+                waiting[depth, 0], waiting[depth, 1] = cut, high
+                high = cut
+            else:
+                waiting[depth, 0], waiting[depth, 1] = low, cut
+                low = cut
+            depth += 1
+        insertion_sort(keys, positions, ids, low, high)
+        if depth == 0:
+            return
+        depth -= 1
+        low, high = waiting[depth, 0], waiting[depth, 1]
+
+
+@kernel
+def bring_best_forward(keys: Floats, positions: Ints, ids: Ints, size: int, k: int) -> None:
+    """Reorder the first `size` objects so that the k best come first and the k-th stands at ``k - 1``."""
+    low, high = 0, size
+    while high - low > SMALL:
+        cut = split(keys, positions, ids, low, high)
+        if k <= cut:
+            high = cut
+        else:
+            low = cut
+    insertion_sort(keys, positions, ids, low, high)

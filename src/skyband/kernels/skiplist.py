@@ -1,0 +1,123 @@
+"""A list sorted best first with logarithmic search: objects in numbered slots, linked at several levels.
+
+Slot 0 is the head and holds no object; 0 as a link means the end of the list. Heights are drawn from a seeded generator
+whose state is part of the list, so that a resumed list goes on exactly as the first would have.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.order import beats
+from skyband.kernels.stream import Floats, Ints
+
+LEVELS = 16  # one in four rises a level: enough for 4**16 objects
+HEAD = 0
+
+# SkipList.registers
+LENGTH = 0
+FREE = 1  # the first free slot of the chain through links[0], 0 where none is left
+RANDOM = 2
+
+
+class SkipList(NamedTuple):
+    """Slots with an object each, and the links between them."""
+
+    keys: Floats
+    positions: Ints
+    ids: Ints
+    links: Ints  # (LEVELS, capacity): the next slot at each level
+    before: Ints  # the previous slot at level 0
+    heights: Ints
+    registers: Ints
+
+
+def empty_list(capacity: int) -> SkipList:
+    """A list with room for ``capacity - 1`` objects."""
+    links = np.zeros((LEVELS, capacity), np.int64)
+    links[0, 1:-1] = np.arange(2, capacity)  # the chain of free slots
+    return SkipList(
+        np.zeros(capacity),
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.int64),
+        links,
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.int64),
+        np.array([0, 1, 88172645463325252], np.int64),
+    )
+
+
+def grown_list(old: SkipList) -> SkipList:
+    """The same list with twice the room; slots keep their numbers. To be called when no slot is free."""
+    capacity = old.keys.size
+    new = empty_list(2 * capacity)
+    for target, source in zip(new[:-1], old[:-1], strict=True):
+        target[..., :capacity] = source
+    new.registers[:] = old.registers
+    new.registers[FREE] = capacity
+    return new
+
+
+@kernel
+def draw_height(chain: SkipList) -> int:
+    """1 with probability 3/4, 2 with probability 3/16, and so on."""
+    x = chain.registers[RANDOM]
+    x ^= (x << 13) & 0x7FFFFFFFFFFFFFFF
+    x ^= x >> 7
+    x ^= (x << 17) & 0x7FFFFFFFFFFFFFFF
+    chain.registers[RANDOM] = x
+    height = 1
+    while height < LEVELS and x & 3 == 0:
+        height += 1
+        x >>= 2
+    return height
+
+
+@kernel
+def insert(chain: SkipList, key: float, position: int, id_: int) -> int:
+    """Put an object in its place and return its slot. There must be a free one."""
+    slot = chain.registers[FREE]
+    chain.registers[FREE] = chain.links[0, slot]
+    height = draw_height(chain)
+    chain.keys[slot], chain.positions[slot], chain.ids[slot] = key, position, id_
+    chain.heights[slot] = height
+    at = HEAD
+    for level in range(LEVELS - 1, -1, -1):
+        follower = chain.links[level, at]
+        while follower and beats(
+            chain.keys[follower], chain.positions[follower], chain.ids[follower], key, position, id_
+        ):
+            at, follower = follower, chain.links[level, follower]
+        if level < height:
+            chain.links[level, slot] = follower
+            chain.links[level, at] = slot
+    chain.before[slot] = at
+    chain.before[chain.links[0, slot]] = slot
+    chain.registers[LENGTH] += 1
+    return slot
+
+
+@kernel
+def remove(chain: SkipList, slot: int) -> None:
+    """Take the object in `slot` out of the list and free the slot."""
+    key, position, id_ = chain.keys[slot], chain.positions[slot], chain.ids[slot]
+    at = HEAD
+    for level in range(chain.heights[slot] - 1, 0, -1):
+        follower = chain.links[level, at]
+        while follower != slot and beats(
+            chain.keys[follower], chain.positions[follower], chain.ids[follower], key, position, id_
+        ):
+            at, follower = follower, chain.links[level, follower]
+        # Objects equal in all three (repeated ids) stand beside each other: walk on to the one that is meant.
+        while follower != slot:
+            at, follower = follower, chain.links[level, follower]
+        chain.links[level, at] = chain.links[level, slot]
+    previous, follower = chain.before[slot], chain.links[0, slot]
+    chain.links[0, previous] = follower
+    chain.before[follower] = previous
+    chain.links[0, slot] = chain.registers[FREE]
+    chain.registers[FREE] = slot
+    chain.registers[LENGTH] -= 1

@@ -1,0 +1,100 @@
+"""Numbers, text and arrays as checked bytes: nothing in a snapshot is code.
+
+Layout: magic, version, digest of the rest, length of the header, header (JSON), then the arrays' bytes one after another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from skyband.errors import SnapshotError
+
+__all__ = ["VERSION", "decode", "encode"]
+
+MAGIC = b"SKYBAND\x00"
+VERSION = 1
+_DIGEST = 16
+_HEAD = len(MAGIC) + 4 + _DIGEST
+
+
+def encode(values: Mapping[str, Any]) -> bytes:
+    """Pack JSON values, bytes and arrays, nested in mappings and lists, into one blob.
+
+    >>> decode(encode({"k": 3, "scores": np.array([1.5, 2.5])}))["scores"]
+    array([1.5, 2.5])
+    """
+    buffers = _Buffers()
+    header = json.dumps(buffers.describe(values), separators=(",", ":")).encode()
+    body = b"".join([len(header).to_bytes(8, "little"), header, *buffers.parts])
+    return b"".join([MAGIC, VERSION.to_bytes(4, "little"), blake2b(body, digest_size=_DIGEST).digest(), body])
+
+
+def decode(blob: bytes) -> dict[str, Any]:
+    """Unpack what `encode` packed, after checking that it is whole and of this version."""
+    if not isinstance(blob, bytes | bytearray | memoryview):
+        raise SnapshotError(f"a snapshot is bytes, not {type(blob).__name__}; pass what snapshot() returned.")
+    blob = bytes(blob)
+    if len(blob) < _HEAD or not blob.startswith(MAGIC):
+        raise SnapshotError(f"these {len(blob)} bytes are no Skyband snapshot; nothing was resumed.")
+    version = int.from_bytes(blob[len(MAGIC) : len(MAGIC) + 4], "little")
+    if version != VERSION:
+        raise SnapshotError(
+            f"the snapshot has version {version} and this library reads version {VERSION}; "
+            "resume it with the library that wrote it."
+        )
+    body = blob[_HEAD:]
+    if blake2b(body, digest_size=_DIGEST).digest() != blob[_HEAD - _DIGEST : _HEAD]:
+        raise SnapshotError(f"the snapshot of {len(blob)} bytes is damaged (its checksum differs); nothing was resumed.")
+    stop = 8 + int.from_bytes(body[:8], "little")
+    values: dict[str, Any] = _restore(json.loads(body[8:stop]), memoryview(body)[stop:])
+    return values
+
+
+class _Buffers:
+    """The arrays met while a value is described, and where the next one will stand."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self._size = 0
+
+    def describe(self, value: Any) -> Any:
+        """The JSON form of `value`, in which arrays and bytes are named by their type and place."""
+        if isinstance(value, np.ndarray):
+            return {"$array": [value.dtype.str, list(value.shape), self._place(np.ascontiguousarray(value).tobytes())]}
+        if isinstance(value, bytes):
+            return {"$bytes": [len(value), self._place(value)]}
+        if isinstance(value, Mapping):
+            return {key: self.describe(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.describe(item) for item in value]
+        if isinstance(value, np.generic):
+            return value.item()
+        return value
+
+    def _place(self, data: bytes) -> int:
+        at = self._size
+        self.parts.append(data)
+        self._size += len(data)
+        return at
+
+
+def _restore(value: Any, data: memoryview) -> Any:
+    if isinstance(value, list):
+        return [_restore(item, data) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$array" in value:
+        kind, shape, at = value["$array"]
+        dtype = np.dtype(kind)
+        count = int(np.prod(shape, dtype=np.int64))
+        # A copy: kernels write into resumed arrays, and a view of the blob would be read-only.
+        return np.frombuffer(data, dtype, count, at).reshape(shape).copy()
+    if "$bytes" in value:
+        length, at = value["$bytes"]
+        return bytes(data[at : at + length])
+    return {key: _restore(item, data) for key, item in value.items()}

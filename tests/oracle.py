@@ -1,0 +1,96 @@
+"""The definitions, restated in the plainest Python there is. Shares no code with the library.
+
+A stream is a list of objects ``(position, score, id)``; everything is recomputed from the whole of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query in plain numbers: windows [origin + i*slide - size, origin + i*slide)."""
+
+    k: int
+    size: int
+    slide: int
+    origin: int = 0
+    full_only: bool = False
+    ascending: bool = False
+
+
+def ranked(objects, ascending=False):
+    """Higher score first (or lower), then the later position, then the larger id."""
+    sign = 1 if ascending else -1
+    by_id = sorted(objects, key=lambda o: o[2], reverse=True)
+    by_position = sorted(by_id, key=lambda o: o[0], reverse=True)
+    return sorted(by_position, key=lambda o: sign * o[1])
+
+
+def is_object(row):
+    """A row without a position or without a score cannot be ranked: it is no object."""
+    position, score, _ = row
+    return position is not None and score is not None and not math.isnan(score)
+
+
+def ends_between(asked, low, high):
+    """All window ends e with low < e <= high."""
+    i = math.floor((low - asked.origin) / asked.slide) - 2
+    while asked.origin + i * asked.slide <= low:
+        i += 1
+    ends = []
+    while asked.origin + i * asked.slide <= high:
+        ends.append(asked.origin + i * asked.slide)
+        i += 1
+    return ends
+
+
+def answers(asked, rows, *, watermark=None, first=None):
+    """[(window_start, window_end, rank, id, score), ...] of a time-window stream.
+
+    Up to the watermark, or of the whole bounded stream. `first` is the first object's position where the rows are only one
+    group of the stream.
+    """
+    objects = [row for row in rows if is_object(row)]
+    if not objects:
+        return []
+    oldest = min(p for p, _, _ in objects)
+    newest = max(p for p, _, _ in objects)
+    first = oldest if first is None else first
+    found = []
+    for end in ends_between(asked, oldest, newest + asked.size):
+        if watermark is not None and end > watermark:
+            break
+        start = end - asked.size
+        if asked.full_only and start < first:
+            continue
+        inside = [o for o in objects if start <= o[0] < end]
+        for rank, (_, score, id_) in enumerate(ranked(inside, asked.ascending)[: asked.k], 1):
+            found.append((start, end, rank, id_, score))
+    return found
+
+
+def count_answers(asked, rows):
+    """The same for count windows over ``(score, id)`` rows: positions are sequence numbers, and an end must be reached."""
+    kept = [(score, id_) for score, id_ in rows if score is not None and not math.isnan(score)]
+    objects = [(number, score, id_) for number, (score, id_) in enumerate(kept)]
+    return answers(asked, objects, watermark=len(objects), first=0)
+
+
+def minimal_candidates(asked, rows, watermark):
+    """The ids of the minimal candidate set: the union, over views with an unanswered window, of the view's top k so far.
+
+    A view is known by its start; it ranks all objects at or after it. It is live if it has begun to hold objects and its window ends
+    beyond the watermark.
+    """
+    objects = [row for row in rows if is_object(row)]
+    if not objects:
+        return set()
+    newest = max(p for p, _, _ in objects)
+    needed = set()
+    for end in ends_between(asked, watermark, newest + asked.size):
+        view = [o for o in objects if o[0] >= end - asked.size]
+        needed |= {id_ for _, _, id_ in ranked(view, asked.ascending)[: asked.k]}
+    return needed
