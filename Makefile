@@ -1,0 +1,56 @@
+# Everything a newcomer needs, from a clean clone: `make demo` to see it, `make test` to trust it.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+CODE   := src tests tools $(wildcard benchmarks examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench docs clean
+
+help: ## list the targets
+	@echo "Skyband: continuous top-k queries over sliding windows."
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with everything in it (done by the other targets when needed)
+
+demo: $(READY) ## watch the largest trades of a sliding window, live
+	@$(BIN)/skyband demo
+
+test: check ## the checks and all tests: what CI runs
+	$(BIN)/pytest -n 2
+
+check: $(READY) ## lint, format, types, import contracts; changes nothing
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## put the code into the form that check wants
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(READY) ## measure all algorithms, write tables and plots
+	$(BIN)/python -m benchmarks
+
+docs: $(READY) ## check that links between the pages lead somewhere and that their Python runs
+	@$(BIN)/python tools/check_docs.py
+
+clean: ## remove .venv and everything that was built
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Made anew only when what is installed has changed.
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "$(PYTHON) was not found. Skyband needs Python 3.11 or newer: install it, or name yours with 'make PYTHON=/path/to/python3'." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(PYTHON) is $$($(PYTHON) -V 2>&1). Skyband needs Python 3.11 or newer: install it, or name yours with 'make PYTHON=/path/to/python3'." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "$(PYTHON) comes without the venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	$(BIN)/uv pip install --python $(BIN)/python --constraints constraints.txt --build-constraints constraints.txt --editable '.[dev]'
+	@touch $@
