@@ -1,0 +1,85 @@
+"""The command line. Nothing heavy is imported before a command runs, so that help comes at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from skyband import __version__
+from skyband.errors import SkybandError
+
+__all__ = ["main"]
+
+app = typer.Typer(
+    help="Continuous top-k queries over sliding windows: exact, in one pass, with minimal state.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: loading rich for it would double the time it takes
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"skyband {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Continuous top-k queries over sliding windows: exact, in one pass, with minimal state."""
+
+
+@app.command()
+def demo(
+    seconds: Annotated[float, typer.Option(help="How long to watch, in seconds.")] = 15.0,
+    speed: Annotated[float, typer.Option(help="Seconds of the stream that pass in a second of yours.")] = 60.0,
+    k: Annotated[int, typer.Option(help="How many trades an answer ranks.")] = 10,
+    size: Annotated[str, typer.Option(help="How far back a window reaches.")] = "5 minutes",
+    slide: Annotated[str, typer.Option(help="How often there is a new window.")] = "30 seconds",
+    seed: Annotated[int, typer.Option(help="Another seed, another stream.")] = 29,
+) -> None:
+    """Watch the largest trades of a sliding window, live."""
+    from skyband.demo import run
+
+    run(seconds=seconds, speed=speed, k=k, size=size, slide=slide, seed=seed)
+
+
+@app.command()
+def algorithms() -> None:
+    """List the algorithms by name, with a line each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from skyband.algorithms import engine_named
+    from skyband.catalogue import algorithms as known
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold cyan", no_wrap=True)
+    table.add_column()
+    table.add_row("auto", f"the fastest that serves the queries: for one query, {engine_named('auto').name}")
+    for name, summary in known().items():
+        table.add_row(name, summary)
+    console = Console()
+    console.print(table, soft_wrap=not console.is_terminal)
+
+
+def main() -> None:
+    """Run the command line: an error of ours is one line and exit code 2, Ctrl-C is exit code 130."""
+    try:
+        app()
+    except SkybandError as error:
+        typer.secho(f"skyband: {error}", fg="red", bold=True, err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

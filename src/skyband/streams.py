@@ -1,0 +1,184 @@
+"""Seeded streams to try things on: trades, and the plain shapes that algorithms are measured with.
+
+The same arguments give the same stream, and a longer stream begins with the shorter one, so that a test may grow
+without changing. Positions are int64 microseconds that never go backwards; a `Stream` unpacks into what
+`skyband.replay` takes.
+
+>>> import skyband as sb
+>>> from skyband import streams
+>>> query = sb.TopK(k=1, size="1 second")
+>>> sb.replay(query, *streams.uniform(5_000, seed=1))["window_end"].unique().to_pylist()
+[1000000, 2000000, 3000000, 4000000, 5000000]
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.errors import InvalidInputError
+
+__all__ = ["OPENING", "Stream", "Trades", "decreasing", "trades", "trend", "uneven", "uniform"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: Where `trades` begin: 2 January 2024, 14:30 UTC, in microseconds.
+OPENING = 1_704_205_800_000_000
+
+_NAMES = (
+    "VELO KIRA NUMA TARO LUMI SORA BEXA MIDO RAVI ZENO PIKO HALO DURA FENA GALO WIRA JUNO CATO ORIN YARA "
+    "TELA MOKA SIVO NERA LARO BIMA KUVA RIXO DELA FARO GINO HUMA JAVI KOLE LIRA MAVO NIKO OPAL PAVA QUIN "
+    "RUNE SELA TIMO ULMA VARO WENA XELO YUMI ZARA BORA CELO DIMA ELVA FIRO GAMA HIRO ISLA JORA KELO LUNA"
+)
+_PER_SECOND = 400
+_BURST = 0.15  # the gaps inside a burst, against those outside
+
+
+class Stream(NamedTuple):
+    """Positions and scores, one entry an object."""
+
+    position: Ints
+    score: Floats
+
+
+class Trades(NamedTuple):
+    """Trades in the order they happened, one entry a trade in each column."""
+
+    position: Ints  # microseconds since 1970, on whole milliseconds
+    trade_id: Ints
+    symbol: NDArray[np.str_]
+    price: Floats  # two decimals
+    size: Ints  # shares, at least 1
+    score: Floats  # price * size: what changed hands
+
+
+def trades(n: int, seed: int = 0, *, start: int = OPENING) -> Trades:
+    """Trades of sixty made-up symbols, about 400 a second, with bursts in which many share a millisecond.
+
+    A few symbols are traded most of the time; each price walks from a level of its own; sizes are log-normal, so that
+    some trades are hundreds of times larger than the usual one.
+
+    >>> from skyband import streams
+    >>> some = streams.trades(3, seed=7)
+    >>> some.trade_id.tolist(), len(some.symbol), bool((some.score == some.price * some.size).all())
+    ([0, 1, 2], 3, True)
+    """
+    n = _checked("n", n, 0)
+    arrival, burst, length, choice, walk, amount = _generators(seed, 6)
+    # A burst begins at one trade in two thousand and lasts for a few hundred.
+    begins = np.flatnonzero(burst.random(n) < 1 / 2000)
+    ends = np.minimum(begins + length.geometric(1 / 200, begins.size), n)
+    running = np.zeros(n + 1, np.int64)
+    np.add.at(running, begins, 1)
+    np.add.at(running, ends, -1)
+    in_burst = np.cumsum(running[:n]) > 0
+    gaps = arrival.exponential(1.09e6 / _PER_SECOND, n) * np.where(in_burst, _BURST, 1.0)
+    milliseconds = np.cumsum(gaps).astype(np.int64) // 1000
+
+    symbols = np.array(_NAMES.split())
+    popularity = 1 / np.arange(1, symbols.size + 1) ** 0.8
+    cumulative = np.cumsum(popularity) / popularity.sum()
+    code = np.minimum(np.searchsorted(cumulative, choice.random(n), side="right"), symbols.size - 1)
+    level = 4.0 + 0.7 * np.random.default_rng(2024).standard_normal(symbols.size)
+    price = np.maximum(0.01, np.round(np.exp(level[code] + _walks(code, 4e-4 * walk.standard_normal(n))), 2))
+    size = np.maximum(1, np.round(np.exp(4.0 + 1.3 * amount.standard_normal(n)))).astype(np.int64)
+    return Trades(
+        position=start + milliseconds * 1000,
+        trade_id=np.arange(n, dtype=np.int64),
+        symbol=symbols[code],
+        price=price,
+        size=size,
+        score=price * size,
+    )
+
+
+def uniform(n: int, seed: int = 0, *, gap: int = 1_000) -> Stream:
+    """Scores drawn evenly from [0, 1), an object every `gap` microseconds: no object knows of another.
+
+    >>> from skyband import streams
+    >>> streams.uniform(4, seed=3).position.tolist()
+    [0, 1000, 2000, 3000]
+    """
+    n = _checked("n", n, 0)
+    (draw,) = _generators(seed, 1)
+    return Stream(_every(n, gap), draw.random(n))
+
+
+def trend(n: int, seed: int = 0, *, period: int = 10_000, gap: int = 1_000) -> Stream:
+    """Scores that rise and fall as a sine with a little noise; `period` is the number of objects in a wave.
+
+    While it rises every object beats its elders and little is kept; while it falls nearly every object may still be
+    wanted. A period about as long as the window meets both.
+
+    >>> from skyband import streams
+    >>> wave = streams.trend(1_000, seed=3, period=1_000)
+    >>> int(wave.score[:500].mean() * 10), int(wave.score[500:].mean() * 10)
+    (6, -6)
+    """
+    n, period = _checked("n", n, 0), _checked("period", period, 1)
+    (draw,) = _generators(seed, 1)
+    wave = np.sin(2 * np.pi / period * (np.arange(n) % period))
+    return Stream(_every(n, gap), wave + 0.01 * draw.standard_normal(n))
+
+
+def decreasing(n: int, *, gap: int = 1_000) -> Stream:
+    """Scores n, n - 1, …, 1: the worst there is, because nobody is ever beaten by a younger object.
+
+    >>> from skyband import streams
+    >>> streams.decreasing(4).score.tolist()
+    [4.0, 3.0, 2.0, 1.0]
+    """
+    n = _checked("n", n, 0)
+    return Stream(_every(n, gap), np.arange(n, 0, -1, dtype=np.float64))
+
+
+def uneven(n: int, seed: int = 0, *, per_second: float = 1_000.0) -> Stream:
+    """Uniform scores that arrive unevenly: crowds, trickles, and now and then some seconds of silence.
+
+    `per_second` is the mean of what arrives between the silences.
+
+    >>> from skyband import streams
+    >>> arrivals = streams.uneven(100_000, seed=3)
+    >>> per_second = np.bincount(arrivals.position // 1_000_000)
+    >>> bool(per_second.max() > 5 * per_second.mean()), bool((per_second == 0).any())
+    (True, True)
+    """
+    n = _checked("n", n, 0)
+    if not per_second > 0:
+        raise InvalidInputError(f"per_second={per_second!r} must be above 0; otherwise no object ever arrives.")
+    score, arrival, pace, silence, quiet = _generators(seed, 5)
+    crowd = 256  # objects that share a pace
+    paces = np.exp(1.2 * pace.standard_normal(n // crowd + 1) - 0.72)  # 0.72: the mean stays 1
+    gaps = arrival.exponential(1e6 / per_second, n) * np.repeat(paces, crowd)[:n]
+    silences = np.flatnonzero(silence.random(n) < 1 / 20_000)
+    gaps[silences] += quiet.uniform(2e6, 20e6, silences.size)
+    return Stream(np.cumsum(gaps).astype(np.int64), score.random(n))
+
+
+def _checked(name: str, value: Any, least: int) -> int:
+    if not hasattr(value, "__index__") or isinstance(value, bool) or operator.index(value) < least:
+        raise InvalidInputError(f"{name}={value!r} must be a whole number, at least {least}; no stream is made of it.")
+    return operator.index(value)
+
+
+def _generators(seed: Any, count: int) -> list[np.random.Generator]:
+    """A generator for each column: what one draws moves no other, so that streams of any length agree."""
+    return [np.random.default_rng(child) for child in np.random.SeedSequence(_checked("seed", seed, 0)).spawn(count)]
+
+
+def _every(n: int, gap: Any) -> Ints:
+    return np.arange(n, dtype=np.int64) * _checked("gap", gap, 0)
+
+
+def _walks(code: Ints, steps: Floats) -> Floats:
+    """Sum up the steps of each code apart, in stream order."""
+    order = np.argsort(code, kind="stable")
+    begins = np.flatnonzero(np.diff(code[order], prepend=-1))
+    walked = np.empty_like(steps)
+    for mine in np.split(order, begins[1:]):
+        walked[mine] = np.cumsum(steps[mine])
+    return walked
