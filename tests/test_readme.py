@@ -1,0 +1,55 @@
+"""The pages tell the truth: their Python runs, and their links lead somewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tools import check_docs
+
+from skyband.catalogue import algorithms
+
+PAGES = check_docs.pages()
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(check_docs.ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_python_blocks_run(page, capsys):
+    check_docs.run_python(page)
+    capsys.readouterr()  # what a page prints is for its reader
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    assert check_docs.broken_links(page) == []
+
+
+def test_readme_shows_python_that_runs():
+    assert check_docs.run_python(check_docs.ROOT / "README.md") >= 1
+
+
+def test_readme_lists_every_algorithm():
+    readme = (check_docs.ROOT / "README.md").read_text(encoding="utf-8")
+    missing = [known for known in algorithms() if f"docs/algorithms/{known}.md" not in readme]
+    assert missing == [], "these algorithms have no row with a link to their page"
+
+
+def test_a_broken_link_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(check_docs, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("# Here\n[a](#here) [b](#there) [c](gone.md)\n```text\n[d](also_gone.md)\n```\n`[e](code.md)`\n")
+    assert check_docs.broken_links(page) == [
+        "page.md:2: #there names no heading of that page",
+        "page.md:2: gone.md leads nowhere",
+    ]
+
+
+def test_python_that_fails_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(check_docs, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```python\na = 1\n```\n\n```python\nassert a == 2\n```\n")
+    with pytest.raises(AssertionError):
+        check_docs.run_python(page)
