@@ -9,6 +9,7 @@ import numpy as np
 
 from skyband.algorithms.base import Engine, State, packed, with_room
 from skyband.kernels import naive as kernels
+from skyband.kernels.select import empty_waiting
 from skyband.kernels.stream import Answers, Rows
 from skyband.query import TopK
 
@@ -32,13 +33,13 @@ class Naive(Engine):
     def __init__(self, queries: Sequence[TopK]) -> None:
         super().__init__(queries)
         columns: list[Any] = [np.zeros(64, np.float64 if i in (0, 3) else np.int64) for i in range(6)]
-        self._window = kernels.Window(*columns, np.zeros(kernels.REGISTERS, np.int64))
+        self._window = kernels.Window(*columns, empty_waiting(), np.zeros(kernels.REGISTERS, np.int64))
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(self._window, self._asked, rows, at, watermark, first, answers)
 
     def _grow(self) -> None:
-        self._window = with_room(self._window, 2 * self._window.keys.size, keep=["registers"])
+        self._window = with_room(self._window, 2 * self._window.keys.size, keep=["waiting", "registers"])
 
     @property
     def candidates(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from skyband.algorithms.base import Engine, State, packed, with_room
 from skyband.kernels import panes as kernels
+from skyband.kernels.select import empty_waiting
 from skyband.kernels.stream import Answers, Rows
 from skyband.query import TopK
 
@@ -38,7 +39,7 @@ class Panes(Engine):
         super().__init__(queries)
         standing: list[Any] = [np.zeros((2, 64), np.float64 if name == "keys" else np.int64) for name in _STANDING]
         opened: list[Any] = [np.zeros(64, np.float64 if name == "open_keys" else np.int64) for name in _OPEN]
-        self._panes = kernels.Panes(*standing, *opened, np.zeros(kernels.REGISTERS, np.int64))
+        self._panes = kernels.Panes(*standing, *opened, empty_waiting(), np.zeros(kernels.REGISTERS, np.int64))
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(self._panes, self._asked, rows, at, watermark, first, answers)
@@ -47,10 +48,10 @@ class Panes(Engine):
         room, opened = self._panes.keys.shape[1], self._panes.open_keys.size
         if self._panes.registers[kernels.OPEN] == opened and opened <= self._asked.k:
             # Twice k is as much as selection profits from: half of it is kept at each cut.
-            keep = (*_STANDING, "registers")
+            keep = (*_STANDING, "waiting", "registers")
             self._panes = with_room(self._panes, min(2 * opened, 2 * self._asked.k + 64), keep=keep)
         else:
-            self._panes = with_room(self._panes, max(2 * room, room + opened), keep=(*_OPEN, "registers"))
+            self._panes = with_room(self._panes, max(2 * room, room + opened), keep=(*_OPEN, "waiting", "registers"))
 
     @property
     def candidates(self) -> int:

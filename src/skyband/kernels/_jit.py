@@ -46,7 +46,7 @@ _settle_cache()
 
 from numba import njit
 
-__all__ = ["kernel"]
+__all__ = ["allocating_kernel", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,7 +55,15 @@ def kernel(function: F) -> F:
     """Compile `function` on first use and keep the result on disk.
 
     No fastmath: it would let the compiler assume that there is no infinity, and ranks hang on exact comparisons.
+    No reference counts (``_nrt=False``): kernels get tuples of arrays, and counting who holds them costs several atomic
+    instructions a call, more than the work itself. In return a kernel must not allocate.
     No recursion: a kernel that calls itself does not survive being loaded from the cache.
     """
+    compiled: F = njit(cache=True, nogil=True, _nrt=False)(function)
+    return compiled
+
+
+def allocating_kernel(function: F) -> F:
+    """The same for a function that makes arrays; once a batch is fine, once an object is not."""
     compiled: F = njit(cache=True, nogil=True)(function)
     return compiled

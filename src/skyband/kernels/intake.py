@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import allocating_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 
 
@@ -36,7 +36,7 @@ def first_backwards(positions: Ints, last: int) -> int:
     return -1
 
 
-@kernel
+@allocating_kernel
 def rows_by_group(codes: Ints, groups: int) -> tuple[Ints, Ints]:
     """The rows of each group in stream order, group after group, and where each group's rows begin."""
     begins = np.zeros(groups + 1, np.int64)

@@ -40,6 +40,7 @@ class Window(NamedTuple):
     work_keys: Floats
     work_positions: Ints
     work_ids: Ints
+    waiting: Ints  # room for sorting
     registers: Ints
 
 
@@ -69,7 +70,7 @@ def write_answer(state: Window, k: int, end: int, answers: Answers) -> None:
         state.work_ids[i] = state.ids[head + i]
     best = min(k, size)
     bring_best_forward(state.work_keys, state.work_positions, state.work_ids, size, best)
-    sort_best_first(state.work_keys, state.work_positions, state.work_ids, 0, best)
+    sort_best_first(state.work_keys, state.work_positions, state.work_ids, 0, best, state.waiting)
     for i in range(best):
         write_row(answers, state.work_keys[i], state.work_ids[i])
     close_window(answers, 0, end)

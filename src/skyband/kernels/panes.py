@@ -54,6 +54,7 @@ class Panes(NamedTuple):
     open_keys: Floats
     open_positions: Ints
     open_ids: Ints
+    waiting: Ints  # room for sorting
     registers: Ints
 
 
@@ -123,7 +124,7 @@ def settle(state: Panes, k: int) -> None:
     trim_open(state, k)
     purge(state)
     r = state.registers
-    sort_best_first(state.open_keys, state.open_positions, state.open_ids, 0, r[OPEN])
+    sort_best_first(state.open_keys, state.open_positions, state.open_ids, 0, r[OPEN], state.waiting)
     side, kept, better = r[SIDE], 0, 0
     keys, positions, ids, dominated = state.keys[side], state.positions[side], state.ids[side], state.dominated[side]
     for i in range(r[STANDING]):
@@ -149,7 +150,7 @@ def close_pane(state: Panes, asked: Asked) -> None:
     k, r = asked.k, state.registers
     trim_open(state, k)
     new = r[OPEN]
-    sort_best_first(state.open_keys, state.open_positions, state.open_ids, 0, new)
+    sort_best_first(state.open_keys, state.open_positions, state.open_ids, 0, new, state.waiting)
     side = r[SIDE]
     keys, positions, ids, dominated = state.keys[side], state.positions[side], state.ids[side], state.dominated[side]
     to_keys, to_positions = state.keys[1 - side], state.positions[1 - side]

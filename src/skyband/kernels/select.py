@@ -8,7 +8,13 @@ from skyband.kernels._jit import kernel
 from skyband.kernels.order import beats
 from skyband.kernels.stream import Floats, Ints
 
+SORT_DEPTH = 64
 SMALL = 16  # below this an insertion sort is faster than another split
+
+
+def empty_waiting() -> Ints:
+    """What `sort_best_first` needs beside the objects."""
+    return np.zeros(2 * SORT_DEPTH, np.int64)
 
 
 @kernel
@@ -59,27 +65,25 @@ def split(keys: Floats, positions: Ints, ids: Ints, low: int, high: int) -> int:
 
 
 @kernel
-def sort_best_first(keys: Floats, positions: Ints, ids: Ints, low: int, high: int) -> None:
-    """Sort ``[low, high)`` best first."""
-    # Longer parts wait on a stack while shorter ones are sorted, so that it holds at most one entry a bit of the size.
-    # (A recursive kernel does not survive being loaded from the compile cache.)
-    waiting = np.empty((64, 2), np.int64)
+def sort_best_first(keys: Floats, positions: Ints, ids: Ints, low: int, high: int, waiting: Ints) -> None:
+    """Sort ``[low, high)`` best first; `waiting` is room for SORT_DEPTH pairs of numbers."""
+    # Longer parts wait while shorter ones are sorted, so that at most one of them waits for each bit of the size.
     depth = 0
     while True:
         while high - low > SMALL:
             cut = split(keys, positions, ids, low, high)
             if cut - low < high - cut:
-                waiting[depth, 0], waiting[depth, 1] = cut, high
+                waiting[2 * depth], waiting[2 * depth + 1] = cut, high
                 high = cut
             else:
-                waiting[depth, 0], waiting[depth, 1] = low, cut
+                waiting[2 * depth], waiting[2 * depth + 1] = low, cut
                 low = cut
             depth += 1
         insertion_sort(keys, positions, ids, low, high)
         if depth == 0:
             return
         depth -= 1
-        low, high = waiting[depth, 0], waiting[depth, 1]
+        low, high = waiting[2 * depth], waiting[2 * depth + 1]
 
 
 @kernel

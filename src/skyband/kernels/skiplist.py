@@ -46,7 +46,7 @@ def empty_list(capacity: int) -> SkipList:
         links,
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int64),
-        np.array([0, 1, 88172645463325252], np.int64),
+        np.array([0, 1, 20110321], np.int64),
     )
 
 
@@ -64,10 +64,8 @@ def grown_list(old: SkipList) -> SkipList:
 @kernel
 def draw_height(chain: SkipList) -> int:
     """1 with probability 3/4, 2 with probability 3/16, and so on."""
-    x = chain.registers[RANDOM]
-    x ^= (x << 13) & 0x7FFFFFFFFFFFFFFF
-    x ^= x >> 7
-    x ^= (x << 17) & 0x7FFFFFFFFFFFFFFF
+    # Park and Miller's generator: its products fit into int64, with and without compilation.
+    x = chain.registers[RANDOM] * 48271 % 2147483647
     chain.registers[RANDOM] = x
     height = 1
     while height < LEVELS and x & 3 == 0:
@@ -104,17 +102,21 @@ def insert(chain: SkipList, key: float, position: int, id_: int) -> int:
 def remove(chain: SkipList, slot: int) -> None:
     """Take the object in `slot` out of the list and free the slot."""
     key, position, id_ = chain.keys[slot], chain.positions[slot], chain.ids[slot]
+    height = chain.heights[slot]
     at = HEAD
-    for level in range(chain.heights[slot] - 1, 0, -1):
+    # At level 0 the links backwards make a search unnecessary; an object of height 1 is gone at once.
+    for level in range(LEVELS - 1 if height > 1 else 0, 0, -1):
         follower = chain.links[level, at]
-        while follower != slot and beats(
+        while follower and beats(
             chain.keys[follower], chain.positions[follower], chain.ids[follower], key, position, id_
         ):
             at, follower = follower, chain.links[level, follower]
-        # Objects equal in all three (repeated ids) stand beside each other: walk on to the one that is meant.
-        while follower != slot:
-            at, follower = follower, chain.links[level, follower]
-        chain.links[level, at] = chain.links[level, slot]
+        if level < height:
+            # Objects equal in all three (repeated ids) stand beside each other: walk on to the one that is meant.
+            near = at
+            while chain.links[level, near] != slot:
+                near = chain.links[level, near]
+            chain.links[level, near] = chain.links[level, slot]
     previous, follower = chain.before[slot], chain.links[0, slot]
     chain.links[0, previous] = follower
     chain.before[follower] = previous
