@@ -50,8 +50,8 @@ def ends_between(asked, low, high):
 def answers(asked, rows, *, watermark=None, first=None):
     """[(window_start, window_end, rank, id, score), ...] of a time-window stream.
 
-    Up to the watermark, or of the whole bounded stream. `first` is the first object's position where the rows are only one
-    group of the stream.
+    Up to the watermark, or of the whole bounded stream. `first` is the first object's position where the rows are only
+    one group of the stream.
     """
     objects = [row for row in rows if is_object(row)]
     if not objects:
@@ -73,17 +73,17 @@ def answers(asked, rows, *, watermark=None, first=None):
 
 
 def count_answers(asked, rows):
-    """The same for count windows over ``(score, id)`` rows: positions are sequence numbers, and an end must be reached."""
+    """The same for count windows over ``(score, id)`` rows: positions are numbers, and an end must be reached."""
     kept = [(score, id_) for score, id_ in rows if score is not None and not math.isnan(score)]
     objects = [(number, score, id_) for number, (score, id_) in enumerate(kept)]
     return answers(asked, objects, watermark=len(objects), first=0)
 
 
 def minimal_candidates(asked, rows, watermark):
-    """The ids of the minimal candidate set: the union, over views with an unanswered window, of the view's top k so far.
+    """The ids of the minimal candidate set: the union, over views with an open window, of the view's top k so far.
 
-    A view is known by its start; it ranks all objects at or after it. It is live if it has begun to hold objects and its window ends
-    beyond the watermark.
+    A view is known by its start; it ranks all objects at or after it. It is live if it has begun to hold objects and
+    its window ends beyond the watermark.
     """
     objects = [row for row in rows if is_object(row)]
     if not objects:

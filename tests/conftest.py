@@ -1,0 +1,17 @@
+"""Settings of the whole suite: every run draws the same examples, unless SKYBAND_EXAMPLES asks for more and others."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Compiling a kernel on its first call may take seconds, so no example has a deadline.
+COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+
+settings.register_profile("steady", derandomize=True, max_examples=60, **COMMON)
+if "SKYBAND_EXAMPLES" in os.environ:
+    settings.register_profile("search", max_examples=int(os.environ["SKYBAND_EXAMPLES"]), print_blob=True, **COMMON)
+    settings.load_profile("search")
+else:
+    settings.load_profile("steady")
