@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-CODE   := src tests tools $(wildcard benchmarks examples)
+TYPED  := src tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder)))
+CODE   := $(TYPED) tests
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format bench docs clean
@@ -25,7 +26,7 @@ test: check ## the checks and all tests: what CI runs
 check: $(READY) ## lint, format, types, import contracts; changes nothing
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/mypy
+	$(BIN)/mypy $(TYPED)
 	$(BIN)/lint-imports
 
 format: $(READY) ## put the code into the form that check wants
