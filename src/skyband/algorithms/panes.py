@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.algorithms.base import Engine, State, packed, with_room
 from skyband.kernels import panes as kernels
-from skyband.kernels.select import empty_waiting
+from skyband.kernels.radix import sort_room
 from skyband.kernels.stream import Answers, Rows
 from skyband.query import TopK
 
@@ -39,19 +39,25 @@ class Panes(Engine):
         super().__init__(queries)
         standing: list[Any] = [np.zeros((2, 64), np.float64 if name == "keys" else np.int64) for name in _STANDING]
         opened: list[Any] = [np.zeros(64, np.float64 if name == "open_keys" else np.int64) for name in _OPEN]
-        self._panes = kernels.Panes(*standing, *opened, empty_waiting(), np.zeros(kernels.REGISTERS, np.int64))
+        self._panes = kernels.Panes(*standing, *opened, np.zeros(kernels.REGISTERS, np.int64))
+        self._room = sort_room(64)
+        self._sample = np.empty(kernels.SAMPLE)
+        self._picked = np.empty(kernels.BLOCK, np.int64)
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._panes, self._asked, rows, at, watermark, first, answers)
+        return kernels.advance(
+            self._panes, self._asked, rows, at, watermark, first, answers, self._room, self._sample, self._picked
+        )
 
     def _grow(self) -> None:
         room, opened = self._panes.keys.shape[1], self._panes.open_keys.size
-        if self._panes.registers[kernels.OPEN] == opened and opened <= self._asked.k:
+        if self._panes.registers[kernels.OPEN] == opened and opened < 2 * self._asked.k:
             # Twice k is as much as selection profits from: half of it is kept at each cut.
-            keep = (*_STANDING, "waiting", "registers")
+            keep = (*_STANDING, "registers")
             self._panes = with_room(self._panes, min(2 * opened, 2 * self._asked.k + 64), keep=keep)
+            self._room = sort_room(self._panes.open_keys.size)
         else:
-            self._panes = with_room(self._panes, max(2 * room, room + opened), keep=(*_OPEN, "waiting", "registers"))
+            self._panes = with_room(self._panes, max(2 * room, room + opened), keep=(*_OPEN, "registers"))
 
     @property
     def candidates(self) -> int:
@@ -72,3 +78,4 @@ class Panes(Engine):
 
     def load(self, state: State) -> None:
         self._panes = kernels.Panes(**state)
+        self._room = sort_room(self._panes.open_keys.size)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from skyband.kernels._jit import kernel
 from skyband.kernels.order import beats
-from skyband.kernels.select import bring_best_forward, sort_best_first
+from skyband.kernels.radix import SortRoom, radix_sort
+from skyband.kernels.select import bring_best_forward, highest
 from skyband.kernels.stream import (
     ANSWERS_FULL,
     DONE,
@@ -42,6 +45,10 @@ SIDE = 5  # which half of the standing arrays is in use; the sweep writes the ot
 REGISTERS = 6
 
 BLOCK = 16  # rows rejected at a time
+LONG = 8  # a stretch of so many times k rows is worth a look ahead
+SAMPLE = 2048  # the most rows looked at
+LINE = 8  # rows in a line of memory
+EXPECTED = 16  # of the k best, so many should be in the sample
 
 
 class Panes(NamedTuple):
@@ -54,46 +61,22 @@ class Panes(NamedTuple):
     open_keys: Floats
     open_positions: Ints
     open_ids: Ints
-    waiting: Ints  # room for sorting
     registers: Ints
 
 
 @kernel
-def select_rows(state: Panes, rows: Rows, low: int, high: int, k: int) -> int:
-    """Take rows ``[low, high)`` into the open pane, keeping its k best and some; return the first row not taken."""
-    keys, positions, ids, r = state.open_keys, state.open_positions, state.open_ids, state.registers
-    size = r[OPEN]
-    i = low
-    while i < high:
-        if r[SELECTED]:
-            # Reject by blocks: the inner loop has no branch and compiles to vector instructions.
-            bar = keys[k - 1]
-            while i + BLOCK <= high:
-                hopeful = False
-                for j in range(i, i + BLOCK):
-                    hopeful |= rows.keys[j] >= bar
-                if hopeful:
-                    break
-                i += BLOCK
-        stop = min(high, i + BLOCK)
-        while i < stop:
-            key = rows.keys[i]
-            if not r[SELECTED] or key >= keys[k - 1]:
-                position, id_ = position_at(rows, i), id_at(rows, i)
-                if not r[SELECTED] or beats(key, position, id_, keys[k - 1], positions[k - 1], ids[k - 1]):
-                    if size == keys.size:
-                        if size <= k:
-                            r[OPEN] = size
-                            return i
-                        bring_best_forward(keys, positions, ids, size, k)
-                        size = k
-                        r[SELECTED] = 1
-                        continue
-                    keys[size], positions[size], ids[size] = key, position, id_
-                    size += 1
-            i += 1
-    r[OPEN] = size
-    return i
+def likely_bar(rows: Rows, low: int, high: int, k: int, sample: Floats) -> float:
+    """A key that somewhat more than k of the rows ``[low, high)`` probably reach, from a sample of them."""
+    n = high - low
+    lines = max(8, min(SAMPLE, EXPECTED * n // k) // LINE)
+    step = n // lines
+    # Eight neighbours at a time: memory is fetched by lines of so many, and a line costs as much as one row of it.
+    for i in range(lines):
+        for j in range(LINE):
+            sample[LINE * i + j] = rows.keys[low + i * step + j]
+    expected = k * LINE * lines / n
+    rank = min(LINE * lines, int(expected + 3 * np.sqrt(expected) + 2))
+    return float(highest(sample, LINE * lines, rank))
 
 
 @kernel
@@ -103,6 +86,71 @@ def trim_open(state: Panes, k: int) -> None:
         bring_best_forward(state.open_keys, state.open_positions, state.open_ids, state.registers[OPEN], k)
         state.registers[OPEN] = k
         state.registers[SELECTED] = 1
+
+
+@kernel
+def take_row(state: Panes, rows: Rows, i: int, k: int) -> bool:
+    """Take row `i` into the open pane unless k better ones are there already; False where there is no room."""
+    keys, positions, ids, r = state.open_keys, state.open_positions, state.open_ids, state.registers
+    key, position, id_ = rows.keys[i], position_at(rows, i), id_at(rows, i)
+    if r[SELECTED] and not beats(key, position, id_, keys[k - 1], positions[k - 1], ids[k - 1]):
+        return True
+    if r[OPEN] == keys.size:
+        if r[OPEN] < 2 * k:
+            return False
+        trim_open(state, k)
+        if not beats(key, position, id_, keys[k - 1], positions[k - 1], ids[k - 1]):
+            return True
+    keys[r[OPEN]], positions[r[OPEN]], ids[r[OPEN]] = key, position, id_
+    r[OPEN] += 1
+    return True
+
+
+@kernel
+def take_rows(state: Panes, rows: Rows, low: int, high: int, k: int, bar: float, picked: Ints) -> int:
+    """Take those of the rows ``[low, high)`` into the open pane that reach `bar`; return the first row not looked at.
+
+    Once 2k are taken, the better half is kept, and its worst is the bar from then on.
+    """
+    values, r = rows.keys, state.registers
+    i = low
+    while i < high:
+        floor = max(bar, state.open_keys[k - 1]) if r[SELECTED] else bar
+        # Neither loop branches on a key: the first compiles to vector instructions, the second to conditional moves.
+        while i + BLOCK <= high:
+            hopeful = 0
+            for j in range(BLOCK):
+                hopeful += values[i + j] >= floor
+            if hopeful:
+                break
+            i += BLOCK
+        stop = min(high, i + BLOCK)
+        found = 0
+        for j in range(i, stop):
+            picked[found] = j
+            found += values[j] >= floor
+        for j in range(found):
+            if not take_row(state, rows, picked[j], k):
+                return picked[j]
+        i = stop
+    return i
+
+
+@kernel
+def select_rows(
+    state: Panes, rows: Rows, low: int, high: int, k: int, sample: Floats, picked: Ints
+) -> int:
+    """Take the k best of rows ``[low, high)``, and some more, into the open pane; return the first row not taken."""
+    if state.registers[SELECTED] or high - low < max(LONG * k, 512) or state.open_keys.size < 2 * k:
+        return take_rows(state, rows, low, high, k, -np.inf, picked)
+    bar = likely_bar(rows, low, high, k, sample)
+    take_rows(state, rows, low, high, k, bar, picked)
+    if state.registers[OPEN] < k:
+        # The look ahead was wrong (it rarely is): the rows below the bar are needed after all.
+        for i in range(low, high):
+            if rows.keys[i] < bar:
+                take_row(state, rows, i, k)
+    return high
 
 
 @kernel
@@ -119,12 +167,12 @@ def purge(state: Panes) -> None:
 
 
 @kernel
-def settle(state: Panes, k: int) -> None:
+def settle(state: Panes, k: int, room: SortRoom) -> None:
     """Between two calls hold no more than needed: drop standing candidates that the open pane has pushed out already."""
     trim_open(state, k)
     purge(state)
     r = state.registers
-    sort_best_first(state.open_keys, state.open_positions, state.open_ids, 0, r[OPEN], state.waiting)
+    radix_sort(state.open_keys, state.open_positions, state.open_ids, r[OPEN], room)
     side, kept, better = r[SIDE], 0, 0
     keys, positions, ids, dominated = state.keys[side], state.positions[side], state.ids[side], state.dominated[side]
     for i in range(r[STANDING]):
@@ -145,12 +193,12 @@ def settle(state: Panes, k: int) -> None:
 
 
 @kernel
-def close_pane(state: Panes, asked: Asked) -> None:
+def close_pane(state: Panes, asked: Asked, room: SortRoom) -> None:
     """Merge the open pane into the standing candidates, best first, and drop what k younger or equal ones beat."""
     k, r = asked.k, state.registers
     trim_open(state, k)
     new = r[OPEN]
-    sort_best_first(state.open_keys, state.open_positions, state.open_ids, 0, new, state.waiting)
+    radix_sort(state.open_keys, state.open_positions, state.open_ids, new, room)
     side = r[SIDE]
     keys, positions, ids, dominated = state.keys[side], state.positions[side], state.ids[side], state.dominated[side]
     to_keys, to_positions = state.keys[1 - side], state.positions[1 - side]
@@ -206,7 +254,16 @@ def next_boundary(asked: Asked, position: int) -> int:
 
 @kernel
 def advance(
-    state: Panes, asked: Asked, rows: Rows, at: int, watermark: int, first: int, answers: Answers
+    state: Panes,
+    asked: Asked,
+    rows: Rows,
+    at: int,
+    watermark: int,
+    first: int,
+    answers: Answers,
+    room: SortRoom,
+    sample: Floats,
+    picked: Ints,
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
     r, n, i = state.registers, rows.keys.size, at
@@ -217,7 +274,7 @@ def advance(
             if r[OPEN] > 0:
                 if r[STANDING] + min(r[OPEN], asked.k) > state.keys.shape[1]:
                     return STATE_FULL, i
-                close_pane(state, asked)
+                close_pane(state, asked, room)
             else:
                 purge(state)
             if end == end_after(asked, end - 1):
@@ -233,8 +290,8 @@ def advance(
             r[BOUNDARY] = next_boundary(asked, position_at(rows, i))
             r[LIVE_FROM] = end_after(asked, position_at(rows, i)) - asked.size
         stop = first_row_at(rows, i, r[BOUNDARY])
-        i = select_rows(state, rows, i, stop, asked.k)
+        i = select_rows(state, rows, i, stop, asked.k, sample, picked)
         if i < stop:
             return STATE_FULL, i
-    settle(state, asked.k)
+    settle(state, asked.k, room)
     return DONE, n

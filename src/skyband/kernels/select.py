@@ -97,3 +97,29 @@ def bring_best_forward(keys: Floats, positions: Ints, ids: Ints, size: int, k: i
         else:
             low = cut
     insertion_sort(keys, positions, ids, low, high)
+
+
+@kernel
+def highest(values: Floats, size: int, rank: int) -> float:
+    """The `rank`-th highest of the first `size` values, which are reordered."""
+    low, high = 0, size - 1
+    at = rank - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if at <= j:
+            high = j
+        elif at >= i:
+            low = i
+        else:
+            break
+    return values[at]
