@@ -63,11 +63,13 @@ def algorithms() -> None:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold cyan", no_wrap=True)
     table.add_column()
-    table.add_row("auto", f"the fastest that serves the queries: for one query, {engine_named('auto').name}")
+    table.add_row("auto", f"chosen for you: for one query, {engine_named('auto').name}")
     for name, summary in known().items():
         table.add_row(name, summary)
     console = Console()
-    console.print(table, soft_wrap=not console.is_terminal)
+    if not console.is_terminal:
+        console.width = 160  # a line each, for who reads them by program
+    console.print(table)
 
 
 def main() -> None:
