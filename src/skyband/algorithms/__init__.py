@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from skyband.algorithms.base import Engine
+from skyband.algorithms.kskyband import KSkyband
 from skyband.algorithms.mintopk import MinTopk
 from skyband.algorithms.naive import Naive
 from skyband.algorithms.panes import Panes
+from skyband.algorithms.pretopk import PreTopk
+from skyband.algorithms.sma import SMA
 from skyband.errors import UnknownNameError
 
 __all__ = ["ENGINES", "Engine", "engine_named"]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Naive, MinTopk, Panes)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Naive, KSkyband, SMA, PreTopk, MinTopk, Panes)}
 
 
 def engine_named(name: str) -> type[Engine]:
