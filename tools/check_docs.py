@@ -6,7 +6,9 @@ block with ``>>>`` prompts must also print what it says. Anything else (``text``
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import io
 import re
 import sys
 import traceback
@@ -114,7 +116,8 @@ def main() -> int:
             print(line, file=sys.stderr)
             wrong += 1
         try:
-            run += run_python(page)
+            with contextlib.redirect_stdout(io.StringIO()):  # what a page prints is for its reader
+                run += run_python(page)
         except Exception:
             traceback.print_exc()
             print(f"{page.relative_to(ROOT)}: its Python does not run", file=sys.stderr)
