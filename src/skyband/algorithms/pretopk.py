@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.algorithms.base import Engine, State, packed, with_room
+from skyband.algorithms.base import Engine, Objects, State, packed, with_room
 from skyband.errors import UnsupportedError
 from skyband.kernels import pretopk as kernels
 from skyband.kernels.stream import Answers, Rows
@@ -44,17 +44,17 @@ class PreTopk(Engine):
     name = "pretopk"
     summary = "a predicted top-k set for each open window; nothing recomputed (EDBT 2011)"
 
-    def __init__(self, queries: Sequence[TopK]) -> None:
-        super().__init__(queries)
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
         query = queries[0]
         windows = query.window.most_alive
         fullest = min(query.k, query.window.size) if query.axis == "count" else query.k
         if windows > MOST_WINDOWS or windows * fullest > MOST_REFERENCES:
+            one_pointer = "'mintopk', which keeps one pointer a window, or " if windows <= MOST_WINDOWS else ""
             raise UnsupportedError(
                 f"{query.name!r} has {windows} windows open at once and pretopk keeps up to {fullest} references for "
-                f"each; it serves at most {MOST_WINDOWS} windows and {MOST_REFERENCES} references. Use "
-                "algorithm='mintopk', which keeps one pointer a window, algorithm='panes', which needs none, or a "
-                "longer slide."
+                f"each; it serves at most {MOST_WINDOWS} windows and {MOST_REFERENCES} references. Use the algorithm "
+                f"{one_pointer}'panes', which keeps nothing for a window, or a longer slide."
             )
         self._pool = kernels.Pool(
             np.zeros(64),
@@ -85,8 +85,9 @@ class PreTopk(Engine):
     def candidates(self) -> int:
         return int(self._pool.registers[kernels.OBJECTS])
 
-    def held(self) -> Any:
-        return self._pool.ids[self._pool.references > 0]
+    def objects(self) -> Objects:
+        held = self._pool.references > 0
+        return Objects(self._pool.keys[held], self._pool.positions[held], self._pool.ids[held])
 
     @property
     def next_end(self) -> int:
