@@ -69,4 +69,4 @@ def run(query, algorithm, batches, push):
 
 def held(monitor):
     """The ids of all objects held."""
-    return [id_ for engine in monitor._lanes.engines for id_ in map(int, engine.held())]
+    return [id_ for engine in monitor._lanes.engines for id_ in map(int, engine.objects().ids)]

@@ -60,9 +60,13 @@ class Intake:
         newest = None if times is None or times.values.size == 0 else _last_valid(times.values, times.valid)
         keep = self._kept(keys, None if times is None else times.valid)
         if keep is not None:
-            identity = keep + self.rows if identity is None else identity.take(pa.array(keep)) if isinstance(
-                identity, pa.Array
-            ) else identity[keep]
+            identity = (
+                keep + self.rows
+                if identity is None
+                else identity.take(pa.array(keep))
+                if isinstance(identity, pa.Array)
+                else identity[keep]
+            )
             keys = keys[keep]
             coded = coded and coded._replace(codes=coded.codes[keep])
         named = identity if isinstance(identity, pa.Array) else None

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skyband.algorithms import Engine
+from skyband.algorithms.base import ALWAYS
 from skyband.answers import AnswerLog, Ranked
 from skyband.kernels.intake import rows_by_group
 from skyband.kernels.stream import Floats, Ints, Rows
 from skyband.query import Axis, TopK
 
-__all__ = ["UNGROUPED", "Lanes", "Objects"]
+__all__ = ["UNGROUPED", "Arrivals", "Lanes"]
 
 UNGROUPED = -1
 
 
-class Objects(NamedTuple):
-    """Objects in stream order, whatever group they are of."""
+class Arrivals(NamedTuple):
+    """Objects that arrive, in stream order, whatever group they are of."""
 
     scores: Floats
     positions: Ints  # empty on a count axis
@@ -46,12 +47,20 @@ class Lanes:
     """Leads every object to the engines of its group, and collects what they answer.
 
     `grouped` are the places of the queries that answer for each group; the others answer for the stream as a whole.
+    `since` are the smallest window starts that each query answers for.
     """
 
-    def __init__(self, queries: tuple[TopK, ...], grouped: Iterable[int], engine: type[Engine]) -> None:
+    def __init__(
+        self,
+        queries: tuple[TopK, ...],
+        grouped: Iterable[int],
+        engine: type[Engine],
+        since: Sequence[int] | None = None,
+    ) -> None:
         self._queries = queries
+        self._since = [ALWAYS] * len(queries) if since is None else list(since)
         self._grouped = tuple(grouped)
-        self._whole = tuple(place for place in range(len(queries)) if place not in self._grouped)
+        self._whole = tuple(sorted(set(range(len(queries))) - set(self._grouped)))
         self._engine = engine
         self._axis: Axis = queries[0].axis
         self._lanes: dict[int, _Lane] = {}
@@ -64,13 +73,18 @@ class Lanes:
         """All engines at work."""
         return [seat.engine for lane in self._lanes.values() for seat in lane.seats]
 
-    def take_in(self, objects: Objects, watermark: int, first: int) -> None:
+    @property
+    def since(self) -> list[int]:
+        """The smallest window start that each query answers for."""
+        return self._since
+
+    def take_in(self, arrivals: Arrivals, watermark: int, first: int) -> None:
         """Give the objects to their engines, and answer the windows that end at or before the watermark."""
         if self._whole:
-            rows = Rows(objects.scores, objects.positions, objects.ids, 0, objects.first_id)
+            rows = Rows(arrivals.scores, arrivals.positions, arrivals.ids, 0, arrivals.first_id)
             self._advance(UNGROUPED, rows, watermark, first)
         if self._grouped:
-            self._take_in_groups(objects, watermark, first)
+            self._take_in_groups(arrivals, watermark, first)
 
     def end(self, watermark: int, first: int) -> None:
         """Answer what is left on a time axis."""
@@ -82,28 +96,31 @@ class Lanes:
         """What was answered since the last call."""
         return self._log.take()
 
-    def state(self) -> list[dict[str, Any]]:
+    def state(self) -> dict[str, Any]:
         """Every lane's engines, for `load`."""
-        return [
+        lanes = [
             {"group": code, "objects": lane.objects, "engines": [seat.engine.state() for seat in lane.seats]}
             for code, lane in self._lanes.items()
         ]
+        return {"since": self._since, "lanes": lanes}
 
-    def load(self, state: list[dict[str, Any]]) -> None:
+    def load(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
-        for saved in state:
+        self._since = list(state["since"])
+        self._lanes = {}
+        for saved in state["lanes"]:
             lane = self._lane(saved["group"])
             lane.objects = saved["objects"]
             for seat, engine in zip(lane.seats, saved["engines"], strict=True):
                 seat.engine.load(engine)
 
-    def _take_in_groups(self, objects: Objects, watermark: int, first: int) -> None:
-        codes = objects.groups if objects.groups is not None else np.zeros(objects.scores.size, np.int64)
+    def _take_in_groups(self, arrivals: Arrivals, watermark: int, first: int) -> None:
+        codes = arrivals.groups if arrivals.groups is not None else np.zeros(arrivals.scores.size, np.int64)
         known = max([int(codes.max()) if codes.size else -1, *self._lanes]) + 1
         order, begins = rows_by_group(codes, known)
-        scores = objects.scores[order]
-        positions = objects.positions[order] if objects.positions.size else objects.positions
-        ids = objects.ids[order] if objects.ids.size else order + objects.first_id
+        scores = arrivals.scores[order]
+        positions = arrivals.positions[order] if arrivals.positions.size else arrivals.positions
+        ids = arrivals.ids[order] if arrivals.ids.size else order + arrivals.first_id
         for code in range(known):
             low, high = begins[code], begins[code + 1]
             if low < high or (code in self._lanes and self._is_due(code, watermark)):
@@ -132,9 +149,17 @@ class Lanes:
     def _lane(self, code: int) -> _Lane:
         if code not in self._lanes:
             places = self._whole if code == UNGROUPED else self._grouped
-            self._lanes[code] = _Lane([self._seat((place,)) for place in places])
+            self._lanes[code] = _Lane([self._seat(mine) for mine in self._classes(places)])
         return self._lanes[code]
+
+    def _classes(self, places: Sequence[int]) -> list[tuple[int, ...]]:
+        """The queries that sit together: those of one direction where the engine shares, else each alone."""
+        if not self._engine.shares:
+            return [(place,) for place in places]
+        directions = [[place for place in places if self._queries[place].order == order] for order in ("desc", "asc")]
+        return [tuple(together) for together in directions if together]
 
     def _seat(self, places: tuple[int, ...]) -> _Seat:
         queries = [self._queries[place] for place in places]
-        return _Seat(self._engine(queries), places, queries[0].order == "asc")
+        engine = self._engine(queries, [self._since[place] for place in places])
+        return _Seat(engine, places, queries[0].order == "asc")

@@ -14,7 +14,7 @@ from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
 from skyband.groups import GroupBook
 from skyband.ids import IdBook, from_bytes, to_bytes
 from skyband.intake import NONE, Batch, Intake
-from skyband.lanes import Lanes, Objects
+from skyband.lanes import Arrivals, Lanes
 from skyband.query import TopK
 from skyband.snapshot import decode, encode
 from skyband.table import answer_table
@@ -104,7 +104,7 @@ class Monitor:
         if groups is not None and not self._asks_for_groups and self._intake.groups is None:
             self._lanes = Lanes(self.queries, range(len(self.queries)), self._engine)
         self._intake.adopt(batch)
-        self._advance(self._objects(batch))
+        self._advance(self._arrivals(batch))
 
     def advance_to(self, position: Any) -> None:
         """Move time forward without a row: windows that end at or before `position` become final.
@@ -119,7 +119,7 @@ class Monitor:
         self._refuse_after_end()
         self._intake.newest, kind = self._intake.check_time(position)
         self._intake.position_kind = self._intake.position_kind or kind
-        self._advance(self._objects(None))
+        self._advance(self._arrivals(None))
 
     def finish(self) -> None:
         """End the stream: every time window that holds an object is answered. Fetch them with `answers`."""
@@ -127,7 +127,7 @@ class Monitor:
             return
         self._finished = True
         if self._intake.axis == "time" and self._intake.first is not None and self._intake.newest is not None:
-            self._advance(self._objects(None))
+            self._advance(self._arrivals(None))
             beyond = self._intake.newest + max(query.window.size for query in self.queries)
             self._lanes.end(beyond, self._intake.first)
             self._collect()
@@ -221,14 +221,14 @@ class Monitor:
         if self._finished:
             raise InvalidInputError("the stream has ended with finish(); rows pushed now would belong to no window.")
 
-    def _objects(self, batch: Batch | None) -> Objects:
+    def _arrivals(self, batch: Batch | None) -> Arrivals:
         """The objects to take in now: those of the batch, or with ids that are not numbers those whose turn has come."""
         kind = self._intake.id_kind
         if kind is None or kind == pa.int64():
             if batch is None:
-                return Objects(np.empty(0), NONE, NONE, 0, NONE if self._intake.groups is not None else None)
+                return Arrivals(np.empty(0), NONE, NONE, 0, NONE if self._intake.groups is not None else None)
             codes = None if batch.groups is None else batch.groups.codes
-            return Objects(batch.scores, batch.positions, batch.ids, batch.first_id, codes)
+            return Arrivals(batch.scores, batch.positions, batch.ids, batch.first_id, codes)
         if self._ids is None:
             self._ids = IdBook(kind, max(query.k for query in self.queries))
         count = self._intake.axis == "count"
@@ -240,7 +240,7 @@ class Monitor:
             codes = np.zeros(batch.scores.size, np.int64) if batch.groups is None else batch.groups.codes
             numbered = self._ids.number(places, batch.scores, codes, batch.named_ids, until)
         grouped = self._intake.groups is not None
-        return Objects(
+        return Arrivals(
             numbered.scores,
             NONE if count else numbered.positions,
             numbered.numbers,
@@ -248,12 +248,12 @@ class Monitor:
             numbered.groups if grouped else None,
         )
 
-    def _advance(self, objects: Objects) -> None:
+    def _advance(self, arrivals: Arrivals) -> None:
         first = 0 if self._intake.first is None else self._intake.first
         newest = self._intake.newest
         if newest is None and self._intake.axis == "time":
             return  # no row had a position yet: no object, no time
-        self._lanes.take_in(objects, 0 if newest is None else newest, first)
+        self._lanes.take_in(arrivals, 0 if newest is None else newest, first)
         self._collect()
 
     def _collect(self) -> None:
@@ -262,7 +262,7 @@ class Monitor:
         self._windows += sum(part.ends.size for part in found)
         self._pending += found
         if self._ids is not None:
-            engines = [engine.held() for engine in self._lanes.engines]
+            engines = [engine.objects().ids for engine in self._lanes.engines]
             self._ids.forget_all_but(np.concatenate([NONE, *engines, *(part.ids for part in self._pending)]))
 
 

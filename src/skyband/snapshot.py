@@ -49,7 +49,9 @@ def decode(blob: bytes) -> dict[str, Any]:
         )
     body = blob[_HEAD:]
     if blake2b(body, digest_size=_DIGEST).digest() != blob[_HEAD - _DIGEST : _HEAD]:
-        raise SnapshotError(f"the snapshot of {len(blob)} bytes is damaged (its checksum differs); nothing was resumed.")
+        raise SnapshotError(
+            f"the snapshot of {len(blob)} bytes is damaged (its checksum differs); nothing was resumed."
+        )
     stop = 8 + int.from_bytes(body[:8], "little")
     values: dict[str, Any] = _restore(json.loads(body[8:stop]), memoryview(body)[stop:])
     return values

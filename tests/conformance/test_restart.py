@@ -69,4 +69,4 @@ def test_a_snapshot_is_not_changed_by_what_comes_after(algorithm):
     again.push(None, [5.0, 3.0, 8.0, 1.0, 9.0])
     for engine, part, twin in zip(monitor._lanes.engines, parts, again._lanes.engines, strict=True):
         engine.load(part)
-        assert sorted(map(int, engine.held())) == sorted(map(int, twin.held()))
+        assert sorted(map(int, engine.objects().ids)) == sorted(map(int, twin.objects().ids))

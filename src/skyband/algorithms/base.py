@@ -9,18 +9,34 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skyband.answers import AnswerLog
-from skyband.kernels.stream import ANSWERS_FULL, DONE, Answers, Asked, Rows
+from skyband.kernels.stream import ANSWERS_FULL, DONE, Answers, Asked, Floats, Ints, Queries, Rows
 from skyband.query import TopK
 
-__all__ = ["Engine", "asked", "with_room"]
+__all__ = ["ALWAYS", "Engine", "Objects", "asked", "asked_together", "with_room"]
 
 State = Mapping[str, Any]
+
+ALWAYS = -(2**62)  # before every window
+
+
+class Objects(NamedTuple):
+    """Objects an engine holds."""
+
+    keys: Floats
+    positions: Ints
+    ids: Ints
 
 
 def asked(query: TopK) -> Asked:
     """The query as kernels see it."""
     window = query.window
     return Asked(query.k, window.size, window.slide, window.origin, int(query.full_only))
+
+
+def asked_together(queries: Sequence[TopK], since: Sequence[int]) -> Queries:
+    """Several queries as shared engines see them."""
+    columns = zip(*(asked(query) for query in queries), strict=True)
+    return Queries(*(np.array(column, np.int64) for column in columns), np.array(since, np.int64))
 
 
 def with_room(arrays: Any, capacity: int, *, keep: Sequence[str] = ()) -> Any:
@@ -48,21 +64,31 @@ class Engine(ABC):
     #: Whether one engine serves several queries together.
     shares: ClassVar[bool] = False
 
-    def __init__(self, queries: Sequence[TopK]) -> None:
-        self._asked = asked(queries[0])
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        """Serve `queries`, each from the windows on that start at or after its entry in `since`."""
+        self._queries = tuple(queries)
+        self._since = [ALWAYS] * len(self._queries) if since is None else list(since)
+        self._asked = asked(self._queries[0])
+        self._only_since = ALWAYS
+        if not self.shares and self._since[0] != ALWAYS:
+            # A query that joined late reports what a full-only query would, had the stream begun then.
+            self._only_since = self._since[0]
+            self._asked = self._asked._replace(full_only=1)
 
     def advance(self, rows: Rows, watermark: int, first: int, log: AnswerLog) -> None:
         """Take in `rows`, then answer every window that ends at or before `watermark`.
 
         `first` is the position of the stream's first object, for queries that report full windows only.
         """
+        if self._only_since != ALWAYS:
+            first = max(first, self._only_since) if self._queries[0].full_only else self._only_since
         at = 0
         while True:
             why, at = self._run(rows, at, watermark, first, log.buffers)
             if why == DONE:
                 return
             if why == ANSWERS_FULL:
-                log.make_room(min(self._asked.k, self.candidates))
+                log.make_room(self._longest_answer())
             else:
                 self._grow()
 
@@ -80,8 +106,12 @@ class Engine(ABC):
         """How many objects are held."""
 
     @abstractmethod
-    def held(self) -> Any:
-        """The ids of the objects held, in no particular order."""
+    def objects(self) -> Objects:
+        """The objects held, in no particular order."""
+
+    def _longest_answer(self) -> int:
+        """No answer can have more rows than this."""
+        return min(max(query.k for query in self._queries), self.candidates)
 
     @property
     @abstractmethod

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.algorithms.base import Engine, State, packed, with_room
+from skyband.algorithms.base import Engine, Objects, State, packed, with_room
 from skyband.kernels import kskyband as kernels
 from skyband.kernels.stream import Answers, Rows
 from skyband.query import TopK
@@ -46,8 +46,8 @@ class KSkyband(Engine):
     name = "kskyband"
     summary = "one pass with dominance counters, every object enters (one-pass rival)"
 
-    def __init__(self, queries: Sequence[TopK]) -> None:
-        super().__init__(queries)
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
         self._band = empty_band(64)
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
@@ -60,8 +60,9 @@ class KSkyband(Engine):
     def candidates(self) -> int:
         return int(self._band.registers[kernels.SIZE])
 
-    def held(self) -> Any:
-        return self._band.ids[: self.candidates]
+    def objects(self) -> Objects:
+        held = self.candidates
+        return Objects(self._band.keys[:held], self._band.positions[:held], self._band.ids[:held])
 
     @property
     def next_end(self) -> int:

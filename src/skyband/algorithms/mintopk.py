@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.algorithms.base import Engine, State, packed, with_room
+from skyband.algorithms.base import Engine, Objects, State, packed, with_room
 from skyband.errors import UnsupportedError
 from skyband.kernels import mintopk as kernels
 from skyband.kernels import skiplist
@@ -39,8 +39,8 @@ class MinTopk(Engine):
     name = "mintopk"
     summary = "one list, window marks and lower-bound pointers; nothing recomputed (EDBT 2011)"
 
-    def __init__(self, queries: Sequence[TopK]) -> None:
-        super().__init__(queries)
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
         windows = queries[0].window.most_alive
         if windows > MOST_WINDOWS:
             raise UnsupportedError(
@@ -67,8 +67,9 @@ class MinTopk(Engine):
     def candidates(self) -> int:
         return int(self._list.registers[skiplist.LENGTH])
 
-    def held(self) -> Any:
-        return self._list.ids[self.slots()]
+    def objects(self) -> Objects:
+        slots = self.slots()
+        return Objects(self._list.keys[slots], self._list.positions[slots], self._list.ids[slots])
 
     def slots(self) -> list[int]:
         """The slots of the super-top-k list, best first."""

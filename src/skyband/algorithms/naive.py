@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.algorithms.base import Engine, State, packed, with_room
+from skyband.algorithms.base import Engine, Objects, State, packed, with_room
 from skyband.kernels import naive as kernels
 from skyband.kernels.select import empty_waiting
 from skyband.kernels.stream import Answers, Rows
@@ -30,8 +30,8 @@ class Naive(Engine):
     name = "naive"
     summary = "the whole window, selected anew at every slide (baseline)"
 
-    def __init__(self, queries: Sequence[TopK]) -> None:
-        super().__init__(queries)
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
         columns: list[Any] = [np.zeros(64, np.float64 if i in (0, 3) else np.int64) for i in range(6)]
         self._window = kernels.Window(*columns, empty_waiting(), np.zeros(kernels.REGISTERS, np.int64))
 
@@ -46,9 +46,9 @@ class Naive(Engine):
         registers = self._window.registers
         return int(registers[kernels.TAIL] - registers[kernels.HEAD])
 
-    def held(self) -> Any:
-        registers = self._window.registers
-        return self._window.ids[registers[kernels.HEAD] : registers[kernels.TAIL]]
+    def objects(self) -> Objects:
+        held = slice(self._window.registers[kernels.HEAD], self._window.registers[kernels.TAIL])
+        return Objects(self._window.keys[held], self._window.positions[held], self._window.ids[held])
 
     @property
     def next_end(self) -> int:

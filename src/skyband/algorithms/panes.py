@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.algorithms.base import Engine, State, packed, with_room
+from skyband.algorithms.base import Engine, Objects, State, packed, with_room
 from skyband.kernels import panes as kernels
 from skyband.kernels.radix import sort_room
 from skyband.kernels.stream import Answers, Rows
@@ -35,8 +35,8 @@ class Panes(Engine):
     name = "panes"
     summary = "MinTopk's candidates kept a pane at a time: what `auto` runs for one query"
 
-    def __init__(self, queries: Sequence[TopK]) -> None:
-        super().__init__(queries)
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
         standing: list[Any] = [np.zeros((2, 64), np.float64 if name == "keys" else np.int64) for name in _STANDING]
         opened: list[Any] = [np.zeros(64, np.float64 if name == "open_keys" else np.int64) for name in _OPEN]
         self._panes = kernels.Panes(*standing, *opened, np.zeros(kernels.REGISTERS, np.int64))
@@ -63,10 +63,13 @@ class Panes(Engine):
     def candidates(self) -> int:
         return int(self._panes.registers[kernels.STANDING] + self._panes.registers[kernels.OPEN])
 
-    def held(self) -> Any:
-        r, side = self._panes.registers, self._panes.registers[kernels.SIDE]
-        return np.concatenate(
-            [self._panes.ids[side, : r[kernels.STANDING]], self._panes.open_ids[: r[kernels.OPEN]]]
+    def objects(self) -> Objects:
+        r, panes = self._panes.registers, self._panes
+        side, standing, opened = r[kernels.SIDE], r[kernels.STANDING], r[kernels.OPEN]
+        return Objects(
+            np.concatenate([panes.keys[side, :standing], panes.open_keys[:opened]]),
+            np.concatenate([panes.positions[side, :standing], panes.open_positions[:opened]]),
+            np.concatenate([panes.ids[side, :standing], panes.open_ids[:opened]]),
         )
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.algorithms.base import Engine, State, packed, with_room
+from skyband.algorithms.base import Engine, Objects, State, packed, with_room
 from skyband.algorithms.kskyband import empty_band
 from skyband.kernels import kskyband
 from skyband.kernels import sma as kernels
@@ -54,8 +54,8 @@ class SMA(Engine):
     name = "sma"
     summary = "the whole window in an index, a small skyband filled anew from it (multi-pass rival, SIGMOD 2006)"
 
-    def __init__(self, queries: Sequence[TopK]) -> None:
-        super().__init__(queries)
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
         lengths = dict.fromkeys(_SLOTS, 64) | dict.fromkeys(_CELLS, 4) | {"bar": 1, "registers": kernels.REGISTERS}
         arrays: dict[str, Any] = {
             name: np.zeros(n, np.float64 if name in _REALS else np.int64) for name, n in lengths.items()
@@ -91,8 +91,9 @@ class SMA(Engine):
     def candidates(self) -> int:
         return int(self._grid.registers[kernels.TAIL] - self._grid.registers[kernels.HEAD])
 
-    def held(self) -> Any:
-        return self._grid.ids[self._numbers() % self._grid.keys.size]
+    def objects(self) -> Objects:
+        slots = self._numbers() % self._grid.keys.size
+        return Objects(self._grid.keys[slots], self._grid.positions[slots], self._grid.ids[slots])
 
     @property
     def next_end(self) -> int:

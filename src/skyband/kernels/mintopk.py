@@ -52,9 +52,7 @@ def is_wanted(chain: SkipList, state: SuperTopk, k: int, w: int, key: float, pos
     """Whether the object belongs to the predicted top-k of window `w`."""
     ring = w % state.tkc.size
     worst = state.lbp[ring]
-    return state.tkc[ring] < k or beats(
-        key, position, id_, chain.keys[worst], chain.positions[worst], chain.ids[worst]
-    )
+    return state.tkc[ring] < k or beats(key, position, id_, chain.keys[worst], chain.positions[worst], chain.ids[worst])
 
 
 @kernel
@@ -66,9 +64,7 @@ def end_career(chain: SkipList, state: SuperTopk, slot: int) -> None:
 
 
 @kernel
-def update_super_topk(
-    chain: SkipList, state: SuperTopk, k: int, key: float, position: int, id_: int
-) -> None:
+def update_super_topk(chain: SkipList, state: SuperTopk, k: int, key: float, position: int, id_: int) -> None:
     """Insert an object that the newest window wants (UpdateSuperTopk)."""
     oldest, newest = state.registers[OLDEST], state.registers[NEWEST]
     # The worst of a window falls with the window's number (Lemma 4.2), so the first that wants it is found by bisection.

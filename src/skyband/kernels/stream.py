@@ -46,6 +46,19 @@ class Asked(NamedTuple):
     full_only: int  # 1: report only windows that begin at or after the stream's first object
 
 
+class Queries(NamedTuple):
+    """Several queries of one sharing class, as a shared engine sees them: one entry a query."""
+
+    ks: Ints
+    sizes: Ints
+    slides: Ints
+    origins: Ints
+    full_only: Ints
+    since: (
+        Ints  # the smallest window start that the query answers for: a query added later has no part in older windows
+    )
+
+
 class Answers(NamedTuple):
     """Flat buffers that answers are written to, window after window, best row first."""
 
@@ -95,9 +108,7 @@ def first_row_at(rows: Rows, low: int, position: int) -> int:
 @kernel
 def has_room(answers: Answers, rows: int) -> bool:
     """Whether one more window with `rows` rows fits."""
-    return (
-        answers.cursor[WINDOWS] < answers.ends.size and answers.cursor[ROWS] + rows <= answers.keys.size
-    )
+    return answers.cursor[WINDOWS] < answers.ends.size and answers.cursor[ROWS] + rows <= answers.keys.size
 
 
 @kernel
