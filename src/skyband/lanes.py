@@ -129,7 +129,7 @@ class Lanes:
 
     def _is_due(self, code: int, watermark: int) -> bool:
         return self._axis == "time" and any(
-            seat.engine.candidates and seat.engine.next_end <= watermark for seat in self._lanes[code].seats
+            not seat.engine.is_empty and seat.engine.next_end <= watermark for seat in self._lanes[code].seats
         )
 
     def _advance(self, code: int, rows: Rows, watermark: int, first: int) -> None:

@@ -136,7 +136,7 @@ class Monitor:
         """What has become final since the last call, by window end, query, group and rank."""
         pending, self._pending = self._pending, []
         return answer_table(
-            joined(pending),
+            pending,
             self.queries,
             position_kind=self._intake.position_kind or pa.int64(),
             groups=self._intake.groups,

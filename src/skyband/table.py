@@ -1,23 +1,32 @@
-"""Flat answers as the Arrow table a user reads: by window end, query, group and rank."""
+"""Flat answers as the Arrow table a user reads: by window end, query, group and rank.
+
+The table is made in chunks of about a million rows. Scores and ids stay where the engines wrote them; what is the same in
+every chunk (one query's name, the ranks of answers that are all equally long) exists once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.answers import Ranked
+from skyband.answers import Ranked, joined
 from skyband.groups import GroupBook
 from skyband.ids import IdBook
+from skyband.kernels import expand
 from skyband.kernels.stream import Ints
 from skyband.query import TopK
 
 __all__ = ["answer_table"]
 
+_CHUNK = 1 << 20  # rows: small enough for Arrow's 32-bit offsets into text, large enough to be few
+_SMALL = 1 << 16  # rows: copied, because a short answer should not keep the engines' long buffers alive
+
 
 def answer_table(
-    ranked: Ranked,
+    parts: Iterable[Ranked],
     queries: tuple[TopK, ...],
     *,
     position_kind: pa.DataType,
@@ -25,48 +34,120 @@ def answer_table(
     ids: IdBook | None,
 ) -> pa.Table:
     """The answers as columns ``query, [group,] window_start, window_end, rank, id, score``."""
-    ranked = _sorted(ranked, groups)
-    sizes = np.array([query.window.size for query in queries], np.int64)
-    ascending = np.array([query.order == "asc" for query in queries])
+    columns = _Columns(queries, position_kind, groups, ids)
+    return pa.Table.from_batches([columns.batch(chunk) for chunk in _chunks(list(parts), groups)])
+
+
+class _Columns:
+    """Makes the columns of one chunk after another."""
+
+    def __init__(
+        self, queries: tuple[TopK, ...], position_kind: pa.DataType, groups: GroupBook | None, ids: IdBook | None
+    ) -> None:
+        self._position_kind = position_kind
+        self._ids = ids
+        self._groups = None if groups is None else groups.column()
+        self._sizes = np.array([query.window.size for query in queries], np.int64)
+        self._ascending = np.array([query.order == "asc" for query in queries], np.int64)
+        names = [query.name.encode() for query in queries]
+        self._letters = np.frombuffer(b"".join(names), np.uint8).copy()
+        self._name_begins = np.cumsum([0, *map(len, names)], dtype=np.int64)
+        self._one_name: pa.Array | None = None
+        self._ranks = np.empty(0, np.int64)
+        self._ranks_of = 0
+
+    def batch(self, chunk: Ranked) -> pa.RecordBatch:
+        columns = {"query": self._names(chunk)}
+        if self._groups is not None:
+            columns["group"] = self._groups_of(chunk)
+        starts, ends = np.empty(chunk.keys.size, np.int64), np.empty(chunk.keys.size, np.int64)
+        expand.fill_bounds(chunk.ends, self._sizes, chunk.queries, chunk.counts, starts, ends)
+        columns["window_start"] = _arrow(starts, self._position_kind)
+        columns["window_end"] = _arrow(ends, self._position_kind)
+        columns["rank"] = _arrow(self._ranks_in(chunk.counts, chunk.keys.size), pa.int64())
+        columns["id"] = _arrow(chunk.ids, pa.int64()) if self._ids is None else self._ids.ids_of(chunk.ids)
+        scores = chunk.keys
+        if self._ascending.any():
+            scores = np.empty(chunk.keys.size)
+            expand.fill_scores(chunk.keys, chunk.queries, chunk.counts, self._ascending, scores)
+        columns["score"] = _arrow(scores, pa.float64())
+        return pa.record_batch(list(columns.values()), list(columns))
+
+    def _names(self, chunk: Ranked) -> pa.Array:
+        rows = chunk.keys.size
+        if self._sizes.size > 1:
+            return self._written_names(chunk.queries, chunk.counts, rows)
+        if self._one_name is None or len(self._one_name) < rows:
+            self._one_name = self._written_names(np.zeros(1, np.int64), np.array([rows]), rows)
+        return self._one_name.slice(0, rows)
+
+    def _written_names(self, queries: Ints, counts: Ints, rows: int) -> pa.Array:
+        lengths = np.diff(self._name_begins)
+        offsets = np.empty(rows + 1, np.int32)
+        letters = np.empty(int(lengths[queries] @ counts), np.uint8)
+        expand.fill_names(queries, counts, self._name_begins, self._letters, offsets, letters)
+        return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(letters))
+
+    def _groups_of(self, chunk: Ranked) -> pa.Array:
+        codes = np.repeat(chunk.groups, chunk.counts)
+        missing = codes < 0
+        return self._groups.take(pa.array(codes, mask=missing) if missing.any() else _arrow(codes, pa.int64()))
+
+    def _ranks_in(self, counts: Ints, rows: int) -> Ints:
+        """The ranks of all rows; where all windows have the same number of rows, those of an earlier chunk serve again."""
+        equally = int(counts[0]) if rows and counts[0] == counts.min() == counts.max() else 0
+        if equally and equally == self._ranks_of and rows <= self._ranks.size:
+            return self._ranks[:rows]
+        ranks = np.empty(rows, np.int64)
+        expand.fill_ranks(counts, ranks)
+        if equally:
+            self._ranks, self._ranks_of = ranks, equally
+        return ranks
+
+
+def _chunks(parts: list[Ranked], groups: GroupBook | None) -> Iterator[Ranked]:
+    """The answers by window end, query and group, about `_CHUNK` rows at a time; at least one chunk."""
+    ranks = np.array([-1], np.int64) if groups is None else np.append(groups.ranks(), -1)  # code -1 finds the last
+    ends, queries, codes = (
+        np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in parts)])
+        for name in ("ends", "queries", "groups")
+    )
+    if not expand.in_order(ends, queries, codes, ranks):
+        yield from _sorted(joined(parts), np.lexsort([ranks[codes], queries, ends]))
+        return
+    together: list[Ranked] = []
+    rows = 0
+    for part in parts:
+        if together and rows + part.keys.size > _CHUNK:
+            yield _one(together, rows)
+            together, rows = [], 0
+        together.append(part)
+        rows += part.keys.size
+    yield _one(together, rows)
+
+
+def _one(parts: list[Ranked], rows: int) -> Ranked:
+    if len(parts) == 1 and rows < _SMALL:
+        return Ranked(*(column.copy() for column in parts[0]))
+    return joined(parts)
+
+
+def _sorted(ranked: Ranked, order: Ints) -> Iterator[Ranked]:
+    """The windows in `order`."""
     begins = np.cumsum(ranked.counts) - ranked.counts
-
-    def per_row(values: Any) -> Any:
-        return np.repeat(values, ranked.counts)
-
-    if len(queries) == 1:
-        names = pa.repeat(queries[0].name, ranked.keys.size)
-    else:
-        names = pa.array([query.name for query in queries]).take(pa.array(per_row(ranked.queries)))
-    columns: dict[str, Any] = {"query": names}
-    if groups is not None:
-        codes = pa.array(per_row(ranked.groups), mask=per_row(ranked.groups < 0))
-        columns["group"] = groups.column().take(codes)
-    columns["window_start"] = pa.array(per_row(ranked.ends - sizes[ranked.queries])).cast(position_kind)
-    columns["window_end"] = pa.array(per_row(ranked.ends)).cast(position_kind)
-    columns["rank"] = np.arange(1, ranked.keys.size + 1) - per_row(begins)
-    columns["id"] = ranked.ids if ids is None else ids.ids_of(ranked.ids)
-    columns["score"] = _scores(ranked, ascending)
-    return pa.table(columns)
+    stops = np.cumsum(ranked.counts[order])
+    low = 0
+    while low < order.size:
+        before = stops[low - 1] if low else 0
+        high = max(low + 1, int(np.searchsorted(stops, before + _CHUNK, side="right")))
+        windows = order[low:high]
+        rows = int(stops[high - 1] - before)
+        keys, ids = np.empty(rows), np.empty(rows, np.int64)
+        expand.gather(windows, begins, ranked.counts, ranked.keys, ranked.ids, keys, ids)
+        yield Ranked(*(column[windows] for column in ranked[:4]), keys, ids)
+        low = high
 
 
-def _scores(ranked: Ranked, ascending: Any) -> Any:
-    if not ascending.any():
-        return ranked.keys
-    # + 0.0: a score of 0.0 went in as the key -0.0 and comes out as itself.
-    flipped = np.repeat(ascending[ranked.queries], ranked.counts)
-    return np.where(flipped, -ranked.keys + 0.0, ranked.keys)
-
-
-def _sorted(ranked: Ranked, groups: GroupBook | None) -> Ranked:
-    """The windows by end, query and group."""
-    keys: list[Ints] = [ranked.queries, ranked.ends]
-    if groups is not None:
-        ranks = np.append(groups.ranks(), -1)  # code -1, no group, finds the last
-        keys.insert(0, ranks[ranked.groups])
-    order = np.lexsort(keys)
-    if np.array_equal(order, np.arange(order.size)):
-        return ranked
-    begins = np.cumsum(ranked.counts) - ranked.counts
-    counts = ranked.counts[order]
-    rows = np.repeat(begins[order] - (np.cumsum(counts) - counts), counts) + np.arange(ranked.keys.size)
-    return Ranked(*(column[order] for column in ranked[:3]), counts, ranked.keys[rows], ranked.ids[rows])
+def _arrow(values: Any, kind: pa.DataType) -> pa.Array:
+    """The array as an Arrow array of the same width, not copied (and without asking pandas, as `pyarrow.array` does)."""
+    return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skyband.algorithms.base import Engine
+from skyband.algorithms.blocks import Blocks
 from skyband.algorithms.kskyband import KSkyband
 from skyband.algorithms.mintopk import MinTopk
 from skyband.algorithms.naive import Naive
@@ -13,7 +14,7 @@ from skyband.errors import UnknownNameError
 
 __all__ = ["ENGINES", "Engine", "engine_named"]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Naive, KSkyband, SMA, PreTopk, MinTopk, Panes)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Naive, KSkyband, SMA, PreTopk, MinTopk, Panes, Blocks)}
 
 
 def engine_named(name: str) -> type[Engine]:

@@ -105,6 +105,11 @@ class Engine(ABC):
     def candidates(self) -> int:
         """How many objects are held."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is held."""
+        return self.candidates == 0
+
     @abstractmethod
     def objects(self) -> Objects:
         """The objects held, in no particular order."""

@@ -139,7 +139,7 @@ def take_rows(state: Panes, rows: Rows, low: int, high: int, k: int, bar: float,
 @kernel
 def select_rows(state: Panes, rows: Rows, low: int, high: int, k: int, sample: Floats, picked: Ints) -> int:
     """Take the k best of rows ``[low, high)``, and some more, into the open pane; return the first row not taken."""
-    if state.registers[SELECTED] or high - low < max(LONG * k, 512) or state.open_keys.size < 2 * k:
+    if state.registers[OPEN] or high - low < max(LONG * k, 512) or state.open_keys.size < 2 * k:
         return take_rows(state, rows, low, high, k, -np.inf, picked)
     bar = likely_bar(rows, low, high, k, sample)
     take_rows(state, rows, low, high, k, bar, picked)

@@ -39,31 +39,15 @@ def sort_room(capacity: int) -> SortRoom:
 
 
 @kernel
-def spread_bits(keys: Floats, n: int, room: SortRoom) -> None:
-    """Write keys as whole numbers of the opposite order, and count their digits."""
-    bits, places, counts = room.bits[0], room.places[0], room.counts
-    raw = keys.view(np.uint64)
+def sort_bits(room: SortRoom, n: int) -> int:
+    """Sort the first `n` numbers in ``bits[0]`` and their places in ``places[0]``; return the half they end up in."""
+    counts = room.counts
     counts[:] = 0
-    top = np.uint64(1) << np.uint64(63)
     for i in range(n):
-        # + 0.0 makes -0.0 the same bits as 0.0. Then: of positive numbers flip all bits but the sign, negative ones are in order.
-        keys[i] += 0.0
-        number = raw[i] if raw[i] & top else raw[i] ^ (top - np.uint64(1))
-        bits[i] = number
-        places[i] = i
+        number = room.bits[0, i]
         for digit in range(8):
             counts[digit * BUCKETS + np.int64((number >> np.uint64(digit * DIGIT)) & np.uint64(BUCKETS - 1))] += 1
-
-
-@kernel
-def radix_sort(keys: Floats, positions: Ints, ids: Ints, n: int, room: SortRoom) -> None:
-    """Sort the first `n` objects best first."""
-    if n < FEW:
-        insertion_sort(keys, positions, ids, 0, n)
-        return
-    spread_bits(keys, n, room)
     side = 0
-    counts = room.counts
     for digit in range(8):
         base, shift = digit * BUCKETS, np.uint64(digit * DIGIT)
         first = base + np.int64((room.bits[side, 0] >> shift) & np.uint64(BUCKETS - 1))
@@ -81,7 +65,24 @@ def radix_sort(keys: Floats, positions: Ints, ids: Ints, n: int, room: SortRoom)
             to_bits[at] = bits[i]
             to_places[at] = places[i]
         side = 1 - side
-    move(keys, positions, ids, n, room, side)
+    return side
+
+
+@kernel
+def radix_sort(keys: Floats, positions: Ints, ids: Ints, n: int, room: SortRoom) -> None:
+    """Sort the first `n` objects best first."""
+    if n < FEW:
+        insertion_sort(keys, positions, ids, 0, n)
+        return
+    raw = keys.view(np.uint64)
+    top = np.uint64(1) << np.uint64(63)
+    for i in range(n):
+        # + 0.0 makes -0.0 the same bits as 0.0. Of positive numbers all bits but the sign are flipped: then the better
+        # is the smaller number. Negative ones are in that order as they are, after all positive ones.
+        keys[i] += 0.0
+        room.bits[0, i] = raw[i] if raw[i] & top else raw[i] ^ (top - np.uint64(1))
+        room.places[0, i] = i
+    move(keys, positions, ids, n, room, sort_bits(room, n))
 
 
 @kernel

@@ -1,0 +1,160 @@
+"""The shared executor: MTopList's candidate set for any number of queries, maintained a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skyband.algorithms.base import Engine, Objects, State, asked_together, packed, with_room
+from skyband.kernels import blocks as kernels
+from skyband.kernels import minimal, open_pane
+from skyband.kernels.ends import Ends, empty_ends
+from skyband.kernels.radix import sort_room
+from skyband.kernels.stream import Answers, Queries, Rows
+from skyband.query import TopK
+
+__all__ = ["Blocks"]
+
+MOST_LATTICES = 4  # views that begin on more lattices than this cut the stream into panes too short to select in
+_BLOCK = ("block_keys", "block_positions", "block_ids")
+_STANDING = ("keys", "positions", "ids", "dominated")
+
+
+class Blocks(Engine):
+    """Holds the minimal candidate set of all its queries together, and answers each from it.
+
+    >>> import skyband as sb
+    >>> hour = sb.TopK(name="hour", k=1, size="1 hour", slide="30 minutes")
+    >>> day = sb.TopK(name="day", k=2, size="1 day", slide="1 hour")
+    >>> table = sb.replay([hour, day], [0, 3_000_000_000], [3.0, 1.0], algorithm="blocks")
+    >>> table.slice(0, 3).select(["query", "window_end", "score"]).to_pydict()
+    {'query': ['hour', 'hour', 'day'], 'window_end': [1800000000, 3600000000, 3600000000], 'score': [3.0, 3.0, 3.0]}
+    """
+
+    name = "blocks"
+    summary = "one candidate set for all queries, kept a block at a time: what `auto` runs"
+    shares = True
+
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
+        self._together = asked_together(self._queries, self._since)
+        self._plan = _plan(self._together)
+        self._ends = empty_ends(len(self._queries))
+        self._pane = open_pane.empty_pane(64)
+        standing: list[Any] = [np.zeros((2, 256), np.float64 if name == "keys" else np.int64) for name in _STANDING]
+        block: list[Any] = [np.zeros((2, 64), np.float64 if name == "block_keys" else np.int64) for name in _BLOCK]
+        self._held = kernels.Held(*standing, *block, np.zeros(kernels.REGISTERS, np.int64))
+        self._work = self._room()
+
+    def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
+        return kernels.advance(
+            self._held,
+            self._pane,
+            self._together,
+            self._ends,
+            self._plan,
+            self._work,
+            rows,
+            at,
+            watermark,
+            first,
+            answers,
+        )
+
+    def _grow(self) -> None:
+        r = self._held.registers
+        opened = int(self._pane.registers[open_pane.SIZE])
+        if opened == self._pane.keys.size:
+            self._pane = with_room(self._pane, 2 * opened, keep=["registers", "sample", "picked"])
+        if r[kernels.BLOCK] + opened > self._held.block_keys.shape[1]:
+            self._held = with_room(self._held, 2 * int(r[kernels.BLOCK] + opened), keep=[*_STANDING, "registers"])
+        total = int(r[kernels.STANDING] + r[kernels.BLOCK] + opened)
+        if total >= self._held.keys.shape[1]:
+            self._held = with_room(self._held, 2 * total, keep=[*_BLOCK, "registers"])
+        self._work = self._room()
+
+    def _room(self) -> kernels.Work:
+        block = max(self._held.block_keys.shape[1], self._pane.keys.size)
+        return kernels.Work(
+            sort_room(block),
+            np.zeros(block, np.int64),
+            np.zeros(block + 1, np.int64),
+            np.zeros(self._pane.keys.size, np.int64),
+            np.zeros(self._held.keys.shape[1], np.int64),
+        )
+
+    def _settle(self) -> None:
+        """Bring all objects together and keep the minimal candidate set of them."""
+        r = self._held.registers
+        if not self._pane.registers[open_pane.SIZE] and not r[kernels.BLOCK] and not r[kernels.STANDING]:
+            return
+        while not kernels.has_space(self._held, self._pane):
+            self._grow()
+        newest = int(r[kernels.NEWEST])
+        kernels.close_pane(self._held, self._pane, self._plan, self._work)
+        kernels.sweep(self._held, self._plan, self._work, newest)
+        starts, ks = minimal.live_views(self._together, self._ends.due, newest)
+        side, standing = int(r[kernels.SIDE]), int(r[kernels.STANDING])
+        kept = minimal.needed(self._held.positions[side, :standing], starts, ks)
+        for name in _STANDING:
+            column = getattr(self._held, name)[side]
+            column[: kept.size] = column[kept]
+        r[kernels.STANDING] = kept.size
+
+    @property
+    def is_empty(self) -> bool:
+        return bool(kernels.held_count(self._held, self._pane) == 0)
+
+    @property
+    def candidates(self) -> int:
+        self._settle()
+        return int(self._held.registers[kernels.STANDING])
+
+    def _longest_answer(self) -> int:
+        return min(self._plan.k, int(kernels.held_count(self._held, self._pane)))
+
+    def objects(self) -> Objects:
+        held, side = self.candidates, int(self._held.registers[kernels.SIDE])
+        return Objects(*(getattr(self._held, name)[side, :held] for name in _STANDING[:3]))
+
+    @property
+    def next_end(self) -> int:
+        return int(self._ends.due[self._ends.heap[0]])
+
+    def counters(self) -> dict[str, int]:
+        return {"sweeps": int(self._held.registers[kernels.SWEEPS])}
+
+    def state(self) -> dict[str, Any]:
+        held, side = self.candidates, int(self._held.registers[kernels.SIDE])
+        return {
+            **{name: getattr(self._held, name)[side, :held].copy() for name in _STANDING},
+            "registers": self._held.registers.copy(),
+            "ends": packed(self._ends),
+        }
+
+    def load(self, state: State) -> None:
+        registers = state["registers"]
+        held = int(registers[kernels.STANDING])
+        registers[kernels.SIDE] = 0
+        self._held = with_room(self._held, 2 * held + 256, keep=[*_BLOCK, "registers"])._replace(registers=registers)
+        for name in _STANDING:
+            getattr(self._held, name)[0, :held] = state[name]
+        self._ends = Ends(**state["ends"])
+        self._work = self._room()
+
+
+def _plan(queries: Queries) -> kernels.Plan:
+    longest = int(queries.sizes.max())
+    shift = 0
+    while longest >> shift >= kernels.AGES:
+        shift += 1
+    # An object of age a matters to queries with size > a; a step stands for its youngest age, so that none is missed.
+    ages = np.arange(kernels.AGES, dtype=np.int64) << shift
+    by_age = np.array([queries.ks[queries.sizes > age].max(initial=0) for age in ages.tolist()], np.int64)
+    pairs = np.stack([queries.slides, (queries.origins - queries.sizes) % queries.slides], axis=1)
+    lattices = np.unique(pairs, axis=0)
+    if len(lattices) > MOST_LATTICES:
+        lattices = lattices[:0]
+    return kernels.Plan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices))

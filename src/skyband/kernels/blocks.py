@@ -1,0 +1,386 @@
+"""The shared executor's kernel: any number of queries over one candidate set, a block of arrivals at a time.
+
+Three places, from young to old: the *open pane* takes objects as they come; at a window's end it is sorted into the *block*;
+when the block has grown, one sweep merges it into the *standing* candidates and drops what too many younger objects beat.
+An answer is read from block and standing candidates together, best first, passing over what is older than its window.
+
+The sweep may keep some objects too many (it knows an object's age, not which views begin where); `kernels.minimal` finds the exact
+set when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.ends import Ends, pass_end, reset_ends, sift_down
+from skyband.kernels.open_pane import SELECTED, SIZE, OpenPane, select_rows, take_all, trim
+from skyband.kernels.order import beats
+from skyband.kernels.radix import SortRoom, radix_sort, sort_bits
+from skyband.kernels.stream import (
+    ANSWERS_FULL,
+    DONE,
+    STATE_FULL,
+    Answers,
+    Floats,
+    Ints,
+    Queries,
+    Rows,
+    close_window,
+    first_row_at,
+    has_room,
+    position_at,
+    write_row,
+)
+
+# Held.registers
+STANDING = 0  # standing candidates
+BLOCK = 1  # objects in the block
+SIDE = 2  # which half of the standing arrays is in use; a sweep writes the other
+BLOCK_SIDE = 3
+NEWEST = 4  # the position of the newest object taken in
+SWEEPS = 5  # how often a block was merged into the standing candidates
+REGISTERS = 6
+
+LEAST_BLOCK = 512  # a block of fewer objects is not worth a sweep
+AGES = 512  # steps of the table of ks by age
+
+
+class Held(NamedTuple):
+    """Standing candidates and block, each sorted best first, each in two halves of which one is in use."""
+
+    keys: Floats  # (2, capacity)
+    positions: Ints
+    ids: Ints
+    dominated: Ints  # better objects that arrived at the same position or later
+    block_keys: Floats
+    block_positions: Ints
+    block_ids: Ints
+    registers: Ints
+
+
+class Plan(NamedTuple):
+    """What the queries mean for the executor."""
+
+    k: int  # the largest of the workload
+    k_by_age: Ints  # the largest k of the queries whose windows reach back so far; ages in steps of 2**age_shift
+    age_shift: int
+    lattices: Ints  # (n, 2): the distinct (slide, start) lattices that views begin on; empty: too many to cut panes by
+
+
+class Work(NamedTuple):
+    """Room to work in; nothing in it outlives a call."""
+
+    sort: SortRoom
+    ranks: Ints  # (block capacity): of the block's objects, by position
+    tree: Ints  # counts of objects by rank, as a Fenwick tree
+    heap: Ints  # (open pane's capacity)
+    picked: Ints  # (standing capacity): candidates of the window being answered
+
+
+@kernel
+def held_count(held: Held, pane: OpenPane) -> int:
+    """Objects in all three places."""
+    return held.registers[STANDING] + held.registers[BLOCK] + pane.registers[SIZE]
+
+
+@kernel
+def youngest_view(plan: Plan, position: int) -> int:
+    """Where the youngest view that holds `position` begins; the position itself where views are too many to tell."""
+    if plan.lattices.shape[0] == 0:
+        return position
+    begin = -(2**62)
+    for i in range(plan.lattices.shape[0]):
+        slide, start = plan.lattices[i, 0], plan.lattices[i, 1]
+        begin = max(begin, start + (position - start) // slide * slide)
+    return begin
+
+
+@kernel
+def next_start(plan: Plan, position: int) -> int:
+    """Where the next view begins after `position`."""
+    begin = 2**62
+    for i in range(plan.lattices.shape[0]):
+        slide, start = plan.lattices[i, 0], plan.lattices[i, 1]
+        begin = min(begin, start + ((position - start) // slide + 1) * slide)
+    return begin
+
+
+@kernel
+def close_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> None:
+    """Sort the open pane into the block."""
+    r = held.registers
+    if plan.lattices.shape[0]:
+        trim(pane, plan.k)
+    new = pane.registers[SIZE]
+    radix_sort(pane.keys, pane.positions, pane.ids, new, work.sort)
+    side = r[BLOCK_SIDE]
+    keys, positions, ids = held.block_keys[side], held.block_positions[side], held.block_ids[side]
+    to_keys, to_positions = held.block_keys[1 - side], held.block_positions[1 - side]
+    to_ids = held.block_ids[1 - side]
+    i, j = 0, 0
+    old = r[BLOCK]
+    for at in range(old + new):
+        if j == new or (i < old and beats(keys[i], positions[i], ids[i], pane.keys[j], pane.positions[j], pane.ids[j])):
+            to_keys[at], to_positions[at], to_ids[at] = keys[i], positions[i], ids[i]
+            i += 1
+        else:
+            to_keys[at], to_positions[at], to_ids[at] = pane.keys[j], pane.positions[j], pane.ids[j]
+            j += 1
+    r[BLOCK], r[BLOCK_SIDE] = old + new, 1 - side
+    pane.registers[SIZE] = pane.registers[SELECTED] = 0
+
+
+@kernel
+def rank_block(held: Held, plan: Plan, work: Work) -> None:
+    """Number the block's objects by the youngest view they belong to, from 1 for the youngest on; equal views, equal numbers."""
+    n, positions = held.registers[BLOCK], held.block_positions[held.registers[BLOCK_SIDE]]
+    bits, places = work.sort.bits, work.sort.places
+    for i in range(n):
+        bits[0, i] = np.uint64(held.registers[NEWEST] - youngest_view(plan, positions[i]))
+        places[0, i] = i
+    side = sort_bits(work.sort, n)
+    rank = 1
+    for i in range(n):
+        if i and bits[side, i] != bits[side, i - 1]:
+            rank += 1
+        work.ranks[places[side, i]] = rank
+
+
+@kernel
+def count_better(work: Work, at: int, n: int) -> int:
+    """Of the block's objects before place `at`, those of the same view or a younger one; counts `at` itself in afterwards."""
+    found, node = 0, work.ranks[at]
+    while node > 0:
+        found += work.tree[node]
+        node -= node & -node
+    node = work.ranks[at]
+    while node <= n:
+        work.tree[node] += 1
+        node += node & -node
+    return found
+
+
+@kernel
+def k_at_age(plan: Plan, age: int) -> int:
+    """The largest k of the queries that an object of this age can still matter to; 0 if it has expired for all."""
+    step = age >> plan.age_shift
+    return plan.k_by_age[step] if step < AGES else 0
+
+
+@kernel
+def sweep(held: Held, plan: Plan, work: Work, now: int) -> None:
+    """Merge the block into the standing candidates; drop what is beaten too often for its age at `now`."""
+    r = held.registers
+    new, old, side, block = r[BLOCK], r[STANDING], r[SIDE], r[BLOCK_SIDE]
+    rank_block(held, plan, work)
+    work.tree[: new + 1] = 0
+    keys, positions, ids, dominated = held.keys[side], held.positions[side], held.ids[side], held.dominated[side]
+    to_keys, to_positions = held.keys[1 - side], held.positions[1 - side]
+    to_ids, to_dominated = held.ids[1 - side], held.dominated[1 - side]
+    block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
+    i, j, kept = 0, 0, 0
+    while i < old or j < new:
+        if j == new or (
+            i < old and beats(keys[i], positions[i], ids[i], block_keys[j], block_positions[j], block_ids[j])
+        ):
+            better = dominated[i] + j
+            to_keys[kept], to_positions[kept], to_ids[kept] = keys[i], positions[i], ids[i]
+            to_dominated[kept] = better
+            kept += better < k_at_age(plan, now - positions[i])
+            i += 1
+        else:
+            better = count_better(work, j, new)
+            to_keys[kept], to_positions[kept], to_ids[kept] = block_keys[j], block_positions[j], block_ids[j]
+            to_dominated[kept] = better
+            kept += better < k_at_age(plan, now - block_positions[j])
+            j += 1
+    r[STANDING], r[BLOCK], r[SIDE] = kept, 0, 1 - side
+    r[SWEEPS] += 1
+
+
+@kernel
+def write_answer(held: Held, work: Work, k: int, start: int, answers: Answers) -> None:
+    """Write the k best objects at or after `start`."""
+    r = held.registers
+    side, block = r[SIDE], r[BLOCK_SIDE]
+    keys, positions, ids = held.keys[side], held.positions[side], held.ids[side]
+    block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
+    picked = work.picked
+    found, i = 0, 0
+    while i < r[STANDING] and found < k:
+        picked[found] = i
+        found += positions[i] >= start
+        i += 1
+    mine, j, rows = 0, 0, 0
+    while rows < k:
+        while j < r[BLOCK] and block_positions[j] < start:
+            j += 1
+        if mine < found:
+            i = picked[mine]
+            if j == r[BLOCK] or beats(keys[i], positions[i], ids[i], block_keys[j], block_positions[j], block_ids[j]):
+                write_row(answers, keys[i], ids[i])
+                mine += 1
+                rows += 1
+                continue
+        if j == r[BLOCK]:
+            break
+        write_row(answers, block_keys[j], block_ids[j])
+        j += 1
+        rows += 1
+
+
+@kernel
+def keep_band(pane: OpenPane, k: int, work: Work) -> None:
+    """Of an open pane in stream order keep what fewer than k later objects beat: backwards, against the k best so far."""
+    n = pane.registers[SIZE]
+    keys, positions, ids = pane.keys, pane.positions, pane.ids
+    heap, size, to = work.heap, 0, n
+    for i in range(n - 1, -1, -1):
+        if size == k:
+            worst = heap[0]
+            if not beats(keys[i], positions[i], ids[i], keys[worst], positions[worst], ids[worst]):
+                continue
+        # Kept objects move to the back as they are met, so that the heap can name them by place.
+        to -= 1
+        keys[to], positions[to], ids[to] = keys[i], positions[i], ids[i]
+        size = push_or_replace(pane, heap, size, k, to)
+    for i in range(to, n):
+        keys[i - to], positions[i - to], ids[i - to] = keys[i], positions[i], ids[i]
+    pane.registers[SIZE] = n - to
+
+
+@kernel
+def worse(pane: OpenPane, a: int, b: int) -> bool:
+    """Whether the pane's object `a` ranks after `b`."""
+    return beats(pane.keys[b], pane.positions[b], pane.ids[b], pane.keys[a], pane.positions[a], pane.ids[a])
+
+
+@kernel
+def push_or_replace(pane: OpenPane, heap: Ints, size: int, k: int, place: int) -> int:
+    """Put `place` into the heap of the k best, worst at the root, in place of the root where it is full; return its size."""
+    if size < k:
+        at = size
+        while at > 0 and worse(pane, place, heap[(at - 1) // 2]):
+            heap[at] = heap[(at - 1) // 2]
+            at = (at - 1) // 2
+        heap[at] = place
+        return size + 1
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and worse(pane, heap[child + 1], heap[child]):
+            child += 1
+        if not worse(pane, heap[child], place):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = place
+    return size
+
+
+@kernel
+def take_rows(pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high: int) -> int:
+    """Take rows ``[low, high)``, between which no window ends, into the open pane; return the first one not taken."""
+    if plan.lattices.shape[0]:
+        return select_rows(pane, rows, low, high, plan.k)
+    i = take_all(pane, rows, low, high)
+    while i < high and pane.keys.size >= roomy(plan.k):
+        keep_band(pane, plan.k, work)
+        i = take_all(pane, rows, i, high)
+    return i
+
+
+@kernel
+def roomy(k: int) -> int:
+    """An open pane with room for so many objects is cut down rather than enlarged."""
+    return 4 * k + 1024
+
+
+@kernel
+def has_space(held: Held, pane: OpenPane) -> bool:
+    """Whether the open pane can be closed, and the block merged after it."""
+    r = held.registers
+    return (
+        r[BLOCK] + pane.registers[SIZE] <= held.block_keys.shape[1]
+        and r[STANDING] + r[BLOCK] + pane.registers[SIZE] < held.keys.shape[1]
+    )
+
+
+@kernel
+def answer_next(
+    held: Held, queries: Queries, ends: Ends, work: Work, due: int, first: int, answers: Answers
+) -> bool:
+    """Answer the query that is due first, and move it on; False where there is no room for its rows."""
+    r, query = held.registers, ends.heap[0]
+    end, size = ends.due[query], queries.sizes[query]
+    if end - size > r[NEWEST]:
+        # This window and all up to `due` are empty.
+        slide, origin = queries.slides[query], queries.origins[query]
+        ends.due[query] = origin + ((due - origin) // slide + 1) * slide
+        sift_down(ends, 0)
+        return True
+    if not queries.full_only[query] or end - size >= first:
+        if not has_room(answers, min(queries.ks[query], r[STANDING] + r[BLOCK])):
+            return False
+        write_answer(held, work, queries.ks[query], end - size, answers)
+        close_window(answers, query, end)
+    pass_end(ends, queries)
+    return True
+
+
+@kernel
+def advance(
+    held: Held,
+    pane: OpenPane,
+    queries: Queries,
+    ends: Ends,
+    plan: Plan,
+    work: Work,
+    rows: Rows,
+    at: int,
+    watermark: int,
+    first: int,
+    answers: Answers,
+) -> tuple[int, int]:
+    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    r, n, i = held.registers, rows.keys.size, at
+    longest = plan.k_by_age.size << plan.age_shift
+    while True:
+        due = position_at(rows, i) if i < n else watermark
+        while held_count(held, pane) > 0 and ends.due[ends.heap[0]] <= due:
+            end = ends.due[ends.heap[0]]
+            if not has_space(held, pane):
+                return STATE_FULL, i
+            if pane.registers[SIZE]:
+                close_pane(held, pane, plan, work)
+            if not answer_next(held, queries, ends, work, due, first, answers):
+                return ANSWERS_FULL, i
+            if ends.due[ends.heap[0]] > end:
+                if end - r[NEWEST] >= longest:
+                    r[STANDING] = r[BLOCK] = 0
+                elif r[BLOCK] >= max(LEAST_BLOCK, r[STANDING] // 4):
+                    sweep(held, plan, work, end)
+        if i == n:
+            return DONE, n
+        if held_count(held, pane) == 0:
+            reset_ends(ends, queries, due)
+        stop = ends.due[ends.heap[0]]
+        if plan.lattices.shape[0]:
+            # A view begins inside the stretch: what came before it is another pane.
+            if pane.registers[SIZE] and youngest_view(plan, due) > r[NEWEST]:
+                if not has_space(held, pane):
+                    return STATE_FULL, i
+                close_pane(held, pane, plan, work)
+            stop = min(stop, next_start(plan, due))
+        high = first_row_at(rows, i, stop)
+        taken = take_rows(pane, plan, work, rows, i, high)
+        if taken > i:
+            r[NEWEST] = position_at(rows, taken - 1)
+        i = taken
+        if i < high:
+            return STATE_FULL, i

@@ -1,0 +1,95 @@
+"""From a window's entry to its rows: what the table of answers repeats for every row, written in one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.stream import Floats, Ints
+
+
+@kernel
+def in_order(ends: Ints, queries: Ints, groups: Ints, ranks: Ints) -> bool:
+    """Whether windows stand by end, query and the rank of their group; ``ranks[-1]`` is that of no group."""
+    for i in range(1, ends.size):
+        if ends[i] < ends[i - 1]:
+            return False
+        if ends[i] == ends[i - 1]:
+            if queries[i] < queries[i - 1]:
+                return False
+            if queries[i] == queries[i - 1] and ranks[groups[i]] < ranks[groups[i - 1]]:
+                return False
+    return True
+
+
+@kernel
+def gather(windows: Ints, begins: Ints, counts: Ints, keys: Floats, ids: Ints, to_keys: Floats, to_ids: Ints) -> None:
+    """Copy the rows of `windows`, one window after another."""
+    at = 0
+    for window in windows:
+        begin = begins[window]
+        for i in range(counts[window]):
+            to_keys[at + i] = keys[begin + i]
+            to_ids[at + i] = ids[begin + i]
+        at += counts[window]
+
+
+@kernel
+def fill_bounds(ends: Ints, sizes: Ints, queries: Ints, counts: Ints, to_starts: Ints, to_ends: Ints) -> None:
+    """For each row the bounds of its window; `sizes` are those of the queries."""
+    at = 0
+    for window in range(ends.size):
+        end = ends[window]
+        start = end - sizes[queries[window]]
+        for i in range(at, at + counts[window]):
+            to_starts[i] = start
+            to_ends[i] = end
+        at += counts[window]
+
+
+@kernel
+def fill_ranks(counts: Ints, to_ranks: Ints) -> None:
+    """For each row its rank: 1, 2, … in every window."""
+    at = 0
+    for window in range(counts.size):
+        for i in range(counts[window]):
+            to_ranks[at + i] = i + 1
+        at += counts[window]
+
+
+@kernel
+def fill_names(
+    queries: Ints,
+    counts: Ints,
+    begins: Ints,
+    letters: NDArray[np.uint8],
+    to_offsets: NDArray[np.int32],
+    to_letters: NDArray[np.uint8],
+) -> None:
+    """For each row the name of its query, as Arrow lays strings out; query q has ``letters[begins[q]:begins[q + 1]]``."""
+    row, at = 0, 0
+    for window in range(queries.size):
+        begin = begins[queries[window]]
+        length = begins[queries[window] + 1] - begin
+        for _ in range(counts[window]):
+            to_offsets[row] = at
+            for i in range(length):
+                to_letters[at + i] = letters[begin + i]
+            row += 1
+            at += length
+    to_offsets[row] = at
+
+
+@kernel
+def fill_scores(keys: Floats, queries: Ints, counts: Ints, ascending: Ints, to_scores: Floats) -> None:
+    """For each row its score: the key, which an ascending query has negated."""
+    at = 0
+    for window in range(counts.size):
+        if ascending[queries[window]]:
+            for i in range(at, at + counts[window]):
+                to_scores[i] = 0.0 - keys[i]  # a score of 0.0 went in as the key -0.0 and comes out as itself
+        else:
+            for i in range(at, at + counts[window]):
+                to_scores[i] = keys[i]
+        at += counts[window]

@@ -1,0 +1,103 @@
+"""The minimal candidate set by its definition: one sweep over the candidates, best first.
+
+An object stays iff some live view still has room for it: iff, for a view s at or before it, fewer than k_s better objects
+stand at or after s. With c_i the number of kept objects whose youngest view is i, that is k_s minus the sum of c_i over i >= s,
+maximised over the views up to the object's own. A tree over the views keeps the maxima of its ranges; a leaf changes and a
+prefix is asked in logarithmic time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels._jit import allocating_kernel, kernel
+from skyband.kernels.stream import Ints, Queries
+
+
+class RoomTree(NamedTuple):
+    """A complete binary tree over the live views, root at 1. Ranges are relative: they see no object to their right."""
+
+    counts: Ints  # kept objects whose youngest view is in the range
+    rooms: Ints  # the largest room of a view in the range
+
+
+@allocating_kernel
+def live_views(queries: Queries, due: Ints, newest: int) -> tuple[Ints, Ints]:
+    """The starts of the live views at or before `newest`, ascending, and the largest k that each still has to serve.
+
+    `due` are the ends of the queries' oldest unanswered windows.
+    """
+    total = 0
+    for query in range(due.size):
+        last = newest + queries.sizes[query]
+        if due[query] <= last:
+            total += (last - due[query]) // queries.slides[query] + 1
+    starts = np.empty(total, np.int64)
+    ks = np.empty(total, np.int64)
+    at = 0
+    for query in range(due.size):
+        for end in range(due[query], newest + queries.sizes[query] + 1, queries.slides[query]):
+            starts[at] = end - queries.sizes[query]
+            ks[at] = queries.ks[query]
+            at += 1
+    order = np.argsort(starts)
+    kept = 0
+    sorted_starts = np.empty(total, np.int64)
+    sorted_ks = np.empty(total, np.int64)
+    for place in order:
+        if kept and sorted_starts[kept - 1] == starts[place]:
+            sorted_ks[kept - 1] = max(sorted_ks[kept - 1], ks[place])
+        else:
+            sorted_starts[kept], sorted_ks[kept] = starts[place], ks[place]
+            kept += 1
+    return sorted_starts[:kept], sorted_ks[:kept]
+
+
+@kernel
+def room_up_to(tree: RoomTree, leaf: int) -> int:
+    """The largest room of a view up to the leaf's."""
+    room = tree.rooms[leaf]
+    node = leaf
+    while node > 1:
+        if node & 1:
+            room = max(room, tree.rooms[node - 1] - tree.counts[node])
+        else:
+            room -= tree.counts[node + 1]
+        node >>= 1
+    return room
+
+
+@kernel
+def take_room(tree: RoomTree, leaf: int) -> None:
+    """An object of the leaf's view is kept: every view up to it has one place less."""
+    tree.counts[leaf] += 1
+    tree.rooms[leaf] -= 1
+    node = leaf >> 1
+    while node:
+        left, right = 2 * node, 2 * node + 1
+        tree.counts[node] = tree.counts[left] + tree.counts[right]
+        tree.rooms[node] = max(tree.rooms[left] - tree.counts[right], tree.rooms[right])
+        node >>= 1
+
+
+@allocating_kernel
+def needed(positions: Ints, starts: Ints, ks: Ints) -> Ints:
+    """Which of the objects at these positions, best first, belong to the minimal candidate set: their places."""
+    leaves = 1
+    while leaves < starts.size:
+        leaves *= 2
+    tree = RoomTree(np.zeros(2 * leaves, np.int64), np.full(2 * leaves, -(2**62)))
+    tree.rooms[leaves : leaves + starts.size] = ks
+    for node in range(leaves - 1, 0, -1):
+        tree.rooms[node] = max(tree.rooms[2 * node], tree.rooms[2 * node + 1])
+    places = np.empty(positions.size, np.int64)
+    kept = 0
+    for i in range(positions.size):
+        view = np.searchsorted(starts, positions[i], side="right") - 1
+        if view >= 0 and room_up_to(tree, leaves + view) > 0:
+            take_room(tree, leaves + view)
+            places[kept] = i
+            kept += 1
+    return places[:kept]

@@ -1,0 +1,146 @@
+"""The pane that objects are arriving in: its k best, found with a threshold.
+
+Objects of one pane enter and leave every window together, so that only its k best can matter. Up to 2k are collected
+before the better half is kept; then the k-th is a bar that most newcomers fail, sixteen at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.order import beats
+from skyband.kernels.select import bring_best_forward, highest
+from skyband.kernels.stream import Floats, Ints, Rows, id_at, position_at
+
+# OpenPane.registers
+SIZE = 0  # objects held
+SELECTED = 1  # 1 once the pane has been cut to its k best: the k-th is then the bar
+
+BLOCK = 16  # rows rejected at a time
+LONG = 8  # a stretch of so many times k rows is worth a look ahead
+SAMPLE = 2048  # the most rows looked at
+LINE = 8  # rows in a line of memory
+EXPECTED = 16  # of the k best, so many should be in the sample
+
+
+class OpenPane(NamedTuple):
+    """Objects in no order. `sample` and `picked` are room to work in."""
+
+    keys: Floats
+    positions: Ints
+    ids: Ints
+    registers: Ints
+    sample: Floats
+    picked: Ints
+
+
+def empty_pane(capacity: int) -> OpenPane:
+    """An open pane with room for `capacity` objects; it wants to grow to 2k."""
+    return OpenPane(
+        np.zeros(capacity),
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.int64),
+        np.zeros(2, np.int64),
+        np.zeros(SAMPLE),
+        np.zeros(BLOCK, np.int64),
+    )
+
+
+@kernel
+def likely_bar(pane: OpenPane, rows: Rows, low: int, high: int, k: int) -> float:
+    """A key that somewhat more than k of the rows ``[low, high)`` probably reach, from a sample of them."""
+    n = high - low
+    lines = max(8, min(SAMPLE, EXPECTED * n // k) // LINE)
+    step = n // lines
+    # Eight neighbours at a time: memory is fetched by lines of so many, and a line costs as much as one row of it.
+    for i in range(lines):
+        for j in range(LINE):
+            pane.sample[LINE * i + j] = rows.keys[low + i * step + j]
+    expected = k * LINE * lines / n
+    rank = min(LINE * lines, int(expected + 3 * np.sqrt(expected) + 2))
+    return float(highest(pane.sample, LINE * lines, rank))
+
+
+@kernel
+def trim(pane: OpenPane, k: int) -> None:
+    """Cut the pane to its k best."""
+    if pane.registers[SIZE] > k:
+        bring_best_forward(pane.keys, pane.positions, pane.ids, pane.registers[SIZE], k)
+        pane.registers[SIZE] = k
+        pane.registers[SELECTED] = 1
+
+
+@kernel
+def take_row(pane: OpenPane, rows: Rows, i: int, k: int) -> bool:
+    """Take row `i` unless k better ones are there already; False where there is no room."""
+    keys, positions, ids, r = pane.keys, pane.positions, pane.ids, pane.registers
+    key, position, id_ = rows.keys[i], position_at(rows, i), id_at(rows, i)
+    if r[SELECTED] and not beats(key, position, id_, keys[k - 1], positions[k - 1], ids[k - 1]):
+        return True
+    if r[SIZE] == keys.size:
+        if r[SIZE] < 2 * k:
+            return False
+        trim(pane, k)
+        if not beats(key, position, id_, keys[k - 1], positions[k - 1], ids[k - 1]):
+            return True
+    keys[r[SIZE]], positions[r[SIZE]], ids[r[SIZE]] = key, position, id_
+    r[SIZE] += 1
+    return True
+
+
+@kernel
+def take_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int, bar: float) -> int:
+    """Take those of the rows ``[low, high)`` that reach `bar`; return the first row not looked at."""
+    values, r, picked = rows.keys, pane.registers, pane.picked
+    i = low
+    while i < high:
+        floor = max(bar, pane.keys[k - 1]) if r[SELECTED] else bar
+        # Neither loop branches on a key: the first compiles to vector instructions, the second to conditional moves.
+        while i + BLOCK <= high:
+            hopeful = 0
+            for j in range(BLOCK):
+                hopeful += values[i + j] >= floor
+            if hopeful:
+                break
+            i += BLOCK
+        stop = min(high, i + BLOCK)
+        found = 0
+        for j in range(i, stop):
+            picked[found] = j
+            found += values[j] >= floor
+        for j in range(found):
+            if not take_row(pane, rows, picked[j], k):
+                return picked[j]
+        i = stop
+    return i
+
+
+@kernel
+def select_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int) -> int:
+    """Take the k best of rows ``[low, high)``, and some more; return the first row not taken for want of room."""
+    # The look ahead is about these rows only: it needs a pane without earlier ones, and room for all it lets through.
+    if pane.registers[SIZE] or high - low < max(LONG * k, 512) or pane.keys.size < 2 * k:
+        return take_rows(pane, rows, low, high, k, -np.inf)
+    bar = likely_bar(pane, rows, low, high, k)
+    take_rows(pane, rows, low, high, k, bar)
+    if pane.registers[SIZE] < k:
+        # The look ahead was wrong (it rarely is): the rows below the bar are needed after all.
+        for i in range(low, high):
+            if rows.keys[i] < bar:
+                take_row(pane, rows, i, k)
+    return high
+
+
+@kernel
+def take_all(pane: OpenPane, rows: Rows, low: int, high: int) -> int:
+    """Take rows ``[low, high)`` as they are, as far as there is room; return the first row not taken."""
+    size = pane.registers[SIZE]
+    stop = min(high, low + pane.keys.size - size)
+    for i in range(low, stop):
+        pane.keys[size], pane.positions[size], pane.ids[size] = rows.keys[i], position_at(rows, i), id_at(rows, i)
+        size += 1
+    pane.registers[SIZE] = size
+    return stop
