@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+# The function takes the name over from the package `skyband.algorithms`, so the package must be loaded before it.
+from skyband.catalogue import algorithms
 from skyband.errors import (
     InvalidInputError,
     InvalidQueryError,
@@ -22,7 +24,6 @@ from skyband.query import TopK
 from skyband.workload import Workload
 
 if TYPE_CHECKING:
-    from skyband.catalogue import algorithms
     from skyband.monitor import Monitor, replay
 
 __all__ = [
@@ -42,7 +43,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Compiled engines and Arrow are loaded when first used: asking a question costs nothing, `import skyband` stays quick.
-_LATER = {"Monitor": "skyband.monitor", "algorithms": "skyband.catalogue", "replay": "skyband.monitor"}
+_LATER = {"Monitor": "skyband.monitor", "replay": "skyband.monitor"}
 
 
 def __getattr__(name: str) -> Any:

@@ -36,7 +36,7 @@ def joined(parts: Iterable[Ranked]) -> Ranked:
 
 
 class AnswerLog:
-    """Collects what engines answer during one push. An engine writes to `buffers` and calls `make_room` when they are full."""
+    """Collects what engines answer during one push: they write to `buffers` and call `make_room` when those are full."""
 
     def __init__(self) -> None:
         self._parts: list[Ranked] = []

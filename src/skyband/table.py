@@ -1,7 +1,7 @@
 """Flat answers as the Arrow table a user reads: by window end, query, group and rank.
 
-The table is made in chunks of about a million rows. Scores and ids stay where the engines wrote them; what is the same in
-every chunk (one query's name, the ranks of answers that are all equally long) exists once.
+The table is made in chunks of about a million rows. Scores and ids stay where the engines wrote them; what is the same
+in every chunk (one query's name, the ranks of answers that are all equally long) exists once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Columns:
     ) -> None:
         self._position_kind = position_kind
         self._ids = ids
-        self._groups = None if groups is None else groups.column()
+        self._groups: Any = None if groups is None else groups.column()
         self._sizes = np.array([query.window.size for query in queries], np.int64)
         self._ascending = np.array([query.order == "asc" for query in queries], np.int64)
         names = [query.name.encode() for query in queries]
@@ -94,7 +94,7 @@ class _Columns:
         return self._groups.take(pa.array(codes, mask=missing) if missing.any() else _arrow(codes, pa.int64()))
 
     def _ranks_in(self, counts: Ints, rows: int) -> Ints:
-        """The ranks of all rows; where all windows have the same number of rows, those of an earlier chunk serve again."""
+        """The ranks of all rows; where answers are all equally long, those of an earlier chunk serve again."""
         equally = int(counts[0]) if rows and counts[0] == counts.min() == counts.max() else 0
         if equally and equally == self._ranks_of and rows <= self._ranks.size:
             return self._ranks[:rows]
@@ -128,7 +128,7 @@ def _chunks(parts: list[Ranked], groups: GroupBook | None) -> Iterator[Ranked]:
 
 def _one(parts: list[Ranked], rows: int) -> Ranked:
     if len(parts) == 1 and rows < _SMALL:
-        return Ranked(*(column.copy() for column in parts[0]))
+        return Ranked(**{name: column.copy() for name, column in parts[0]._asdict().items()})
     return joined(parts)
 
 
@@ -144,10 +144,12 @@ def _sorted(ranked: Ranked, order: Ints) -> Iterator[Ranked]:
         rows = int(stops[high - 1] - before)
         keys, ids = np.empty(rows), np.empty(rows, np.int64)
         expand.gather(windows, begins, ranked.counts, ranked.keys, ranked.ids, keys, ids)
-        yield Ranked(*(column[windows] for column in ranked[:4]), keys, ids)
+        yield Ranked(
+            ranked.queries[windows], ranked.groups[windows], ranked.ends[windows], ranked.counts[windows], keys, ids
+        )
         low = high
 
 
 def _arrow(values: Any, kind: pa.DataType) -> pa.Array:
-    """The array as an Arrow array of the same width, not copied (and without asking pandas, as `pyarrow.array` does)."""
+    """An Arrow array on the same memory; `pyarrow.array` would import pandas, which takes a second."""
     return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])

@@ -1,26 +1,59 @@
-"""One file per published algorithm, and the table of their names."""
+"""One file per published algorithm, and the table of their names. An engine is loaded when it is first asked for."""
 
 from __future__ import annotations
 
-from skyband.algorithms.base import Engine
-from skyband.algorithms.blocks import Blocks
-from skyband.algorithms.kskyband import KSkyband
-from skyband.algorithms.mintopk import MinTopk
-from skyband.algorithms.naive import Naive
-from skyband.algorithms.panes import Panes
-from skyband.algorithms.pretopk import PreTopk
-from skyband.algorithms.sma import SMA
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from skyband.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from skyband.algorithms.base import Engine
 
 __all__ = ["ENGINES", "Engine", "engine_named"]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Naive, KSkyband, SMA, PreTopk, MinTopk, Panes, Blocks)}
+# By name: the file, and the class in it. The order is the one in which `skyband.algorithms()` tells of them.
+_FILES = {
+    "naive": ("naive", "Naive"),
+    "kskyband": ("kskyband", "KSkyband"),
+    "sma": ("sma", "SMA"),
+    "pretopk": ("pretopk", "PreTopk"),
+    "mintopk": ("mintopk", "MinTopk"),
+    "panes": ("panes", "Panes"),
+    "blocks": ("blocks", "Blocks"),
+}
+
+
+class _Engines(Mapping[str, "type[Engine]"]):
+    def __getitem__(self, name: str) -> type[Engine]:
+        file, cls = _FILES[name]
+        engine: type[Engine] = getattr(import_module(f"skyband.algorithms.{file}"), cls)
+        return engine
+
+    def __contains__(self, name: object) -> bool:
+        return name in _FILES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FILES)
+
+    def __len__(self) -> int:
+        return len(_FILES)
+
+
+ENGINES: Mapping[str, type[Engine]] = _Engines()
 
 
 def engine_named(name: str) -> type[Engine]:
     """The engine that `name` stands for."""
     if name == "auto":
-        return Panes
+        return ENGINES["panes"]
     if name not in ENGINES:
         raise UnknownNameError.among("algorithm", name, ["auto", *ENGINES])
     return ENGINES[name]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Engine":
+        return import_module("skyband.algorithms.base").Engine
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

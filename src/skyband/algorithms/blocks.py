@@ -10,14 +10,14 @@ import numpy as np
 from skyband.algorithms.base import Engine, Objects, State, asked_together, packed, with_room
 from skyband.kernels import blocks as kernels
 from skyband.kernels import minimal, open_pane
-from skyband.kernels.ends import Ends, empty_ends
+from skyband.kernels.moments import Moments, due_by_query, moments_of
 from skyband.kernels.radix import sort_room
 from skyband.kernels.stream import Answers, Queries, Rows
 from skyband.query import TopK
 
 __all__ = ["Blocks"]
 
-MOST_LATTICES = 4  # views that begin on more lattices than this cut the stream into panes too short to select in
+MOST_LATTICES = 64  # views that begin on more lattices than this: finding the next pane costs more than it saves
 _BLOCK = ("block_keys", "block_positions", "block_ids")
 _STANDING = ("keys", "positions", "ids", "dominated")
 
@@ -41,11 +41,12 @@ class Blocks(Engine):
         super().__init__(queries, since)
         self._together = asked_together(self._queries, self._since)
         self._plan = _plan(self._together)
-        self._ends = empty_ends(len(self._queries))
+        self._moments = moments_of(self._together)
         self._pane = open_pane.empty_pane(64)
         standing: list[Any] = [np.zeros((2, 256), np.float64 if name == "keys" else np.int64) for name in _STANDING]
         block: list[Any] = [np.zeros((2, 64), np.float64 if name == "block_keys" else np.int64) for name in _BLOCK]
         self._held = kernels.Held(*standing, *block, np.zeros(kernels.REGISTERS, np.int64))
+        self._held.registers[kernels.PANE_END] = kernels.NO_PANE
         self._work = self._room()
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
@@ -53,7 +54,7 @@ class Blocks(Engine):
             self._held,
             self._pane,
             self._together,
-            self._ends,
+            self._moments,
             self._plan,
             self._work,
             rows,
@@ -95,7 +96,7 @@ class Blocks(Engine):
         newest = int(r[kernels.NEWEST])
         kernels.close_pane(self._held, self._pane, self._plan, self._work)
         kernels.sweep(self._held, self._plan, self._work, newest)
-        starts, ks = minimal.live_views(self._together, self._ends.due, newest)
+        starts, ks = minimal.live_views(self._together, due_by_query(self._moments, self._together), newest)
         side, standing = int(r[kernels.SIDE]), int(r[kernels.STANDING])
         kept = minimal.needed(self._held.positions[side, :standing], starts, ks)
         for name in _STANDING:
@@ -121,7 +122,7 @@ class Blocks(Engine):
 
     @property
     def next_end(self) -> int:
-        return int(self._ends.due[self._ends.heap[0]])
+        return int(self._moments.due[self._moments.heap[0]])
 
     def counters(self) -> dict[str, int]:
         return {"sweeps": int(self._held.registers[kernels.SWEEPS])}
@@ -131,7 +132,7 @@ class Blocks(Engine):
         return {
             **{name: getattr(self._held, name)[side, :held].copy() for name in _STANDING},
             "registers": self._held.registers.copy(),
-            "ends": packed(self._ends),
+            "moments": packed(self._moments),
         }
 
     def load(self, state: State) -> None:
@@ -141,7 +142,7 @@ class Blocks(Engine):
         self._held = with_room(self._held, 2 * held + 256, keep=[*_BLOCK, "registers"])._replace(registers=registers)
         for name in _STANDING:
             getattr(self._held, name)[0, :held] = state[name]
-        self._ends = Ends(**state["ends"])
+        self._moments = Moments(**state["moments"])
         self._work = self._room()
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels._jit import kernel
-from skyband.kernels.ends import Ends, pass_end, reset_ends, sift_down
+from skyband.kernels.moments import Moments, next_moment, pass_moment, reset
 from skyband.kernels.open_pane import SELECTED, SIZE, OpenPane, select_rows, take_all, trim
 from skyband.kernels.order import beats
 from skyband.kernels.radix import SortRoom, radix_sort, sort_bits
@@ -42,7 +42,11 @@ SIDE = 2  # which half of the standing arrays is in use; a sweep writes the othe
 BLOCK_SIDE = 3
 NEWEST = 4  # the position of the newest object taken in
 SWEEPS = 5  # how often a block was merged into the standing candidates
-REGISTERS = 6
+PANE_END = 6  # where the open pane ends if it is being cut to its k best, else NO_PANE: it may hold several panes
+ANSWERED = 7  # of the queries that are due together, those answered already
+REGISTERS = 8
+
+NO_PANE = -(2**62)
 
 LEAST_BLOCK = 512  # a block of fewer objects is not worth a sweep
 AGES = 512  # steps of the table of ks by age
@@ -112,9 +116,12 @@ def next_start(plan: Plan, position: int) -> int:
 def close_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> None:
     """Sort the open pane into the block."""
     r = held.registers
-    if plan.lattices.shape[0]:
+    if r[PANE_END] != NO_PANE:
         trim(pane, plan.k)
+        r[PANE_END] = NO_PANE
     new = pane.registers[SIZE]
+    if new == 0:
+        return
     radix_sort(pane.keys, pane.positions, pane.ids, new, work.sort)
     side = r[BLOCK_SIDE]
     keys, positions, ids = held.block_keys[side], held.block_positions[side], held.block_ids[side]
@@ -284,10 +291,8 @@ def push_or_replace(pane: OpenPane, heap: Ints, size: int, k: int, place: int) -
 
 
 @kernel
-def take_rows(pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high: int) -> int:
-    """Take rows ``[low, high)``, between which no window ends, into the open pane; return the first one not taken."""
-    if plan.lattices.shape[0]:
-        return select_rows(pane, rows, low, high, plan.k)
+def take_raw(pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high: int) -> int:
+    """Take rows ``[low, high)``, between which no window ends, as they come; return the first one not taken."""
     i = take_all(pane, rows, low, high)
     while i < high and pane.keys.size >= roomy(plan.k):
         keep_band(pane, plan.k, work)
@@ -312,25 +317,53 @@ def has_space(held: Held, pane: OpenPane) -> bool:
 
 
 @kernel
-def answer_next(
-    held: Held, queries: Queries, ends: Ends, work: Work, due: int, first: int, answers: Answers
+def answer_moment(
+    held: Held, queries: Queries, moments: Moments, work: Work, first: int, answers: Answers
 ) -> bool:
-    """Answer the query that is due first, and move it on; False where there is no room for its rows."""
-    r, query = held.registers, ends.heap[0]
-    end, size = ends.due[query], queries.sizes[query]
-    if end - size > r[NEWEST]:
-        # This window and all up to `due` are empty.
-        slide, origin = queries.slides[query], queries.origins[query]
-        ends.due[query] = origin + ((due - origin) // slide + 1) * slide
-        sift_down(ends, 0)
-        return True
-    if not queries.full_only[query] or end - size >= first:
-        if not has_room(answers, min(queries.ks[query], r[STANDING] + r[BLOCK])):
-            return False
-        write_answer(held, work, queries.ks[query], end - size, answers)
-        close_window(answers, query, end)
-    pass_end(ends, queries)
+    """Answer the queries that are due first; False where there is no room for more rows, to go on from there later."""
+    r, lattice = held.registers, moments.heap[0]
+    end = moments.due[lattice]
+    while moments.begins[lattice] + r[ANSWERED] < moments.begins[lattice + 1]:
+        query = moments.members[moments.begins[lattice] + r[ANSWERED]]
+        start = end - queries.sizes[query]
+        reported = not queries.full_only[query] or start >= first
+        if reported and queries.since[query] <= start <= r[NEWEST]:
+            if not has_room(answers, min(queries.ks[query], r[STANDING] + r[BLOCK])):
+                return False
+            write_answer(held, work, queries.ks[query], start, answers)
+            close_window(answers, query, end)
+        r[ANSWERED] += 1
+    r[ANSWERED] = 0
     return True
+
+
+@kernel
+def take_pane(
+    held: Held, pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high: int
+) -> tuple[int, int]:
+    """Take rows ``[low, high)``, between which no window ends, or the first pane of them; say why it stopped, and where.
+
+    A long pane is cut to its k best as it arrives; short ones are taken as they come, several at a time.
+    """
+    r, position = held.registers, position_at(rows, low)
+    same = position < r[PANE_END]
+    if plan.lattices.shape[0] and (same or high - low > 2 * plan.k):
+        end = r[PANE_END] if same else next_start(plan, position)
+        high = min(high, first_row_at(rows, low, end))
+        if same or high - low > 2 * plan.k:
+            if not same and pane.registers[SIZE]:
+                if not has_space(held, pane):
+                    return STATE_FULL, low
+                close_pane(held, pane, plan, work)
+            r[PANE_END] = end
+            taken = select_rows(pane, rows, low, high, plan.k)
+            return (DONE if taken == high else STATE_FULL), taken
+    if r[PANE_END] != NO_PANE:
+        if not has_space(held, pane):
+            return STATE_FULL, low
+        close_pane(held, pane, plan, work)
+    taken = take_raw(pane, plan, work, rows, low, high)
+    return (DONE if taken == high else STATE_FULL), taken
 
 
 @kernel
@@ -338,7 +371,7 @@ def advance(
     held: Held,
     pane: OpenPane,
     queries: Queries,
-    ends: Ends,
+    moments: Moments,
     plan: Plan,
     work: Work,
     rows: Rows,
@@ -349,38 +382,28 @@ def advance(
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
     r, n, i = held.registers, rows.keys.size, at
-    longest = plan.k_by_age.size << plan.age_shift
     while True:
         due = position_at(rows, i) if i < n else watermark
-        while held_count(held, pane) > 0 and ends.due[ends.heap[0]] <= due:
-            end = ends.due[ends.heap[0]]
+        while held_count(held, pane) > 0 and next_moment(moments) <= due:
+            end = next_moment(moments)
             if not has_space(held, pane):
                 return STATE_FULL, i
-            if pane.registers[SIZE]:
-                close_pane(held, pane, plan, work)
-            if not answer_next(held, queries, ends, work, due, first, answers):
+            close_pane(held, pane, plan, work)
+            if not answer_moment(held, queries, moments, work, first, answers):
                 return ANSWERS_FULL, i
-            if ends.due[ends.heap[0]] > end:
-                if end - r[NEWEST] >= longest:
+            pass_moment(moments, r[NEWEST], due)
+            if next_moment(moments) > end:
+                if k_at_age(plan, end - r[NEWEST]) == 0:
                     r[STANDING] = r[BLOCK] = 0
                 elif r[BLOCK] >= max(LEAST_BLOCK, r[STANDING] // 4):
                     sweep(held, plan, work, end)
         if i == n:
             return DONE, n
         if held_count(held, pane) == 0:
-            reset_ends(ends, queries, due)
-        stop = ends.due[ends.heap[0]]
-        if plan.lattices.shape[0]:
-            # A view begins inside the stretch: what came before it is another pane.
-            if pane.registers[SIZE] and youngest_view(plan, due) > r[NEWEST]:
-                if not has_space(held, pane):
-                    return STATE_FULL, i
-                close_pane(held, pane, plan, work)
-            stop = min(stop, next_start(plan, due))
-        high = first_row_at(rows, i, stop)
-        taken = take_rows(pane, plan, work, rows, i, high)
+            reset(moments, due)
+        why, taken = take_pane(held, pane, plan, work, rows, i, first_row_at(rows, i, next_moment(moments)))
         if taken > i:
             r[NEWEST] = position_at(rows, taken - 1)
         i = taken
-        if i < high:
-            return STATE_FULL, i
+        if why != DONE:
+            return why, i

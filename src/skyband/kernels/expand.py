@@ -67,7 +67,7 @@ def fill_names(
     to_offsets: NDArray[np.int32],
     to_letters: NDArray[np.uint8],
 ) -> None:
-    """For each row the name of its query, as Arrow lays strings out; query q has ``letters[begins[q]:begins[q + 1]]``."""
+    """For each row the name of its query, as Arrow lays text out; query q has ``letters[begins[q]:begins[q + 1]]``."""
     row, at = 0, 0
     for window in range(queries.size):
         begin = begins[queries[window]]

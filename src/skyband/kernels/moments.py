@@ -1,0 +1,99 @@
+"""When is the next answer due? Queries whose windows end at the same moments are due together.
+
+The ends of a query lie on a lattice ``phase + i * slide``. Thousands of queries often share a few lattices, so the heap that
+finds the next moment holds lattices, not queries.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.stream import Ints, Queries
+
+
+class Moments(NamedTuple):
+    """The lattices of window ends, as a heap by the next end of each."""
+
+    heap: Ints  # lattices; the one due first is at 0
+    due: Ints  # per lattice: its oldest end that has not been answered
+    slides: Ints  # per lattice
+    phases: Ints  # per lattice
+    longest: Ints  # per lattice: the largest window of its queries
+    begins: Ints  # per lattice: where its queries begin in `members`
+    members: Ints  # the queries, lattice after lattice, in workload order
+
+
+def moments_of(queries: Queries) -> Moments:
+    """The lattices that the queries' windows end on."""
+    pairs = np.stack([queries.slides, queries.origins % queries.slides], axis=1)
+    lattices, of = np.unique(pairs, axis=0, return_inverse=True)
+    of = of.reshape(-1)
+    members = np.argsort(of, kind="stable").astype(np.int64)
+    begins = np.searchsorted(of[members], np.arange(len(lattices) + 1)).astype(np.int64)
+    longest = np.array([queries.sizes[of == lattice].max() for lattice in range(len(lattices))], np.int64)
+    slides, phases = np.ascontiguousarray(lattices[:, 0]), np.ascontiguousarray(lattices[:, 1])
+    heap = np.arange(len(lattices), dtype=np.int64)
+    return Moments(heap, np.zeros(len(lattices), np.int64), slides, phases, longest, begins, members)
+
+
+def due_by_query(moments: Moments, queries: Queries) -> Ints:
+    """The end of each query's oldest unanswered window."""
+    due = np.empty(queries.ks.size, np.int64)
+    due[moments.members] = np.repeat(moments.due, np.diff(moments.begins))
+    earliest = queries.since + queries.sizes  # of a query that joined late
+    behind = np.maximum(0, -((due - earliest) // queries.slides))
+    return due + behind * queries.slides
+
+
+@kernel
+def sift_down(moments: Moments, at: int) -> None:
+    """Restore the heap below place `at`."""
+    heap, due, n = moments.heap, moments.due, moments.heap.size
+    lattice = heap[at]
+    while True:
+        child = 2 * at + 1
+        if child >= n:
+            break
+        if child + 1 < n and due[heap[child + 1]] < due[heap[child]]:
+            child += 1
+        if due[heap[child]] >= due[lattice]:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = lattice
+
+
+@kernel
+def first_after(moments: Moments, lattice: int, position: int) -> int:
+    """The lattice's first end beyond `position`."""
+    slide, phase = moments.slides[lattice], moments.phases[lattice]
+    return phase + ((position - phase) // slide + 1) * slide
+
+
+@kernel
+def reset(moments: Moments, position: int) -> None:
+    """Nothing is held and an object arrives at `position`: the oldest windows that hold it are due first."""
+    for lattice in range(moments.due.size):
+        moments.due[lattice] = first_after(moments, lattice, position)
+    for at in range(moments.heap.size // 2 - 1, -1, -1):
+        sift_down(moments, at)
+
+
+@kernel
+def next_moment(moments: Moments) -> int:
+    """The oldest end that has not been answered."""
+    return moments.due[moments.heap[0]]
+
+
+@kernel
+def pass_moment(moments: Moments, newest: int, now: int) -> None:
+    """The queries due first have been answered. Their next windows are due, but empty ones up to `now` are passed over."""
+    lattice = moments.heap[0]
+    end = moments.due[lattice] + moments.slides[lattice]
+    if end - moments.longest[lattice] > newest:
+        end = max(end, first_after(moments, lattice, now))
+    moments.due[lattice] = end
+    sift_down(moments, 0)
