@@ -74,7 +74,6 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = sb.topk
 
 
-@pytest.mark.xfail(strict=True, reason="importing the package skyband.algorithms replaces the function of that name")
 @pytest.mark.parametrize("first", ["sb.Monitor(sb.TopK(k=1, size=2))", "sb.replay", "import skyband.algorithms"])
 def test_algorithms_can_be_called_whatever_came_before(first):
     program = f"import skyband as sb\n{first}\nassert 'mintopk' in sb.algorithms()"

@@ -31,12 +31,17 @@ def joined(parts: Iterable[Ranked]) -> Ranked:
     found = list(parts)
     if len(found) == 1:
         return found[0]
-    empty = Ranked(*(np.empty(0, np.float64 if name == "keys" else np.int64) for name in Ranked._fields))
-    return Ranked(*(np.concatenate(columns) for columns in zip(empty, *found, strict=True)))
+    columns: dict[str, Any] = {
+        name: [np.empty(0, np.float64 if name == "keys" else np.int64)] for name in Ranked._fields
+    }
+    for part in found:
+        for name, column in part._asdict().items():
+            columns[name].append(column)
+    return Ranked(**{name: np.concatenate(pieces) for name, pieces in columns.items()})
 
 
 class AnswerLog:
-    """Collects what engines answer during one push: they write to `buffers` and call `make_room` when those are full."""
+    """Collects what engines answer during a push: they write to `buffers` and call `make_room` when those are full."""
 
     def __init__(self) -> None:
         self._parts: list[Ranked] = []
@@ -85,5 +90,11 @@ class AnswerLog:
 
 def _buffers(rows: int) -> Answers:
     windows = max(64, rows // 8)
-    per_window: list[Any] = [np.empty(windows, np.int64) for _ in range(3)]
-    return Answers(*per_window, np.empty(rows), np.empty(rows, np.int64), np.zeros(2, np.int64))
+    return Answers(
+        queries=np.empty(windows, np.int64),
+        ends=np.empty(windows, np.int64),
+        stops=np.empty(windows, np.int64),
+        keys=np.empty(rows),
+        ids=np.empty(rows, np.int64),
+        cursor=np.zeros(2, np.int64),
+    )
