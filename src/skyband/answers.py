@@ -31,9 +31,8 @@ def joined(parts: Iterable[Ranked]) -> Ranked:
     found = list(parts)
     if len(found) == 1:
         return found[0]
-    columns: dict[str, Any] = {
-        name: [np.empty(0, np.float64 if name == "keys" else np.int64)] for name in Ranked._fields
-    }
+    columns: dict[str, Any] = {name: [np.empty(0, np.int64)] for name in Ranked._fields}
+    columns["keys"] = [np.empty(0)]
     for part in found:
         for name, column in part._asdict().items():
             columns[name].append(column)

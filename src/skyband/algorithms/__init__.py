@@ -21,7 +21,6 @@ _FILES = {
     "pretopk": ("pretopk", "PreTopk"),
     "mintopk": ("mintopk", "MinTopk"),
     "panes": ("panes", "Panes"),
-    "blocks": ("blocks", "Blocks"),
 }
 
 

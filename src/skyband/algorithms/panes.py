@@ -1,4 +1,4 @@
-"""The pane executor: MinTopk's candidate set, maintained a pane at a time instead of an object at a time."""
+"""The pane executor: the minimal candidate set of any number of queries, maintained a pane and a block at a time."""
 
 from __future__ import annotations
 
@@ -7,78 +7,162 @@ from typing import Any
 
 import numpy as np
 
-from skyband.algorithms.base import Engine, Objects, State, packed, with_room
+from skyband.algorithms.base import Engine, Objects, State, asked_together, packed, with_room
+from skyband.kernels import minimal, open_pane
 from skyband.kernels import panes as kernels
+from skyband.kernels.moments import Moments, due_by_query, moments_of
 from skyband.kernels.radix import sort_room
-from skyband.kernels.stream import Answers, Rows
+from skyband.kernels.stream import Answers, Queries, Rows
 from skyband.query import TopK
 
 __all__ = ["Panes"]
 
-_OPEN = ("open_keys", "open_positions", "open_ids")
+MOST_LATTICES = 64  # views that begin on more lattices than this: finding the next pane costs more than it saves
+_BLOCK = ("block_keys", "block_positions", "block_ids")
 _STANDING = ("keys", "positions", "ids", "dominated")
 
 
 class Panes(Engine):
-    """Holds exactly the minimal candidate set of the closed panes, and the k best of the open one.
+    """Holds one candidate set for all its queries, and answers each from it.
 
-    Inside a pane a threshold rejects hopeless objects by blocks; when the pane closes, one sweep merges its k best with
-    the standing candidates and drops what k objects of the same youngest view beat. Cost: one comparison for a
-    hopeless object, O(candidates) a pane.
+    Objects between two window boundaries (a pane) enter and leave every window together, so that only the k best of a pane can
+    matter: a threshold finds them. Panes gather in a sorted block, and when the block has grown, one sweep merges it with the
+    standing candidates and drops what too many younger objects beat. So the papers' per-object work is done once a block.
+    Between sweeps a few objects more may be held than needed; whoever asks for the candidates gets the minimal set, exactly
+    MinTopk's for one query and MTopList's for several. Cost: one comparison for a hopeless object where panes are long,
+    O(log) for each object where they are short, and the rows of the answers.
 
     >>> import skyband as sb
-    >>> query = sb.TopK(k=2, size=4, slide=2)
-    >>> sb.replay(query, None, [5.0, 9.0, 7.0, 1.0], algorithm="panes")["id"].to_pylist()
-    [1, 0, 1, 2]
+    >>> hour = sb.TopK(name="hour", k=1, size="1 hour", slide="30 minutes")
+    >>> day = sb.TopK(name="day", k=2, size="1 day", slide="1 hour")
+    >>> table = sb.replay([hour, day], [0, 3_000_000_000], [3.0, 1.0], algorithm="panes")
+    >>> table.slice(0, 3).select(["query", "window_end", "score"]).to_pydict()
+    {'query': ['hour', 'hour', 'day'], 'window_end': [1800000000, 3600000000, 3600000000], 'score': [3.0, 3.0, 3.0]}
     """
 
     name = "panes"
-    summary = "MinTopk's candidates kept a pane at a time: what `auto` runs for one query"
+    summary = "the minimal candidate set, kept a pane at a time for one query or thousands: what `auto` runs"
+    shares = True
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
-        standing: list[Any] = [np.zeros((2, 64), np.float64 if name == "keys" else np.int64) for name in _STANDING]
-        opened: list[Any] = [np.zeros(64, np.float64 if name == "open_keys" else np.int64) for name in _OPEN]
-        self._panes = kernels.Panes(*standing, *opened, np.zeros(kernels.REGISTERS, np.int64))
-        self._room = sort_room(64)
-        self._sample = np.empty(kernels.SAMPLE)
-        self._picked = np.empty(kernels.BLOCK, np.int64)
+        self._together = asked_together(self._queries, self._since)
+        self._plan = _plan(self._together)
+        self._moments = moments_of(self._together)
+        self._pane = open_pane.empty_pane(64)
+        standing: list[Any] = [np.zeros((2, 256), np.float64 if name == "keys" else np.int64) for name in _STANDING]
+        block: list[Any] = [np.zeros((2, 64), np.float64 if name == "block_keys" else np.int64) for name in _BLOCK]
+        self._held = kernels.Held(*standing, *block, np.zeros(kernels.REGISTERS, np.int64))
+        self._held.registers[kernels.PANE_END] = kernels.NO_PANE
+        self._work = self._room()
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(
-            self._panes, self._asked, rows, at, watermark, first, answers, self._room, self._sample, self._picked
+            self._held,
+            self._pane,
+            self._together,
+            self._moments,
+            self._plan,
+            self._work,
+            rows,
+            at,
+            watermark,
+            first,
+            answers,
         )
 
     def _grow(self) -> None:
-        room, opened = self._panes.keys.shape[1], self._panes.open_keys.size
-        if self._panes.registers[kernels.OPEN] == opened and opened < 2 * self._asked.k:
-            # Twice k is as much as selection profits from: half of it is kept at each cut.
-            keep = (*_STANDING, "registers")
-            self._panes = with_room(self._panes, min(2 * opened, 2 * self._asked.k + 64), keep=keep)
-            self._room = sort_room(self._panes.open_keys.size)
-        else:
-            self._panes = with_room(self._panes, max(2 * room, room + opened), keep=(*_OPEN, "registers"))
+        r = self._held.registers
+        opened = int(self._pane.registers[open_pane.SIZE])
+        if opened == self._pane.keys.size:
+            self._pane = with_room(self._pane, 2 * opened, keep=["registers", "sample", "picked"])
+        if r[kernels.BLOCK] + opened > self._held.block_keys.shape[1]:
+            self._held = with_room(self._held, 2 * int(r[kernels.BLOCK] + opened), keep=[*_STANDING, "registers"])
+        total = int(r[kernels.STANDING] + r[kernels.BLOCK] + opened)
+        if total >= self._held.keys.shape[1]:
+            self._held = with_room(self._held, 2 * total, keep=[*_BLOCK, "registers"])
+        self._work = self._room()
+
+    def _room(self) -> kernels.Work:
+        block = max(self._held.block_keys.shape[1], self._pane.keys.size)
+        return kernels.Work(
+            sort_room(block),
+            np.zeros(block, np.int64),
+            np.zeros(block + 1, np.int64),
+            np.zeros(self._pane.keys.size, np.int64),
+            np.zeros(self._held.keys.shape[1], np.int64),
+        )
+
+    def _settle(self) -> None:
+        """Bring all objects together and keep the minimal candidate set of them."""
+        r = self._held.registers
+        if not self._pane.registers[open_pane.SIZE] and not r[kernels.BLOCK] and not r[kernels.STANDING]:
+            return
+        while not kernels.has_space(self._held, self._pane):
+            self._grow()
+        newest = int(r[kernels.NEWEST])
+        kernels.close_pane(self._held, self._pane, self._plan, self._work)
+        kernels.sweep(self._held, self._plan, self._work, newest)
+        starts, ks = minimal.live_views(self._together, due_by_query(self._moments, self._together), newest)
+        side, standing = int(r[kernels.SIDE]), int(r[kernels.STANDING])
+        kept = minimal.needed(self._held.positions[side, :standing], starts, ks)
+        for name in _STANDING:
+            column = getattr(self._held, name)[side]
+            column[: kept.size] = column[kept]
+        r[kernels.STANDING] = kept.size
+
+    @property
+    def is_empty(self) -> bool:
+        return bool(kernels.held_count(self._held, self._pane) == 0)
 
     @property
     def candidates(self) -> int:
-        return int(self._panes.registers[kernels.STANDING] + self._panes.registers[kernels.OPEN])
+        self._settle()
+        return int(self._held.registers[kernels.STANDING])
+
+    def _longest_answer(self) -> int:
+        return min(self._plan.k, int(kernels.held_count(self._held, self._pane)))
 
     def objects(self) -> Objects:
-        r, panes = self._panes.registers, self._panes
-        side, standing, opened = r[kernels.SIDE], r[kernels.STANDING], r[kernels.OPEN]
-        return Objects(
-            np.concatenate([panes.keys[side, :standing], panes.open_keys[:opened]]),
-            np.concatenate([panes.positions[side, :standing], panes.open_positions[:opened]]),
-            np.concatenate([panes.ids[side, :standing], panes.open_ids[:opened]]),
-        )
+        held, side = self.candidates, int(self._held.registers[kernels.SIDE])
+        return Objects(*(getattr(self._held, name)[side, :held] for name in _STANDING[:3]))
 
     @property
     def next_end(self) -> int:
-        return int(self._panes.registers[kernels.BOUNDARY])
+        return int(self._moments.due[self._moments.heap[0]])
+
+    def counters(self) -> dict[str, int]:
+        return {"sweeps": int(self._held.registers[kernels.SWEEPS])}
 
     def state(self) -> dict[str, Any]:
-        return packed(self._panes)
+        held, side = self.candidates, int(self._held.registers[kernels.SIDE])
+        return {
+            **{name: getattr(self._held, name)[side, :held].copy() for name in _STANDING},
+            "registers": self._held.registers.copy(),
+            "moments": packed(self._moments),
+        }
 
     def load(self, state: State) -> None:
-        self._panes = kernels.Panes(**state)
-        self._room = sort_room(self._panes.open_keys.size)
+        registers = state["registers"]
+        held = int(registers[kernels.STANDING])
+        registers[kernels.SIDE] = 0
+        self._held = with_room(self._held, 2 * held + 256, keep=[*_BLOCK, "registers"])._replace(registers=registers)
+        for name in _STANDING:
+            getattr(self._held, name)[0, :held] = state[name]
+        self._moments = Moments(**state["moments"])
+        self._work = self._room()
+
+
+def _plan(queries: Queries) -> kernels.Plan:
+    longest = int(queries.sizes.max())
+    shift = 0
+    while longest >> shift >= kernels.AGES:
+        shift += 1
+    # An object of age a matters to queries with size > a; a step stands for its youngest age, so that none is missed.
+    ages = np.arange(kernels.AGES, dtype=np.int64) << shift
+    by_age = np.array([queries.ks[queries.sizes > age].max(initial=0) for age in ages.tolist()], np.int64)
+    pairs = np.stack([queries.slides, (queries.origins - queries.sizes) % queries.slides], axis=1)
+    lattices = np.unique(pairs, axis=0)
+    if len(lattices) > MOST_LATTICES:
+        lattices = lattices[:0]
+    return kernels.Plan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices))

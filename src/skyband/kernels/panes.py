@@ -1,8 +1,11 @@
-"""The pane executor's kernel: select inside a pane, merge between panes.
+"""The pane executor's kernel: any number of queries over one candidate set, a block of arrivals at a time.
 
-Objects of one pane enter and leave every window together, so that only its k best can matter; they are selected with a
-threshold. When the pane closes, they are merged into the standing candidates in one sweep, which counts for each
-object the better ones in the youngest view it belongs to: with k of them it can appear in no answer any more.
+Three places, from young to old: the *open pane* takes objects as they come; at a window's end it is sorted into the *block*;
+when the block has grown, one sweep merges it into the *standing* candidates and drops what too many younger objects beat.
+An answer is read from block and standing candidates together, best first, passing over what is older than its window.
+
+The sweep may keep some objects too many (it knows an object's age, not which views begin where); `kernels.minimal` finds the exact
+set when somebody asks for it.
 """
 
 from __future__ import annotations
@@ -12,284 +15,391 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels._jit import kernel
+from skyband.kernels.moments import Moments, next_moment, pass_moment, reset
+from skyband.kernels.open_pane import SELECTED, SIZE, OpenPane, select_rows, take_all, trim
 from skyband.kernels.order import beats
-from skyband.kernels.radix import SortRoom, radix_sort
-from skyband.kernels.select import bring_best_forward, highest
+from skyband.kernels.radix import SortRoom, radix_sort, sort_bits
 from skyband.kernels.stream import (
     ANSWERS_FULL,
     DONE,
     STATE_FULL,
     Answers,
-    Asked,
     Floats,
     Ints,
+    Queries,
     Rows,
     close_window,
-    end_after,
     first_row_at,
     has_room,
-    id_at,
-    is_reported,
-    latest_start,
     position_at,
     write_row,
 )
 
-# Panes.registers
+# Held.registers
 STANDING = 0  # standing candidates
-OPEN = 1  # objects of the open pane
-SELECTED = 2  # 1 once the open pane has been cut to its k best: the k-th is then the threshold
-BOUNDARY = 3  # where the open pane ends; meaningful while anything is held
-LIVE_FROM = 4  # the start of the oldest unanswered view: standing candidates before it are expired
-SIDE = 5  # which half of the standing arrays is in use; the sweep writes the other
-REGISTERS = 6
+BLOCK = 1  # objects in the block
+SIDE = 2  # which half of the standing arrays is in use; a sweep writes the other
+BLOCK_SIDE = 3
+NEWEST = 4  # the position of the newest object taken in
+SWEEPS = 5  # how often a block was merged into the standing candidates
+PANE_END = 6  # where the open pane ends if it is being cut to its k best, else NO_PANE: it may hold several panes
+ANSWERED = 7  # of the queries that are due together, those answered already
+REGISTERS = 8
 
-BLOCK = 16  # rows rejected at a time
-LONG = 8  # a stretch of so many times k rows is worth a look ahead
-SAMPLE = 2048  # the most rows looked at
-LINE = 8  # rows in a line of memory
-EXPECTED = 16  # of the k best, so many should be in the sample
+NO_PANE = -(2**62)
+
+LEAST_BLOCK = 512  # a block of fewer objects is not worth a sweep
+AGES = 512  # steps of the table of ks by age
 
 
-class Panes(NamedTuple):
-    """What the executor holds. Standing candidates are sorted best first, the open pane is not."""
+class Held(NamedTuple):
+    """Standing candidates and block, each sorted best first, each in two halves of which one is in use."""
 
     keys: Floats  # (2, capacity)
     positions: Ints
     ids: Ints
-    dominated: Ints  # better objects in the youngest view of the object: below k, or it would be gone
-    open_keys: Floats
-    open_positions: Ints
-    open_ids: Ints
+    dominated: Ints  # better objects that arrived at the same position or later
+    block_keys: Floats
+    block_positions: Ints
+    block_ids: Ints
     registers: Ints
 
 
-@kernel
-def likely_bar(rows: Rows, low: int, high: int, k: int, sample: Floats) -> float:
-    """A key that somewhat more than k of the rows ``[low, high)`` probably reach, from a sample of them."""
-    n = high - low
-    lines = max(8, min(SAMPLE, EXPECTED * n // k) // LINE)
-    step = n // lines
-    # Eight neighbours at a time: memory is fetched by lines of so many, and a line costs as much as one row of it.
-    for i in range(lines):
-        for j in range(LINE):
-            sample[LINE * i + j] = rows.keys[low + i * step + j]
-    expected = k * LINE * lines / n
-    rank = min(LINE * lines, int(expected + 3 * np.sqrt(expected) + 2))
-    return float(highest(sample, LINE * lines, rank))
+class Plan(NamedTuple):
+    """What the queries mean for the executor."""
+
+    k: int  # the largest of the workload
+    k_by_age: Ints  # the largest k of the queries whose windows reach back so far; ages in steps of 2**age_shift
+    age_shift: int
+    lattices: Ints  # (n, 2): the distinct (slide, start) lattices that views begin on; empty: too many to cut panes by
+
+
+class Work(NamedTuple):
+    """Room to work in; nothing in it outlives a call."""
+
+    sort: SortRoom
+    ranks: Ints  # (block capacity): of the block's objects, by position
+    tree: Ints  # counts of objects by rank, as a Fenwick tree
+    heap: Ints  # (open pane's capacity)
+    picked: Ints  # (standing capacity): candidates of the window being answered
 
 
 @kernel
-def trim_open(state: Panes, k: int) -> None:
-    """Cut the open pane to its k best."""
-    if state.registers[OPEN] > k:
-        bring_best_forward(state.open_keys, state.open_positions, state.open_ids, state.registers[OPEN], k)
-        state.registers[OPEN] = k
-        state.registers[SELECTED] = 1
+def held_count(held: Held, pane: OpenPane) -> int:
+    """Objects in all three places."""
+    return held.registers[STANDING] + held.registers[BLOCK] + pane.registers[SIZE]
 
 
 @kernel
-def take_row(state: Panes, rows: Rows, i: int, k: int) -> bool:
-    """Take row `i` into the open pane unless k better ones are there already; False where there is no room."""
-    keys, positions, ids, r = state.open_keys, state.open_positions, state.open_ids, state.registers
-    key, position, id_ = rows.keys[i], position_at(rows, i), id_at(rows, i)
-    if r[SELECTED] and not beats(key, position, id_, keys[k - 1], positions[k - 1], ids[k - 1]):
-        return True
-    if r[OPEN] == keys.size:
-        if r[OPEN] < 2 * k:
-            return False
-        trim_open(state, k)
-        if not beats(key, position, id_, keys[k - 1], positions[k - 1], ids[k - 1]):
-            return True
-    keys[r[OPEN]], positions[r[OPEN]], ids[r[OPEN]] = key, position, id_
-    r[OPEN] += 1
-    return True
+def youngest_view(plan: Plan, position: int) -> int:
+    """Where the youngest view that holds `position` begins; the position itself where views are too many to tell."""
+    if plan.lattices.shape[0] == 0:
+        return position
+    begin = -(2**62)
+    for i in range(plan.lattices.shape[0]):
+        slide, start = plan.lattices[i, 0], plan.lattices[i, 1]
+        begin = max(begin, start + (position - start) // slide * slide)
+    return begin
 
 
 @kernel
-def take_rows(state: Panes, rows: Rows, low: int, high: int, k: int, bar: float, picked: Ints) -> int:
-    """Take those of the rows ``[low, high)`` into the open pane that reach `bar`; return the first row not looked at.
+def next_start(plan: Plan, position: int) -> int:
+    """Where the next view begins after `position`."""
+    begin = 2**62
+    for i in range(plan.lattices.shape[0]):
+        slide, start = plan.lattices[i, 0], plan.lattices[i, 1]
+        begin = min(begin, start + ((position - start) // slide + 1) * slide)
+    return begin
 
-    Once 2k are taken, the better half is kept, and its worst is the bar from then on.
-    """
-    values, r = rows.keys, state.registers
-    i = low
-    while i < high:
-        floor = max(bar, state.open_keys[k - 1]) if r[SELECTED] else bar
-        # Neither loop branches on a key: the first compiles to vector instructions, the second to conditional moves.
-        while i + BLOCK <= high:
-            hopeful = 0
-            for j in range(BLOCK):
-                hopeful += values[i + j] >= floor
-            if hopeful:
-                break
-            i += BLOCK
-        stop = min(high, i + BLOCK)
-        found = 0
-        for j in range(i, stop):
-            picked[found] = j
-            found += values[j] >= floor
-        for j in range(found):
-            if not take_row(state, rows, picked[j], k):
-                return picked[j]
-        i = stop
+
+@kernel
+def close_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> None:
+    """Sort the open pane into the block."""
+    r = held.registers
+    if r[PANE_END] != NO_PANE:
+        trim(pane, plan.k)
+        r[PANE_END] = NO_PANE
+    new = pane.registers[SIZE]
+    if new == 0:
+        return
+    radix_sort(pane.keys, pane.positions, pane.ids, new, work.sort)
+    side = r[BLOCK_SIDE]
+    keys, positions, ids = held.block_keys[side], held.block_positions[side], held.block_ids[side]
+    to_keys, to_positions = held.block_keys[1 - side], held.block_positions[1 - side]
+    to_ids = held.block_ids[1 - side]
+    i, j = 0, 0
+    old = r[BLOCK]
+    for at in range(old + new):
+        if j == new or (i < old and beats(keys[i], positions[i], ids[i], pane.keys[j], pane.positions[j], pane.ids[j])):
+            to_keys[at], to_positions[at], to_ids[at] = keys[i], positions[i], ids[i]
+            i += 1
+        else:
+            to_keys[at], to_positions[at], to_ids[at] = pane.keys[j], pane.positions[j], pane.ids[j]
+            j += 1
+    r[BLOCK], r[BLOCK_SIDE] = old + new, 1 - side
+    pane.registers[SIZE] = pane.registers[SELECTED] = 0
+
+
+@kernel
+def rank_block(held: Held, plan: Plan, work: Work) -> None:
+    """Number the block's objects by the youngest view they belong to, from 1 for the youngest on; equal views, equal numbers."""
+    n, positions = held.registers[BLOCK], held.block_positions[held.registers[BLOCK_SIDE]]
+    bits, places = work.sort.bits, work.sort.places
+    for i in range(n):
+        bits[0, i] = np.uint64(held.registers[NEWEST] - youngest_view(plan, positions[i]))
+        places[0, i] = i
+    side = sort_bits(work.sort, n)
+    rank = 1
+    for i in range(n):
+        if i and bits[side, i] != bits[side, i - 1]:
+            rank += 1
+        work.ranks[places[side, i]] = rank
+
+
+@kernel
+def count_better(work: Work, at: int, n: int) -> int:
+    """Of the block's objects before place `at`, those of the same view or a younger one; counts `at` itself in afterwards."""
+    found, node = 0, work.ranks[at]
+    while node > 0:
+        found += work.tree[node]
+        node -= node & -node
+    node = work.ranks[at]
+    while node <= n:
+        work.tree[node] += 1
+        node += node & -node
+    return found
+
+
+@kernel
+def k_at_age(plan: Plan, age: int) -> int:
+    """The largest k of the queries that an object of this age can still matter to; 0 if it has expired for all."""
+    step = age >> plan.age_shift
+    return plan.k_by_age[step] if step < AGES else 0
+
+
+@kernel
+def sweep(held: Held, plan: Plan, work: Work, now: int) -> None:
+    """Merge the block into the standing candidates; drop what is beaten too often for its age at `now`."""
+    r = held.registers
+    new, old, side, block = r[BLOCK], r[STANDING], r[SIDE], r[BLOCK_SIDE]
+    rank_block(held, plan, work)
+    work.tree[: new + 1] = 0
+    keys, positions, ids, dominated = held.keys[side], held.positions[side], held.ids[side], held.dominated[side]
+    to_keys, to_positions = held.keys[1 - side], held.positions[1 - side]
+    to_ids, to_dominated = held.ids[1 - side], held.dominated[1 - side]
+    block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
+    i, j, kept = 0, 0, 0
+    while i < old or j < new:
+        if j == new or (
+            i < old and beats(keys[i], positions[i], ids[i], block_keys[j], block_positions[j], block_ids[j])
+        ):
+            better = dominated[i] + j
+            to_keys[kept], to_positions[kept], to_ids[kept] = keys[i], positions[i], ids[i]
+            to_dominated[kept] = better
+            kept += better < k_at_age(plan, now - positions[i])
+            i += 1
+        else:
+            better = count_better(work, j, new)
+            to_keys[kept], to_positions[kept], to_ids[kept] = block_keys[j], block_positions[j], block_ids[j]
+            to_dominated[kept] = better
+            kept += better < k_at_age(plan, now - block_positions[j])
+            j += 1
+    r[STANDING], r[BLOCK], r[SIDE] = kept, 0, 1 - side
+    r[SWEEPS] += 1
+
+
+@kernel
+def write_answer(held: Held, work: Work, k: int, start: int, answers: Answers) -> None:
+    """Write the k best objects at or after `start`."""
+    r = held.registers
+    side, block = r[SIDE], r[BLOCK_SIDE]
+    keys, positions, ids = held.keys[side], held.positions[side], held.ids[side]
+    block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
+    picked = work.picked
+    found, i = 0, 0
+    while i < r[STANDING] and found < k:
+        picked[found] = i
+        found += positions[i] >= start
+        i += 1
+    mine, j, rows = 0, 0, 0
+    while rows < k:
+        while j < r[BLOCK] and block_positions[j] < start:
+            j += 1
+        if mine < found:
+            i = picked[mine]
+            if j == r[BLOCK] or beats(keys[i], positions[i], ids[i], block_keys[j], block_positions[j], block_ids[j]):
+                write_row(answers, keys[i], ids[i])
+                mine += 1
+                rows += 1
+                continue
+        if j == r[BLOCK]:
+            break
+        write_row(answers, block_keys[j], block_ids[j])
+        j += 1
+        rows += 1
+
+
+@kernel
+def keep_band(pane: OpenPane, k: int, work: Work) -> None:
+    """Of an open pane in stream order keep what fewer than k later objects beat: backwards, against the k best so far."""
+    n = pane.registers[SIZE]
+    keys, positions, ids = pane.keys, pane.positions, pane.ids
+    heap, size, to = work.heap, 0, n
+    for i in range(n - 1, -1, -1):
+        if size == k:
+            worst = heap[0]
+            if not beats(keys[i], positions[i], ids[i], keys[worst], positions[worst], ids[worst]):
+                continue
+        # Kept objects move to the back as they are met, so that the heap can name them by place.
+        to -= 1
+        keys[to], positions[to], ids[to] = keys[i], positions[i], ids[i]
+        size = push_or_replace(pane, heap, size, k, to)
+    for i in range(to, n):
+        keys[i - to], positions[i - to], ids[i - to] = keys[i], positions[i], ids[i]
+    pane.registers[SIZE] = n - to
+
+
+@kernel
+def worse(pane: OpenPane, a: int, b: int) -> bool:
+    """Whether the pane's object `a` ranks after `b`."""
+    return beats(pane.keys[b], pane.positions[b], pane.ids[b], pane.keys[a], pane.positions[a], pane.ids[a])
+
+
+@kernel
+def push_or_replace(pane: OpenPane, heap: Ints, size: int, k: int, place: int) -> int:
+    """Put `place` into the heap of the k best, worst at the root, in place of the root where it is full; return its size."""
+    if size < k:
+        at = size
+        while at > 0 and worse(pane, place, heap[(at - 1) // 2]):
+            heap[at] = heap[(at - 1) // 2]
+            at = (at - 1) // 2
+        heap[at] = place
+        return size + 1
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and worse(pane, heap[child + 1], heap[child]):
+            child += 1
+        if not worse(pane, heap[child], place):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = place
+    return size
+
+
+@kernel
+def take_raw(pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high: int) -> int:
+    """Take rows ``[low, high)``, between which no window ends, as they come; return the first one not taken."""
+    i = take_all(pane, rows, low, high)
+    while i < high and pane.keys.size >= roomy(plan.k):
+        keep_band(pane, plan.k, work)
+        i = take_all(pane, rows, i, high)
     return i
 
 
 @kernel
-def select_rows(state: Panes, rows: Rows, low: int, high: int, k: int, sample: Floats, picked: Ints) -> int:
-    """Take the k best of rows ``[low, high)``, and some more, into the open pane; return the first row not taken."""
-    if state.registers[OPEN] or high - low < max(LONG * k, 512) or state.open_keys.size < 2 * k:
-        return take_rows(state, rows, low, high, k, -np.inf, picked)
-    bar = likely_bar(rows, low, high, k, sample)
-    take_rows(state, rows, low, high, k, bar, picked)
-    if state.registers[OPEN] < k:
-        # The look ahead was wrong (it rarely is): the rows below the bar are needed after all.
-        for i in range(low, high):
-            if rows.keys[i] < bar:
-                take_row(state, rows, i, k)
-    return high
+def roomy(k: int) -> int:
+    """An open pane with room for so many objects is cut down rather than enlarged."""
+    return 4 * k + 1024
 
 
 @kernel
-def purge(state: Panes) -> None:
-    """Drop the standing candidates that belong to no unanswered view."""
-    r = state.registers
-    side, kept = r[SIDE], 0
-    keys, positions, ids, dominated = state.keys[side], state.positions[side], state.ids[side], state.dominated[side]
-    for i in range(r[STANDING]):
-        if positions[i] >= r[LIVE_FROM]:
-            keys[kept], positions[kept], ids[kept], dominated[kept] = keys[i], positions[i], ids[i], dominated[i]
-            kept += 1
-    r[STANDING] = kept
+def has_space(held: Held, pane: OpenPane) -> bool:
+    """Whether the open pane can be closed, and the block merged after it."""
+    r = held.registers
+    return (
+        r[BLOCK] + pane.registers[SIZE] <= held.block_keys.shape[1]
+        and r[STANDING] + r[BLOCK] + pane.registers[SIZE] < held.keys.shape[1]
+    )
 
 
 @kernel
-def settle(state: Panes, k: int, room: SortRoom) -> None:
-    """Between two calls hold no more than needed: drop standing candidates that the open pane has pushed out already."""
-    trim_open(state, k)
-    purge(state)
-    r = state.registers
-    radix_sort(state.open_keys, state.open_positions, state.open_ids, r[OPEN], room)
-    side, kept, better = r[SIDE], 0, 0
-    keys, positions, ids, dominated = state.keys[side], state.positions[side], state.ids[side], state.dominated[side]
-    for i in range(r[STANDING]):
-        while better < r[OPEN] and beats(
-            state.open_keys[better],
-            state.open_positions[better],
-            state.open_ids[better],
-            keys[i],
-            positions[i],
-            ids[i],
-        ):
-            better += 1
-        # The count itself is left alone: the pane is counted once, when it closes.
-        if dominated[i] + better < k:
-            keys[kept], positions[kept], ids[kept], dominated[kept] = keys[i], positions[i], ids[i], dominated[i]
-            kept += 1
-    r[STANDING] = kept
+def answer_moment(held: Held, queries: Queries, moments: Moments, work: Work, first: int, answers: Answers) -> bool:
+    """Answer the queries that are due first; False where there is no room for more rows, to go on from there later."""
+    r, lattice = held.registers, moments.heap[0]
+    end = moments.due[lattice]
+    while moments.begins[lattice] + r[ANSWERED] < moments.begins[lattice + 1]:
+        query = moments.members[moments.begins[lattice] + r[ANSWERED]]
+        start = end - queries.sizes[query]
+        reported = not queries.full_only[query] or start >= first
+        if reported and queries.since[query] <= start <= r[NEWEST]:
+            if not has_room(answers, min(queries.ks[query], r[STANDING] + r[BLOCK])):
+                return False
+            write_answer(held, work, queries.ks[query], start, answers)
+            close_window(answers, query, end)
+        r[ANSWERED] += 1
+    r[ANSWERED] = 0
+    return True
 
 
 @kernel
-def close_pane(state: Panes, asked: Asked, room: SortRoom) -> None:
-    """Merge the open pane into the standing candidates, best first, and drop what k younger or equal ones beat."""
-    k, r = asked.k, state.registers
-    trim_open(state, k)
-    new = r[OPEN]
-    radix_sort(state.open_keys, state.open_positions, state.open_ids, new, room)
-    side = r[SIDE]
-    keys, positions, ids, dominated = state.keys[side], state.positions[side], state.ids[side], state.dominated[side]
-    to_keys, to_positions = state.keys[1 - side], state.positions[1 - side]
-    to_ids, to_dominated = state.ids[1 - side], state.dominated[1 - side]
-    # Where a window's end cuts a view's first slide, the pane shares its youngest view with older objects.
-    view = latest_start(asked, state.open_positions[0])
-    companions = 0
-    i, j, kept = 0, 0, 0
-    standing, live_from = r[STANDING], r[LIVE_FROM]
-    while i < standing or j < new:
-        if i < standing and (
-            j == new
-            or beats(
-                keys[i],
-                positions[i],
-                ids[i],
-                state.open_keys[j],
-                state.open_positions[j],
-                state.open_ids[j],
-            )
-        ):
-            better = dominated[i] + j
-            if positions[i] >= view:
-                companions += 1
-            if better < k and positions[i] >= live_from:
-                to_keys[kept], to_positions[kept], to_ids[kept] = keys[i], positions[i], ids[i]
-                to_dominated[kept] = better
-                kept += 1
-            i += 1
-        else:
-            if j + companions < k:
-                to_keys[kept], to_positions[kept] = state.open_keys[j], state.open_positions[j]
-                to_ids[kept], to_dominated[kept] = state.open_ids[j], j + companions
-                kept += 1
-            j += 1
-    r[STANDING], r[OPEN], r[SELECTED], r[SIDE] = kept, 0, 0, 1 - side
+def take_pane(held: Held, pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high: int) -> tuple[int, int]:
+    """Take rows ``[low, high)``, between which no window ends, or the first pane of them; say why it stopped, and where.
 
-
-@kernel
-def write_answer(state: Panes, asked: Asked, end: int, answers: Answers) -> None:
-    """Write the k best standing candidates, which all belong to the window that ends at `end`."""
-    side = state.registers[SIDE]
-    for i in range(min(asked.k, state.registers[STANDING])):
-        write_row(answers, state.keys[side, i], state.ids[side, i])
-    close_window(answers, 0, end)
-
-
-@kernel
-def next_boundary(asked: Asked, position: int) -> int:
-    """The first window start or end beyond `position`."""
-    return min(end_after(asked, position), latest_start(asked, position) + asked.slide)
+    A long pane is cut to its k best as it arrives; short ones are taken as they come, several at a time.
+    """
+    r, position = held.registers, position_at(rows, low)
+    same = position < r[PANE_END]
+    if plan.lattices.shape[0] and (same or high - low > 2 * plan.k):
+        end = r[PANE_END] if same else next_start(plan, position)
+        high = min(high, first_row_at(rows, low, end))
+        if same or high - low > 2 * plan.k:
+            if not same and pane.registers[SIZE]:
+                if not has_space(held, pane):
+                    return STATE_FULL, low
+                close_pane(held, pane, plan, work)
+            r[PANE_END] = end
+            taken = select_rows(pane, rows, low, high, plan.k)
+            return (DONE if taken == high else STATE_FULL), taken
+    if r[PANE_END] != NO_PANE:
+        if not has_space(held, pane):
+            return STATE_FULL, low
+        close_pane(held, pane, plan, work)
+    taken = take_raw(pane, plan, work, rows, low, high)
+    return (DONE if taken == high else STATE_FULL), taken
 
 
 @kernel
 def advance(
-    state: Panes,
-    asked: Asked,
+    held: Held,
+    pane: OpenPane,
+    queries: Queries,
+    moments: Moments,
+    plan: Plan,
+    work: Work,
     rows: Rows,
     at: int,
     watermark: int,
     first: int,
     answers: Answers,
-    room: SortRoom,
-    sample: Floats,
-    picked: Ints,
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
-    r, n, i = state.registers, rows.keys.size, at
+    r, n, i = held.registers, rows.keys.size, at
     while True:
         due = position_at(rows, i) if i < n else watermark
-        while r[STANDING] + r[OPEN] > 0 and r[BOUNDARY] <= due:
-            end = r[BOUNDARY]
-            if r[OPEN] > 0:
-                if r[STANDING] + min(r[OPEN], asked.k) > state.keys.shape[1]:
-                    return STATE_FULL, i
-                close_pane(state, asked, room)
-            else:
-                purge(state)
-            if end == end_after(asked, end - 1):
-                if r[STANDING] > 0 and is_reported(asked, end, first):
-                    if not has_room(answers, min(asked.k, r[STANDING])):
-                        return ANSWERS_FULL, i
-                    write_answer(state, asked, end, answers)
-                r[LIVE_FROM] = end - asked.size + asked.slide
-            r[BOUNDARY] = next_boundary(asked, end)
+        while held_count(held, pane) > 0 and next_moment(moments) <= due:
+            end = next_moment(moments)
+            if not has_space(held, pane):
+                return STATE_FULL, i
+            close_pane(held, pane, plan, work)
+            if not answer_moment(held, queries, moments, work, first, answers):
+                return ANSWERS_FULL, i
+            pass_moment(moments, r[NEWEST], due)
+            if next_moment(moments) > end:
+                if k_at_age(plan, end - r[NEWEST]) == 0:
+                    r[STANDING] = r[BLOCK] = 0
+                elif r[BLOCK] >= max(LEAST_BLOCK, r[STANDING] // 4):
+                    sweep(held, plan, work, end)
         if i == n:
-            break
-        if r[STANDING] + r[OPEN] == 0:
-            r[BOUNDARY] = next_boundary(asked, position_at(rows, i))
-            r[LIVE_FROM] = end_after(asked, position_at(rows, i)) - asked.size
-        stop = first_row_at(rows, i, r[BOUNDARY])
-        i = select_rows(state, rows, i, stop, asked.k, sample, picked)
-        if i < stop:
-            return STATE_FULL, i
-    settle(state, asked.k, room)
-    return DONE, n
+            return DONE, n
+        if held_count(held, pane) == 0:
+            reset(moments, due)
+        why, taken = take_pane(held, pane, plan, work, rows, i, first_row_at(rows, i, next_moment(moments)))
+        if taken > i:
+            r[NEWEST] = position_at(rows, taken - 1)
+        i = taken
+        if why != DONE:
+            return why, i
