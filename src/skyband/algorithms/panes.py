@@ -55,8 +55,10 @@ class Panes(Engine):
         self._held = kernels.Held(*standing, *block, np.zeros(kernels.REGISTERS, np.int64))
         self._held.registers[kernels.PANE_END] = kernels.NO_PANE
         self._work = self._room()
+        self._settled = True  # nothing is held that need not be
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
+        self._settled = False
         return kernels.advance(
             self._held,
             self._pane,
@@ -95,8 +97,11 @@ class Panes(Engine):
 
     def _settle(self) -> None:
         """Bring all objects together and keep the minimal candidate set of them."""
+        if self._settled:
+            return
+        self._settled = True
         r = self._held.registers
-        if not self._pane.registers[open_pane.SIZE] and not r[kernels.BLOCK] and not r[kernels.STANDING]:
+        if self.is_empty:
             return
         while not kernels.has_space(self._held, self._pane):
             self._grow()
@@ -136,16 +141,17 @@ class Panes(Engine):
 
     def state(self) -> dict[str, Any]:
         held, side = self.candidates, int(self._held.registers[kernels.SIDE])
+        registers = self._held.registers.copy()
+        registers[[kernels.SIDE, kernels.BLOCK_SIDE]] = 0
         return {
             **{name: getattr(self._held, name)[side, :held].copy() for name in _STANDING},
-            "registers": self._held.registers.copy(),
+            "registers": registers,
             "moments": packed(self._moments),
         }
 
     def load(self, state: State) -> None:
         registers = state["registers"]
         held = int(registers[kernels.STANDING])
-        registers[kernels.SIDE] = 0
         self._held = with_room(self._held, 2 * held + 256, keep=[*_BLOCK, "registers"])._replace(registers=registers)
         for name in _STANDING:
             getattr(self._held, name)[0, :held] = state[name]
