@@ -107,7 +107,8 @@ class Panes(Engine):
             self._grow()
         newest = int(r[kernels.NEWEST])
         kernels.close_pane(self._held, self._pane, self._plan, self._work)
-        kernels.sweep(self._held, self._plan, self._work, newest)
+        if r[kernels.BLOCK]:
+            kernels.sweep(self._held, self._plan, self._work, newest)
         starts, ks = minimal.live_views(self._together, due_by_query(self._moments, self._together), newest)
         side, standing = int(r[kernels.SIDE]), int(r[kernels.STANDING])
         kept = minimal.needed(self._held.positions[side, :standing], starts, ks)
@@ -156,6 +157,8 @@ class Panes(Engine):
         for name in _STANDING:
             getattr(self._held, name)[0, :held] = state[name]
         self._moments = Moments(**state["moments"])
+        self._pane = open_pane.empty_pane(64)
+        self._settled = True
         self._work = self._room()
 
 
