@@ -78,7 +78,10 @@ class _Columns:
         if self._sizes.size > 1:
             return self._written_names(chunk.queries, chunk.counts, rows)
         if self._one_name is None or len(self._one_name) < rows:
-            self._one_name = self._written_names(np.zeros(1, np.int64), np.array([rows]), rows)
+            length = self._letters.size
+            offsets = np.arange(0, length * rows + 1, length, dtype=np.int32)
+            letters = self._letters.tobytes() * rows
+            self._one_name = pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(letters))
         return self._one_name.slice(0, rows)
 
     def _written_names(self, queries: Ints, counts: Ints, rows: int) -> pa.Array:
