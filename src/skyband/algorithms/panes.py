@@ -169,7 +169,9 @@ def _plan(queries: Queries) -> kernels.Plan:
         shift += 1
     # An object of age a matters to queries with size > a; a step stands for its youngest age, so that none is missed.
     ages = np.arange(kernels.AGES, dtype=np.int64) << shift
-    by_age = np.array([queries.ks[queries.sizes > age].max(initial=0) for age in ages.tolist()], np.int64)
+    longest_first = np.argsort(-queries.sizes)
+    largest_k = np.append(0, np.maximum.accumulate(queries.ks[longest_first]))
+    by_age = largest_k[np.searchsorted(-queries.sizes[longest_first], -ages)]
     pairs = np.stack([queries.slides, (queries.origins - queries.sizes) % queries.slides], axis=1)
     lattices = np.unique(pairs, axis=0)
     if len(lattices) > MOST_LATTICES:
