@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skyband.algorithms import engine_named
 from skyband.answers import Ranked, joined
+from skyband.choice import choose
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
 from skyband.groups import GroupBook
 from skyband.ids import IdBook, from_bytes, to_bytes
@@ -53,7 +54,7 @@ class Monitor:
                     f"{query.name!r} has where={query.where!r}, and arrays have no columns to filter by; "
                     "filter the arrays first and leave where= out."
                 )
-        self._engine = engine_named(algorithm)
+        self._engine = engine_named(choose(self.queries).algorithm if algorithm == "auto" else algorithm)
         self._intake = Intake(self._workload.axis)
         self._ids: IdBook | None = None
         self._pending: list[Ranked] = []

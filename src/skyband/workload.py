@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from skyband.errors import InvalidQueryError, UnknownNameError
+from skyband.explain import Cost, cost, explain
 from skyband.query import Axis, TopK
 
 __all__ = ["Workload"]
@@ -41,6 +42,36 @@ class Workload:
     def axis(self) -> Axis:
         """``"time"`` or ``"count"``: what the windows of all queries run along."""
         return self.queries[0].axis
+
+    def explain(self) -> str:
+        """A page on what will be shared, held and run for this workload.
+
+        >>> import skyband as sb
+        >>> print(sb.Workload([sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute")]).explain())
+        1 query on the time axis, 1 sharing class
+        <BLANKLINE>
+        class 1: by the given score, desc
+          queries       1: big
+          meta query    window 10 minutes, slide and k adaptive
+          views         10 alive, for 10 windows of the queries
+          k per view    10 (10 views)
+          panes         1 minute
+          candidates    about 29 expected, never more than 100 (beside the open pane's best)
+          share factor  1.0: run alone, the queries would hold about 29 candidates and look at each object 1 time
+          algorithm     panes: keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time
+        """
+        return explain(self.queries)
+
+    def cost(self, query: TopK) -> Cost:
+        """What adding `query` would cost: views and candidates held more, and the work per object.
+
+        >>> import skyband as sb
+        >>> work = sb.Workload([sb.TopK(name="day", k=20, size="1 day", slide="1 hour")])
+        >>> print(work.cost(sb.TopK(name="half", k=20, size="12 hours", slide="1 hour")))
+        +0 views, +0 candidates, +50% time
+        """
+        Workload([*self.queries, query])  # refuses what could not be added
+        return cost(self.queries, query)
 
     def __iter__(self) -> Iterator[TopK]:
         return iter(self.queries)
