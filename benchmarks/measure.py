@@ -1,0 +1,213 @@
+"""How things are measured: CPU time of this thread, kernels compiled before, engines in their steady state.
+
+Others may be using the machine, so that wall time says little about a program; `time.thread_time` counts what this
+thread computed. A figure is the best of several rounds; the spread is how far their median lies above it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import workloads
+from skyband import TopK
+from skyband.algorithms import ENGINES, Engine, engine_named
+from skyband.answers import AnswerLog
+from skyband.kernels.stream import Rows
+
+NOTHING = np.empty(0, np.int64)
+STREAM = 8_000_000  # objects made; a longer run goes round, which no window is long enough to notice
+LONGEST_ROUND = 1_000_000
+
+
+class Timing(NamedTuple):
+    """Seconds of CPU time of several rounds of the same work."""
+
+    rounds: list[float]
+
+    @property
+    def best(self) -> float:
+        return min(self.rounds)
+
+    @property
+    def spread(self) -> float:
+        """How far the median lies above the best: 0.1 is ten per cent."""
+        return statistics.median(self.rounds) / self.best - 1
+
+
+class Cell(NamedTuple):
+    """One algorithm at one place of the grid."""
+
+    algorithm: str
+    stream: str
+    size: int
+    slide: int
+    k: int
+    ns: float = 0.0  # CPU time an object, best round
+    spread: float = 0.0
+    objects: int = 0  # measured, the window being full
+    slides: float = 0.0  # that those objects are
+    candidates_mean: float = 0.0
+    candidates_max: int = 0
+    state_bytes: int = 0
+    refills: float | None = None  # a slide
+    skipped: str = ""  # why there is no figure
+
+
+def best_of(work: Callable[[], Any], rounds: int, clock: Callable[[], float] = time.thread_time) -> Timing:
+    """Do the work `rounds` times; what it returns is dropped outside the clock."""
+    found = []
+    for _ in range(rounds):
+        begin = clock()
+        kept = work()
+        found.append(clock() - begin)
+        del kept
+    return Timing(found)
+
+
+def state_bytes(state: Any) -> int:
+    """The bytes of all arrays in an engine's state: what it holds between two calls, room to grow included."""
+    if isinstance(state, np.ndarray):
+        return state.nbytes
+    if isinstance(state, dict):
+        return sum(map(state_bytes, state.values()))
+    return 0
+
+
+@cache
+def compiled(algorithm: str) -> None:
+    """Compile everything the engine needs, on both axes."""
+    for query, positions in (
+        (TopK(k=2, size=64, slide=16), NOTHING),
+        (TopK(k=2, size="64 microseconds", slide="16 microseconds"), None),
+    ):
+        engine = engine_of(algorithm, query)
+        places = np.arange(999) if positions is None else positions
+        engine.advance(Rows(np.random.default_rng(1).random(999), places, NOTHING, 0, 0), 999, 0, AnswerLog())
+        _ = engine.candidates
+
+
+def engine_of(algorithm: str, query: TopK) -> Engine:
+    """The engine alone, without checks, groups and tables."""
+    engine = engine_named(algorithm) if algorithm == "auto" else ENGINES[algorithm]
+    return engine([query])
+
+
+class Feed:
+    """Feeds an engine on a count axis, and clocks it."""
+
+    def __init__(self, engine: Engine, scores: Any) -> None:
+        self.engine = engine
+        self.scores = scores
+        self.fed = 0
+        self.log = AnswerLog()
+
+    def take(self, count: int) -> float:
+        """Feed the next `count` objects; return the seconds of CPU time that took."""
+        spent = 0.0
+        while count:
+            at = self.fed % self.scores.size
+            some = min(count, self.scores.size - at)
+            rows = Rows(self.scores[at : at + some], NOTHING, NOTHING, self.fed, self.fed)
+            begin = time.thread_time()
+            self.engine.advance(rows, self.fed + some, 0, self.log)
+            spent += time.thread_time() - begin
+            self.log.take()
+            self.fed += some
+            count -= some
+        return spent
+
+    def take_within(self, until: int, seconds: float, step: int) -> bool:
+        """Feed until so many objects were fed in all; False if that took longer than it may."""
+        spent = 0.0
+        while self.fed < until:
+            spent += self.take(min(step, until - self.fed))
+            if spent > seconds:
+                return False
+        return True
+
+
+@cache
+def measure_cell(algorithm: str, stream: str, size: int, slide: int, k: int, cap: float, rounds: int) -> Cell:
+    """Fill the window, then measure rounds of whole slides; between them look at what is held."""
+    cell = Cell(algorithm, stream, size, slide, k)
+    compiled(algorithm)
+    # Windows that are not full yet are not reported: the naive engine need not select in them.
+    query = TopK(k=k, size=size, slide=slide, full_only=True)
+    try:
+        feed = Feed(engine_of(algorithm, query), workloads.scores_of(stream, STREAM))
+    except ValueError as refused:
+        return cell._replace(skipped=_short(refused))
+    # Rounds end one object before a window does, when an engine holds the most.
+    if not feed.take_within(2 * size - 1 if size <= 100_000 else size - 1, cap, max(slide, size // 100)):
+        return cell._replace(skipped=f"the window was not full after {cap:.0f} s")
+    count = slide
+    spent = feed.take(count)
+    while spent < 0.03 and 2 * count <= max(LONGEST_ROUND, slide):
+        count *= 2
+        spent = feed.take(count)
+    if spent > cap:
+        return cell._replace(skipped=f"a slide takes {spent:.0f} s")
+    before = feed.engine.counters().get("refills")
+    timed, held, largest = [], [], 0
+    for round_ in range(rounds):
+        if round_ and (round_ + 1) * spent > cap:
+            break
+        timed.append(feed.take(count))
+        held.append(feed.engine.candidates)
+        largest = max(largest, state_bytes(feed.engine.state()))
+    timing = Timing(timed)
+    slides = count * len(timed) / slide
+    after = feed.engine.counters().get("refills")
+    return cell._replace(
+        ns=1e9 * timing.best / count,
+        spread=timing.spread,
+        objects=count * len(timed),
+        slides=slides,
+        candidates_mean=statistics.fmean(held),
+        candidates_max=max(held),
+        state_bytes=largest,
+        refills=None if before is None or after is None else (after - before) / slides,
+    )
+
+
+def response_times(algorithm: str, stream: Any, query: TopK, windows: int, cap: float) -> list[float] | str:
+    """CPU seconds from a slide's objects to its answer, for each full window of a time query; or why there are none."""
+    compiled(algorithm)
+    try:
+        engine = engine_of(algorithm, query)
+    except ValueError as refused:
+        return _short(refused)
+    log, spent = AnswerLog(), 0.0
+    found: list[float] = []
+    for end, rows in _slides(stream, query):
+        if len(found) == windows or spent > cap:
+            break
+        begin = time.thread_time()
+        engine.advance(rows, end, 0, log)
+        taken = time.thread_time() - begin
+        spent += taken
+        if log.take() and end >= query.window.size:
+            found.append(taken)
+    return found if len(found) >= 10 else f"fewer than 10 full windows within {cap:.0f} s"
+
+
+def _slides(stream: Any, query: TopK) -> Iterator[tuple[int, Rows]]:
+    """The objects of one slide after another, with the slide's end."""
+    slide = query.window.slide
+    ends = np.arange(slide, int(stream.position[-1]), slide)
+    stops = np.searchsorted(stream.position, ends)
+    low = 0
+    for end, stop in zip(ends, stops, strict=True):
+        rows = Rows(stream.score[low:stop], stream.position[low:stop], NOTHING, 0, low)
+        yield int(end), rows
+        low = int(stop)
+
+
+def _short(error: Exception) -> str:
+    return "refused: " + str(error).split(";")[0]

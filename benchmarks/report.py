@@ -1,0 +1,81 @@
+"""Tables for the terminal, Markdown and CSV for the repository, and the page of the docs that shows them."""
+
+from __future__ import annotations
+
+import csv
+import os
+import platform
+import re
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+IMAGES = ROOT / "docs" / "images"
+PAGE = ROOT / "docs" / "performance.md"
+
+
+def show(name: str, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, write: bool) -> None:
+    """Print a table; with `write`, keep it as `results/<name>.md` and `.csv`, and put it into the page."""
+    table = Table(title=title, title_justify="left")
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="left" if i == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=int(os.environ.get("COLUMNS", "150"))).print(table)
+    if not write:
+        return
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    with (RESULTS / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([heads, *rows])
+    marks = ["---", *["---:"] * (len(heads) - 1)]
+    lines = [f"| {' | '.join(row)} |" for row in (heads, marks, *rows)]
+    into_page(name, "\n".join(lines))
+
+
+def into_page(name: str, text: str) -> None:
+    """Keep `text` as `results/<name>.md`, and put it between its marks in docs/performance.md."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+    if not PAGE.exists():
+        return
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    page = PAGE.read_text(encoding="utf-8")
+    found = re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", page, flags=re.DOTALL)
+    PAGE.write_text(found, encoding="utf-8")
+
+
+def machine() -> str:
+    """What the figures were measured on, in a sentence."""
+    cpu = Path("/proc/cpuinfo")
+    models = re.findall(r"model name\s*: (.*)", cpu.read_text()) if cpu.exists() else []
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{models[0] if models else platform.processor()}, {os.cpu_count()} cores, {memory:.0f} GB, "
+        f"{platform.system()}; Python {platform.python_version()}, NumPy {version('numpy')}, numba {version('numba')}, "
+        f"pyarrow {version('pyarrow')}. Load of the machine when the run began: {os.getloadavg()[0]:.1f}."
+    )
+
+
+def amount(value: float) -> str:
+    """A number with three digits that matter."""
+    if value >= 1000 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def short(value: int) -> str:
+    """1000 as 1K, 1000000 as 1M."""
+    for unit, letter in ((1_000_000, "M"), (1_000, "K")):
+        if value >= unit and value % unit == 0:
+            return f"{value // unit}{letter}"
+    return str(value)
+
+
+def bytes_text(value: int) -> str:
+    """Bytes in the unit that fits."""
+    return f"{value / 2**20:,.1f} MB" if value >= 2**20 else f"{value / 2**10:,.0f} KB"
