@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import workloads
-from skyband import TopK
-from skyband.algorithms import ENGINES, Engine, engine_named
+from skyband import Monitor, TopK
+from skyband.algorithms import ENGINES, Engine
 from skyband.answers import AnswerLog
 from skyband.kernels.stream import Rows
 
@@ -94,8 +94,7 @@ def compiled(algorithm: str) -> None:
 
 def engine_of(algorithm: str, query: TopK) -> Engine:
     """The engine alone, without checks, groups and tables."""
-    engine = engine_named(algorithm) if algorithm == "auto" else ENGINES[algorithm]
-    return engine([query])
+    return ENGINES[Monitor(query, algorithm).algorithm]([query])
 
 
 class Feed:
