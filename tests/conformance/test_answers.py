@@ -59,17 +59,19 @@ def test_each_window_leaves_when_the_watermark_reaches_its_end(algorithm, query,
         assert seen == oracle.answers(query, rows[:upto], watermark=row[0])
 
 
-REPEATED = pytest.mark.xfail(
-    strict=True, reason="a newcomer equal to a listed object is put in front of it, yet ranks behind it"
-)
-
-
-@pytest.mark.parametrize(
-    "algorithm", [pytest.param(name, marks=REPEATED) if name == "mintopk" else name for name in ALGORITHMS]
-)
+@every_engine
 @given(query=asked(), rows=time_rows(most=15))
 def test_repeated_ids_are_different_objects(algorithm, query, rows):
     rows = [(position, score, id_ % 2) for position, score, id_ in rows for _ in range(2)]
+    assert run(time_query(query), algorithm, [rows], push_time) == oracle.answers(query, rows)
+
+
+@every_engine
+def test_an_object_equal_to_a_listed_one_enters_a_later_window_only(algorithm):
+    #  position   0   1
+    #             2   4      objects; at 0 they are equal, at 1 there are two pairs of equals
+    rows = [(0, 0.0, 1)] * 2 + [(1, 0.0, 0)] * 2 + [(1, -1.0, 1)] * 2
+    query = oracle.Asked(k=5, size=2, slide=1)
     assert run(time_query(query), algorithm, [rows], push_time) == oracle.answers(query, rows)
 
 

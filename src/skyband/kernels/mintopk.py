@@ -1,7 +1,7 @@
 """MinTopk's kernel: the super-top-k list with start and end window marks and a lower-bound pointer per window.
 
-Key to the paper's symbols: W_i window i, ``tkc`` its top-k counter, ``lbp`` its lower-bound pointer, ``start_w`` and ``end_w``
-an object's window marks, ``C_nw`` the number of windows alive at once.
+Key to the paper's symbols: W_i window i, ``tkc`` its top-k counter, ``lbp`` its lower-bound pointer, ``start_w`` and
+``end_w`` an object's window marks, ``C_nw`` the number of windows alive at once.
 """
 
 from __future__ import annotations
@@ -49,10 +49,12 @@ class SuperTopk(NamedTuple):
 
 @kernel
 def is_wanted(chain: SkipList, state: SuperTopk, k: int, w: int, key: float, position: int, id_: int) -> bool:
-    """Whether the object belongs to the predicted top-k of window `w`."""
+    """Whether the object belongs to the predicted top-k of window `w`; it takes the place of one equal in all three."""
     ring = w % state.tkc.size
     worst = state.lbp[ring]
-    return state.tkc[ring] < k or beats(key, position, id_, chain.keys[worst], chain.positions[worst], chain.ids[worst])
+    return state.tkc[ring] < k or not beats(
+        chain.keys[worst], chain.positions[worst], chain.ids[worst], key, position, id_
+    )
 
 
 @kernel
@@ -67,7 +69,7 @@ def end_career(chain: SkipList, state: SuperTopk, slot: int) -> None:
 def update_super_topk(chain: SkipList, state: SuperTopk, k: int, key: float, position: int, id_: int) -> None:
     """Insert an object that the newest window wants (UpdateSuperTopk)."""
     oldest, newest = state.registers[OLDEST], state.registers[NEWEST]
-    # The worst of a window falls with the window's number (Lemma 4.2), so the first that wants it is found by bisection.
+    # The worst of a window falls with the window's number (Lemma 4.2), so bisection finds the first that wants it.
     low, high = oldest, newest
     while low < high:
         middle = (low + high) // 2
@@ -87,13 +89,12 @@ def update_super_topk(chain: SkipList, state: SuperTopk, k: int, key: float, pos
             ):
                 state.lbp[ring] = slot
         else:
-            # The next better object of this window; those passed over on the way expire before it (see the page on Lemma 4.5).
-            better = chain.before[worst]
+            # One step is enough because windows are taken oldest first. An object between the two worst of this window
+            # can only be one that expires earlier. All but the worst of this window are better than it and are in its
+            # windows too, so it was the k-th and worst of each of them: if the newcomer is better, they have dropped it
+            # by now, and if not, the newcomer itself stands behind it and is the next better here.
+            state.lbp[ring] = chain.before[worst]
             state.registers[POINTER_MOVES] += 1
-            while state.end_w[better] < w:
-                better = chain.before[better]
-                state.registers[POINTER_MOVES] += 1
-            state.lbp[ring] = better
             end_career(chain, state, worst)
 
 

@@ -76,7 +76,7 @@ def draw_height(chain: SkipList) -> int:
 
 @kernel
 def insert(chain: SkipList, key: float, position: int, id_: int) -> int:
-    """Put an object in its place and return its slot. There must be a free one."""
+    """Put an object in its place, in front of any equal in all three, and return its slot. There must be a free one."""
     slot = chain.registers[FREE]
     chain.registers[FREE] = chain.links[0, slot]
     height = draw_height(chain)
