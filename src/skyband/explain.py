@@ -115,8 +115,10 @@ def _views(meta: MetaQuery) -> list[View]:
     now = _now(meta)
     if meta.windows <= MOST_WINDOWS:
         return meta.views(now)
-    # Views lie so close that only their age matters: a few hundred ages, and the largest k that reaches back so far.
-    ages = sorted({query.window.size for query in meta.queries} | {meta.size * i // 512 for i in range(1, 513)} - {0})
+    # Views lie so close that only their age matters: a few hundred ages, closer where young, and the largest k that reaches back so far.
+    shortest = min(query.window.slide for query in meta.queries)
+    steps = {int(shortest * (meta.size / shortest) ** (i / 512)) for i in range(513)}
+    ages = sorted({query.window.size for query in meta.queries} | steps)
     return [
         View(now - age, (), max(query.k for query in meta.queries if query.window.size >= age))
         for age in reversed(ages)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skyband.algorithms import Engine
-from skyband.algorithms.base import ALWAYS
+from skyband.algorithms.base import ALWAYS, Objects
 from skyband.answers import AnswerLog, Ranked
 from skyband.kernels.intake import rows_by_group
 from skyband.kernels.stream import Floats, Ints, Rows
@@ -36,10 +36,14 @@ class _Seat(NamedTuple):
 
 
 class _Lane:
-    """The engines over one group's rows (or over all rows), and the number of objects they have seen."""
+    """The engines over one group's rows (or over all rows), and the number of objects they have seen.
 
-    def __init__(self, seats: list[_Seat]) -> None:
-        self.seats = seats
+    `since` are the smallest window starts that each query of the workload answers for in this lane.
+    """
+
+    def __init__(self, since: Sequence[int]) -> None:
+        self.seats: list[_Seat] = []
+        self.since = list(since)
         self.objects = 0
 
 
@@ -47,7 +51,7 @@ class Lanes:
     """Leads every object to the engines of its group, and collects what they answer.
 
     `grouped` are the places of the queries that answer for each group; the others answer for the stream as a whole.
-    `since` are the smallest window starts that each query answers for.
+    `since` are the smallest window starts that each query answers for, in lanes that are yet to be made.
     """
 
     def __init__(
@@ -75,8 +79,52 @@ class Lanes:
 
     @property
     def since(self) -> list[int]:
-        """The smallest window start that each query answers for."""
+        """The smallest window start that each query answers for (per group on a count axis: in lanes yet to be made)."""
         return self._since
+
+    def changed(
+        self,
+        queries: tuple[TopK, ...],
+        grouped: Iterable[int],
+        since: Sequence[int],
+        moved: Mapping[int, int],
+        watermark: int,
+        first: int,
+        objects: int,
+    ) -> Lanes:
+        """Lanes for other queries over the same stream, from what is held now.
+
+        `moved` leads from the new place of a query to its old one; a query that has none joins with `since`. The minimal set of the new
+        queries is among the objects held, so new engines that are shown just these go on as if they had seen the whole stream.
+        `objects` is the number of objects the stream has had.
+        """
+        lanes = Lanes(queries, grouped, self._engine, since)
+        for code, lane in {UNGROUPED: _Lane(self._since), **self._lanes}.items():
+            places = lanes._whole if code == UNGROUPED else lanes._grouped
+            if not places:
+                continue
+            fresh = _Lane(since)
+            for place, old in moved.items():
+                fresh.since[place] = lane.since[old]
+            fresh.objects = lane.objects if code in self._lanes else objects
+            if self._axis == "count" and code != UNGROUPED:
+                # Each group has its own numbers: a query that joins begins with the next one.
+                fresh.since = [at if place in moved else max(at, fresh.objects) for place, at in enumerate(fresh.since)]
+            lanes._lanes[code] = fresh
+            lanes._reseat(fresh, places, lane.seats, fresh.objects if self._axis == "count" else watermark, first)
+        return lanes
+
+    def _reseat(self, lane: _Lane, places: Sequence[int], old: Sequence[_Seat], watermark: int, first: int) -> None:
+        """Seat new engines and show them what the old ones hold."""
+        for mine in self._classes(places):
+            windows = [self._queries[place].window for place in mine]
+            # Windows that are answered already are no concern of the new engines.
+            unanswered = [window.first_end_after(watermark) - window.size for window in windows]
+            joins = [max(lane.since[place], start) for place, start in zip(mine, unanswered, strict=True)]
+            seat = self._seat(mine, joins)
+            rows = _in_stream_order([s.engine.objects() for s in old if s.ascending == seat.ascending])
+            seat.engine.advance(rows, watermark, first, AnswerLog())
+            lane.seats.append(seat)
 
     def take_in(self, arrivals: Arrivals, watermark: int, first: int) -> None:
         """Give the objects to their engines, and answer the windows that end at or before the watermark."""
@@ -99,7 +147,12 @@ class Lanes:
     def state(self) -> dict[str, Any]:
         """Every lane's engines, for `load`."""
         lanes = [
-            {"group": code, "objects": lane.objects, "engines": [seat.engine.state() for seat in lane.seats]}
+            {
+                "group": code,
+                "objects": lane.objects,
+                "since": lane.since,
+                "engines": [seat.engine.state() for seat in lane.seats],
+            }
             for code, lane in self._lanes.items()
         ]
         return {"since": self._since, "lanes": lanes}
@@ -109,7 +162,7 @@ class Lanes:
         self._since = list(state["since"])
         self._lanes = {}
         for saved in state["lanes"]:
-            lane = self._lane(saved["group"])
+            lane = self._lane(saved["group"], saved["since"])
             lane.objects = saved["objects"]
             for seat, engine in zip(lane.seats, saved["engines"], strict=True):
                 seat.engine.load(engine)
@@ -146,10 +199,12 @@ class Lanes:
                 self._log.begin(code, seat.places)
                 seat.engine.advance(rows, watermark, first, self._log)
 
-    def _lane(self, code: int) -> _Lane:
+    def _lane(self, code: int, since: Sequence[int] | None = None) -> _Lane:
         if code not in self._lanes:
+            lane = _Lane(self._since if since is None else since)
             places = self._whole if code == UNGROUPED else self._grouped
-            self._lanes[code] = _Lane([self._seat(mine) for mine in self._classes(places)])
+            lane.seats = [self._seat(mine, [lane.since[place] for place in mine]) for mine in self._classes(places)]
+            self._lanes[code] = lane
         return self._lanes[code]
 
     def _classes(self, places: Sequence[int]) -> list[tuple[int, ...]]:
@@ -159,7 +214,32 @@ class Lanes:
         directions = [[place for place in places if self._queries[place].order == order] for order in ("desc", "asc")]
         return [tuple(together) for together in directions if together]
 
-    def _seat(self, places: tuple[int, ...]) -> _Seat:
+    def _seat(self, places: tuple[int, ...], since: Sequence[int]) -> _Seat:
         queries = [self._queries[place] for place in places]
-        engine = self._engine(queries, [self._since[place] for place in places])
-        return _Seat(engine, places, queries[0].order == "asc")
+        return _Seat(self._engine(queries, since), places, queries[0].order == "asc")
+
+
+def _in_stream_order(held: Sequence[Objects]) -> Rows:
+    """The objects of several engines as rows, by position and id; what more than one engine holds comes once."""
+    columns = [_numbered(objects) for objects in held]
+    if not columns:
+        return Rows(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
+    keys, positions, ids, nth = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    order = np.lexsort([nth, keys, ids, positions])
+    keys, positions, ids, nth = keys[order], positions[order], ids[order], nth[order]
+    again = np.zeros(keys.size, bool)
+    again[1:] = _same_as_before(keys, positions, ids) & (nth[1:] == nth[:-1])
+    return Rows(keys[~again], positions[~again], ids[~again], 0, 0)
+
+
+def _numbered(objects: Objects) -> tuple[Floats, Ints, Ints, Ints]:
+    """The objects with a number that tells equal ones apart: the first, the second, …"""
+    order = np.lexsort([objects.keys, objects.ids, objects.positions])
+    keys, positions, ids = objects.keys[order], objects.positions[order], objects.ids[order]
+    begins = np.flatnonzero(np.concatenate([[True], ~_same_as_before(keys, positions, ids)])) if keys.size else order
+    nth = np.arange(keys.size) - np.repeat(begins, np.diff(begins, append=keys.size))
+    return keys, positions, ids, nth
+
+
+def _same_as_before(keys: Floats, positions: Ints, ids: Ints) -> Any:
+    return (keys[1:] == keys[:-1]) & (positions[1:] == positions[:-1]) & (ids[1:] == ids[:-1])

@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.algorithms import engine_named
+from skyband.algorithms.base import ALWAYS
 from skyband.answers import Ranked, joined
 from skyband.choice import choose
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
 from skyband.groups import GroupBook
 from skyband.ids import IdBook, from_bytes, to_bytes
 from skyband.intake import NONE, Batch, Intake
+from skyband.joining import Stream, first_exact_start
 from skyband.lanes import Arrivals, Lanes
 from skyband.query import TopK
 from skyband.snapshot import decode, encode
@@ -49,21 +51,16 @@ class Monitor:
     def __init__(self, queries: TopK | Iterable[TopK] | Workload, algorithm: str = "auto") -> None:
         self._workload = Workload(queries)
         for query in self._workload:
-            if query.where is not None:
-                raise InvalidQueryError(
-                    f"{query.name!r} has where={query.where!r}, and arrays have no columns to filter by; "
-                    "filter the arrays first and leave where= out."
-                )
+            _refuse_filter(query)
         self._engine = engine_named(choose(self.queries).algorithm if algorithm == "auto" else algorithm)
         self._intake = Intake(self._workload.axis)
         self._ids: IdBook | None = None
         self._pending: list[Ranked] = []
         self._windows = 0
         self._finished = False
-        # Groups are known to be there when a query asks for them, or when the first push brings them.
-        partitioned = [place for place, query in enumerate(self._workload) if query.partition_by]
-        self._lanes = Lanes(self.queries, partitioned, self._engine)
-        self._asks_for_groups = bool(partitioned)
+        self._ready: list[pa.Table] = []  # answers of earlier workloads
+        self._valid_from: dict[str, int] = {}
+        self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
 
     @property
     def queries(self) -> tuple[TopK, ...]:
@@ -95,16 +92,17 @@ class Monitor:
             One value a row: each group has its own windows and its own top k.
         """
         self._refuse_after_end()
-        if groups is None and self._asks_for_groups:
-            names = [query.name for query in self.queries if query.partition_by]
-            raise InvalidInputError(
-                f"groups=None, but {names[0]!r} has partition_by={list(self._workload[names[0]].partition_by)}; "
-                "pass the group of every row as groups=."
-            )
+        for query in self.queries:
+            if groups is None and query.partition_by:
+                raise InvalidInputError(
+                    f"groups=None, but {query.name!r} has partition_by={list(query.partition_by)}; "
+                    "pass the group of every row as groups=."
+                )
         batch = self._intake.check(positions, scores, ids, groups)
-        if groups is not None and not self._asks_for_groups and self._intake.groups is None:
-            self._lanes = Lanes(self.queries, range(len(self.queries)), self._engine)
+        grouped_before = self._grouped(self.queries)
         self._intake.adopt(batch)
+        if self._grouped(self.queries) != grouped_before:
+            self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
         self._advance(self._arrivals(batch))
 
     def advance_to(self, position: Any) -> None:
@@ -135,14 +133,79 @@ class Monitor:
 
     def answers(self) -> pa.Table:
         """What has become final since the last call, by window end, query, group and rank."""
-        pending, self._pending = self._pending, []
-        return answer_table(
-            pending,
-            self.queries,
-            position_kind=self._intake.position_kind or pa.int64(),
-            groups=self._intake.groups,
-            ids=self._ids,
-        )
+        table, self._pending = self._pending_table(), []
+        if self._ready:
+            table, self._ready = pa.concat_tables([*self._ready, table], promote_options="permissive"), []
+        return table
+
+    def add(self, query: TopK) -> Any:
+        """Answer one more query from now on; the others are not disturbed.
+
+        Returns the end of the first window it answers: the first from which on all its answers are exact, given what is held
+        (None where each group has its own, or nothing has been pushed yet). `valid_from` tells it again later.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor(sb.TopK(name="ten", k=5, size=10, slide=5))
+        >>> monitor.push(None, range(12))
+        >>> monitor.add(sb.TopK(name="five", k=5, size=5))  # shares its views with the other
+        15
+        >>> monitor.add(sb.TopK(name="more", k=6, size=10, slide=5))  # one object more than is held
+        25
+        """
+        self._refuse_after_end()
+        _refuse_filter(query)
+        workload = Workload([*self.queries, query])
+        grouped = len(self.queries) in self._grouped(workload.queries)
+        if self._intake.rows and query.partition_by and self._intake.groups is None:
+            raise InvalidInputError(
+                f"{query.name!r} has partition_by={list(query.partition_by)}, but the rows so far came without groups=; "
+                "there is nothing to tell its groups by. Start a monitor with groups."
+            )
+        if self._intake.rows and grouped and workload.axis == "count" and not self._grouped(self.queries):
+            raise InvalidInputError(
+                f"{query.name!r} counts the objects of each group, and nobody has counted them so far; "
+                "start a monitor that does."
+            )
+        start = self._first_exact_start(query, grouped)
+        since = [*([ALWAYS] * len(self.queries)), start]
+        self._change(workload, since, {place: place for place in range(len(self.queries))})
+        if start != ALWAYS:
+            self._valid_from[query.name] = start + query.window.size
+        return self.valid_from[query.name]
+
+    def remove(self, name: str) -> None:
+        """Stop answering a query; what only it needed is let go at once. Answers not yet fetched stay.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor([sb.TopK(name="a", k=9, size=20), sb.TopK(name="b", k=1, size=20)])
+        >>> monitor.push(None, [float(score) for score in range(10)])
+        >>> monitor.candidates
+        9
+        >>> monitor.remove("a")
+        >>> monitor.candidates
+        1
+        """
+        self._refuse_after_end()
+        gone = self._workload[name]
+        kept = [place for place, query in enumerate(self.queries) if query is not gone]
+        if not kept:
+            raise InvalidQueryError(
+                f"{name!r} is the only query left; without it there is nothing to answer. Call finish() to end the stream."
+            )
+        workload = Workload(self.queries[place] for place in kept)
+        self._change(workload, [ALWAYS] * len(kept), dict(enumerate(kept)))
+        self._valid_from.pop(name, None)
+
+    @property
+    def valid_from(self) -> dict[str, Any]:
+        """For each query the end of the first window it answers; None for those that were there from the beginning."""
+        kind = self._intake.position_kind or pa.int64()
+        return {
+            query.name: pa.scalar(self._valid_from[query.name]).cast(kind).as_py()
+            if query.name in self._valid_from
+            else None
+            for query in self.queries
+        }
 
     def metrics(self) -> dict[str, Any]:
         """Counts so far: rows pushed, left out (no score or no position), objects, windows answered, candidates held, …
@@ -153,7 +216,7 @@ class Monitor:
         >>> monitor.metrics()["left_out"]
         1
         """
-        found = {
+        found: dict[str, Any] = {
             "algorithm": self.algorithm,
             "rows": self._intake.rows,
             "left_out": self._intake.left_out,
@@ -190,6 +253,8 @@ class Monitor:
                 "groups": None if groups is None else to_bytes(pa.table({"group": groups.column()})),
                 "ids": None if self._ids is None else self._ids.state(),
                 "pending": joined(self._pending)._asdict(),
+                "ready": [to_bytes(table) for table in self._ready],
+                "valid_from": self._valid_from,
                 "lanes": self._lanes.state(),
             }
         )
@@ -209,14 +274,67 @@ class Monitor:
         if saved["groups"] is not None:
             column = from_bytes(saved["groups"])["group"]
             groups = GroupBook(column.type, column.to_pylist())
-            if not monitor._asks_for_groups:
-                monitor._lanes = Lanes(monitor.queries, range(len(monitor.queries)), monitor._engine)
         monitor._intake = Intake.load(saved["intake"], groups)
+        monitor._lanes = Lanes(monitor.queries, monitor._grouped(monitor.queries), monitor._engine)
+        monitor._ready = [from_bytes(table) for table in saved["ready"]]
+        monitor._valid_from = saved["valid_from"]
         monitor._ids = None if saved["ids"] is None else IdBook.load(saved["ids"])
         monitor._pending = [Ranked(**saved["pending"])]
         monitor._windows, monitor._finished = saved["windows"], saved["finished"]
         monitor._lanes.load(saved["lanes"])
         return monitor
+
+    def _grouped(self, queries: tuple[TopK, ...]) -> tuple[int, ...]:
+        """The places of the queries that answer for each group: those that ask for it, or all where none does."""
+        asking = tuple(place for place, query in enumerate(queries) if query.partition_by)
+        return asking or (() if self._intake.groups is None else tuple(range(len(queries))))
+
+    def _pending_table(self) -> pa.Table:
+        return answer_table(
+            self._pending,
+            self.queries,
+            position_kind=self._intake.position_kind or pa.int64(),
+            groups=self._intake.groups,
+            ids=self._ids,
+        )
+
+    def _first_exact_start(self, query: TopK, grouped: bool) -> int:
+        """The smallest window start that `query` can answer for when it joins now."""
+        if self._intake.first is None:
+            return ALWAYS
+        if self._intake.axis == "count":
+            seen = self._intake.objects
+            if grouped:
+                return ALWAYS  # in lanes yet to be made; in the others, each group's own count decides
+            stream = Stream(0, seen - 1, seen)
+        else:
+            newest = self._intake.newest
+            stream = Stream(self._intake.first, self._intake.first if newest is None else newest, newest or 0)
+        mine = [
+            place
+            for place, other in enumerate(self.queries)
+            if other.order == query.order and (place in self._grouped(self.queries)) == grouped
+        ]
+        return first_exact_start(
+            query, [self.queries[place] for place in mine], [self._lanes.since[place] for place in mine], stream
+        )
+
+    def _change(self, workload: Workload, since: list[int], moved: dict[int, int]) -> None:
+        """Go on with another workload; `moved` leads from the places of queries that stay to their old ones."""
+        if self._pending:
+            self._ready.append(self._pending_table())
+            self._pending = []
+        since = [self._lanes.since[moved[place]] if place in moved else at for place, at in enumerate(since)]
+        self._lanes = self._lanes.changed(
+            workload.queries,
+            self._grouped(workload.queries),
+            since,
+            moved,
+            self._intake.newest or 0,
+            self._intake.first or 0,
+            self._intake.objects,
+        )
+        self._workload = workload
 
     def _refuse_after_end(self) -> None:
         if self._finished:
@@ -265,6 +383,14 @@ class Monitor:
         if self._ids is not None:
             engines = [engine.objects().ids for engine in self._lanes.engines]
             self._ids.forget_all_but(np.concatenate([NONE, *engines, *(part.ids for part in self._pending)]))
+
+
+def _refuse_filter(query: TopK) -> None:
+    if query.where is not None:
+        raise InvalidQueryError(
+            f"{query.name!r} has where={query.where!r}, and arrays have no columns to filter by; "
+            "filter the arrays first and leave where= out."
+        )
 
 
 def replay(
