@@ -94,3 +94,24 @@ def minimal_candidates(asked, rows, watermark):
         view = [o for o in objects if o[0] >= end - asked.size]
         needed |= {id_ for _, _, id_ in ranked(view, asked.ascending)[: asked.k]}
     return needed
+
+
+def minimal_candidates_together(queries, rows, watermark):
+    """The ids of the minimal candidate set of several queries of one direction.
+
+    A view is known by its start and needs as many objects as the largest k among the queries that have a window with
+    this start and an end beyond the watermark.
+    """
+    objects = [row for row in rows if is_object(row)]
+    if not objects:
+        return set()
+    newest = max(p for p, _, _ in objects)
+    ks = {}
+    for asked in queries:
+        for end in ends_between(asked, watermark, newest + asked.size):
+            ks[end - asked.size] = max(asked.k, ks.get(end - asked.size, 0))
+    needed = set()
+    for start, k in ks.items():
+        view = [o for o in objects if o[0] >= start]
+        needed |= {id_ for _, _, id_ in ranked(view, queries[0].ascending)[:k]}
+    return needed

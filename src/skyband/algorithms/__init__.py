@@ -21,6 +21,8 @@ _FILES = {
     "pretopk": ("pretopk", "PreTopk"),
     "mintopk": ("mintopk", "MinTopk"),
     "panes": ("panes", "Panes"),
+    "mtopband": ("mtopband", "MTopBand"),
+    "mtoplist": ("mtoplist", "MTopList"),
 }
 
 

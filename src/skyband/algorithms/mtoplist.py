@@ -12,7 +12,7 @@ from skyband.algorithms.shared import SharedEngine
 from skyband.kernels import mtoplist as kernels
 from skyband.kernels import skiplist
 from skyband.kernels.stream import Answers, Ints, Rows
-from skyband.kernels.views import BLOCK
+from skyband.kernels.views import BLOCK, moved
 from skyband.query import TopK
 
 __all__ = ["MTopList"]
@@ -21,12 +21,12 @@ __all__ = ["MTopList"]
 class MTopList(SharedEngine):
     """Serves any number of queries together; holds exactly their minimal candidate set, every object once.
 
-    The union of the top-k of all live views stands in one list, best first. A minimum pointer per view names the worst
-    object of its top-k, the one that a newcomer must beat; two marks per object name the first and the last view that it
-    is in. With several k an object can be missing from views in between (Lemma 6.2): it is in those whose minimum is not
-    in front of it (Lemma 6.3). Nothing is ever recomputed. State: the candidates once, and a few numbers for each live view
-    and each lattice of queries with one slide. Cost: one comparison for an object that no view wants; else a comparison for every
-    64 views, O(log candidates), and a constant for each view entered.
+    The union of the top k of all live views stands in one list, best first. A minimum pointer per view names the worst
+    object of its top k, the one that a newcomer must beat. With several k an object can be missing from a view and be
+    in a younger one again (Lemma 6.2): it is in those that it is young enough for and whose minimum is not in front of
+    it (Lemma 6.3). It leaves the list with the last of them. Nothing is ever recomputed. State: the candidates once,
+    and a few numbers for each live view. Cost: one comparison for an object that no view wants; else a comparison for
+    every 64 views, O(log candidates), and a pointer's step or two for each view entered.
 
     Shastri, Yang, Rundensteiner, Ward: MTopS: Scalable Processing of Continuous Top-K Multi-Query Workloads, CIKM 2011.
 
@@ -45,9 +45,8 @@ class MTopList(SharedEngine):
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
         self._list = skiplist.empty_list(64)
-        per_slot: list[Any] = [np.zeros(64, np.int64) for _ in range(3)]
         minima = np.zeros(self._meta.views.starts.size, np.int64)
-        self._careers = kernels.Careers(*per_slot, minima, np.zeros(kernels.REGISTERS, np.int64))
+        self._careers = kernels.Careers(np.zeros(64, np.int64), minima)
         self._extract = _extract(64)
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
@@ -60,16 +59,11 @@ class MTopList(SharedEngine):
         if self._list.registers[skiplist.FREE] == 0:
             self._list = skiplist.grown_list(self._list)
             capacity = self._list.keys.size
-            self._careers = with_room(self._careers, capacity, keep=["minima", "registers"])
+            self._careers = with_room(self._careers, capacity, keep=["minima"])
             self._extract = _extract(capacity)
 
     def _move_views(self, live: Ints, capacity: int) -> None:
-        old = self._careers
-        minima = np.zeros(capacity, np.int64)
-        minima[: live.size] = old.minima[live % old.minima.size]
-        self._careers = old._replace(
-            start_w=np.searchsorted(live, old.start_w), end_w=np.searchsorted(live, old.end_w), minima=minima
-        )
+        self._careers = self._careers._replace(minima=moved(self._careers.minima, live, capacity))
 
     @property
     def candidates(self) -> int:
@@ -88,12 +82,7 @@ class MTopList(SharedEngine):
         return found
 
     def counters(self) -> dict[str, int]:
-        r = self._careers.registers
-        return {
-            "views": self.views,
-            "pointer_moves": int(r[kernels.POINTER_MOVES]),
-            "mark_moves": int(r[kernels.MARK_MOVES]),
-        }
+        return {"views": self.views}
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "list": packed(self._list), "careers": packed(self._careers)}

@@ -28,25 +28,30 @@ class SharedEngine(Engine):
         plan = kernels.plan_of(asked_together(self._queries, self._since))
         if (most := kernels.most_views(plan)) > MOST_VIEWS:
             raise UnsupportedError(
-                f"the {len(self._queries)} queries have {most} windows with different starts open at once and {self.name} "
-                f"keeps an entry for each, at most {MOST_VIEWS}; use algorithm='panes', which needs none, or longer slides."
+                f"the {len(self._queries)} queries can have {most} windows with different starts open at once and "
+                f"{self.name} keeps an entry for each, at most {MOST_VIEWS}; use algorithm='panes', which needs none, "
+                "or longer slides."
             )
-        self._meta = kernels.MetaQuery(plan, kernels.empty_views(plan), *kernels.empty_agendas(plan))
+        self._meta = kernels.MetaQuery(
+            plan, kernels.empty_views(), kernels.empty_progress(plan), *kernels.empty_agendas(plan)
+        )
 
     @abstractmethod
     def _move_views(self, live: Ints, capacity: int) -> None:
-        """The ring has `capacity` places now; the views with the numbers `live` are numbered from 0 on, the others are dead."""
+        """The views `live` are numbered from 0 on now, in a ring with `capacity` places; all others are dead."""
 
     def _grow_views(self) -> bool:
         """Make room for one more view and one more record; whether any was lacking."""
-        views, grown = self._meta.views, False
-        if kernels.lacks_records(views):
-            views, grown = kernels.with_more_records(views), True
+        views, progress, grown = self._meta.views, self._meta.progress, False
+        if kernels.lacks_records(progress):
+            progress, grown = kernels.with_more_records(progress), True
         if kernels.lacks_views(views):
             live = kernels.live_numbers(views)
             views, grown = kernels.without_dead(views), True
-            self._move_views(live, views.starts.size)
-        self._meta = self._meta._replace(views=views)
+            capacity = views.starts.size
+            progress = progress._replace(first_records=kernels.moved(progress.first_records, live, capacity))
+            self._move_views(live, capacity)
+        self._meta = self._meta._replace(views=views, progress=progress)
         return grown
 
     @property
@@ -61,6 +66,7 @@ class SharedEngine(Engine):
     def state(self) -> dict[str, Any]:
         return {
             "views": packed(self._meta.views),
+            "progress": packed(self._meta.progress),
             "starts": packed(self._meta.starts),
             "ends": packed(self._meta.ends),
         }
@@ -68,6 +74,7 @@ class SharedEngine(Engine):
     def load(self, state: State) -> None:
         self._meta = self._meta._replace(
             views=kernels.Views(**state["views"]),
+            progress=kernels.Progress(**state["progress"]),
             starts=Agenda(**state["starts"]),
             ends=Agenda(**state["ends"]),
         )

@@ -28,7 +28,9 @@ def idle_agenda(things: int) -> Agenda:
 @kernel
 def sooner(agenda: Agenda, a: int, b: int) -> bool:
     """Whether `a` is due before `b`."""
-    return agenda.due[a] < agenda.due[b] or (agenda.due[a] == agenda.due[b] and agenda.ranks[a] < agenda.ranks[b])
+    if agenda.due[a] != agenda.due[b]:
+        return bool(agenda.due[a] < agenda.due[b])
+    return bool(agenda.ranks[a] < agenda.ranks[b])
 
 
 @kernel

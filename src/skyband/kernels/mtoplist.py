@@ -1,14 +1,12 @@
-"""MTopList's kernel: one integrated list with start and end view marks, and a minimum pointer per view.
+"""MTopList's kernel: one integrated list of all candidates, and a minimum pointer per view.
 
-Key to the paper's symbols: W_i view i, ``start_w`` and ``end_w`` an object's first and last view, ``min F_P`` a view's minimum
-pointer.
+Key to the paper's symbols: W_i view i, ``min F_P`` a view's minimum pointer. Where the paper marks an object's first
+and last view, to know when it has none left, this counts the views that it is in.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
-import numpy as np
 
 from skyband.kernels._jit import kernel
 from skyband.kernels.order import beats
@@ -30,7 +28,6 @@ from skyband.kernels.stream import (
 from skyband.kernels.views import (
     NEWEST_POSITION,
     NONE,
-    OLDEST,
     UNFILLED,
     MetaQuery,
     Views,
@@ -48,29 +45,24 @@ from skyband.kernels.views import (
     views_to_ask,
 )
 
-# Careers.registers
-ARRIVALS = 0  # objects listed so far
-POINTER_MOVES = 1  # steps that minimum pointers were moved
-MARK_MOVES = 2  # steps that marks were moved
-REGISTERS = 3
-
 # Extract.registers
 LENGTH = 0
 LAST = 1  # the slot that was copied last
 
 
 class Careers(NamedTuple):
-    """What MTopList holds beside the list and the views."""
+    """What MTopList holds beside the list and the views.
 
-    start_w: Ints  # per slot: the first view whose top k holds the object
-    end_w: Ints  # per slot: the last such view; in between there may be others
-    arrivals: Ints  # per slot: of objects equal in all else the later is listed first
+    A listed object is in the top k of a live view iff it stands at or after the view's start on the axis and not behind
+    the view's minimum in the list.
+    """
+
+    places: Ints  # per slot: the number of views whose top k holds the object
     minima: Ints  # per view: the slot of the worst object of its top k
-    registers: Ints
 
 
 class Extract(NamedTuple):
-    """The front of the list copied to flat arrays, for as long as no object arrives; holds nothing between two calls."""
+    """The front of the list in flat arrays, for as long as no object arrives; holds nothing between two calls."""
 
     keys: Floats
     positions: Ints
@@ -80,62 +72,20 @@ class Extract(NamedTuple):
 
 
 @kernel
-def is_listed_before(chain: SkipList, careers: Careers, a: int, b: int) -> bool:
-    """Whether slot `a` stands before slot `b`."""
-    if chain.keys[a] != chain.keys[b]:
-        return chain.keys[a] > chain.keys[b]
-    if chain.positions[a] != chain.positions[b]:
-        return chain.positions[a] > chain.positions[b]
-    if chain.ids[a] != chain.ids[b]:
-        return chain.ids[a] > chain.ids[b]
-    return careers.arrivals[a] > careers.arrivals[b]
-
-
-@kernel
-def takes_part(chain: SkipList, careers: Careers, views: Views, slot: int, w: int) -> bool:
-    """Whether the object, which is as young as view `w`, is in the view's top k: it is not behind the minimum."""
-    at = w & (views.starts.size - 1)
-    key, bar = chain.keys[slot], views.bars[at]
-    if key != bar:
-        return key > bar
-    if views.counts[at] < views.ks[at]:
-        return True
-    minimum = careers.minima[at]
-    return views.ks[at] > 0 and (slot == minimum or is_listed_before(chain, careers, slot, minimum))
-
-
-@kernel
-def lose(chain: SkipList, careers: Careers, views: Views, extract: Extract, slot: int, w: int) -> None:
-    """The object is no longer in view `w`: its marks close in on what is left, and where nothing is left it leaves the list."""
-    start, end = careers.start_w[slot], careers.end_w[slot]
-    if start == end:
-        if slot == extract.registers[LAST]:
-            extract.registers[LAST] = chain.before[slot]
-        remove(chain, slot)
-    elif w == start:
-        start += 1
-        while not takes_part(chain, careers, views, slot, start):
-            start += 1
-        careers.start_w[slot] = start
-        careers.registers[MARK_MOVES] += start - w
-    elif w == end:
-        end -= 1
-        while not takes_part(chain, careers, views, slot, end):
-            end -= 1
-        careers.end_w[slot] = end
-        careers.registers[MARK_MOVES] += w - end
-
-
-@kernel
-def next_better(chain: SkipList, careers: Careers, slot: int, start: int) -> int:
-    """The next object in front of `slot` that stands at or after `start`; HEAD where there is none."""
-    better = chain.before[slot]
-    moves = 1
-    while better != HEAD and chain.positions[better] < start:
-        better = chain.before[better]
-        moves += 1
-    careers.registers[POINTER_MOVES] += moves
+def next_better(before: Ints, positions: Ints, slot: int, start: int) -> int:
+    """The next object in front of `slot` that stands at or after `start`. There must be one."""
+    better = before[slot]
+    while positions[better] < start:
+        better = before[better]
     return int(better)
+
+
+@kernel
+def leave(chain: SkipList, extract: Extract, slot: int) -> None:
+    """The object is in no view any more: it leaves the list."""
+    if slot == extract.registers[LAST]:
+        extract.registers[LAST] = chain.before[slot]
+    remove(chain, slot)
 
 
 @kernel
@@ -149,71 +99,77 @@ def offer(
     id_: int,
 ) -> None:
     """Put the object into every view that wants it, and into the list if there is one."""
-    r, mask, minima = views.registers, views.starts.size - 1, careers.minima
-    slot, first, last = HEAD, 0, 0
+    # A compiled call costs an instruction or two for each field of the tuples that it hands over, and an object may
+    # enter a hundred views: so what is done for every view is done here, or by functions that get single arrays.
+    slot, entered = HEAD, 0
     for block in range(views.lowest_bars.size):
         if key < views.lowest_bars[block]:
             continue
-        for pick in range(views_to_ask(views, block, key, extract.picked)):
+        for pick in range(views_to_ask(views.bars, block, key, extract.picked)):
             at = extract.picked[pick]
-            k, minimum = views.ks[at], minima[at]
+            k, minimum = views.ks[at], careers.minima[at]
             is_full = views.counts[at] == k
-            if is_full and key == views.bars[at]:
-                # Dead views have k = 0. Of objects equal in all three the later is listed first.
-                if k == 0 or beats(
-                    chain.keys[minimum], chain.positions[minimum], chain.ids[minimum], key, position, id_
-                ):
-                    continue
-            w = r[OLDEST] + ((at - r[OLDEST]) & mask)
+            if (
+                is_full
+                and key == views.bars[at]
+                and (
+                    k == 0
+                    or beats(chain.keys[minimum], chain.positions[minimum], chain.ids[minimum], key, position, id_)
+                )
+            ):
+                continue  # a dead view, or one that ranks the object behind its minimum
             if slot == HEAD:
                 slot = insert(chain, key, position, id_)
-                careers.registers[ARRIVALS] += 1
-                careers.arrivals[slot] = careers.registers[ARRIVALS]
-                first = last = w
-            first, last = min(first, w), max(last, w)
+            entered += 1
             if is_full:
-                better = next_better(chain, careers, minimum, views.starts[at])
-                minima[at], views.bars[at] = better, chain.keys[better]
-                lose(chain, careers, views, extract, minimum, w)
-            else:
-                if views.counts[at] == 0 or is_listed_before(chain, careers, minimum, slot):
-                    minima[at] = slot
-                views.counts[at] += 1
-                if views.counts[at] == k:
-                    views.bars[at] = chain.keys[minima[at]]
-                    r[UNFILLED] -= 1
-        find_lowest_bar(views, block)
+                better = next_better(chain.before, chain.positions, minimum, views.starts[at])
+                careers.minima[at], views.bars[at] = better, chain.keys[better]
+                careers.places[minimum] -= 1
+                if careers.places[minimum] == 0:
+                    leave(chain, extract, minimum)
+                continue
+            if views.counts[at] == 0 or beats(
+                chain.keys[minimum], chain.positions[minimum], chain.ids[minimum], key, position, id_
+            ):
+                careers.minima[at] = slot
+            views.counts[at] += 1
+            if views.counts[at] == k:
+                views.bars[at] = chain.keys[careers.minima[at]]
+                views.registers[UNFILLED] -= 1
+        find_lowest_bar(views.bars, views.lowest_bars, block)
     if slot != HEAD:
-        careers.start_w[slot], careers.end_w[slot] = first, last
+        careers.places[slot] = entered
     find_floor(views)
 
 
 @kernel
-def shrink(chain: SkipList, careers: Careers, views: Views, extract: Extract, w: int, k: int) -> None:
-    """View `w` needs only `k` objects from now on: its pointer moves up and the objects passed lose the view."""
-    at = w & (views.starts.size - 1)
-    was_full = views.counts[at] == views.ks[at]
-    views.ks[at] = k
-    while views.counts[at] > k:
-        worst = careers.minima[at]
-        careers.minima[at] = next_better(chain, careers, worst, views.starts[at])
-        views.counts[at] -= 1
-        lose(chain, careers, views, extract, worst, w)
-    if views.counts[at] == k:
-        views.bars[at] = chain.keys[careers.minima[at]]
-        views.registers[UNFILLED] -= not was_full
+def take_off(chain: SkipList, careers: Careers, views: Views, extract: Extract, at: int, count: int) -> None:
+    """The `count` worst objects of the view at `at` lose it; its pointer moves up, and nowhere if none is left."""
+    start, slot = views.starts[at], careers.minima[at]
+    for left in range(views.counts[at] - 1, views.counts[at] - count - 1, -1):
+        better = next_better(chain.before, chain.positions, slot, start) if left else HEAD
+        careers.places[slot] -= 1
+        if careers.places[slot] == 0:
+            leave(chain, extract, slot)
+        slot = better
+    careers.minima[at] = slot
+    views.counts[at] -= count
 
 
 @kernel
-def retire(chain: SkipList, careers: Careers, views: Views, extract: Extract, w: int) -> None:
-    """View `w` is answered for good: all its objects lose it."""
+def shrink(chain: SkipList, careers: Careers, views: Views, extract: Extract, w: int, k: int) -> None:
+    """View `w` needs only `k` objects from now on; with none it is dead."""
     at = w & (views.starts.size - 1)
-    start, count, slot = views.starts[at], views.counts[at], careers.minima[at]
-    close_view(views, w)
-    for _ in range(count):
-        better = next_better(chain, careers, slot, start)
-        lose(chain, careers, views, extract, slot, w)
-        slot = better
+    was_full = views.counts[at] == views.ks[at]
+    views.ks[at] = k
+    if views.counts[at] > k:
+        take_off(chain, careers, views, extract, at, views.counts[at] - k)
+    if views.counts[at] == k:
+        views.registers[UNFILLED] -= not was_full
+        if k:
+            views.bars[at] = chain.keys[careers.minima[at]]
+        else:
+            close_view(views, w)
 
 
 @kernel
@@ -225,7 +181,11 @@ def write_answer(chain: SkipList, extract: Extract, start: int, count: int, answ
         if i == known:
             # Whoever leaves the list while answers are written is in no live view, so that a copy of it does no harm.
             slot = chain.links[0, extract.registers[LAST]]
-            extract.keys[i], extract.positions[i], extract.ids[i] = chain.keys[slot], chain.positions[slot], chain.ids[slot]
+            extract.keys[i], extract.positions[i], extract.ids[i] = (
+                chain.keys[slot],
+                chain.positions[slot],
+                chain.ids[slot],
+            )
             extract.registers[LAST] = slot
             known += 1
         answers.keys[at], answers.ids[at] = extract.keys[i], extract.ids[i]
@@ -260,9 +220,7 @@ def answer_windows(
                 write_answer(chain, extract, start, count, answers)
                 close_window(answers, query, start + queries.sizes[query])
             k = k_without(meta, w, query)
-            if k == 0:
-                retire(chain, careers, views, extract, w)
-            elif k < views.ks[at]:
+            if k < views.ks[at]:
                 shrink(chain, careers, views, extract, w, k)
         pass_query(meta)
     return True

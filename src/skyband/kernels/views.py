@@ -1,18 +1,20 @@
 """The meta query at work: which views are live, which k each of them needs, and when the next window opens or ends.
 
-A *view* is known by its start and ranks all objects at or after it; it serves every query that has a window with this start.
-Its k is the largest among those that still have to be answered there. A view is opened when the first object at or after
-its start arrives and dies when the last of its windows is answered, which need not be in the order of opening.
+A *view* is known by its start and ranks all objects at or after it; it serves every query that has a window with this
+start. Its k is the largest among those that still have to be answered there. A view is opened when the first object at
+or after its start arrives and dies when the last of its windows is answered, which need not be in the order of opening.
 
 Queries with the same slide whose windows start (or end) together make a *lattice*: they are scheduled as one, so that a
-thousand queries with one slide cost one entry. Windows that hold no object never come into being, however long the silence.
+thousand queries with one slide cost one entry. Windows that hold no object never come into being, however long the
+silence.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skyband.kernels._jit import kernel
 from skyband.kernels.agenda import Agenda, call_up, idle_agenda, put_off_first, settle_first
@@ -26,9 +28,8 @@ OLDEST = 0  # the oldest live view
 NEWEST = 1  # the newest view opened; below OLDEST: none is live
 LIVE = 2
 UNFILLED = 3  # live views with fewer objects than their k
-FREE_RECORD = 4  # the first free record, NONE where none is left
-NEWEST_POSITION = 5  # of the objects taken in; meaningless while no end is due
-REGISTERS = 6
+NEWEST_POSITION = 4  # of the objects taken in; meaningless while no end is due
+REGISTERS = 5
 
 
 class Lattices(NamedTuple):
@@ -55,22 +56,27 @@ class Plan(NamedTuple):
 
 
 class Views(NamedTuple):
-    """The views. View w lies at ``w % capacity``, a power of two and a multiple of BLOCK; views are numbered by start."""
+    """The views, numbered by start. View w lies at ``w % capacity``, a power of two and a multiple of BLOCK."""
 
     starts: Ints
     ks: Ints  # the largest k among the windows still to be answered; 0: dead
     counts: Ints  # objects in its top k
     bars: Floats  # the lowest key that may get in: -inf until there are k, then that of the worst; dead: +inf
-    records: Ints  # the first of its records
     lowest_bars: Floats  # per block of views: no bar in it is lower
     floor: Floats  # one number: no bar at all is lower
-    # A record says how far a view has come with a lattice.
-    lattices: Ints
-    unanswered: Ints  # the first member whose window is still to be answered
-    following: Ints  # the view's next record, NONE after the last
+    registers: Ints
+
+
+class Progress(NamedTuple):
+    """Which windows are still to be answered: a record for each view and each lattice it serves, chained by view."""
+
+    first_records: Ints  # per view, in the same ring
+    lattices: Ints  # per record
+    unanswered: Ints  # per record: the first member of the lattice whose window is still to be answered
+    following: Ints  # per record: the view's next one, NONE after the last
     cursors: Ints  # per end lattice: how many of its members were answered at the moment that is due
     guesses: Ints  # per query: the view of its last window, to look for the next one beside it
-    registers: Ints
+    free: Ints  # one number: the first free record, NONE where none is left
 
 
 class MetaQuery(NamedTuple):
@@ -78,6 +84,7 @@ class MetaQuery(NamedTuple):
 
     plan: Plan
     views: Views
+    progress: Progress
     starts: Agenda
     ends: Agenda
 
@@ -86,7 +93,7 @@ def plan_of(queries: Queries) -> Plan:
     """Sort the queries into lattices."""
     places = np.arange(queries.ks.size, dtype=np.int64)
     starts = _lattices(queries, queries.origins - queries.sizes, np.lexsort((places, queries.sizes)), queries.since)
-    smallest = {}
+    smallest: dict[tuple[int, ...], int] = {}
     ends_key = _keys(queries, queries.origins)
     for place, key in enumerate(ends_key):
         smallest[key] = min(smallest.get(key, 2**62), int(queries.sizes[place]))
@@ -114,9 +121,10 @@ def _lattices(queries: Queries, moments: Ints, order: Ints, lowest: Ints) -> Lat
         (slide, phase, int(lowest[members[0]]), int(queries.sizes[members].max()))
         for (slide, phase, _), members in found.items()
     ]
-    numbers = [np.array(column, np.int64) for column in zip(*columns, strict=True)]
-    begins = np.cumsum([0, *map(len, found.values())], dtype=np.int64)
-    return Lattices(*numbers, begins, np.concatenate([np.array(m, np.int64) for m in found.values()]))
+    numbers: list[Any] = [np.array(column, np.int64) for column in zip(*columns, strict=True)]
+    numbers.append(np.cumsum([0, *map(len, found.values())], dtype=np.int64))
+    numbers.append(np.concatenate([np.array(members, np.int64) for members in found.values()]))
+    return Lattices(*numbers)
 
 
 def most_views(plan: Plan) -> int:
@@ -124,9 +132,9 @@ def most_views(plan: Plan) -> int:
     return int((-(-plan.starts.largest // plan.starts.slides)).sum())
 
 
-def empty_views(plan: Plan) -> Views:
+def empty_views() -> Views:
     """No view is open."""
-    capacity, records = BLOCK, 64
+    capacity = BLOCK
     registers = np.zeros(REGISTERS, np.int64)
     registers[NEWEST] = -1
     return Views(
@@ -134,15 +142,23 @@ def empty_views(plan: Plan) -> Views:
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int64),
         np.full(capacity, np.inf),
-        np.zeros(capacity, np.int64),
         np.full(capacity // BLOCK, np.inf),
         np.full(1, np.inf),
+        registers,
+    )
+
+
+def empty_progress(plan: Plan) -> Progress:
+    """No window is to be answered."""
+    records = 64
+    return Progress(
+        np.zeros(BLOCK, np.int64),
         np.zeros(records, np.int64),
         np.zeros(records, np.int64),
         _free_records(0, records),
         np.zeros(plan.ends.slides.size, np.int64),
         np.zeros(plan.queries.ks.size, np.int64),
-        registers,
+        np.zeros(1, np.int64),
     )
 
 
@@ -161,9 +177,9 @@ def _free_records(low: int, high: int) -> Ints:
     return following
 
 
-def lacks_records(views: Views) -> bool:
+def lacks_records(progress: Progress) -> bool:
     """Whether no record is free."""
-    return int(views.registers[FREE_RECORD]) == NONE
+    return int(progress.free[0]) == NONE
 
 
 def lacks_views(views: Views) -> bool:
@@ -171,36 +187,47 @@ def lacks_views(views: Views) -> bool:
     return int(views.registers[NEWEST] + 1 - views.registers[OLDEST]) == views.starts.size
 
 
-def with_more_records(views: Views) -> Views:
-    """The same views with twice the records. To be called when no record is free."""
-    n = views.lattices.size
-    views.registers[FREE_RECORD] = n
-    return views._replace(
-        lattices=np.concatenate([views.lattices, np.zeros(n, np.int64)]),
-        unanswered=np.concatenate([views.unanswered, np.zeros(n, np.int64)]),
-        following=np.concatenate([views.following, _free_records(n, 2 * n)]),
+def with_more_records(progress: Progress) -> Progress:
+    """The same with twice the records. To be called when no record is free."""
+    n = progress.lattices.size
+    return progress._replace(
+        lattices=np.concatenate([progress.lattices, np.zeros(n, np.int64)]),
+        unanswered=np.concatenate([progress.unanswered, np.zeros(n, np.int64)]),
+        following=np.concatenate([progress.following, _free_records(n, 2 * n)]),
+        free=np.full(1, n, np.int64),
     )
 
 
 def live_numbers(views: Views) -> Ints:
     """The numbers of the live views."""
     numbers = np.arange(views.registers[OLDEST], views.registers[NEWEST] + 1)
-    return numbers[views.ks[numbers % views.ks.size] > 0]
+    live: Ints = numbers[views.ks[numbers % views.ks.size] > 0]
+    return live
+
+
+def moved(ring: NDArray[Any], live: Ints, capacity: int, *, empty: float = 0) -> NDArray[Any]:
+    """A ring with `capacity` places in which the entries of the views `live` stand from place 0 on."""
+    found = np.full(capacity, empty, ring.dtype)
+    found[: live.size] = ring[live % ring.size]
+    return found
 
 
 def without_dead(views: Views) -> Views:
     """The live views, numbered anew from 0 in the same order, in a ring that they fill at most by half."""
     live, old = live_numbers(views), views.starts.size
     capacity = old if 2 * live.size <= old else 2 * old
-    columns = {}
-    for name in ("starts", "ks", "counts", "bars", "records"):
-        column = getattr(views, name)
-        columns[name] = np.full(capacity, np.inf if name == "bars" else 0, column.dtype)
-        columns[name][: live.size] = column[live % old]
+    bars = moved(views.bars, live, capacity, empty=np.inf)
     registers = views.registers.copy()
     registers[OLDEST], registers[NEWEST] = 0, live.size - 1
-    lowest = columns["bars"].reshape(-1, BLOCK).min(axis=1)
-    return views._replace(**columns, lowest_bars=lowest, registers=registers)
+    return Views(
+        moved(views.starts, live, capacity),
+        moved(views.ks, live, capacity),
+        moved(views.counts, live, capacity),
+        bars,
+        bars.reshape(-1, BLOCK).min(axis=1),
+        views.floor,
+        registers,
+    )
 
 
 @kernel
@@ -212,7 +239,7 @@ def first_moment(slide: int, phase: int, low: int) -> int:
 @kernel
 def open_views(meta: MetaQuery, position: int) -> bool:
     """Open all views that start at or before the newcomer's `position` and serve a window beyond it; False: no room."""
-    lattices, views, agenda = meta.plan.starts, meta.views, meta.starts
+    lattices, views, progress, agenda = meta.plan.starts, meta.views, meta.progress, meta.starts
     r, mask = views.registers, views.starts.size - 1
     while agenda.due[agenda.heap[0]] <= position:
         lattice = agenda.heap[0]
@@ -225,24 +252,24 @@ def open_views(meta: MetaQuery, position: int) -> bool:
             settle_first(agenda)
             continue
         is_new = r[NEWEST] < r[OLDEST] or views.starts[r[NEWEST] & mask] != start
-        if r[FREE_RECORD] == NONE or (is_new and r[NEWEST] + 1 - r[OLDEST] > mask):
+        if progress.free[0] == NONE or (is_new and r[NEWEST] + 1 - r[OLDEST] > mask):
             return False
         if is_new:
             r[NEWEST] += 1
             r[LIVE] += 1
             r[UNFILLED] += 1
             at = r[NEWEST] & mask
-            views.starts[at], views.ks[at], views.counts[at], views.records[at] = start, 0, 0, NONE
+            views.starts[at], views.ks[at], views.counts[at], progress.first_records[at] = start, 0, 0, NONE
             views.bars[at] = views.lowest_bars[at // BLOCK] = views.floor[0] = -np.inf
         at = r[NEWEST] & mask
-        record = r[FREE_RECORD]
-        r[FREE_RECORD] = views.following[record]
-        views.following[record] = views.records[at]
-        views.records[at] = record
+        record = progress.free[0]
+        progress.free[0] = progress.following[record]
+        progress.following[record] = progress.first_records[at]
+        progress.first_records[at] = record
         member = lattices.begins[lattice]
         while meta.plan.sizes[member] <= position - start:
             member += 1
-        views.lattices[record], views.unanswered[record] = lattice, member
+        progress.lattices[record], progress.unanswered[record] = lattice, member
         views.ks[at] = max(views.ks[at], meta.plan.k_from[member])
         agenda.due[lattice] = start + lattices.slides[lattice]
         settle_first(agenda)
@@ -257,39 +284,39 @@ def call_up_ends(meta: MetaQuery, position: int) -> None:
         lattice = agenda.heap[agenda.busy[0]]
         low = max(position + 1, lattices.lowest[lattice])
         end = first_moment(lattices.slides[lattice], lattices.phases[lattice], low)
-        meta.views.cursors[lattice] = 0
+        meta.progress.cursors[lattice] = 0
         call_up(agenda, end, lattices.members[lattices.begins[lattice]])
 
 
 @kernel
 def is_due(meta: MetaQuery, moment: int) -> bool:
     """Whether a window ends at or before `moment`."""
-    return meta.ends.busy[0] > 0 and meta.ends.due[meta.ends.heap[0]] <= moment
+    return bool(meta.ends.busy[0] > 0 and meta.ends.due[meta.ends.heap[0]] <= moment)
 
 
 @kernel
 def boundary(meta: MetaQuery) -> int:
     """Until here no view opens and no window ends. To be called when an object has just arrived."""
-    return min(meta.starts.due[meta.starts.heap[0]], meta.ends.due[meta.ends.heap[0]])
+    return int(min(meta.starts.due[meta.starts.heap[0]], meta.ends.due[meta.ends.heap[0]]))
 
 
 @kernel
 def query_due(meta: MetaQuery) -> int:
     """The query whose window ends next; of those that end together the first in the workload."""
     lattice = meta.ends.heap[0]
-    at: int = meta.plan.ends.begins[lattice] + meta.views.cursors[lattice]
+    at: int = meta.plan.ends.begins[lattice] + meta.progress.cursors[lattice]
     query: int = meta.plan.ends.members[at]
     return query
 
 
 @kernel
 def view_due(meta: MetaQuery, query: int) -> int:
-    """The view of the window that ends next, a window of `query`; NONE where it holds no object or is not the query's."""
+    """The view of the window of `query` that ends next; NONE where it holds no object or is not the query's."""
     views, r, mask = meta.views, meta.views.registers, meta.views.starts.size - 1
     start = meta.ends.due[meta.ends.heap[0]] - meta.plan.queries.sizes[query]
     if start < meta.plan.queries.since[query] or r[NEWEST_POSITION] < start:
         return NONE
-    found = views.guesses[query] + 1
+    found = meta.progress.guesses[query] + 1
     if found < r[OLDEST] or found > r[NEWEST] or views.starts[found & mask] != start:
         found, high = r[OLDEST], r[NEWEST]
         while found < high:
@@ -298,44 +325,44 @@ def view_due(meta: MetaQuery, query: int) -> int:
                 found = middle + 1
             else:
                 high = middle
-    views.guesses[query] = found
+    meta.progress.guesses[query] = found
     return int(found)
 
 
 @kernel
 def k_without(meta: MetaQuery, w: int, query: int) -> int:
-    """The window of `query` on view `w` is answered: the largest k among those still to be answered there, 0 for none."""
-    plan, views, at = meta.plan, meta.views, w & (meta.views.starts.size - 1)
-    largest, before, record = 0, NONE, views.records[at]
+    """The window of `query` on view `w` is answered: the largest k that is still to be answered there, 0 for none."""
+    plan, progress, at = meta.plan, meta.progress, w & (meta.views.starts.size - 1)
+    largest, before, record = 0, NONE, progress.first_records[at]
     while record != NONE:
-        follower = views.following[record]
-        lattice = views.lattices[record]
+        follower = progress.following[record]
+        lattice = progress.lattices[record]
         if lattice == plan.lattice_of[query]:
-            views.unanswered[record] = plan.place_of[query] + 1
-        if views.unanswered[record] < plan.starts.begins[lattice + 1]:
-            largest = max(largest, plan.k_from[views.unanswered[record]])
+            progress.unanswered[record] = plan.place_of[query] + 1
+        if progress.unanswered[record] < plan.starts.begins[lattice + 1]:
+            largest = max(largest, plan.k_from[progress.unanswered[record]])
             before = record
         else:
             if before == NONE:
-                views.records[at] = follower
+                progress.first_records[at] = follower
             else:
-                views.following[before] = follower
-            views.following[record] = views.registers[FREE_RECORD]
-            views.registers[FREE_RECORD] = record
+                progress.following[before] = follower
+            progress.following[record] = progress.free[0]
+            progress.free[0] = record
         record = follower
     return int(largest)
 
 
 @kernel
 def pass_query(meta: MetaQuery) -> None:
-    """The query due is dealt with: the next of its lattice is due, or all of them a slide later if they hold an object."""
+    """The query due is dealt with: the next of its lattice is due, or after the last all of them a slide later."""
     lattices, agenda = meta.plan.ends, meta.ends
     lattice = agenda.heap[0]
-    begin, cursor = lattices.begins[lattice], meta.views.cursors[lattice] + 1
+    begin, cursor = lattices.begins[lattice], meta.progress.cursors[lattice] + 1
     if begin + cursor == lattices.begins[lattice + 1]:
         cursor = 0
         agenda.due[lattice] += lattices.slides[lattice]
-    meta.views.cursors[lattice] = cursor
+    meta.progress.cursors[lattice] = cursor
     agenda.ranks[lattice] = lattices.members[begin + cursor]
     if agenda.due[lattice] - lattices.largest[lattice] > meta.views.registers[NEWEST_POSITION]:
         put_off_first(agenda)
@@ -345,20 +372,19 @@ def pass_query(meta: MetaQuery) -> None:
 
 @kernel
 def close_view(views: Views, w: int) -> None:
-    """View `w` is dead. Its number goes when all older views are dead, too."""
+    """View `w` has k = 0 and no object: it is dead. Its number goes when all older views are dead, too."""
     r, mask = views.registers, views.starts.size - 1
     at = w & mask
-    r[UNFILLED] -= views.counts[at] < views.ks[at]
     r[LIVE] -= 1
-    views.ks[at], views.counts[at], views.bars[at] = 0, 0, np.inf
+    views.bars[at] = np.inf
     while r[OLDEST] <= r[NEWEST] and views.ks[r[OLDEST] & mask] == 0:
         r[OLDEST] += 1
 
 
 @kernel
-def find_lowest_bar(views: Views, block: int) -> None:
+def find_lowest_bar(bars: Floats, lowest_bars: Floats, block: int) -> None:
     """Set the block's lowest bar anew: bars have risen."""
-    bars, low = views.bars, block * BLOCK
+    low = block * BLOCK
     # Four at a time, so that they need not wait for each other.
     a = b = c = d = np.inf
     for at in range(low, low + BLOCK, 4):
@@ -366,7 +392,7 @@ def find_lowest_bar(views: Views, block: int) -> None:
         b = bars[at + 1] if bars[at + 1] < b else b
         c = bars[at + 2] if bars[at + 2] < c else c
         d = bars[at + 3] if bars[at + 3] < d else d
-    views.lowest_bars[block] = min(min(a, b), min(c, d))
+    lowest_bars[block] = min(a, b, c, d)
 
 
 @kernel
@@ -380,10 +406,10 @@ def find_floor(views: Views) -> None:
 
 
 @kernel
-def views_to_ask(views: Views, block: int, key: float, picked: Ints) -> int:
-    """Write the places of the views in `block` that an object with this key may get into to `picked`; return their number."""
+def views_to_ask(bars: Floats, block: int, key: float, picked: Ints) -> int:
+    """Write to `picked` the places of the views in `block` that may want an object with this key; return how many."""
     found = 0
     for at in range(block * BLOCK, (block + 1) * BLOCK):
         picked[found] = at
-        found += key >= views.bars[at]
+        found += key >= bars[at]
     return found

@@ -1,0 +1,147 @@
+"""The lemmas of the MTopS paper (section 6) as invariants of MTopList's structure, checked after every push.
+
+A view is named by its start. Where the paper compares scores, ties are broken by the library's total order, so that
+"smaller" reads "ranks behind". Marks are what the paper's start and end marks are: an object's first and last view.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import skyband as sb
+from skyband.kernels.views import live_numbers
+from tests import oracle
+from tests.conformance.test_many_queries import named
+from tests.drive import push_time, time_query
+from tests.streams import asked, time_rows
+
+
+class IntegratedList:
+    """MTopList's structure in plain values: the list best first, each live view's k, counter and minimum pointer."""
+
+    def __init__(self, monitor):
+        (engine,) = monitor._lanes.engines
+        chain, careers, views = engine._list, engine._careers, engine._meta.views
+        slots = engine.slots()
+        self.ids = [int(chain.ids[slot]) for slot in slots]
+        self.place = {id_: place for place, id_ in enumerate(self.ids)}
+        self.position = {int(chain.ids[slot]): int(chain.positions[slot]) for slot in slots}
+        self.places = {int(chain.ids[slot]): int(careers.places[slot]) for slot in slots}
+        rings = [int(w) % views.starts.size for w in live_numbers(views)]
+        self.views = [int(views.starts[ring]) for ring in rings]
+        self.k = {int(views.starts[ring]): int(views.ks[ring]) for ring in rings}
+        self.count = {int(views.starts[ring]): int(views.counts[ring]) for ring in rings}
+        self.minimum = {int(views.starts[ring]): int(chain.ids[careers.minima[ring]]) for ring in rings}
+
+    def takes_part(self, id_, view):
+        """Lemma 6.3: young enough for the view, and not behind its minimum."""
+        return self.position[id_] >= view and self.place[id_] <= self.place[self.minimum[view]]
+
+    def career(self, id_):
+        """The views that the object is in, oldest first."""
+        return [view for view in self.views if self.takes_part(id_, view)]
+
+    def topk(self, view):
+        """The view's top k as marks and pointers tell it."""
+        marks = {id_: (self.career(id_)[0], self.career(id_)[-1]) for id_ in self.ids}
+        between = [id_ for id_ in self.ids if marks[id_][0] <= view <= marks[id_][1]]
+        return [id_ for id_ in between if self.place[id_] <= self.place[self.minimum[view]]]
+
+
+def live_views(queries, objects, watermark):
+    """By brute force: the start of every live view that holds an object, with its k and its top k."""
+    newest = max(position for position, _, _ in objects)
+    ks = {}
+    for query in queries:
+        for end in oracle.ends_between(query, watermark, newest + query.size):
+            ks[end - query.size] = max(query.k, ks.get(end - query.size, 0))
+    found = {}
+    for start in sorted(ks):
+        view = [row for row in objects if row[0] >= start]
+        found[start] = (ks[start], [id_ for _, _, id_ in oracle.ranked(view)[: ks[start]]])
+    return found
+
+
+def structures(queries, rows, batch=1):
+    """The structure after every push, with the views that brute force finds."""
+    monitor = sb.Monitor(named(queries, time_query), "mtoplist")
+    for stop in range(batch, len(rows) + batch, batch):
+        push_time(monitor, rows[stop - batch : stop])
+        objects = [row for row in rows[:stop] if oracle.is_object(row)]
+        watermark = rows[min(stop, len(rows)) - 1][0]
+        yield IntegratedList(monitor), live_views(queries, objects, watermark) if objects else {}
+
+
+@st.composite
+def several(draw, **fixed):
+    """Queries of one direction."""
+    drawn = draw(st.lists(asked(), min_size=1, max_size=6))
+    return [oracle.Asked(fixed.get("k", query.k), query.size, query.slide, query.origin) for query in drawn]
+
+
+batches = st.sampled_from([1, 1, 2, 5])
+
+
+@given(queries=several(), rows=time_rows(most=30), batch=batches)
+def test_theorem_51_the_list_is_the_union_of_all_views(queries, rows, batch):
+    for found, views in structures(queries, rows, batch):
+        assert found.views == list(views)
+        assert found.k == {start: k for start, (k, _) in views.items()}
+        assert set(found.ids) == {id_ for _, best in views.values() for id_ in best}
+
+
+@given(k=st.sampled_from([1, 2, 3, 5]), data=st.data(), rows=time_rows(most=30), batch=batches)
+def test_lemma_61_with_one_k_the_minimum_falls_with_the_view(k, data, rows, batch):
+    for found, _ in structures(data.draw(several(k=k)), rows, batch):
+        full = [view for view in found.views if found.count[view] == k]
+        assert full == found.views[: len(full)]  # a view that is not full wants everything, and so do all after it
+        for older, view in pairwise(full):
+            assert found.place[found.minimum[older]] <= found.place[found.minimum[view]]
+
+
+@given(queries=several(), rows=time_rows(most=30), batch=batches)
+def test_lemma_63_marks_and_pointers_generate_every_views_topk(queries, rows, batch):
+    for found, views in structures(queries, rows, batch):
+        for start, (_, best) in views.items():
+            assert found.topk(start) == best
+            assert found.count[start] == len(best)
+            assert found.minimum[start] == best[-1]
+
+
+@given(queries=several(), rows=time_rows(most=30), batch=batches)
+def test_an_object_is_counted_once_for_every_view_it_is_in(queries, rows, batch):
+    for found, views in structures(queries, rows, batch):
+        for id_ in found.ids:
+            assert found.places[id_] == len(found.career(id_)) > 0
+            assert found.career(id_) == [start for start, (_, best) in views.items() if id_ in best]
+
+
+#   position        0   1   2   3
+#                           A B C              scores: A 9, B 8, C 5
+#   view 0, k = 3  [- - - - - - - - - - -      A B C
+#   view 1, k = 1      [- - - - - - - - -      A            B and C are missing
+#   view 2, k = 3          [- - - - - - -      A B C        and are there again
+A, B, C = (2, 9.0, 1), (2, 8.0, 2), (3, 5.0, 3)
+LEAVE_AND_REAPPEAR = [
+    oracle.Asked(k=3, size=10, slide=2, origin=0),
+    oracle.Asked(k=1, size=8, slide=8, origin=9),
+]
+
+
+def test_lemma_62_objects_leave_and_reappear():
+    monitor = sb.Monitor(named(LEAVE_AND_REAPPEAR, time_query), "mtoplist")
+    push_time(monitor, [(0, 0.0, 0), A, B, C])
+    found = IntegratedList(monitor)
+    assert [found.k[view] for view in (0, 1, 2)] == [3, 1, 3]
+    assert found.ids == [1, 2, 3]
+    assert found.career(3) == [-6, -4, -2, 0, 2]  # and not 1
+    assert [found.topk(view) for view in (0, 1, 2)] == [[1, 2, 3], [1], [1, 2, 3]]
+    # The minimum of the view between is in front of those around it: pointers do not fall with the view.
+    assert found.place[found.minimum[1]] < found.place[found.minimum[0]]
+    # A newcomer that beats C but not A goes around the view between, too.
+    push_time(monitor, [(3, 6.0, 4)])
+    found = IntegratedList(monitor)
+    assert [found.topk(view) for view in (0, 1, 2)] == [[1, 2, 4], [1], [1, 2, 4]]
