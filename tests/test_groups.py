@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import date
 
 import numpy as np
@@ -185,23 +186,74 @@ def test_a_push_of_null_groups_after_others():
     assert monitor.answers()["group"].to_pylist() == ["a", None]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=sb.InvalidInputError, reason="a first push of null groups fixes their type to null"
-)
-def test_a_push_of_null_groups_before_others():
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_push_of_null_groups_before_others(restart):
     monitor = sb.Monitor(sb.TopK(k=1, size=1))
     monitor.push(None, [1.0], groups=[None])
+    if restart:
+        monitor = sb.Monitor.resume(monitor.snapshot())
     monitor.push(None, [2.0], groups=["a"])
     assert sorted(monitor.answers()["group"].to_pylist(), key=str) == [None, "a"]
 
 
-@pytest.mark.xfail(strict=True, reason="an Arrow NaN is a new group in every push")
-def test_nan_is_one_group():
-    monitor = sb.Monitor(sb.TopK(k=1, size=2))
-    for score in (1.0, 2.0):
-        monitor.push(None, [score], groups=pa.array([float("nan")]))
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("build", [pa.array, pl.Series, pd.Series, np.array, list])
+def test_nan_is_the_null_group(build, restart):
+    monitor = sb.Monitor(sb.TopK(k=1, size=3))
+    for score, group in ((1.0, NAN), (3.0, NAN), (2.0, None)):
+        monitor.push(None, [score], groups=build([group] if group is None else np.array([group])))
+        if restart:
+            monitor = sb.Monitor.resume(monitor.snapshot())
     assert monitor.metrics()["groups"] == 1
-    assert monitor.answers()["score"].to_pylist() == [2.0]
+    assert monitor.answers().select(["group", "score"]).to_pylist() == [{"group": None, "score": 3.0}]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize("zeros", [[0.0, -0.0, 0.0], [-0.0, 0.0, -0.0]])
+@pytest.mark.parametrize("pushes", [1, 3])
+def test_zeros_of_both_signs_are_one_group(kind, zeros, pushes):
+    monitor = sb.Monitor(sb.TopK(k=1, size=3))
+    for each in [zeros] if pushes == 1 else [[zero] for zero in zeros]:
+        monitor.push(None, [1.0] * len(each), groups=pa.array(each, kind))
+    assert monitor.metrics()["groups"] == 1
+    assert str(monitor.answers()["group"].to_pylist()) == "[0.0]"
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [uuid.uuid4()],
+        pa.array([1], pa.time64("ns")),
+        pa.array([2**60], pa.timestamp("s")),
+        pa.array([1.5], pa.float16()),
+        pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
+    ],
+)
+def test_groups_that_could_not_be_answered_are_refused_at_once(groups):
+    monitor = sb.Monitor(sb.TopK(k=1, size=3))
+    before = monitor.snapshot()
+    with pytest.raises(sb.InvalidInputError, match="groups are of type"):
+        monitor.push(None, [1.0], groups=groups)
+    assert monitor.snapshot() == before
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("s", "UTC"), pa.duration("ns"), pa.time32("s")])
+def test_groups_that_are_times_come_back(kind):
+    groups = pa.array([1, 2, 1], pa.int32() if kind == pa.time32("s") else pa.int64()).view(kind)
+    monitor = sb.Monitor(sb.TopK(k=1, size=1))
+    for row in range(3):
+        monitor.push(None, [1.0], groups=groups.slice(row, 1))
+        monitor = sb.Monitor.resume(monitor.snapshot())
+    assert monitor.metrics()["groups"] == 2
+    assert monitor.answers()["group"].combine_chunks().unique().equals(groups.unique())
+
+
+def test_views_of_text_are_text():
+    table = sb.replay(sb.TopK(k=1, size=1), None, [1.0, 1.0], groups=pa.array(["b", "a"], pa.string_view()))
+    assert table["group"].to_pylist() == ["a", "b"]
 
 
 def test_thousands_of_groups():

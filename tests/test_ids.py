@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import date
 from decimal import Decimal
 
@@ -151,3 +152,40 @@ def test_ids_of_two_kinds_have_no_common_order(first, second):
     monitor.push([1], [1.0], first)
     with pytest.raises(sb.InvalidInputError, match="they have no common order"):
         monitor.push([2], [1.0], second)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [uuid.uuid4(), uuid.uuid4()],
+        pa.array([1.5, 2.5], pa.float16()),
+        pa.array([(1, 2, 3), (1, 2, 4)], pa.month_day_nano_interval()),
+        [[1], [2]],
+    ],
+)
+@pytest.mark.parametrize("after", [False, True])
+def test_ids_without_an_order_change_nothing(ids, after):
+    monitor = sb.Monitor(sb.TopK(k=1, size="10 microseconds"))
+    if after:
+        monitor.push([1], [1.0], ["a"])
+    before = monitor.snapshot()
+    with pytest.raises(sb.InvalidInputError, match=r"ids are of type .* has no order, but ties are broken by id"):
+        monitor.push([2, 2], [1.0, 1.0], ids)
+    assert monitor.snapshot() == before
+
+
+def test_views_of_text_are_text():
+    table = sb.replay(sb.TopK(k=1, size=2), None, [1.0, 1.0], pa.array(["b", "a"], pa.string_view()))
+    assert table["id"].to_pylist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    "empty", [[], pa.array([], pa.large_string()), pa.array([], pa.binary()), pa.array([], pa.int8())]
+)
+def test_an_empty_push_of_any_kind_of_ids(empty):
+    monitor = sb.Monitor(sb.TopK(k=1, size="10 microseconds"))
+    monitor.push([], [], empty)
+    monitor.push([1], [1.0], ["a"])
+    monitor.push([], [], empty)
+    monitor.finish()
+    assert monitor.answers()["id"].to_pylist() == ["a"]

@@ -6,6 +6,7 @@ Nothing here changes anything: a column that cannot be taken is refused before t
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +17,19 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
 from skyband.windows import AXIS_LIMIT
 
-__all__ = ["Positions", "as_arrow", "id_column", "length", "position_column", "score_column"]
+__all__ = [
+    "Positions",
+    "as_arrow",
+    "id_column",
+    "length",
+    "nan_as_null",
+    "position_column",
+    "refuse_orderless",
+    "score_column",
+]
 
 _EXACT = 2**53  # whole numbers up to here are exact as float64
+_COARSE = ("Y", "M", "W", "D", "h", "m", "s", "ms")  # units in which 64 bits reach beyond the axis of microseconds
 
 
 class Positions(NamedTuple):
@@ -26,12 +37,14 @@ class Positions(NamedTuple):
 
     values: Ints
     valid: Any  # None: all of them; else a boolean array
-    kind: pa.DataType
+    kind: pa.DataType | None  # None: there is no value that would tell
 
 
 def length(column: Any, name: str) -> int:
     """The number of values in a column."""
     try:
+        if isinstance(column, str | bytes | Mapping | Set):  # they have a length, but not a value for each row in turn
+            raise TypeError
         return operator.index(len(column))
     except TypeError as error:
         raise InvalidInputError(
@@ -40,27 +53,23 @@ def length(column: Any, name: str) -> int:
 
 
 def as_arrow(column: Any, name: str) -> pa.Array:
-    """Any column as one Arrow array; NaN and NaT in pandas columns are nulls."""
+    """Any column as one Arrow array. NaN and NaT in pandas columns are nulls; nulls alone have no type."""
     length(column, name)
-    if isinstance(column, pa.Array):
-        return column
     try:
-        if isinstance(column, pa.ChunkedArray):
-            return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-        if hasattr(column, "to_arrow"):
-            return as_arrow(column.to_arrow(), name)
-        found = pa.array(column, from_pandas=True)
-        return as_arrow(found, name)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name} cannot be read as one column of one type: {error}") from error
+        array = _one_array(column)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{name} cannot be read as one column of one type, and nothing of them was taken in: {error}"
+        ) from error
+    return pa.nulls(len(array)) if array.null_count == len(array) else array
 
 
 def score_column(column: Any) -> Floats:
     """Scores as float64, NaN where there is none."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "fiu" and column.ndim == 1:
+    if _is_plain(column, "fiu"):
         values = column
     else:
-        array = _decoded(as_arrow(column, "scores"))
+        array = as_arrow(column, "scores")
         if not _is_number(array.type):
             raise InvalidInputError(
                 f"scores are of type {array.type}; a score must be a number, or objects cannot be ranked."
@@ -68,67 +77,138 @@ def score_column(column: Any) -> Floats:
         if pa.types.is_decimal(array.type) or pa.types.is_null(array.type) or pa.types.is_float16(array.type):
             array = array.cast(pa.float64())
         if array.null_count and pa.types.is_integer(array.type):
-            _refuse_inexact(array.drop_null().to_numpy(zero_copy_only=False))
+            _refuse_inexact(array.fill_null(0).to_numpy(zero_copy_only=False))
             array = array.cast(pa.float64(), safe=False)
         values = array.to_numpy(zero_copy_only=False)
     if values.dtype.kind in "iu":
         _refuse_inexact(values)
-    return _kernel_array(values, np.float64)
+    scores: Floats = _kernel_array(values, np.float64)
+    return scores
 
 
 def position_column(column: Any) -> Positions:
     """Event times as int64 microseconds."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.ndim == 1:
-        _refuse_far(column)
-        return Positions(_kernel_array(column, np.int64), None, pa.int64())
+    if _is_plain(column, "iu"):
+        return _checked_positions(column, None, pa.int64())
+    if isinstance(column, list | tuple) and any(isinstance(value, np.datetime64) for value in column):
+        column = _datetimes(column)
     if isinstance(column, np.ndarray) and column.dtype.kind == "M" and column.ndim == 1:
-        missing = np.isnat(column)
-        values = column.astype("datetime64[us]").view(np.int64)
-        return _checked_positions(values, ~missing if missing.any() else None, pa.timestamp("us"))
-    array = _decoded(as_arrow(column, "positions"))
+        missing = np.isnat(np.ma.getdata(column)) | np.ma.getmaskarray(column)
+        return _times(np.ma.getdata(column), missing, None)
+    array = as_arrow(column, "positions")
+    missing = array.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_null(array.type):
-        array = array.cast(pa.int64())
-    if pa.types.is_date(array.type):
-        array = array.cast(pa.timestamp("us"))
-    if pa.types.is_timestamp(array.type):
-        kind = pa.timestamp("us", array.type.tz)
-        array = pc.floor_temporal(array, unit="microsecond").cast(kind, safe=False).view(pa.int64())
-    elif pa.types.is_integer(array.type):
-        kind = pa.int64()
-    else:
+        return Positions(np.zeros(len(array), np.int64), ~missing if missing.any() else None, None)
+    if pa.types.is_date(array.type) or pa.types.is_timestamp(array.type):
+        zone = array.type.tz if pa.types.is_timestamp(array.type) else None
+        return _times(array.to_numpy(zero_copy_only=False), missing, zone)
+    if not pa.types.is_integer(array.type):
         raise InvalidInputError(
             f"positions are of type {array.type}; they must be int64 microseconds or timestamps, "
             "or no window can be told from another."
         )
-    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-    values = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
-    return _checked_positions(values, valid, kind)
+    return _checked_positions(array.fill_null(0).to_numpy(zero_copy_only=False), missing, pa.int64())
 
 
 def id_column(column: Any) -> Ints | pa.Array:
     """Ids as int64 where they are whole numbers, else as an Arrow array in its own order."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.dtype != np.uint64 and column.ndim == 1:
+    if _is_plain(column, "iu") and column.dtype != np.uint64:
         return _kernel_array(column, np.int64)
-    array = _decoded(as_arrow(column, "ids"))
+    array = nan_as_null(as_arrow(column, "ids"))
     if array.null_count:
         raise InvalidInputError(
             f"ids[{int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))}] is null; "
             "ties are broken by id, so every object needs one. Leave ids=None to use row numbers."
         )
+    if len(array) == 0:
+        return np.empty(0, np.int64)
     if pa.types.is_integer(array.type) and array.type != pa.uint64():
         return _kernel_array(array.to_numpy(zero_copy_only=False), np.int64)
-    if pa.types.is_null(array.type) or pa.types.is_nested(array.type):
-        raise InvalidInputError(f"ids are of type {array.type}, which has no order; ties are broken by id.")
+    refuse_orderless(array, "ids", "ties are broken by id")
     return array
 
 
-def _checked_positions(values: Any, valid: Any, kind: pa.DataType) -> Positions:
-    _refuse_far(values if valid is None else values[valid])
+def nan_as_null(array: pa.Array) -> pa.Array:
+    """The array with nulls for NaN, as pandas columns have it."""
+    if not pa.types.is_floating(array.type):
+        return array
+    return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+
+
+def refuse_orderless(array: pa.Array, name: str, use: str) -> None:
+    """Refuse values that cannot be sorted before the stream has moved, not where they are sorted."""
+    try:
+        pc.sort_indices(array.slice(0, 0))
+    except (pa.ArrowException, NotImplementedError) as error:
+        raise InvalidInputError(
+            f"{name} are of type {array.type}, which has no order, but {use}; pass text, numbers or times instead."
+        ) from error
+
+
+def _one_array(column: Any) -> pa.Array:
+    shape = getattr(column, "shape", (1,))
+    if isinstance(shape, tuple) and len(shape) != 1:
+        raise ValueError(f"a {type(column).__name__} of shape {shape} is no column; pass one column of it.")
+    found = column
+    if not isinstance(found, pa.Array | pa.ChunkedArray):
+        found = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
+    if not isinstance(found, pa.Array):
+        raise TypeError(f"a {type(found).__name__} is no column; pass one column of it.")
+    if pa.types.is_dictionary(found.type):
+        found = found.dictionary_decode()
+    kind = _WITHOUT_VIEWS.get(found.type)
+    return found if kind is None else found.cast(kind)
+
+
+# Arrow sorts and picks from these only when they are laid out one after another.
+_WITHOUT_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
+def _is_plain(column: Any, kinds: str) -> bool:
+    """Whether the column is a NumPy array that kernels may read without a look at single values."""
+    return (
+        isinstance(column, np.ndarray)
+        and not isinstance(column, np.ma.MaskedArray)
+        and column.ndim == 1
+        and column.dtype.kind in kinds
+    )
+
+
+def _datetimes(column: Any) -> Any:
+    """A list of NumPy's times as one array: Arrow takes only some of their units."""
+    try:
+        return np.array(column, "datetime64")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"positions cannot be read as one column of one type: {error}") from error
+
+
+def _times(times: Any, missing: Any, zone: str | None) -> Positions:
+    """Times of any unit as microseconds, rounded down."""
+    if np.datetime_data(times.dtype)[0] in _COARSE:
+        low, high = (np.datetime64(edge, "us").astype(times.dtype) for edge in (-AXIS_LIMIT, AXIS_LIMIT))
+        far = ~missing & ((times < low) | (times > high))
+        if far.any():
+            _refuse_far_one(times, int(np.argmax(far)))
+    values = times.astype("datetime64[us]").view(np.int64)
+    if missing.any():
+        values = np.where(missing, 0, values)
+    return _checked_positions(values, missing, None if missing.all() else pa.timestamp("us", zone))
+
+
+def _checked_positions(values: Any, missing: Any, kind: pa.DataType | None) -> Positions:
+    if values.size and (int(values.min()) <= -AXIS_LIMIT or int(values.max()) >= AXIS_LIMIT):
+        _refuse_far_one(values, int(np.argmax(np.abs(values.astype(np.float64)))))
+    valid = None if missing is None or not missing.any() else ~missing
     return Positions(_kernel_array(values, np.int64), valid, kind)
 
 
-def _decoded(array: pa.Array) -> pa.Array:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+def _refuse_far_one(values: Any, at: int) -> None:
+    raise InvalidInputError(
+        f"positions[{at}]={values[at]} is beyond 2**62 microseconds; "
+        "window bounds around it would leave the integer axis."
+    )
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -143,16 +223,8 @@ def _refuse_inexact(values: Any) -> None:
     worst = int(np.argmax(np.abs(values.astype(np.float64))))
     if abs(int(values[worst])) > _EXACT:
         raise InvalidInputError(
-            f"scores[{worst}]={values[worst]} is a whole number beyond 2**53; as float64 it could tie with its neighbour "
-            "and rank wrongly. Scale the scores, or convert them to float64 yourself if that is exact enough."
-        )
-
-
-def _refuse_far(values: Any) -> None:
-    if values.size and not (-AXIS_LIMIT < int(values.min()) and int(values.max()) < AXIS_LIMIT):
-        worst = int(np.argmax(np.abs(values.astype(np.float64))))
-        raise InvalidInputError(
-            f"positions[{worst}]={values[worst]} is beyond 2**62; window bounds around it would leave the integer axis."
+            f"scores[{worst}]={values[worst]} is a whole number beyond 2**53; as float64 it could tie with its "
+            "neighbour and rank wrongly. Scale the scores, or convert them to float64 yourself if that is exact enough."
         )
 
 

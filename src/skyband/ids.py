@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["IdBook", "Numbered", "from_bytes", "to_bytes"]
@@ -42,13 +41,6 @@ class IdBook:
         """Rows that wait for time to move on."""
         return int(self._waiting.num_rows)
 
-    def check(self, ids: pa.Array) -> None:
-        """Refuse ids of another type than those seen so far."""
-        if ids.type != self.kind:
-            raise InvalidInputError(
-                f"ids are of type {ids.type} and those of earlier pushes of type {self.kind}; they have no common order."
-            )
-
     def number(self, positions: Ints, scores: Floats, groups: Ints, ids: pa.Array, until: int | None) -> Numbered:
         """Number the waiting rows and these, and release those before `until` (all of them for None)."""
         arrived = pa.table({"position": positions, "score": scores, "group": groups, "id": ids})
@@ -60,10 +52,9 @@ class IdBook:
         self._next += cut
         self._numbers = np.concatenate([self._numbers, numbers])
         self._values = pa.concat_arrays([self._values, _one(ready["id"])])
-        return Numbered(
-            *(_one(ready[name]).to_numpy(zero_copy_only=False).copy() for name in ("position", "score", "group")),
-            numbers,
-        )
+        names = ("position", "score", "group")
+        position, score, group = (_one(ready[name]).to_numpy(zero_copy_only=False).copy() for name in names)
+        return Numbered(position, score, group, numbers)
 
     def forget_all_but(self, held: Ints) -> None:
         """Keep only the ids of the numbers in `held`."""
@@ -118,7 +109,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _best(rows: pa.Table, k: int) -> pa.Table:
-    """Of rows at one position, those among the k highest or the k lowest of their group; equal scores: larger id first."""
+    """Of rows at one position, those among the k highest or the k lowest of their group."""
     if rows.num_rows <= k:
         return rows
     keep = np.zeros(rows.num_rows, bool)

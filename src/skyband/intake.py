@@ -89,7 +89,7 @@ class Intake:
                 f"position={position!r} cannot move a stream of count windows; only objects do. Push them."
             )
         times = position_column([position])
-        if times.valid is not None:
+        if times.valid is not None or times.kind is None:
             raise InvalidInputError("position=None cannot move time forward; pass microseconds or a timestamp.")
         self._refuse_other_kind(times.kind)
         self._refuse_backwards(times.values, None)
@@ -147,8 +147,8 @@ class Intake:
         self._refuse_backwards(times.values, times.valid)
         return times
 
-    def _refuse_other_kind(self, kind: pa.DataType) -> None:
-        if self.position_kind is not None and kind != self.position_kind:
+    def _refuse_other_kind(self, kind: pa.DataType | None) -> None:
+        if kind is not None and self.position_kind is not None and kind != self.position_kind:
             raise InvalidInputError(
                 f"positions are of type {kind} and those of earlier pushes of type {self.position_kind}; "
                 "a stream has one clock."
@@ -163,8 +163,8 @@ class Intake:
             before = last if at == 0 else int(present[at - 1])
             row = at if rows is None else int(rows[at])
             raise InvalidInputError(
-                f"positions[{row}]={int(present[at])} goes backwards (the one before it is {before}); windows up to there "
-                "may be answered already. Sort the rows by position; nothing of this push was taken in."
+                f"positions[{row}]={int(present[at])} goes backwards (the one before it is {before}); windows up to "
+                "there may be answered already. Sort the rows by position; nothing of this push was taken in."
             )
 
     def _ids(self, ids: Any, rows: int) -> Any:
