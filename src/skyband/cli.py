@@ -57,13 +57,12 @@ def algorithms() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from skyband.algorithms import engine_named
     from skyband.catalogue import algorithms as known
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold cyan", no_wrap=True)
     table.add_column()
-    table.add_row("auto", f"chosen for you: for one query, {engine_named('auto').name}")
+    table.add_row("auto", "chosen for you; Workload.explain() says which and why")
     for name, summary in known().items():
         table.add_row(name, summary)
     console = Console()

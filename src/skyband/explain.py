@@ -33,8 +33,9 @@ class _Figures:
 class Cost:
     """What one more query adds to a workload, in the steady state.
 
-    `views` and `candidates` are held more than before (expected, for scores that do not depend on the position); `time` is the
-    share by which the work per object grows: rows written and candidates passed over, against those of the workload before.
+    `views` and `candidates` are held more than before (expected, for scores that do not depend on the position);
+    `time` is the share by which the work per object grows: rows written and candidates passed over, against those of
+    the workload before.
     """
 
     views: int
@@ -86,8 +87,8 @@ def _class_page(meta: MetaQuery, axis: Axis) -> list[str]:
         else f"{_length(axis, figures.shortest_pane)} to {_length(axis, figures.longest_pane)}",
         "candidates": f"about {figures.candidates:.0f} expected, never more than {figures.most} "
         "(beside the open pane's best)",
-        "share factor": f"{held_alone / figures.candidates:.1f}: run alone, the queries would hold about {held_alone:.0f} "
-        f"candidates and look at each object {_count(len(meta.queries), 'time')}",
+        "share factor": f"{held_alone / figures.candidates:.1f}: run alone, the queries would hold "
+        f"about {held_alone:.0f} candidates and look at each object {_count(len(meta.queries), 'time')}",
         "algorithm": f"{choice.algorithm}: {choice.why}",
     }
     return [f"{name:<13} {text}" for name, text in page.items()]
@@ -115,7 +116,8 @@ def _views(meta: MetaQuery) -> list[View]:
     now = _now(meta)
     if meta.windows <= MOST_WINDOWS:
         return meta.views(now)
-    # Views lie so close that only their age matters: a few hundred ages, closer where young, and the largest k that reaches back so far.
+    # Views lie so close that only their age matters: a few hundred ages, closer where young, and the largest k that
+    # reaches back so far.
     shortest = min(query.window.slide for query in meta.queries)
     steps = {int(shortest * (meta.size / shortest) ** (i / 512)) for i in range(513)}
     ages = sorted({query.window.size for query in meta.queries} | steps)
@@ -142,8 +144,8 @@ def _panes(meta: MetaQuery) -> tuple[int, int]:
 def _expected(meta: MetaQuery) -> float:
     """The expected size of the union of the views' top k, for scores that do not depend on the position.
 
-    Of the objects between two view starts, a view that began `age` ago takes the share k / age; the most generous of the older
-    views decides. With one query this is the law k (1 + 1/2 + … + slide/size).
+    Of the objects between two view starts, a view that began `age` ago takes the share k / age; the most generous of
+    the older views decides. With one query this is the law k (1 + 1/2 + … + slide/size).
     """
     views, now = _views(meta), _now(meta)
     # On a count axis ages are numbers of objects, and no view takes more than all of them.

@@ -22,9 +22,9 @@ class Stream(NamedTuple):
 def first_exact_start(query: TopK, running: Sequence[TopK], since: Sequence[int], stream: Stream | None) -> int:
     """The start of the first window from which on every answer of `query` will be exact.
 
-    A window that begins after the newest object has missed nothing. One that began earlier can be answered if a running query
-    has an unanswered window with the same start, or both starts lie before the first object, and asks for as many objects
-    at least: then what is held has the best k of that view.
+    A window that begins after the newest object has missed nothing. One that began earlier can be answered if a
+    running query has an unanswered window with the same start, or both starts lie before the first object, and asks
+    for as many objects at least: then what is held has the best k of that view.
     """
     if stream is None:
         return ALWAYS

@@ -79,7 +79,7 @@ class Lanes:
 
     @property
     def since(self) -> list[int]:
-        """The smallest window start that each query answers for (per group on a count axis: in lanes yet to be made)."""
+        """The smallest window start that each query answers for, in lanes that are yet to be made."""
         return self._since
 
     def changed(
@@ -94,9 +94,9 @@ class Lanes:
     ) -> Lanes:
         """Lanes for other queries over the same stream, from what is held now.
 
-        `moved` leads from the new place of a query to its old one; a query that has none joins with `since`. The minimal set of the new
-        queries is among the objects held, so new engines that are shown just these go on as if they had seen the whole stream.
-        `objects` is the number of objects the stream has had.
+        `moved` leads from the new place of a query to its old one; a query that has none joins with `since`. The
+        minimal set of the new queries is among the objects held, so new engines that are shown just these go on as if
+        they had seen the whole stream. `objects` is the number of objects the stream has had.
         """
         lanes = Lanes(queries, grouped, self._engine, since)
         for code, lane in {UNGROUPED: _Lane(self._since), **self._lanes}.items():

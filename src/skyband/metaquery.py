@@ -1,9 +1,10 @@
 """Many queries as one: the views their windows share, and the moments at which something happens.
 
-A *view* is known by its start and ranks all objects at or after it; a window ``[start, end)`` is the view as it stands when `end` is
-reached. So queries whose windows begin together share a view, whatever their sizes, and one structure over the views
-serves them all. The meta query's window is the largest of its queries', its slide is the way to the next moment, and its k is
-that of each view: the largest among the queries that still have a window with that start.
+A *view* is known by its start and ranks all objects at or after it; a window ``[start, end)`` is the view as it
+stands when `end` is reached. So queries whose windows begin together share a view, whatever their sizes, and one
+structure over the views serves them all. The meta query's window is the largest of its queries', its slide is the way
+to the next moment, and its k is that of each view: the largest among the queries that still have a window with that
+start.
 """
 
 from __future__ import annotations

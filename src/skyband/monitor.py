@@ -141,8 +141,9 @@ class Monitor:
     def add(self, query: TopK) -> Any:
         """Answer one more query from now on; the others are not disturbed.
 
-        Returns the end of the first window it answers: the first from which on all its answers are exact, given what is held
-        (None where each group has its own, or nothing has been pushed yet). `valid_from` tells it again later.
+        Returns the end of the first window it answers: the first from which on all its answers are exact, given what
+        is held (None where each group has its own, or nothing has been pushed yet). `valid_from` tells it again
+        later.
 
         >>> import skyband as sb
         >>> monitor = sb.Monitor(sb.TopK(name="ten", k=5, size=10, slide=5))
@@ -158,8 +159,8 @@ class Monitor:
         grouped = len(self.queries) in self._grouped(workload.queries)
         if self._intake.rows and query.partition_by and self._intake.groups is None:
             raise InvalidInputError(
-                f"{query.name!r} has partition_by={list(query.partition_by)}, but the rows so far came without groups=; "
-                "there is nothing to tell its groups by. Start a monitor with groups."
+                f"{query.name!r} has partition_by={list(query.partition_by)}, but the rows so far came without "
+                "groups=; there is nothing to tell its groups by. Start a monitor with groups."
             )
         if self._intake.rows and grouped and workload.axis == "count" and not self._grouped(self.queries):
             raise InvalidInputError(
@@ -190,7 +191,7 @@ class Monitor:
         kept = [place for place, query in enumerate(self.queries) if query is not gone]
         if not kept:
             raise InvalidQueryError(
-                f"{name!r} is the only query left; without it there is nothing to answer. Call finish() to end the stream."
+                f"{name!r} is the only query left; without it there is nothing to answer. finish() ends the stream."
             )
         workload = Workload(self.queries[place] for place in kept)
         self._change(workload, [ALWAYS] * len(kept), dict(enumerate(kept)))
@@ -266,8 +267,8 @@ class Monitor:
         workload = Workload(TopK(**fields) for fields in saved["queries"])
         if queries is not None and Workload(queries) != workload:
             raise SnapshotError(
-                f"the snapshot is of {workload!r} and was resumed under {Workload(queries)!r}; its candidates are too few "
-                "for other queries, so the answers would be wrong. Resume it without queries, or start anew."
+                f"the snapshot is of {workload!r} and was resumed under {Workload(queries)!r}; its candidates "
+                "are too few for other queries, so the answers would be wrong. Resume it without queries."
             )
         monitor = cls(workload, saved["algorithm"])
         groups = None
@@ -341,7 +342,7 @@ class Monitor:
             raise InvalidInputError("the stream has ended with finish(); rows pushed now would belong to no window.")
 
     def _arrivals(self, batch: Batch | None) -> Arrivals:
-        """The objects to take in now: those of the batch, or with ids that are not numbers those whose turn has come."""
+        """The objects to take in now: those of the batch, or, if ids are numbered first, those whose turn it is."""
         kind = self._intake.id_kind
         if kind is None or kind == pa.int64():
             if batch is None:
@@ -404,8 +405,8 @@ def replay(
 ) -> pa.Table:
     """All answers of the queries over a whole, bounded stream.
 
-    The columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank, id, score``,
-    by window end, query in workload order, group and rank.
+    The columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank, id,
+    score``, by window end, query in workload order, group and rank.
 
     >>> import skyband as sb
     >>> query = sb.TopK(k=2, size="1 minute", slide="30 seconds")

@@ -1,6 +1,7 @@
 """Numbers, text and arrays as checked bytes: nothing in a snapshot is code.
 
-Layout: magic, version, digest of the rest, length of the header, header (JSON), then the arrays' bytes one after another.
+Layout: magic, version, digest of the rest, length of the header, header (JSON), then the arrays' bytes one after
+another.
 """
 
 from __future__ import annotations

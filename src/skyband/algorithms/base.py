@@ -35,12 +35,13 @@ def asked(query: TopK) -> Asked:
 
 def asked_together(queries: Sequence[TopK], since: Sequence[int]) -> Queries:
     """Several queries as shared engines see them."""
-    columns = zip(*(asked(query) for query in queries), strict=True)
-    return Queries(*(np.array(column, np.int64) for column in columns), np.array(since, np.int64))
+    table = np.array([asked(query) for query in queries], np.int64)
+    ks, sizes, slides, origins, full_only = (np.ascontiguousarray(column) for column in table.T)
+    return Queries(ks, sizes, slides, origins, full_only, np.array(since, np.int64))
 
 
 def with_room(arrays: Any, capacity: int, *, keep: Sequence[str] = ()) -> Any:
-    """The named tuple `arrays` with its last axes lengthened to `capacity`, old content in front; `keep` stay as they are."""
+    """The named tuple `arrays` with its last axes lengthened to `capacity`; those in `keep` stay as they are."""
     grown = {}
     for name, old in arrays._asdict().items():
         if name in keep:

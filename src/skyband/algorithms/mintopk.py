@@ -22,12 +22,13 @@ MOST_WINDOWS = 1 << 26  # a pointer and a counter each: one gigabyte
 class MinTopk(Engine):
     """Holds exactly the minimal candidate set (MTK): the union of the predicted top-k of all open windows.
 
-    The super-top-k list is sorted best first. Because an object's top-k career is continuous (Lemma 4.3), a start and an
-    end window mark say in which windows it stands; a lower-bound pointer per window names the object that a newcomer must
-    beat. Nothing is ever recomputed. State: O(MTK) objects, 2k on average in the paper's model, and C_nw pointers.
-    Cost: one comparison for a hopeless object, O(log MTK + windows entered) for one that is kept.
+    The super-top-k list is sorted best first. Because an object's top-k career is continuous (Lemma 4.3), a start and
+    an end window mark say in which windows it stands; a lower-bound pointer per window names the object that a
+    newcomer must beat. Nothing is ever recomputed. State: O(MTK) objects, 2k on average in the paper's model, and
+    C_nw pointers. Cost: one comparison for a hopeless object, O(log MTK + windows entered) for one that is kept.
 
-    Yang, Shastri, Rundensteiner, Ward: An Optimal Strategy for Monitoring Top-k Queries in Streaming Windows, EDBT 2011.
+    Yang, Shastri, Rundensteiner, Ward: An Optimal Strategy for Monitoring Top-k Queries in Streaming Windows, EDBT
+    2011.
 
     >>> import skyband as sb
     >>> monitor = sb.Monitor(sb.TopK(k=1, size=4, slide=2), algorithm="mintopk")

@@ -32,8 +32,12 @@ class Naive(Engine):
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
-        columns: list[Any] = [np.zeros(64, np.float64 if i in (0, 3) else np.int64) for i in range(6)]
-        self._window = kernels.Window(*columns, empty_waiting(), np.zeros(kernels.REGISTERS, np.int64))
+        columns: dict[str, Any] = {
+            name: np.zeros(64, np.float64 if name.endswith("keys") else np.int64) for name in kernels.Window._fields[:6]
+        }
+        self._window = kernels.Window(
+            **columns, waiting=empty_waiting(), registers=np.zeros(kernels.REGISTERS, np.int64)
+        )
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(self._window, self._asked, rows, at, watermark, first, answers)

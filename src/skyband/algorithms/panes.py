@@ -25,12 +25,13 @@ _STANDING = ("keys", "positions", "ids", "dominated")
 class Panes(Engine):
     """Holds one candidate set for all its queries, and answers each from it.
 
-    Objects between two window boundaries (a pane) enter and leave every window together, so that only the k best of a pane can
-    matter: a threshold finds them. Panes gather in a sorted block, and when the block has grown, one sweep merges it with the
-    standing candidates and drops what too many younger objects beat. So the papers' per-object work is done once a block.
-    Between sweeps a few objects more may be held than needed; whoever asks for the candidates gets the minimal set, exactly
-    MinTopk's for one query and MTopList's for several. Cost: one comparison for a hopeless object where panes are long,
-    O(log) for each object where they are short, and the rows of the answers.
+    Objects between two window boundaries (a pane) enter and leave every window together, so that only the k best of a
+    pane can matter: a threshold finds them. Panes gather in a sorted block, and when the block has grown, one sweep
+    merges it with the standing candidates and drops what too many younger objects beat. So the papers' per-object
+    work is done once a block. Between sweeps a few objects more may be held than needed; whoever asks for the
+    candidates gets the minimal set, exactly MinTopk's for one query and MTopList's for several. Cost: one comparison
+    for a hopeless object where panes are long, O(log) for each object where they are short, and the rows of the
+    answers.
 
     >>> import skyband as sb
     >>> hour = sb.TopK(name="hour", k=1, size="1 hour", slide="30 minutes")
@@ -50,9 +51,10 @@ class Panes(Engine):
         self._plan = _plan(self._together)
         self._moments = moments_of(self._together)
         self._pane = open_pane.empty_pane(64)
-        standing: list[Any] = [np.zeros((2, 256), np.float64 if name == "keys" else np.int64) for name in _STANDING]
-        block: list[Any] = [np.zeros((2, 64), np.float64 if name == "block_keys" else np.int64) for name in _BLOCK]
-        self._held = kernels.Held(*standing, *block, np.zeros(kernels.REGISTERS, np.int64))
+        columns: dict[str, Any] = {name: np.zeros((2, 256), np.int64) for name in _STANDING}
+        columns |= {name: np.zeros((2, 64), np.int64) for name in _BLOCK}
+        columns |= {"keys": np.zeros((2, 256)), "block_keys": np.zeros((2, 64))}
+        self._held = kernels.Held(**columns, registers=np.zeros(kernels.REGISTERS, np.int64))
         self._held.registers[kernels.PANE_END] = kernels.NO_PANE
         self._work = self._room()
         self._settled = True  # nothing is held that need not be

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 _HERE = Path(__file__).parent
 
@@ -23,8 +23,8 @@ def _stamp() -> str:
 def _settle_cache() -> None:
     """Make sure that no compiled kernel is older than a kernel it calls.
 
-    numba compares a cached kernel with its own file only, while kernels are compiled together with those they call. So all
-    of them are dropped when any source has changed: an upgrade, an edit.
+    numba compares a cached kernel with its own file only, while kernels are compiled together with those they call.
+    So all of them are dropped when any source has changed: an upgrade, an edit.
     """
     stamp = _stamp()
     if not os.access(_HERE, os.W_OK):  # a system install, an executor's archive
@@ -50,6 +50,8 @@ __all__ = ["allocating_kernel", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
+
 
 def kernel(function: F) -> F:
     """Compile `function` on first use and keep the result on disk.
@@ -59,11 +61,9 @@ def kernel(function: F) -> F:
     instructions a call, more than the work itself. In return a kernel must not allocate.
     No recursion: a kernel that calls itself does not survive being loaded from the cache.
     """
-    compiled: F = njit(cache=True, nogil=True, _nrt=False)(function)
-    return compiled
+    return cast("F", njit(**_OPTIONS | {"_nrt": False})(function))
 
 
 def allocating_kernel(function: F) -> F:
     """The same for a function that makes arrays; once a batch is fine, once an object is not."""
-    compiled: F = njit(cache=True, nogil=True)(function)
-    return compiled
+    return cast("F", njit(**_OPTIONS)(function))

@@ -1,9 +1,9 @@
 """The minimal candidate set by its definition: one sweep over the candidates, best first.
 
-An object stays iff some live view still has room for it: iff, for a view s at or before it, fewer than k_s better objects
-stand at or after s. With c_i the number of kept objects whose youngest view is i, that is k_s minus the sum of c_i over i >= s,
-maximised over the views up to the object's own. A tree over the views keeps the maxima of its ranges; a leaf changes and a
-prefix is asked in logarithmic time.
+An object stays iff some live view still has room for it: iff, for a view s at or before it, fewer than k_s better
+objects stand at or after s. With c_i the number of kept objects whose youngest view is i, that is k_s minus the sum
+of c_i over i >= s, maximised over the views up to the object's own. A tree over the views keeps the maxima of its
+ranges; a leaf changes and a prefix is asked in logarithmic time.
 """
 
 from __future__ import annotations

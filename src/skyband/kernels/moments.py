@@ -1,7 +1,7 @@
 """When is the next answer due? Queries whose windows end at the same moments are due together.
 
-The ends of a query lie on a lattice ``phase + i * slide``. Thousands of queries often share a few lattices, so the heap that
-finds the next moment holds lattices, not queries.
+The ends of a query lie on a lattice ``phase + i * slide``. Thousands of queries often share a few lattices, so the
+heap that finds the next moment holds lattices, not queries.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def due_by_query(moments: Moments, queries: Queries) -> Ints:
     due = np.empty(queries.ks.size, np.int64)
     due[moments.members] = np.repeat(moments.due, np.diff(moments.begins))
     earliest = queries.since + queries.sizes  # of a query that joined late
-    behind = np.maximum(0, -((due - earliest) // queries.slides))
+    behind: Ints = np.maximum(0, -((due - earliest) // queries.slides)).astype(np.int64)
     return due + behind * queries.slides
 
 
@@ -90,7 +90,7 @@ def next_moment(moments: Moments) -> int:
 
 @kernel
 def pass_moment(moments: Moments, newest: int, now: int) -> None:
-    """The queries due first have been answered. Their next windows are due, but empty ones up to `now` are passed over."""
+    """The queries due first have been answered: on to their next windows, past empty ones up to `now`."""
     lattice = moments.heap[0]
     end = moments.due[lattice] + moments.slides[lattice]
     if end - moments.longest[lattice] > newest:

@@ -1,11 +1,12 @@
 """The pane executor's kernel: any number of queries over one candidate set, a block of arrivals at a time.
 
-Three places, from young to old: the *open pane* takes objects as they come; at a window's end it is sorted into the *block*;
-when the block has grown, one sweep merges it into the *standing* candidates and drops what too many younger objects beat.
-An answer is read from block and standing candidates together, best first, passing over what is older than its window.
+Three places, from young to old: the *open pane* takes objects as they come; at a window's end it is sorted into the
+*block*; when the block has grown, one sweep merges it into the *standing* candidates and drops what too many younger
+objects beat. An answer is read from block and standing candidates together, best first, passing over what is older
+than its window.
 
-The sweep may keep some objects too many (it knows an object's age, not which views begin where); `kernels.minimal` finds the exact
-set when somebody asks for it.
+The sweep may keep some objects too many (it knows an object's age, not which views begin where); `kernels.minimal`
+finds the exact set when somebody asks for it.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def close_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> None:
 
 @kernel
 def rank_block(held: Held, plan: Plan, work: Work) -> None:
-    """Number the block's objects by the youngest view they belong to, from 1 for the youngest on; equal views, equal numbers."""
+    """Number the block's objects by the youngest view they belong to, from 1 for the youngest view on."""
     n, positions = held.registers[BLOCK], held.block_positions[held.registers[BLOCK_SIDE]]
     bits, places = work.sort.bits, work.sort.places
     for i in range(n):
@@ -158,7 +159,7 @@ def rank_block(held: Held, plan: Plan, work: Work) -> None:
 
 @kernel
 def count_better(work: Work, at: int, n: int) -> int:
-    """Of the block's objects before place `at`, those of the same view or a younger one; counts `at` itself in afterwards."""
+    """Of the block's objects before place `at`, those of the same view or a younger one; then count `at` in."""
     found, node = 0, work.ranks[at]
     while node > 0:
         found += work.tree[node]
@@ -241,7 +242,8 @@ def write_answer(held: Held, work: Work, k: int, start: int, answers: Answers) -
 
 @kernel
 def keep_band(pane: OpenPane, k: int, work: Work) -> None:
-    """Of an open pane in stream order keep what fewer than k later objects beat: backwards, against the k best so far."""
+    """Of an open pane in stream order keep what fewer than k later objects beat."""
+    # Backwards, against the k best met so far: whoever beats their worst is beaten by fewer than k.
     n = pane.registers[SIZE]
     keys, positions, ids = pane.keys, pane.positions, pane.ids
     heap, size, to = work.heap, 0, n
@@ -267,7 +269,7 @@ def worse(pane: OpenPane, a: int, b: int) -> bool:
 
 @kernel
 def push_or_replace(pane: OpenPane, heap: Ints, size: int, k: int, place: int) -> int:
-    """Put `place` into the heap of the k best, worst at the root, in place of the root where it is full; return its size."""
+    """Put `place` into the heap of the k best, worst at the root; return its size. A full heap loses its root."""
     if size < k:
         at = size
         while at > 0 and worse(pane, place, heap[(at - 1) // 2]):
@@ -337,7 +339,7 @@ def answer_moment(held: Held, queries: Queries, moments: Moments, work: Work, fi
 
 @kernel
 def take_pane(held: Held, pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high: int) -> tuple[int, int]:
-    """Take rows ``[low, high)``, between which no window ends, or the first pane of them; say why it stopped, and where.
+    """Take rows ``[low, high)``, between which no window ends, or their first pane; say why it stopped, and where.
 
     A long pane is cut to its k best as it arrives; short ones are taken as they come, several at a time.
     """

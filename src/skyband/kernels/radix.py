@@ -53,15 +53,15 @@ def sort_bits(room: SortRoom, n: int) -> int:
         first = base + np.int64((room.bits[side, 0] >> shift) & np.uint64(BUCKETS - 1))
         if counts[first] == n:
             continue  # all agree in this digit
-        begin = 0
+        begin = np.int64(0)
         for bucket in range(base, base + BUCKETS):
             counts[bucket], begin = begin, begin + counts[bucket]
         bits, places = room.bits[side], room.places[side]
         to_bits, to_places = room.bits[1 - side], room.places[1 - side]
         for i in range(n):
-            bucket = base + np.int64((bits[i] >> shift) & np.uint64(BUCKETS - 1))
-            at = counts[bucket]
-            counts[bucket] = at + 1
+            mine = base + np.int64((bits[i] >> shift) & np.uint64(BUCKETS - 1))
+            at = counts[mine]
+            counts[mine] = at + 1
             to_bits[at] = bits[i]
             to_places[at] = places[i]
         side = 1 - side

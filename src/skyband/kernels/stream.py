@@ -1,7 +1,7 @@
 """What every kernel reads and writes: rows in, answers out, and where it stopped.
 
-A kernel works until its rows are used up or until it lacks room, and says which; its caller makes room and calls again from
-where it stopped. So no kernel allocates, and one call crosses any number of windows.
+A kernel works until its rows are used up or until it lacks room, and says which; its caller makes room and calls
+again from where it stopped. So no kernel allocates, and one call crosses any number of windows.
 """
 
 from __future__ import annotations
