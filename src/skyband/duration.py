@@ -30,6 +30,7 @@ _ABBREVIATIONS = {
     "ms": "millisecond",
     "us": "microsecond",
 }
+_TOO_FINE = "it is not a whole number of microseconds, the finest step of time"
 _TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 
 
@@ -40,6 +41,8 @@ def parse_duration(value: str | timedelta, *, field: str) -> int:
     5400000000
     """
     if isinstance(value, timedelta):
+        if getattr(value, "nanoseconds", 0):  # pandas' are finer
+            raise _unreadable(value, field, _TOO_FINE)
         return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
     text = value.strip()
     if text.lower().startswith("interval "):
@@ -54,7 +57,7 @@ def parse_duration(value: str | timedelta, *, field: str) -> int:
     if not text:
         raise _unreadable(value, field, "it is empty")
     if total.denominator != 1:
-        raise _unreadable(value, field, "it is not a whole number of microseconds, the finest step of time")
+        raise _unreadable(value, field, _TOO_FINE)
     return int(total)
 
 
@@ -84,7 +87,7 @@ def _unit(value: str, field: str, name: str) -> int:
     raise _unreadable(value, field, f"unit {name!r} is unknown; {hint}")
 
 
-def _unreadable(value: str, field: str, why: str) -> InvalidQueryError:
+def _unreadable(value: str | timedelta, field: str, why: str) -> InvalidQueryError:
     return InvalidQueryError(
         f"{field}={value!r} is not a duration: {why}. Write '10 minutes', '1 hour 30 minutes' or '500 milliseconds'; "
         "an integer makes a count window."

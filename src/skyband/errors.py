@@ -28,15 +28,40 @@ class SkybandError(Exception):
 
 
 class InvalidQueryError(SkybandError, ValueError):
-    """A query or a workload that has no meaning, refused when it is written down."""
+    """A query or a workload that has no meaning, refused when it is written down.
+
+    >>> import skyband as sb
+    >>> try:
+    ...     sb.TopK(k=0, size="1 hour")
+    ... except sb.InvalidQueryError as error:
+    ...     print(error)
+    k=0 must lie in 1..2147483647; an answer ranks at least one object.
+    """
 
 
 class InvalidInputError(SkybandError, ValueError):
-    """Stream data that cannot be taken; what was held before stays as it was."""
+    """Stream data that cannot be taken; what was held before stays as it was.
+
+    >>> import skyband as sb
+    >>> monitor = sb.Monitor(sb.TopK(k=3, size=100))
+    >>> try:
+    ...     monitor.push(None, ["7"])
+    ... except sb.InvalidInputError as error:
+    ...     print(error)
+    scores are of type string; a score must be a number, or objects cannot be ranked.
+    """
 
 
 class UnknownNameError(SkybandError, ValueError):
-    """A name that nothing answers to; the message lists the names that come close."""
+    """A name that nothing answers to; the message lists the names that come close.
+
+    >>> import skyband as sb
+    >>> try:
+    ...     sb.Monitor(sb.TopK(k=3, size=100), algorithm="niave")
+    ... except sb.UnknownNameError as error:
+    ...     print(error)
+    algorithm 'niave' does not exist; did you mean 'naive'?
+    """
 
     @classmethod
     def among(cls, what: str, name: object, known: Iterable[str]) -> UnknownNameError:
@@ -48,8 +73,24 @@ class UnknownNameError(SkybandError, ValueError):
 
 
 class UnsupportedError(SkybandError, ValueError):
-    """A sound request that the chosen algorithm cannot serve; the message names one that can."""
+    """A sound request that the chosen algorithm cannot serve; the message names one that can.
+
+    >>> import skyband as sb
+    >>> try:
+    ...     sb.Monitor(sb.TopK(k=3, size="365 days", slide="1 microsecond"), algorithm="mintopk")
+    ... except sb.UnsupportedError as error:
+    ...     print(str(error).partition("; ")[2])
+    use algorithm='panes', which needs none, or a longer slide.
+    """
 
 
 class SnapshotError(SkybandError, ValueError):
-    """A snapshot that is damaged, of another version, or of another query."""
+    """A snapshot that is damaged, of another version, or of another query.
+
+    >>> import skyband as sb
+    >>> try:
+    ...     sb.Monitor.resume(b"PAR1")
+    ... except sb.SnapshotError as error:
+    ...     print(error)
+    these 4 bytes are no Skyband snapshot; nothing was resumed.
+    """

@@ -57,7 +57,7 @@ class GroupBook:
                 raise ValueError("they are finer than a microsecond")
         except (pa.ArrowException, NotImplementedError, OverflowError, ValueError) as error:
             raise InvalidInputError(
-                f"groups are of type {array.type}, and these cannot be told apart: {error}. Pass text or numbers instead."
+                f"groups are of type {array.type}, and these cannot be told apart: {error}. Pass text or numbers."
             ) from error
         fresh: dict[Any, int] = {}
         codes = np.empty(len(values), np.int64)

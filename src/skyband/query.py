@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from skyband.duration import format_duration, parse_duration
 from skyband.errors import InvalidQueryError
-from skyband.windows import SlidingWindow
+from skyband.windows import AXIS_LIMIT, SlidingWindow
 
 __all__ = ["Axis", "Order", "TopK"]
 
@@ -127,8 +127,7 @@ def _axis_of(name: str, value: object) -> Axis:
 
 def _window(axis: Axis, size: Any, slide: Any, origin: object) -> SlidingWindow:
     if axis == "time":
-        size, slide = parse_duration(size, field="size"), parse_duration(slide, field="slide")
-        return SlidingWindow(size=size, slide=slide, origin=_time_origin(origin))
+        return _time_window(size, slide, origin)
     if origin is not None and not _is_integer(origin):
         raise InvalidQueryError(
             f"origin={origin!r} must be an integer (a sequence number) for a count window; its axis has no clock."
@@ -138,6 +137,24 @@ def _window(axis: Axis, size: Any, slide: Any, origin: object) -> SlidingWindow:
         slide=operator.index(slide),
         origin=0 if origin is None else operator.index(origin),  # type: ignore[arg-type]  # checked just above
     )
+
+
+def _time_window(size: Any, slide: Any, origin: object) -> SlidingWindow:
+    """The window in microseconds; what is wrong with it is said in the words of the user."""
+    ticks, step, anchor = parse_duration(size, field="size"), parse_duration(slide, field="slide"), _time_origin(origin)
+    if ticks < 1:
+        raise InvalidQueryError(f"size={size!r} must be at least 1 microsecond; an empty window holds no object.")
+    if not 1 <= step <= ticks:
+        raise InvalidQueryError(
+            f"slide={slide!r} must lie between 1 microsecond and {size!r} (the window's size); "
+            "a longer slide would leave objects in no window at all."
+        )
+    if ticks >= AXIS_LIMIT or abs(anchor) >= AXIS_LIMIT:
+        raise InvalidQueryError(
+            f"size={size!r} and origin={origin!r} must stay below 2**62 microseconds; "
+            "larger ones leave the integer axis."
+        )
+    return SlidingWindow(size=ticks, slide=step, origin=anchor)
 
 
 def _time_origin(origin: object) -> int:
@@ -156,7 +173,12 @@ def _time_origin(origin: object) -> int:
         raise InvalidQueryError(
             f"origin={origin!r} must be a datetime, ISO text or microseconds since 1970, not {type(origin).__name__}."
         )
-    since = (origin if origin.tzinfo else origin.replace(tzinfo=UTC)) - _EPOCH
+    if getattr(origin, "nanosecond", False):  # pandas: finer than a datetime, or none at all (NaT)
+        raise InvalidQueryError(f"origin={origin!r} is not a whole microsecond; windows can be anchored at no other.")
+    try:
+        since = (origin if origin.tzinfo else origin.replace(tzinfo=UTC)) - _EPOCH
+    except (OverflowError, ValueError) as error:
+        raise InvalidQueryError(f"origin={origin!r} is too far from 1970 to be counted in microseconds.") from error
     return parse_duration(since, field="origin")
 
 
@@ -188,9 +210,12 @@ def _checked_expression(name: str, value: object) -> str | None:
 def _checked_columns(columns: object) -> tuple[str, ...]:
     if isinstance(columns, str):
         columns = (columns,)
-    if not isinstance(columns, Iterable):
-        raise InvalidQueryError(f"partition_by={columns!r} must be a list of column names.")
-    names = tuple(columns)
+    try:
+        names: tuple[Any, ...] = tuple(columns)  # type: ignore[arg-type]  # what cannot be iterated is refused
+    except TypeError as error:
+        raise InvalidQueryError(
+            f"partition_by={columns!r} must be a list of column names; they tell one group from another."
+        ) from error
     for name in names:
         if not isinstance(name, str) or not name.strip():
             raise InvalidQueryError(f"partition_by={names!r} must hold column names only; {name!r} is none.")
@@ -200,10 +225,8 @@ def _checked_columns(columns: object) -> tuple[str, ...]:
 
 
 def _checked_order(order: object) -> Order:
-    if order == "desc":
-        return "desc"
-    if order == "asc":
-        return "asc"
+    if isinstance(order, str) and order in ("desc", "asc"):
+        return "desc" if order == "desc" else "asc"
     raise InvalidQueryError(f"order={order!r} must be 'desc' (higher first) or 'asc' (lower first).")
 
 
@@ -214,4 +237,8 @@ def _checked_flag(name: str, value: object) -> bool:
 
 
 def _is_integer(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+    try:
+        operator.index(value)  # type: ignore[arg-type]  # arrays have __index__, but only some of them can use it
+    except TypeError:
+        return False
+    return not isinstance(value, bool)

@@ -28,7 +28,10 @@ class Workload:
     queries: tuple[TopK, ...]
 
     def __init__(self, queries: TopK | Iterable[TopK] | Workload) -> None:
-        found = (queries,) if isinstance(queries, TopK) else tuple(queries)
+        try:
+            found = (queries,) if isinstance(queries, TopK) else tuple(iter(queries))
+        except TypeError as error:
+            raise InvalidQueryError(f"{queries!r} is not a query; a workload holds skyband.TopK values.") from error
         for query in found:
             if not isinstance(query, TopK):
                 raise InvalidQueryError(f"{query!r} is not a query; a workload holds skyband.TopK values.")

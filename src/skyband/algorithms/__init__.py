@@ -47,7 +47,7 @@ ENGINES: Mapping[str, type[Engine]] = _Engines()
 
 def engine_named(name: str) -> type[Engine]:
     """The engine that `name` stands for; ``"auto"`` has to be resolved before."""
-    if name not in ENGINES:
+    if not isinstance(name, str) or name not in ENGINES:
         raise UnknownNameError.among("algorithm", name, ["auto", *ENGINES])
     return ENGINES[name]
 
