@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 
@@ -85,6 +86,7 @@ class TestLife:
         monitor = sb.Monitor(TIME)
         blob = monitor.snapshot()
         monitor.push([], [])
+        monitor.push(np.array([], "M8[us]"), [], pa.array([], pa.string()), groups=[])
         assert monitor.snapshot() == blob
         monitor.push([1], [7.0])
         blob = monitor.snapshot()
@@ -269,6 +271,11 @@ class TestRefusedAtBirth:
         with pytest.raises(ValueError, match="did you mean 'naive'"):
             sb.Monitor(TIME, "niave")
 
+    @pytest.mark.parametrize("name", [[], None, 5, np.array(["auto", "auto"]), b"auto"])
+    def test_an_algorithm_that_is_no_name(self, name):
+        with pytest.raises(sb.UnknownNameError, match=r"algorithm .* does not exist; "):
+            sb.Monitor(TIME, name)
+
     def test_where_has_no_columns_to_filter(self):
         query = sb.TopK(name="q", k=1, size=5, where="a > 1")
         with pytest.raises(sb.InvalidQueryError, match="'q' has where='a > 1', and arrays have no columns"):
@@ -279,6 +286,9 @@ class TestRefusedAtBirth:
         with pytest.raises(sb.UnsupportedError, match=r"'dense' has \d+ windows open at once.*use algorithm='panes'"):
             sb.Monitor(query, "mintopk")
         sb.Monitor(query, "panes").push([1], [1.0])
+        # Not only when the first group comes: then the push would have changed the monitor.
+        with pytest.raises(sb.UnsupportedError, match="'dense' has"):
+            sb.Monitor(dataclasses.replace(query, partition_by="symbol"), "mintopk")
 
     def test_no_query(self):
         with pytest.raises(sb.InvalidQueryError, match="at least one query"):
@@ -308,6 +318,11 @@ BAD_PUSHES = {
     "scores beyond exactness": (([12, 13], [1, 2**53 + 1], [7, 8]), r"scores\[1\]=.*beyond 2\*\*53"),
     "scores that are no column": (([12], 1.0, [7]), "is not a column"),
     "ids of another kind": (([12], [1.0], ["x"]), "they have no common order"),
+    "positions that come round": ((np.array([10**15], "M8[s]"), [1.0], [7]), r"beyond 2\*\*62"),
+    "scores of any size": (([12], [2**70], [7]), "scores cannot be read"),
+    "ids of any size": (([12], [1.0], [2**63]), "ids cannot be read"),
+    "ids without an order": (([12], [1.0], [[7]]), "has no order"),
+    "ids that are a table": (([12], [1.0], np.ones((1, 1), int)), "ids cannot be read"),
     "a null id": (([12, 13], [1.0, 2.0], [7, None]), r"ids\[1\] is null"),
 }
 

@@ -111,3 +111,36 @@ def test_the_error_is_a_value_error():
 def test_same_state_same_bytes():
     assert monitor().snapshot() == monitor().snapshot()
     assert monitor().snapshot() == (kept := monitor()).snapshot() == kept.snapshot()
+
+
+FOREIGN = [
+    {},
+    {"queries": None},
+    {"queries": [{"k": 0, "size": 5}]},
+    {"queries": [{"size": 5}], "algorithm": "panes"},
+    {"queries": [{"k": 1, "size": 5}]},
+    {"queries": [{"k": 1, "size": 5}], "algorithm": "of tomorrow"},
+    {"queries": [{"k": 1, "size": 5}], "algorithm": ["panes"]},
+    {"queries": [{"k": 1, "size": 5}], "algorithm": "panes", "groups": b"", "intake": {}},
+    {"$array": ["<i8", [5], 0]},
+    {"$array": 7},
+    {"$bytes": "x"},
+]
+
+
+@pytest.mark.parametrize("values", FOREIGN, ids=str)
+def test_a_whole_blob_of_something_else(values):
+    with pytest.raises(sb.SnapshotError, match=r"does not hold what this library writes.*nothing was resumed"):
+        sb.Monitor.resume(encode(values))
+
+
+@pytest.mark.parametrize("change", [("intake", None), ("pending", {}), ("lanes", []), ("ids", {}), ("groups", b"x")])
+def test_a_snapshot_with_a_part_exchanged(change):
+    saved = decode(monitor().snapshot())
+    with pytest.raises(sb.SnapshotError, match="does not hold what this library writes"):
+        sb.Monitor.resume(encode({**saved, change[0]: change[1]}))
+
+
+def test_bad_queries_to_resume_under_are_the_users():
+    with pytest.raises(sb.InvalidQueryError, match="is not a query"):
+        sb.Monitor.resume(monitor().snapshot(), ["big"])

@@ -71,6 +71,9 @@ class Lanes:
         self._log = AnswerLog()
         if self._whole:
             self._lane(UNGROUPED)
+        for mine in self._classes(self._grouped):
+            # An engine that cannot serve these queries says so now, not when the first group comes.
+            self._seat(mine, [self._since[place] for place in mine])
 
     @property
     def engines(self) -> list[Engine]:

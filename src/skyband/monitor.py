@@ -19,7 +19,7 @@ from skyband.intake import NONE, Batch, Intake
 from skyband.joining import Stream, first_exact_start
 from skyband.lanes import Arrivals, Lanes
 from skyband.query import TopK
-from skyband.snapshot import decode, encode
+from skyband.snapshot import decode, encode, resuming
 from skyband.table import answer_table
 from skyband.workload import Workload
 
@@ -52,7 +52,8 @@ class Monitor:
         self._workload = Workload(queries)
         for query in self._workload:
             _refuse_filter(query)
-        self._engine = engine_named(choose(self.queries).algorithm if algorithm == "auto" else algorithm)
+        is_auto = isinstance(algorithm, str) and algorithm == "auto"
+        self._engine = engine_named(choose(self.queries).algorithm if is_auto else algorithm)
         self._intake = Intake(self._workload.axis)
         self._ids: IdBook | None = None
         self._pending: list[Ranked] = []
@@ -89,7 +90,7 @@ class Monitor:
         ids
             What ties are broken by and answers speak of; None numbers the rows from 0.
         groups
-            One value a row: each group has its own windows and its own top k.
+            One value a row: each group has its own windows and its own top k. Null and NaN are one group.
         """
         self._refuse_after_end()
         for query in self.queries:
@@ -263,14 +264,19 @@ class Monitor:
     @classmethod
     def resume(cls, blob: bytes, queries: TopK | Iterable[TopK] | Workload | None = None) -> Monitor:
         """The monitor that `snapshot` was taken of; with `queries`, refused unless they are the snapshot's own."""
-        saved = decode(blob)
-        workload = Workload(TopK(**fields) for fields in saved["queries"])
-        if queries is not None and Workload(queries) != workload:
+        asked = None if queries is None else Workload(queries)
+        with resuming():
+            monitor = cls._load(decode(blob))
+        if asked is not None and asked != monitor._workload:
             raise SnapshotError(
-                f"the snapshot is of {workload!r} and was resumed under {Workload(queries)!r}; its candidates "
+                f"the snapshot is of {monitor._workload!r} and was resumed under {asked!r}; its candidates "
                 "are too few for other queries, so the answers would be wrong. Resume it without queries."
             )
-        monitor = cls(workload, saved["algorithm"])
+        return monitor
+
+    @classmethod
+    def _load(cls, saved: dict[str, Any]) -> Monitor:
+        monitor = cls([TopK(**fields) for fields in saved["queries"]], saved["algorithm"])
         groups = None
         if saved["groups"] is not None:
             column = from_bytes(saved["groups"])["group"]

@@ -7,7 +7,8 @@ another.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from skyband.errors import SnapshotError
 
-__all__ = ["VERSION", "decode", "encode"]
+__all__ = ["VERSION", "decode", "encode", "resuming"]
 
 MAGIC = b"SKYBAND\x00"
 VERSION = 1
@@ -56,6 +57,20 @@ def decode(blob: bytes) -> dict[str, Any]:
     stop = 8 + int.from_bytes(body[:8], "little")
     values: dict[str, Any] = _restore(json.loads(body[8:stop]), memoryview(body)[stop:])
     return values
+
+
+@contextmanager
+def resuming() -> Iterator[None]:
+    """Whatever goes wrong inside is the fault of a blob that holds something else than it should."""
+    try:
+        yield
+    except SnapshotError:
+        raise
+    except Exception as error:
+        raise SnapshotError(
+            f"the snapshot is whole but does not hold what this library writes ({type(error).__name__}: {error}); "
+            "nothing was resumed. Resume it with what wrote it."
+        ) from error
 
 
 class _Buffers:
