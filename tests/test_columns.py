@@ -170,7 +170,7 @@ class TestTimestamps:
     @pytest.mark.parametrize("unit", ["W", "D", "h", "m", "s", "ms", "us", "ns", "10s"])
     def test_numpy_times_of_every_unit_in_arrays_and_lists(self, unit):
         when = np.array(["2024-02-29", "2024-03-07"], f"M8[{unit}]")
-        for column in (when, list(when), [*when, None]):
+        for column in (when, list(when), [*when, None], [*when, np.datetime64("NaT")]):
             table = sb.replay(sb.TopK(k=1, size="1 day"), column, [1.0, 2.0, 3.0][: len(column)])
             assert table["window_start"].to_pylist() == [datetime(2024, 2, 29), datetime(2024, 3, 7)]
 
@@ -417,6 +417,12 @@ class TestRefused:
     def test_times_beyond_the_axis_do_not_come_round(self, column):
         with pytest.raises(sb.InvalidInputError, match=r"positions\[[01]\]=.* is beyond 2\*\*62 microseconds"):
             sb.replay(QUERY, column, [1.0, 2.0])
+
+    def test_times_of_two_units_in_a_list(self):
+        with pytest.raises(
+            sb.InvalidInputError, match=r"of the types datetime64\[ns\], datetime64\[s\]; .*must be of one"
+        ):
+            sb.replay(QUERY, [np.datetime64(0, "ns"), np.datetime64(10**12, "s")], [1.0, 2.0])
 
     def test_the_row_that_is_meant_is_named_behind_nulls(self):
         with pytest.raises(sb.InvalidInputError, match=r"positions\[2\]="):

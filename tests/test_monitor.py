@@ -401,6 +401,14 @@ class TestFailedPush:
             monitor.push(None, [1.0])
         assert monitor.snapshot() == before
 
+    @pytest.mark.parametrize("query", [None, 5, "big", TIME, COUNT])
+    def test_a_query_that_cannot_be_added(self, query):
+        monitor = some_monitor()
+        before = monitor.snapshot()
+        with pytest.raises(sb.InvalidQueryError):
+            monitor.add(query)
+        assert monitor.snapshot() == before
+
     def test_a_refused_resume_touches_nothing(self):
         monitor = some_monitor()
         blob = monitor.snapshot()

@@ -91,7 +91,9 @@ class TestRefused:
         assert message.endswith(f"not {type(size).__name__}.")
 
     @pytest.mark.parametrize("field", ["size", "slide"])
-    @pytest.mark.parametrize("text", ["", "soon", "5 minuets", "3 months", "0.1 microseconds", "10"])
+    @pytest.mark.parametrize(
+        "text", ["", "soon", "5 minuets", "3 months", "0.1 microseconds", "10", "9" * 5000 + " days"]
+    )
     def test_unparsable_duration(self, field, text):
         fields = {"size": "10 minutes", "slide": "1 minute", field: text}
         assert refused(**fields).startswith(f"{field}={text!r} is not a duration: ")
@@ -102,7 +104,7 @@ class TestRefused:
         assert f"size={size!r} and slide={slide!r} are on different axes" in message
         assert "Give both as durations or both as integers" in message
 
-    @pytest.mark.parametrize("name", ["", "  ", None, 7, b"big"])
+    @pytest.mark.parametrize("name", ["", "  ", None, 7, b"big", "half a \ud800"])
     def test_name(self, name):
         assert f"name={name!r} must be non-empty text" in refused(name=name)
 

@@ -90,7 +90,7 @@ def position_column(column: Any) -> Positions:
     """Event times as int64 microseconds."""
     if _is_plain(column, "iu"):
         return _checked_positions(column, None, pa.int64())
-    if isinstance(column, list | tuple) and any(isinstance(value, np.datetime64) for value in column):
+    if isinstance(column, list | tuple) and all(value is None or isinstance(value, np.datetime64) for value in column):
         column = _datetimes(column)
     if isinstance(column, np.ndarray) and column.dtype.kind == "M" and column.ndim == 1:
         missing = np.isnat(np.ma.getdata(column)) | np.ma.getmaskarray(column)
@@ -178,10 +178,13 @@ def _is_plain(column: Any, kinds: str) -> bool:
 
 def _datetimes(column: Any) -> Any:
     """A list of NumPy's times as one array: Arrow takes only some of their units."""
-    try:
-        return np.array(column, "datetime64")
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"positions cannot be read as one column of one type: {error}") from error
+    units = {value.dtype for value in column if value is not None and not np.isnat(value)}
+    if len(units) > 1:
+        raise InvalidInputError(
+            f"positions are of the types {', '.join(sorted(map(str, units)))}; what one of them can hold may not fit "
+            "into another, so they must be of one."
+        )
+    return np.array(column, units.pop() if units else "datetime64[us]")
 
 
 def _times(times: Any, missing: Any, zone: str | None) -> Positions:

@@ -31,7 +31,7 @@ _ABBREVIATIONS = {
     "us": "microsecond",
 }
 _TOO_FINE = "it is not a whole number of microseconds, the finest step of time"
-_TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+_TERM = re.compile(r"\s*([+-]?\d{1,30}(?:\.\d{1,30})?)\s*([A-Za-z]+)\s*")
 
 
 def parse_duration(value: str | timedelta, *, field: str) -> int:

@@ -155,8 +155,8 @@ class Monitor:
         25
         """
         self._refuse_after_end()
-        _refuse_filter(query)
         workload = Workload([*self.queries, query])
+        _refuse_filter(query)
         grouped = len(self.queries) in self._grouped(workload.queries)
         if self._intake.rows and query.partition_by and self._intake.groups is None:
             raise InvalidInputError(

@@ -196,8 +196,10 @@ def _checked_k(k: object) -> int:
 
 
 def _checked_name(name: object) -> str:
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidQueryError(f"name={name!r} must be non-empty text; answers are told apart by it.")
+    if not isinstance(name, str) or not name.strip() or any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise InvalidQueryError(
+            f"name={name!r} must be non-empty text of whole characters; answers are told apart by it."
+        )
     return name
 
 
