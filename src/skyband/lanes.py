@@ -123,8 +123,9 @@ class Lanes:
             windows = [self._queries[place].window for place in mine]
             # Windows that are answered already are no concern of the new engines.
             unanswered = [window.first_end_after(watermark) - window.size for window in windows]
-            joins = [max(lane.since[place], start) for place, start in zip(mine, unanswered, strict=True)]
-            seat = self._seat(mine, joins)
+            for place, start in zip(mine, unanswered, strict=True):
+                lane.since[place] = max(lane.since[place], start)
+            seat = self._seat(mine, [lane.since[place] for place in mine])
             rows = _in_stream_order([s.engine.objects() for s in old if s.ascending == seat.ascending])
             seat.engine.advance(rows, watermark, first, AnswerLog())
             lane.seats.append(seat)
