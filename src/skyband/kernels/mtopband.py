@@ -24,6 +24,7 @@ from skyband.kernels.stream import (
     write_row,
 )
 from skyband.kernels.views import (
+    BLOCK,
     NEWEST_POSITION,
     NONE,
     UNFILLED,
@@ -36,6 +37,7 @@ from skyband.kernels.views import (
     find_lowest_bar,
     is_due,
     k_without,
+    next_block,
     open_views,
     pass_query,
     query_due,
@@ -154,9 +156,8 @@ def offer(pool: Pool, bands: Bands, views: Views, picked: Ints, key: float, posi
     if resume == NONE:
         slot = NOBODY
     r[RESUME_AT] = NONE
-    for block in range(views.lowest_bars.size):
-        if key < views.lowest_bars[block]:
-            continue
+    block = next_block(views.lowest_bars, 0, key)
+    while block * BLOCK < views.bars.size:
         for pick in range(views_to_ask(views.bars, block, key, picked)):
             at = picked[pick]
             if at < resume or views.ks[at] == 0:
@@ -175,6 +176,7 @@ def offer(pool: Pool, bands: Bands, views: Views, picked: Ints, key: float, posi
                 r[RESUME_AT], r[RESUME_SLOT] = at, slot
                 return False
         find_lowest_bar(views.bars, views.lowest_bars, block)
+        block = next_block(views.lowest_bars, block + 1, key)
     find_floor(views)
     return True
 

@@ -26,6 +26,7 @@ from skyband.kernels.stream import (
     position_at,
 )
 from skyband.kernels.views import (
+    BLOCK,
     NEWEST_POSITION,
     NONE,
     UNFILLED,
@@ -38,6 +39,7 @@ from skyband.kernels.views import (
     find_lowest_bar,
     is_due,
     k_without,
+    next_block,
     open_views,
     pass_query,
     query_due,
@@ -102,9 +104,8 @@ def offer(
     # A compiled call costs an instruction or two for each field of the tuples that it hands over, and an object may
     # enter a hundred views: so what is done for every view is done here, or by functions that get single arrays.
     slot, entered = HEAD, 0
-    for block in range(views.lowest_bars.size):
-        if key < views.lowest_bars[block]:
-            continue
+    block = next_block(views.lowest_bars, 0, key)
+    while block * BLOCK < views.bars.size:
         for pick in range(views_to_ask(views.bars, block, key, extract.picked)):
             at = extract.picked[pick]
             k, minimum = views.ks[at], careers.minima[at]
@@ -137,6 +138,7 @@ def offer(
                 views.bars[at] = chain.keys[careers.minima[at]]
                 views.registers[UNFILLED] -= 1
         find_lowest_bar(views.bars, views.lowest_bars, block)
+        block = next_block(views.lowest_bars, block + 1, key)
     if slot != HEAD:
         careers.places[slot] = entered
     find_floor(views)

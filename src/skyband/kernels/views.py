@@ -21,6 +21,7 @@ from skyband.kernels.agenda import Agenda, call_up, idle_agenda, put_off_first, 
 from skyband.kernels.stream import Floats, Ints, Queries
 
 BLOCK = 64  # views that share a lowest bar
+GROUP = 16  # lowest bars that are compared at once
 NONE = -1
 
 # Views.registers
@@ -62,7 +63,7 @@ class Views(NamedTuple):
     ks: Ints  # the largest k among the windows still to be answered; 0: dead
     counts: Ints  # objects in its top k
     bars: Floats  # the lowest key that may get in: -inf until there are k, then that of the worst; dead: +inf
-    lowest_bars: Floats  # per block of views: no bar in it is lower
+    lowest_bars: Floats  # per block of views: no bar in it is lower; +inf for blocks that are not there
     floor: Floats  # one number: no bar at all is lower
     registers: Ints
 
@@ -142,7 +143,7 @@ def empty_views() -> Views:
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int64),
         np.full(capacity, np.inf),
-        np.full(capacity // BLOCK, np.inf),
+        np.full(GROUP, np.inf),
         np.full(1, np.inf),
         registers,
     )
@@ -217,6 +218,8 @@ def without_dead(views: Views) -> Views:
     live, old = live_numbers(views), views.starts.size
     capacity = old if 2 * live.size <= old else 2 * old
     bars = moved(views.bars, live, capacity, empty=np.inf)
+    lowest_bars = np.full(max(GROUP, capacity // BLOCK), np.inf)
+    lowest_bars[: capacity // BLOCK] = bars.reshape(-1, BLOCK).min(axis=1)
     registers = views.registers.copy()
     registers[OLDEST], registers[NEWEST] = 0, live.size - 1
     return Views(
@@ -224,7 +227,7 @@ def without_dead(views: Views) -> Views:
         moved(views.ks, live, capacity),
         moved(views.counts, live, capacity),
         bars,
-        bars.reshape(-1, BLOCK).min(axis=1),
+        lowest_bars,
         views.floor,
         registers,
     )
@@ -403,6 +406,24 @@ def find_floor(views: Views) -> None:
         for block in range(views.lowest_bars.size):
             floor = min(floor, views.lowest_bars[block])
         views.floor[0] = floor
+
+
+@kernel
+def next_block(lowest_bars: Floats, block: int, key: float) -> int:
+    """The first block at or after `block` in which a view may want an object with this key; their number for none."""
+    n = lowest_bars.size
+    while block < n:
+        if block % GROUP == 0:
+            hopeful = 0
+            for i in range(block, block + GROUP):  # no branch on a key: compiles to vector instructions
+                hopeful += key >= lowest_bars[i]
+            if not hopeful:
+                block += GROUP
+                continue
+        if key >= lowest_bars[block]:
+            break
+        block += 1
+    return block
 
 
 @kernel
