@@ -1,19 +1,33 @@
-"""Everything: the grid of the paper, then the ratios. `--quick` finishes in minutes and writes nothing."""
+"""Everything: the ratios and the grid for one query, then many queries at once; or the parts that are named.
+
+`--quick` finishes in minutes and writes nothing.
+"""
 
 from __future__ import annotations
 
 import argparse
 
-from benchmarks import bench_ratios, bench_single
+from benchmarks import bench_ratios, bench_shared, bench_single
+
+PARTS = ("ratios", "single", "shared")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; all if none is named")
     parser.add_argument("--quick", action="store_true", help="smaller windows, fewer rounds, nothing written")
-    parser.add_argument("--cap", type=float, default=20.0, help="the most seconds for a cell of the grid")
+    parser.add_argument("--cap", type=float, help="the most seconds for a cell of a grid")
     asked = parser.parse_args()
-    bench_ratios.run(quick=asked.quick)
-    bench_single.run(quick=asked.quick, cap=asked.cap)
+    if unknown := set(asked.parts) - set(PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    capped = {} if asked.cap is None else {"cap": asked.cap}
+    parts = asked.parts or PARTS
+    if "ratios" in parts:
+        bench_ratios.run(quick=asked.quick)
+    if "single" in parts:
+        bench_single.run(quick=asked.quick, **capped)
+    if "shared" in parts:
+        bench_shared.run(quick=asked.quick, **capped)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ IMAGES = ROOT / "docs" / "images"
 PAGE = ROOT / "docs" / "performance.md"
 
 
-def show(name: str, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, write: bool) -> None:
+def show(
+    name: str, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, write: bool, page: Path = PAGE
+) -> None:
     """Print a table; with `write`, keep it as `results/<name>.md` and `.csv`, and put it into the page."""
     table = Table(title=title, title_justify="left")
     for i, head in enumerate(heads):
@@ -34,19 +36,19 @@ def show(name: str, title: str, heads: Sequence[str], rows: Sequence[Sequence[st
         csv.writer(file, lineterminator="\n").writerows([heads, *rows])
     marks = ["---", *["---:"] * (len(heads) - 1)]
     lines = [f"| {' | '.join(row)} |" for row in (heads, marks, *rows)]
-    into_page(name, "\n".join(lines))
+    into_page(name, "\n".join(lines), page=page)
 
 
-def into_page(name: str, text: str) -> None:
-    """Keep `text` as `results/<name>.md`, and put it between its marks in docs/performance.md."""
+def into_page(name: str, text: str, *, page: Path = PAGE) -> None:
+    """Keep `text` as `results/<name>.md`, and put it between its marks in the page."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}.md").write_text(text + "\n", encoding="utf-8")
-    if not PAGE.exists():
+    if not page.exists():
         return
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    page = PAGE.read_text(encoding="utf-8")
-    found = re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", page, flags=re.DOTALL)
-    PAGE.write_text(found, encoding="utf-8")
+    old = page.read_text(encoding="utf-8")
+    new = re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", old, flags=re.DOTALL)
+    page.write_text(new, encoding="utf-8")
 
 
 def machine() -> str:
