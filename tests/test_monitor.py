@@ -86,7 +86,7 @@ class TestLife:
         monitor = sb.Monitor(TIME)
         blob = monitor.snapshot()
         monitor.push([], [])
-        monitor.push(np.array([], "M8[us]"), [], pa.array([], pa.string()), groups=[])
+        monitor.push(np.array([], "M8[us]"), [], pa.array([], pa.string()))
         assert monitor.snapshot() == blob
         monitor.push([1], [7.0])
         blob = monitor.snapshot()

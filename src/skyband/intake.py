@@ -108,7 +108,7 @@ class Intake:
             self.position_kind = self.position_kind or batch.position_kind
         if batch.newest is not None:
             self.newest = batch.newest
-        if batch.groups is not None and batch.rows:
+        if batch.groups is not None:
             self.groups = self.groups or GroupBook()
             self.groups.adopt(batch.groups)
 
