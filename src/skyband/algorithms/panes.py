@@ -79,7 +79,7 @@ class Panes(Engine):
         r = self._held.registers
         opened = int(self._pane.registers[open_pane.SIZE])
         if opened == self._pane.keys.size:
-            self._pane = with_room(self._pane, 2 * opened, keep=["registers", "sample", "picked"])
+            self._pane = with_room(self._pane, 2 * opened, keep=["registers", "sample", "picked", "hint"])
         if r[kernels.BLOCK] + opened > self._held.block_keys.shape[1]:
             self._held = with_room(self._held, 2 * int(r[kernels.BLOCK] + opened), keep=[*_STANDING, "registers"])
         total = int(r[kernels.STANDING] + r[kernels.BLOCK] + opened)
@@ -108,7 +108,7 @@ class Panes(Engine):
         while not kernels.has_space(self._held, self._pane):
             self._grow()
         newest = int(r[kernels.NEWEST])
-        kernels.close_pane(self._held, self._pane, self._plan, self._work)
+        kernels.close_pane(self._held, self._pane, self._plan, self._work, newest)
         if r[kernels.BLOCK]:
             kernels.sweep(self._held, self._plan, self._work, newest)
         starts, ks = minimal.live_views(self._together, due_by_query(self._moments, self._together), newest)

@@ -1,7 +1,7 @@
 """The pane that objects are arriving in: its k best, found with a threshold.
 
 Objects of one pane enter and leave every window together, so that only its k best can matter. Up to 2k are collected
-before the better half is kept; then the k-th is a bar that most newcomers fail, sixteen at a time.
+before the better half is kept; then the k-th is a bar that most newcomers fail, sixty-four at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skyband.kernels.stream import Floats, Ints, Rows, id_at, position_at
 SIZE = 0  # objects held
 SELECTED = 1  # 1 once the pane has been cut to its k best: the k-th is then the bar
 
-BLOCK = 16  # rows rejected at a time
+BLOCK = 64  # rows rejected at a time
 LONG = 8  # a stretch of so many times k rows is worth a look ahead
 SAMPLE = 2048  # the most rows looked at
 LINE = 8  # rows in a line of memory
@@ -27,7 +27,7 @@ EXPECTED = 16  # of the k best, so many should be in the sample
 
 
 class OpenPane(NamedTuple):
-    """Objects in no order. `sample` and `picked` are room to work in."""
+    """Objects in no order. `sample`, `picked` and `hint` do not outlive the process."""
 
     keys: Floats
     positions: Ints
@@ -35,6 +35,7 @@ class OpenPane(NamedTuple):
     registers: Ints
     sample: Floats
     picked: Ints
+    hint: Floats  # one number: the bar that the last pane suggests for the next, NaN where it has none
 
 
 def empty_pane(capacity: int) -> OpenPane:
@@ -46,6 +47,7 @@ def empty_pane(capacity: int) -> OpenPane:
         np.zeros(2, np.int64),
         np.zeros(SAMPLE),
         np.zeros(BLOCK, np.int64),
+        np.full(1, np.nan),
     )
 
 
@@ -74,6 +76,17 @@ def trim(pane: OpenPane, k: int) -> None:
 
 
 @kernel
+def learn_bar(pane: OpenPane, size: int, k: int) -> None:
+    """From a pane's `size` best, sorted, guess what somewhat more than k objects of the next pane will reach."""
+    pane.hint[0] = np.nan
+    if size == k and k >= 4:
+        # As if the keys went on below the k-th as they lie above it: over a short way, their density hardly changes.
+        margin = int(3 * np.sqrt(k)) + 2
+        above = min(margin, k - 1)
+        pane.hint[0] = pane.keys[k - 1] - (pane.keys[k - 1 - above] - pane.keys[k - 1]) * (margin / above)
+
+
+@kernel
 def take_row(pane: OpenPane, rows: Rows, i: int, k: int) -> bool:
     """Take row `i` unless k better ones are there already; False where there is no room."""
     keys, positions, ids, r = pane.keys, pane.positions, pane.ids, pane.registers
@@ -92,28 +105,45 @@ def take_row(pane: OpenPane, rows: Rows, i: int, k: int) -> bool:
 
 
 @kernel
+def skip_hopeless(values: Floats, low: int, high: int, floor: float) -> int:
+    """The first block of the values ``[low, high)`` that has one at or above `floor`, or what is left of them."""
+    # Indices into a slice are known not to be negative, and the sum has no branch: this compiles to vector
+    # instructions.
+    part = values[low:high]
+    for block in range(part.size // BLOCK):
+        hopeful = 0
+        for j in range(BLOCK):
+            hopeful += part[BLOCK * block + j] >= floor
+        if hopeful:
+            return low + BLOCK * block
+    return low + part.size // BLOCK * BLOCK
+
+
+@kernel
 def take_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int, bar: float) -> int:
     """Take those of the rows ``[low, high)`` that reach `bar`; return the first row not looked at."""
-    values, r, picked = rows.keys, pane.registers, pane.picked
+    r, picked = pane.registers, pane.picked
     i = low
     while i < high:
         floor = max(bar, pane.keys[k - 1]) if r[SELECTED] else bar
-        # Neither loop branches on a key: the first compiles to vector instructions, the second to conditional moves.
-        while i + BLOCK <= high:
-            hopeful = 0
-            for j in range(BLOCK):
-                hopeful += values[i + j] >= floor
-            if hopeful:
-                break
-            i += BLOCK
+        i = skip_hopeless(rows.keys, i, high, floor)
         stop = min(high, i + BLOCK)
+        part = rows.keys[i:stop]
         found = 0
-        for j in range(i, stop):
+        for j in range(part.size):
             picked[found] = j
-            found += values[j] >= floor
-        for j in range(found):
-            if not take_row(pane, rows, picked[j], k):
-                return picked[j]
+            found += part[j] >= floor
+        if not r[SELECTED] and r[SIZE] + found <= pane.keys.size:
+            size = r[SIZE]
+            for j in range(found):
+                row = i + picked[j]
+                pane.keys[size + j], pane.positions[size + j] = rows.keys[row], position_at(rows, row)
+                pane.ids[size + j] = id_at(rows, row)
+            r[SIZE] = size + found
+        else:
+            for j in range(found):
+                if not take_row(pane, rows, i + picked[j], k):
+                    return i + picked[j]
         i = stop
     return i
 
@@ -124,7 +154,8 @@ def select_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int) -> int:
     # The look ahead is about these rows only: it needs a pane without earlier ones, and room for all it lets through.
     if pane.registers[SIZE] or high - low < max(LONG * k, 512) or pane.keys.size < 2 * k:
         return take_rows(pane, rows, low, high, k, -np.inf)
-    bar = likely_bar(pane, rows, low, high, k)
+    bar = pane.hint[0] if np.isfinite(pane.hint[0]) else likely_bar(pane, rows, low, high, k)
+    pane.hint[0] = np.nan
     take_rows(pane, rows, low, high, k, bar)
     if pane.registers[SIZE] < k:
         # The look ahead was wrong (it rarely is): the rows below the bar are needed after all.

@@ -17,12 +17,13 @@ import numpy as np
 
 from skyband.kernels._jit import kernel
 from skyband.kernels.moments import Moments, next_moment, pass_moment, reset
-from skyband.kernels.open_pane import SELECTED, SIZE, OpenPane, select_rows, take_all, trim
+from skyband.kernels.open_pane import SELECTED, SIZE, OpenPane, learn_bar, select_rows, take_all
 from skyband.kernels.order import beats
 from skyband.kernels.radix import SortRoom, radix_sort, sort_bits
 from skyband.kernels.stream import (
     ANSWERS_FULL,
     DONE,
+    ROWS,
     STATE_FULL,
     Answers,
     Floats,
@@ -33,7 +34,6 @@ from skyband.kernels.stream import (
     first_row_at,
     has_room,
     position_at,
-    write_row,
 )
 
 # Held.registers
@@ -49,7 +49,7 @@ REGISTERS = 8
 
 NO_PANE = -(2**62)
 
-LEAST_BLOCK = 512  # a block of fewer objects is not worth a sweep
+LEAST_BLOCK = 256  # a block of fewer objects is not worth a sweep
 AGES = 512  # steps of the table of ks by age
 
 
@@ -114,16 +114,30 @@ def next_start(plan: Plan, position: int) -> int:
 
 
 @kernel
-def close_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> None:
-    """Sort the open pane into the block."""
-    r = held.registers
-    if r[PANE_END] != NO_PANE:
-        trim(pane, plan.k)
-        r[PANE_END] = NO_PANE
+def sort_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> int:
+    """Sort the open pane, cut it to its k best where it is a single pane, and return how many objects that leaves."""
     new = pane.registers[SIZE]
-    if new == 0:
-        return
     radix_sort(pane.keys, pane.positions, pane.ids, new, work.sort)
+    if held.registers[PANE_END] != NO_PANE:
+        # Up to 2k are held; sorting them is cheaper than selecting k of them first.
+        new = min(new, plan.k)
+        learn_bar(pane, new, plan.k)
+        held.registers[PANE_END] = NO_PANE
+    pane.registers[SIZE] = pane.registers[SELECTED] = 0
+    return new
+
+
+@kernel
+def close_pane(held: Held, pane: OpenPane, plan: Plan, work: Work, now: int) -> None:
+    """Sort the open pane into the block, or, where it is a long one, merge it with the standing candidates at once.
+
+    Windows that end after `now` are still to be answered.
+    """
+    r = held.registers
+    new = sort_pane(held, pane, plan, work)
+    if r[BLOCK] == 0 and new >= min(plan.k, LEAST_BLOCK) and shares_one_view(plan, pane.positions, new):
+        sweep_view(held, plan, pane.keys, pane.positions, pane.ids, new, now, 1)
+        return
     side = r[BLOCK_SIDE]
     keys, positions, ids = held.block_keys[side], held.block_positions[side], held.block_ids[side]
     to_keys, to_positions = held.block_keys[1 - side], held.block_positions[1 - side]
@@ -138,13 +152,12 @@ def close_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> None:
             to_keys[at], to_positions[at], to_ids[at] = pane.keys[j], pane.positions[j], pane.ids[j]
             j += 1
     r[BLOCK], r[BLOCK_SIDE] = old + new, 1 - side
-    pane.registers[SIZE] = pane.registers[SELECTED] = 0
 
 
 @kernel
-def rank_block(held: Held, plan: Plan, work: Work) -> None:
+def rank_block(held: Held, plan: Plan, work: Work, n: int) -> None:
     """Number the block's objects by the youngest view they belong to, from 1 for the youngest view on."""
-    n, positions = held.registers[BLOCK], held.block_positions[held.registers[BLOCK_SIDE]]
+    positions = held.block_positions[held.registers[BLOCK_SIDE]]
     bits, places = work.sort.bits, work.sort.places
     for i in range(n):
         bits[0, i] = np.uint64(held.registers[NEWEST] - youngest_view(plan, positions[i]))
@@ -155,6 +168,17 @@ def rank_block(held: Held, plan: Plan, work: Work) -> None:
         if i and bits[side, i] != bits[side, i - 1]:
             rank += 1
         work.ranks[places[side, i]] = rank
+
+
+@kernel
+def shares_one_view(plan: Plan, positions: Ints, n: int) -> bool:
+    """Whether the youngest view is the same for all objects at these positions."""
+    if plan.lattices.shape[0] == 0 or n == 0:
+        return False
+    first, last = positions[0], positions[0]
+    for i in range(1, n):
+        first, last = min(first, positions[i]), max(last, positions[i])
+    return next_start(plan, first) > last
 
 
 @kernel
@@ -179,16 +203,69 @@ def k_at_age(plan: Plan, age: int) -> int:
 
 
 @kernel
+def sweep_view(
+    held: Held, plan: Plan, keys: Floats, positions: Ints, ids: Ints, new: int, now: int, counted: int
+) -> None:
+    """Merge sorted objects that share their youngest view into the standing candidates, and drop the hopeless.
+
+    These are beaten too often for their age; windows that end after `now` are still to be answered. With `counted` 0
+    the new objects may be of several views, and start as if nobody had beaten them yet.
+
+    Of each pair both objects are loaded and one is chosen: which one is a coin toss, and a branch on it would be
+    guessed wrong half of the time.
+    """
+    r = held.registers
+    old, side = r[STANDING], r[SIDE]
+    old_keys, old_positions = held.keys[side], held.positions[side]
+    old_ids, dominated = held.ids[side], held.dominated[side]
+    to_keys, to_positions = held.keys[1 - side], held.positions[1 - side]
+    to_ids, to_dominated = held.ids[1 - side], held.dominated[1 - side]
+    i, j, kept = 0, 0, 0
+    while i < old and j < new:
+        key, position, id_ = keys[j], positions[j], ids[j]
+        old_key, old_position, old_id = old_keys[i], old_positions[i], old_ids[i]
+        older = old_key > key
+        if old_key == key:
+            older = beats(old_key, old_position, old_id, key, position, id_)
+        better = dominated[i] + j if older else counted * j
+        chosen = old_position if older else position
+        to_keys[kept] = old_key if older else key
+        to_positions[kept] = chosen
+        to_ids[kept] = old_id if older else id_
+        to_dominated[kept] = better
+        kept += better < k_at_age(plan, now - chosen)
+        i += older
+        j += not older
+    for rest in range(i, old):
+        better = dominated[rest] + new
+        to_keys[kept], to_positions[kept], to_ids[kept] = old_keys[rest], old_positions[rest], old_ids[rest]
+        to_dominated[kept] = better
+        kept += better < k_at_age(plan, now - old_positions[rest])
+    for rest in range(j, new):
+        to_keys[kept], to_positions[kept], to_ids[kept] = keys[rest], positions[rest], ids[rest]
+        to_dominated[kept] = counted * rest
+        kept += counted * rest < k_at_age(plan, now - positions[rest])
+    r[STANDING], r[SIDE] = kept, 1 - side
+    r[SWEEPS] += 1
+
+
+@kernel
 def sweep(held: Held, plan: Plan, work: Work, now: int) -> None:
     """Merge the block into the standing candidates; drop what is beaten too often for its age at `now`."""
     r = held.registers
     new, old, side, block = r[BLOCK], r[STANDING], r[SIDE], r[BLOCK_SIDE]
-    rank_block(held, plan, work)
+    block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
+    r[BLOCK] = 0
+    together = shares_one_view(plan, block_positions, new)
+    if together or old + new <= plan.k:
+        # Of no more than k objects none is beaten by k others: who beats whom may wait.
+        sweep_view(held, plan, block_keys, block_positions, block_ids, new, now, int(together))
+        return
+    rank_block(held, plan, work, new)
     work.tree[: new + 1] = 0
     keys, positions, ids, dominated = held.keys[side], held.positions[side], held.ids[side], held.dominated[side]
     to_keys, to_positions = held.keys[1 - side], held.positions[1 - side]
     to_ids, to_dominated = held.ids[1 - side], held.dominated[1 - side]
-    block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
     i, j, kept = 0, 0, 0
     while i < old or j < new:
         if j == new or (
@@ -205,7 +282,7 @@ def sweep(held: Held, plan: Plan, work: Work, now: int) -> None:
             to_dominated[kept] = better
             kept += better < k_at_age(plan, now - block_positions[j])
             j += 1
-    r[STANDING], r[BLOCK], r[SIDE] = kept, 0, 1 - side
+    r[STANDING], r[SIDE] = kept, 1 - side
     r[SWEEPS] += 1
 
 
@@ -213,31 +290,40 @@ def sweep(held: Held, plan: Plan, work: Work, now: int) -> None:
 def write_answer(held: Held, work: Work, k: int, start: int, answers: Answers) -> None:
     """Write the k best objects at or after `start`."""
     r = held.registers
-    side, block = r[SIDE], r[BLOCK_SIDE]
+    side, block, in_block = r[SIDE], r[BLOCK_SIDE], r[BLOCK]
     keys, positions, ids = held.keys[side], held.positions[side], held.ids[side]
     block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
-    picked = work.picked
+    picked, to_keys, to_ids = work.picked, answers.keys, answers.ids
     found, i = 0, 0
     while i < r[STANDING] and found < k:
         picked[found] = i
         found += positions[i] >= start
         i += 1
-    mine, j, rows = 0, 0, 0
-    while rows < k:
-        while j < r[BLOCK] and block_positions[j] < start:
+    at = answers.cursor[ROWS]
+    stop = at + k
+    mine, j = 0, 0
+    while at < stop:
+        while j < in_block and block_positions[j] < start:
             j += 1
-        if mine < found:
-            i = picked[mine]
-            if j == r[BLOCK] or beats(keys[i], positions[i], ids[i], block_keys[j], block_positions[j], block_ids[j]):
-                write_row(answers, keys[i], ids[i])
-                mine += 1
-                rows += 1
-                continue
-        if j == r[BLOCK]:
+        if j == in_block:
             break
-        write_row(answers, block_keys[j], block_ids[j])
-        j += 1
-        rows += 1
+        # The block's best that is left goes in after all standing ones that beat it.
+        key, position, id_ = block_keys[j], block_positions[j], block_ids[j]
+        while at < stop and mine < found:
+            i = picked[mine]
+            if not beats(keys[i], positions[i], ids[i], key, position, id_):
+                break
+            to_keys[at], to_ids[at] = keys[i], ids[i]
+            at += 1
+            mine += 1
+        if at < stop:
+            to_keys[at], to_ids[at] = key, id_
+            at += 1
+            j += 1
+    for rest in range(mine, min(found, mine + stop - at)):
+        to_keys[at], to_ids[at] = keys[picked[rest]], ids[picked[rest]]
+        at += 1
+    answers.cursor[ROWS] = at
 
 
 @kernel
@@ -352,14 +438,14 @@ def take_pane(held: Held, pane: OpenPane, plan: Plan, work: Work, rows: Rows, lo
             if not same and pane.registers[SIZE]:
                 if not has_space(held, pane):
                     return STATE_FULL, low
-                close_pane(held, pane, plan, work)
+                close_pane(held, pane, plan, work, position)
             r[PANE_END] = end
             taken = select_rows(pane, rows, low, high, plan.k)
             return (DONE if taken == high else STATE_FULL), taken
     if r[PANE_END] != NO_PANE:
         if not has_space(held, pane):
             return STATE_FULL, low
-        close_pane(held, pane, plan, work)
+        close_pane(held, pane, plan, work, position)
     taken = take_raw(pane, plan, work, rows, low, high)
     return (DONE if taken == high else STATE_FULL), taken
 
@@ -386,7 +472,8 @@ def advance(
             end = next_moment(moments)
             if not has_space(held, pane):
                 return STATE_FULL, i
-            close_pane(held, pane, plan, work)
+            if pane.registers[SIZE]:
+                close_pane(held, pane, plan, work, end - 1)
             if not answer_moment(held, queries, moments, work, first, answers):
                 return ANSWERS_FULL, i
             pass_moment(moments, r[NEWEST], due)

@@ -13,6 +13,8 @@ from skyband.kernels.stream import Floats, Ints
 DIGIT = 8
 BUCKETS = 1 << DIGIT
 FEW = 48  # below this an insertion sort is faster
+PLACE = np.uint64(40)  # bits for an object's place beside its digits
+MANY = 1 << 14  # above this, two digits leave too many objects together
 
 
 class SortRoom(NamedTuple):
@@ -20,7 +22,8 @@ class SortRoom(NamedTuple):
 
     bits: Any  # (2, capacity) uint64: keys as numbers that grow as the object gets worse
     places: Ints  # (2, capacity): where each object stood before
-    positions: Ints  # (capacity): for moving the objects at the end
+    keys: Floats  # (capacity): for moving the objects at the end
+    positions: Ints
     ids: Ints
     counts: Ints  # (8 * BUCKETS)
     waiting: Ints  # for sorting ties
@@ -31,6 +34,7 @@ def sort_room(capacity: int) -> SortRoom:
     return SortRoom(
         np.zeros((2, capacity), np.uint64),
         np.zeros((2, capacity), np.int64),
+        np.zeros(capacity),
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int64),
         np.zeros(8 * BUCKETS, np.int64),
@@ -74,33 +78,67 @@ def radix_sort(keys: Floats, positions: Ints, ids: Ints, n: int, room: SortRoom)
     if n < FEW:
         insertion_sort(keys, positions, ids, 0, n)
         return
-    raw = keys.view(np.uint64)
+    raw, bits = keys.view(np.uint64), room.bits[0]
     top = np.uint64(1) << np.uint64(63)
+    differ = np.uint64(0)
     for i in range(n):
         # + 0.0 makes -0.0 the same bits as 0.0. Of positive numbers all bits but the sign are flipped: then the better
         # is the smaller number. Negative ones are in that order as they are, after all positive ones.
         keys[i] += 0.0
-        room.bits[0, i] = raw[i] if raw[i] & top else raw[i] ^ (top - np.uint64(1))
-        room.places[0, i] = i
-    move(keys, positions, ids, n, room, sort_bits(room, n))
+        number = raw[i]
+        number = number if number & top else number ^ (top - np.uint64(1))
+        bits[i] = number
+        differ |= number ^ bits[0]
+    # The leading digits in which the keys differ put nearly every object in its place; the few that agree in them are
+    # compared. Digits and place travel together, as one number.
+    digits = 2 if n <= MANY else 3
+    shift = 0
+    while shift + digits * DIGIT < 64 and differ >> np.uint64(shift + digits * DIGIT) != 0:
+        shift += 1
+    mask = (np.uint64(1) << np.uint64(digits * DIGIT)) - np.uint64(1)
+    for i in range(n):
+        bits[i] = (((bits[i] >> np.uint64(shift)) & mask) << PLACE) | np.uint64(i)
+    move(keys, positions, ids, n, room, sort_digits(room, n, digits))
+
+
+@kernel
+def sort_digits(room: SortRoom, n: int, digits: int) -> int:
+    """Sort the first `n` numbers in ``bits[0]`` by so many digits above the place; return the half they end up in."""
+    counts, mask = room.counts, np.uint64(BUCKETS - 1)
+    side = 0
+    for digit in range(digits):
+        by = PLACE + np.uint64(digit * DIGIT)
+        bits, to_bits = room.bits[side], room.bits[1 - side]
+        counts[:BUCKETS] = 0
+        for i in range(n):
+            counts[np.int64((bits[i] >> by) & mask)] += 1
+        begin = np.int64(0)
+        for bucket in range(BUCKETS):
+            counts[bucket], begin = begin, begin + counts[bucket]
+        for i in range(n):
+            mine = np.int64((bits[i] >> by) & mask)
+            at = counts[mine]
+            counts[mine] = at + 1
+            to_bits[at] = bits[i]
+        side = 1 - side
+    return side
 
 
 @kernel
 def move(keys: Floats, positions: Ints, ids: Ints, n: int, room: SortRoom, side: int) -> None:
-    """Put the objects where their bits have been sorted to, then sort those with equal keys among themselves."""
-    top = np.uint64(1) << np.uint64(63)
-    raw = keys.view(np.uint64)
+    """Put the objects where their digits have been sorted to, then sort those that agree in them."""
+    bits = room.bits[side]
+    old_keys, old_positions, old_ids = room.keys, room.positions, room.ids
     for i in range(n):
-        room.positions[i] = positions[room.places[side, i]]
-        room.ids[i] = ids[room.places[side, i]]
-    for i in range(n):
-        number = room.bits[side, i]
-        raw[i] = number if number & top else number ^ (top - np.uint64(1))
-        positions[i] = room.positions[i]
-        ids[i] = room.ids[i]
+        old_keys[i], old_positions[i], old_ids[i] = keys[i], positions[i], ids[i]
+    place_mask = (np.uint64(1) << PLACE) - np.uint64(1)
     begin = 0
-    for i in range(1, n + 1):
-        if i == n or keys[i] != keys[begin]:
+    for i in range(n):
+        place = np.int64(bits[i] & place_mask)
+        keys[i], positions[i], ids[i] = old_keys[place], old_positions[place], old_ids[place]
+        if bits[i] >> PLACE != bits[begin] >> PLACE:
             if i - begin > 1:
                 sort_best_first(keys, positions, ids, begin, i, room.waiting)
             begin = i
+    if n - begin > 1:
+        sort_best_first(keys, positions, ids, begin, n, room.waiting)
