@@ -85,8 +85,7 @@ def _class_page(meta: MetaQuery, axis: Axis) -> list[str]:
         "panes": _length(axis, figures.shortest_pane)
         if figures.shortest_pane == figures.longest_pane
         else f"{_length(axis, figures.shortest_pane)} to {_length(axis, figures.longest_pane)}",
-        "candidates": f"about {figures.candidates:.0f} expected, never more than {figures.most} "
-        "(beside the open pane's best)",
+        "candidates": f"about {figures.candidates:.0f} expected, never more than {figures.most}",
         "share factor": f"{held_alone / figures.candidates:.1f}: run alone, the queries would hold "
         f"about {held_alone:.0f} candidates and look at each object {_count(len(meta.queries), 'time')}",
         "algorithm": f"{choice.algorithm}: {choice.why}",

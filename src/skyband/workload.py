@@ -59,7 +59,7 @@ class Workload:
           views         10 alive, for 10 windows of the queries
           k per view    10 (10 views)
           panes         1 minute
-          candidates    about 29 expected, never more than 100 (beside the open pane's best)
+          candidates    about 29 expected, never more than 100
           share factor  1.0: run alone, the queries would hold about 29 candidates and look at each object 1 time
           algorithm     panes: keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time
         """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skyband.algorithms.base import Engine, Objects, State, asked_together, packed, with_room
-from skyband.kernels import minimal, open_pane
+from skyband.kernels import candidates, minimal, open_pane
 from skyband.kernels import panes as kernels
 from skyband.kernels.moments import Moments, due_by_query, moments_of
 from skyband.kernels.radix import sort_room
@@ -54,8 +54,8 @@ class Panes(Engine):
         columns: dict[str, Any] = {name: np.zeros((2, 256), np.int64) for name in _STANDING}
         columns |= {name: np.zeros((2, 64), np.int64) for name in _BLOCK}
         columns |= {"keys": np.zeros((2, 256)), "block_keys": np.zeros((2, 64))}
-        self._held = kernels.Held(**columns, registers=np.zeros(kernels.REGISTERS, np.int64))
-        self._held.registers[kernels.PANE_END] = kernels.NO_PANE
+        self._held = candidates.Held(**columns, registers=np.zeros(candidates.REGISTERS, np.int64))
+        self._held.registers[candidates.PANE_END] = candidates.NO_PANE
         self._work = self._room()
         self._settled = True  # nothing is held that need not be
 
@@ -80,16 +80,16 @@ class Panes(Engine):
         opened = int(self._pane.registers[open_pane.SIZE])
         if opened == self._pane.keys.size:
             self._pane = with_room(self._pane, 2 * opened, keep=["registers", "sample", "picked", "hint"])
-        if r[kernels.BLOCK] + opened > self._held.block_keys.shape[1]:
-            self._held = with_room(self._held, 2 * int(r[kernels.BLOCK] + opened), keep=[*_STANDING, "registers"])
-        total = int(r[kernels.STANDING] + r[kernels.BLOCK] + opened)
+        if r[candidates.BLOCK] + opened > self._held.block_keys.shape[1]:
+            self._held = with_room(self._held, 2 * int(r[candidates.BLOCK] + opened), keep=[*_STANDING, "registers"])
+        total = int(r[candidates.STANDING] + r[candidates.BLOCK] + opened)
         if total >= self._held.keys.shape[1]:
             self._held = with_room(self._held, 2 * total, keep=[*_BLOCK, "registers"])
         self._work = self._room()
 
-    def _room(self) -> kernels.Work:
+    def _room(self) -> candidates.Work:
         block = max(self._held.block_keys.shape[1], self._pane.keys.size)
-        return kernels.Work(
+        return candidates.Work(
             sort_room(block),
             np.zeros(block, np.int64),
             np.zeros(block + 1, np.int64),
@@ -105,34 +105,34 @@ class Panes(Engine):
         r = self._held.registers
         if self.is_empty:
             return
-        while not kernels.has_space(self._held, self._pane):
+        while not candidates.has_space(self._held, self._pane):
             self._grow()
-        newest = int(r[kernels.NEWEST])
-        kernels.close_pane(self._held, self._pane, self._plan, self._work, newest)
-        if r[kernels.BLOCK]:
-            kernels.sweep(self._held, self._plan, self._work, newest)
+        newest = int(r[candidates.NEWEST])
+        candidates.close_pane(self._held, self._pane, self._plan, self._work, newest)
+        if r[candidates.BLOCK]:
+            candidates.sweep(self._held, self._plan, self._work, newest)
         starts, ks = minimal.live_views(self._together, due_by_query(self._moments, self._together), newest)
-        side, standing = int(r[kernels.SIDE]), int(r[kernels.STANDING])
+        side, standing = int(r[candidates.SIDE]), int(r[candidates.STANDING])
         kept = minimal.needed(self._held.positions[side, :standing], starts, ks)
         for name in _STANDING:
             column = getattr(self._held, name)[side]
             column[: kept.size] = column[kept]
-        r[kernels.STANDING] = kept.size
+        r[candidates.STANDING] = kept.size
 
     @property
     def is_empty(self) -> bool:
-        return bool(kernels.held_count(self._held, self._pane) == 0)
+        return bool(candidates.held_count(self._held, self._pane) == 0)
 
     @property
     def candidates(self) -> int:
         self._settle()
-        return int(self._held.registers[kernels.STANDING])
+        return int(self._held.registers[candidates.STANDING])
 
     def _longest_answer(self) -> int:
-        return min(self._plan.k, int(kernels.held_count(self._held, self._pane)))
+        return min(self._plan.k, int(candidates.held_count(self._held, self._pane)))
 
     def objects(self) -> Objects:
-        held, side = self.candidates, int(self._held.registers[kernels.SIDE])
+        held, side = self.candidates, int(self._held.registers[candidates.SIDE])
         return Objects(*(getattr(self._held, name)[side, :held] for name in _STANDING[:3]))
 
     @property
@@ -140,12 +140,12 @@ class Panes(Engine):
         return int(self._moments.due[self._moments.heap[0]])
 
     def counters(self) -> dict[str, int]:
-        return {"sweeps": int(self._held.registers[kernels.SWEEPS])}
+        return {"sweeps": int(self._held.registers[candidates.SWEEPS])}
 
     def state(self) -> dict[str, Any]:
-        held, side = self.candidates, int(self._held.registers[kernels.SIDE])
+        held, side = self.candidates, int(self._held.registers[candidates.SIDE])
         registers = self._held.registers.copy()
-        registers[[kernels.SIDE, kernels.BLOCK_SIDE]] = 0
+        registers[[candidates.SIDE, candidates.BLOCK_SIDE]] = 0
         return {
             **{name: getattr(self._held, name)[side, :held].copy() for name in _STANDING},
             "registers": registers,
@@ -154,7 +154,7 @@ class Panes(Engine):
 
     def load(self, state: State) -> None:
         registers = state["registers"]
-        held = int(registers[kernels.STANDING])
+        held = int(registers[candidates.STANDING])
         self._held = with_room(self._held, 2 * held + 256, keep=[*_BLOCK, "registers"])._replace(registers=registers)
         for name in _STANDING:
             getattr(self._held, name)[0, :held] = state[name]
@@ -164,13 +164,13 @@ class Panes(Engine):
         self._work = self._room()
 
 
-def _plan(queries: Queries) -> kernels.Plan:
+def _plan(queries: Queries) -> candidates.Plan:
     longest = int(queries.sizes.max())
     shift = 0
-    while longest >> shift >= kernels.AGES:
+    while longest >> shift >= candidates.AGES:
         shift += 1
     # An object of age a matters to queries with size > a; a step stands for its youngest age, so that none is missed.
-    ages = np.arange(kernels.AGES, dtype=np.int64) << shift
+    ages = np.arange(candidates.AGES, dtype=np.int64) << shift
     longest_first = np.argsort(-queries.sizes)
     largest_k = np.append(0, np.maximum.accumulate(queries.ks[longest_first]))
     by_age = largest_k[np.searchsorted(-queries.sizes[longest_first], -ages)]
@@ -178,4 +178,4 @@ def _plan(queries: Queries) -> kernels.Plan:
     lattices = np.unique(pairs, axis=0)
     if len(lattices) > MOST_LATTICES:
         lattices = lattices[:0]
-    return kernels.Plan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices))
+    return candidates.Plan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices))

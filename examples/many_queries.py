@@ -1,0 +1,33 @@
+"""A thousand queries over one stream in one pass; one joins and one leaves on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import skyband as sb
+from skyband import streams
+
+draw = np.random.default_rng(11)
+work = sb.Workload(
+    sb.TopK(
+        name=f"q{i}",
+        k=int(draw.integers(1, 100)),
+        size=int(draw.integers(1_000, 20_000)),
+        slide=int(draw.integers(200, 1_000)),
+    )
+    for i in range(1_000)
+)
+print(work.explain())
+
+scores = streams.uniform(60_000, seed=3).score
+monitor = sb.Monitor(work)
+monitor.push(None, scores[:30_000])
+
+newcomer = sb.TopK(name="newcomer", k=10, size=5_000, slide=1_000)
+print(f"\nadding it would cost {work.cost(newcomer)}")
+print(f"its first window ends at object {monitor.add(newcomer)}")
+monitor.remove("q0")
+
+monitor.push(None, scores[30_000:])
+answers = monitor.answers()
+print(f"{answers.num_rows} rows of answers from {monitor.candidates} candidates")

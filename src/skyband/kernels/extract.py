@@ -1,0 +1,68 @@
+"""The result extractor: reads each query's answer from the candidates that all queries share."""
+
+from __future__ import annotations
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.candidates import ANSWERED, BLOCK, BLOCK_SIDE, NEWEST, SIDE, STANDING, Held, Work
+from skyband.kernels.moments import Moments
+from skyband.kernels.order import beats
+from skyband.kernels.stream import ROWS, Answers, Queries, close_window, has_room
+
+
+@kernel
+def write_answer(held: Held, work: Work, k: int, start: int, answers: Answers) -> None:
+    """Write the k best objects at or after `start`."""
+    r = held.registers
+    side, block, in_block = r[SIDE], r[BLOCK_SIDE], r[BLOCK]
+    keys, positions, ids = held.keys[side], held.positions[side], held.ids[side]
+    block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
+    picked, to_keys, to_ids = work.picked, answers.keys, answers.ids
+    found, i = 0, 0
+    while i < r[STANDING] and found < k:
+        picked[found] = i
+        found += positions[i] >= start
+        i += 1
+    at = answers.cursor[ROWS]
+    stop = at + k
+    mine, j = 0, 0
+    while at < stop:
+        while j < in_block and block_positions[j] < start:
+            j += 1
+        if j == in_block:
+            break
+        # The block's best that is left goes in after all standing ones that beat it.
+        key, position, id_ = block_keys[j], block_positions[j], block_ids[j]
+        while at < stop and mine < found:
+            i = picked[mine]
+            if not beats(keys[i], positions[i], ids[i], key, position, id_):
+                break
+            to_keys[at], to_ids[at] = keys[i], ids[i]
+            at += 1
+            mine += 1
+        if at < stop:
+            to_keys[at], to_ids[at] = key, id_
+            at += 1
+            j += 1
+    for rest in range(mine, min(found, mine + stop - at)):
+        to_keys[at], to_ids[at] = keys[picked[rest]], ids[picked[rest]]
+        at += 1
+    answers.cursor[ROWS] = at
+
+
+@kernel
+def answer_moment(held: Held, queries: Queries, moments: Moments, work: Work, first: int, answers: Answers) -> bool:
+    """Answer the queries that are due first; False where there is no room for more rows, to go on from there later."""
+    r, lattice = held.registers, moments.heap[0]
+    end = moments.due[lattice]
+    while moments.begins[lattice] + r[ANSWERED] < moments.begins[lattice + 1]:
+        query = moments.members[moments.begins[lattice] + r[ANSWERED]]
+        start = end - queries.sizes[query]
+        reported = not queries.full_only[query] or start >= first
+        if reported and queries.since[query] <= start <= r[NEWEST]:
+            if not has_room(answers, min(queries.ks[query], r[STANDING] + r[BLOCK])):
+                return False
+            write_answer(held, work, queries.ks[query], start, answers)
+            close_window(answers, query, end)
+        r[ANSWERED] += 1
+    r[ANSWERED] = 0
+    return True
