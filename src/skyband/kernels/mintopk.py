@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from skyband.kernels._jit import kernel
 from skyband.kernels.order import beats
+from skyband.kernels.select import BLOCK, skip_hopeless
 from skyband.kernels.skiplist import FREE, HEAD, LENGTH, SkipList, insert, remove
 from skyband.kernels.stream import (
     ANSWERS_FULL,
@@ -21,6 +22,7 @@ from skyband.kernels.stream import (
     Rows,
     close_window,
     end_after,
+    first_row_at,
     has_room,
     id_at,
     is_reported,
@@ -168,16 +170,17 @@ def advance(
             asked.origin + (r[NEWEST] + 1) * asked.slide - asked.size,
         )
         ring = r[NEWEST] % state.tkc.size
-        while i < n:
-            position = position_at(rows, i)
-            if position >= boundary:
-                break
-            key = rows.keys[i]
-            worst = state.lbp[ring]
-            if state.tkc[ring] < k or key >= chain.keys[worst]:
-                id_ = id_at(rows, i)
-                if is_wanted(chain, state, k, r[NEWEST], key, position, id_):
-                    if chain.registers[FREE] == 0:
-                        return STATE_FULL, i
-                    update_super_topk(chain, state, k, key, position, id_)
-            i += 1
+        stop = first_row_at(rows, i, boundary)
+        while i < stop:
+            if state.tkc[ring] == k:
+                i = skip_hopeless(rows.keys, i, stop, chain.keys[state.lbp[ring]])
+            until = min(stop, i + BLOCK)
+            while i < until:
+                key = rows.keys[i]
+                if state.tkc[ring] < k or key >= chain.keys[state.lbp[ring]]:
+                    position, id_ = position_at(rows, i), id_at(rows, i)
+                    if is_wanted(chain, state, k, r[NEWEST], key, position, id_):
+                        if chain.registers[FREE] == 0:
+                            return STATE_FULL, i
+                        update_super_topk(chain, state, k, key, position, id_)
+                i += 1

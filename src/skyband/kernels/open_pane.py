@@ -12,14 +12,13 @@ import numpy as np
 
 from skyband.kernels._jit import kernel
 from skyband.kernels.order import beats
-from skyband.kernels.select import bring_best_forward, highest
+from skyband.kernels.select import BLOCK, bring_best_forward, highest, skip_hopeless
 from skyband.kernels.stream import Floats, Ints, Rows, id_at, position_at
 
 # OpenPane.registers
 SIZE = 0  # objects held
 SELECTED = 1  # 1 once the pane has been cut to its k best: the k-th is then the bar
 
-BLOCK = 64  # rows rejected at a time
 LONG = 8  # a stretch of so many times k rows is worth a look ahead
 SAMPLE = 2048  # the most rows looked at
 LINE = 8  # rows in a line of memory
@@ -102,21 +101,6 @@ def take_row(pane: OpenPane, rows: Rows, i: int, k: int) -> bool:
     keys[r[SIZE]], positions[r[SIZE]], ids[r[SIZE]] = key, position, id_
     r[SIZE] += 1
     return True
-
-
-@kernel
-def skip_hopeless(values: Floats, low: int, high: int, floor: float) -> int:
-    """The first block of the values ``[low, high)`` that has one at or above `floor`, or what is left of them."""
-    # Indices into a slice are known not to be negative, and the sum has no branch: this compiles to vector
-    # instructions.
-    part = values[low:high]
-    for block in range(part.size // BLOCK):
-        hopeful = 0
-        for j in range(BLOCK):
-            hopeful += part[BLOCK * block + j] >= floor
-        if hopeful:
-            return low + BLOCK * block
-    return low + part.size // BLOCK * BLOCK
 
 
 @kernel

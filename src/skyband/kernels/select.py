@@ -9,6 +9,7 @@ from skyband.kernels.order import beats
 from skyband.kernels.stream import Floats, Ints
 
 SORT_DEPTH = 64
+BLOCK = 64  # rows rejected at a time
 SMALL = 16  # below this an insertion sort is faster than another split
 
 
@@ -123,3 +124,18 @@ def highest(values: Floats, size: int, rank: int) -> float:
         else:
             break
     return values[at]
+
+
+@kernel
+def skip_hopeless(values: Floats, low: int, high: int, floor: float) -> int:
+    """The first block of the values ``[low, high)`` that has one at or above `floor`, or what is left of them."""
+    # Indices into a slice are known not to be negative, and the sum has no branch: this compiles to vector
+    # instructions.
+    part = values[low:high]
+    for block in range(part.size // BLOCK):
+        hopeful = 0
+        for j in range(BLOCK):
+            hopeful += part[BLOCK * block + j] >= floor
+        if hopeful:
+            return low + BLOCK * block
+    return low + part.size // BLOCK * BLOCK
