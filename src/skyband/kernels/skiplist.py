@@ -21,6 +21,7 @@ HEAD = 0
 LENGTH = 0
 FREE = 1  # the first free slot of the chain through links[0], 0 where none is left
 RANDOM = 2
+TALLEST = 3  # no object has been higher
 
 
 class SkipList(NamedTuple):
@@ -46,7 +47,7 @@ def empty_list(capacity: int) -> SkipList:
         links,
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int64),
-        np.array([0, 1, 20110321], np.int64),
+        np.array([0, 1, 20110321, 1], np.int64),
     )
 
 
@@ -80,10 +81,12 @@ def insert(chain: SkipList, key: float, position: int, id_: int) -> int:
     slot = chain.registers[FREE]
     chain.registers[FREE] = chain.links[0, slot]
     height = draw_height(chain)
+    tallest = max(height, chain.registers[TALLEST])
+    chain.registers[TALLEST] = tallest
     chain.keys[slot], chain.positions[slot], chain.ids[slot] = key, position, id_
     chain.heights[slot] = height
     at = HEAD
-    for level in range(LEVELS - 1, -1, -1):
+    for level in range(tallest - 1, -1, -1):
         follower = chain.links[level, at]
         while follower and beats(
             chain.keys[follower], chain.positions[follower], chain.ids[follower], key, position, id_
@@ -105,7 +108,7 @@ def remove(chain: SkipList, slot: int) -> None:
     height = chain.heights[slot]
     at = HEAD
     # At level 0 the links backwards make a search unnecessary; an object of height 1 is gone at once.
-    for level in range(LEVELS - 1 if height > 1 else 0, 0, -1):
+    for level in range(chain.registers[TALLEST] - 1 if height > 1 else 0, 0, -1):
         follower = chain.links[level, at]
         while follower and beats(
             chain.keys[follower], chain.positions[follower], chain.ids[follower], key, position, id_
