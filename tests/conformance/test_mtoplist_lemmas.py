@@ -1,18 +1,19 @@
 """The lemmas of the MTopS paper (section 6) as invariants of MTopList's structure, checked after every push.
 
 A view is named by its start. Where the paper compares scores, ties are broken by the library's total order, so that
-"smaller" reads "ranks behind". Marks are what the paper's start and end marks are: an object's first and last view.
+"smaller" reads "ranks behind". Marks are those that MTopList stores, translated from view numbers to starts.
 """
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.kernels.views import live_numbers
+from skyband.kernels.views import NEWEST, live_numbers
 from tests import oracle
 from tests.conformance.test_many_queries import named
 from tests.drive import push_time, time_query
@@ -20,35 +21,39 @@ from tests.streams import asked, time_rows
 
 
 class IntegratedList:
-    """MTopList's structure in plain values: the list best first, each live view's k, counter and minimum pointer."""
+    """MTopList's structure in plain values: the list best first, marks, each live view's k and minimum pointer."""
 
     def __init__(self, monitor):
         (engine,) = monitor._lanes.engines
         chain, careers, views = engine._list, engine._careers, engine._meta.views
-        slots = engine.slots()
+        slots, self.newest = engine.slots(), int(views.registers[NEWEST])
         self.ids = [int(chain.ids[slot]) for slot in slots]
         self.place = {id_: place for place, id_ in enumerate(self.ids)}
         self.position = {int(chain.ids[slot]): int(chain.positions[slot]) for slot in slots}
-        self.places = {int(chain.ids[slot]): int(careers.places[slot]) for slot in slots}
-        rings = [int(w) % views.starts.size for w in live_numbers(views)]
+        live = live_numbers(views)
+        rings = [int(w) % views.starts.size for w in live]
+        start_of = {int(w): int(views.starts[ring]) for w, ring in zip(live, rings, strict=True)}
+        # A mark on a view that is not live would be a KeyError here.
+        self.marks = {
+            int(chain.ids[slot]): tuple(start_of[int(mark)] for mark in careers.marks[slot]) for slot in slots
+        }
         self.views = [int(views.starts[ring]) for ring in rings]
         self.k = {int(views.starts[ring]): int(views.ks[ring]) for ring in rings}
         self.count = {int(views.starts[ring]): int(views.counts[ring]) for ring in rings}
         self.minimum = {int(views.starts[ring]): int(chain.ids[careers.minima[ring]]) for ring in rings}
 
     def takes_part(self, id_, view):
-        """Lemma 6.3: young enough for the view, and not behind its minimum."""
-        return self.position[id_] >= view and self.place[id_] <= self.place[self.minimum[view]]
+        """Lemma 6.3: the view is between the stored marks, and the object not behind its minimum."""
+        first, last = self.marks[id_]
+        return first <= view <= last and self.place[id_] <= self.place[self.minimum[view]]
 
     def career(self, id_):
         """The views that the object is in, oldest first."""
         return [view for view in self.views if self.takes_part(id_, view)]
 
     def topk(self, view):
-        """The view's top k as marks and pointers tell it."""
-        marks = {id_: (self.career(id_)[0], self.career(id_)[-1]) for id_ in self.ids}
-        between = [id_ for id_ in self.ids if marks[id_][0] <= view <= marks[id_][1]]
-        return [id_ for id_ in between if self.place[id_] <= self.place[self.minimum[view]]]
+        """The view's top k as marks and pointers tell it; positions are not looked at."""
+        return [id_ for id_ in self.ids if self.takes_part(id_, view)]
 
 
 def live_views(queries, objects, watermark):
@@ -112,11 +117,29 @@ def test_lemma_63_marks_and_pointers_generate_every_views_topk(queries, rows, ba
 
 
 @given(queries=several(), rows=time_rows(most=30), batch=batches)
-def test_an_object_is_counted_once_for_every_view_it_is_in(queries, rows, batch):
+def test_marks_are_an_objects_first_and_last_view(queries, rows, batch):
     for found, views in structures(queries, rows, batch):
         for id_ in found.ids:
-            assert found.places[id_] == len(found.career(id_)) > 0
-            assert found.career(id_) == [start for start, (_, best) in views.items() if id_ in best]
+            career = [start for start, (_, best) in views.items() if id_ in best]
+            assert found.marks[id_] == (career[0], career[-1])
+            assert found.career(id_) == career
+
+
+def test_marks_follow_when_views_are_numbered_anew():
+    """Long enough for the ring of views to be compacted, with dead views between live ones."""
+    draw = random.Random(3)
+    queries = [
+        oracle.Asked(k=draw.choice([1, 3, 8]), size=size, slide=slide, origin=slide)
+        for size, slide in ((400, 50), (50, 1), (9, 2), (120, 40), (30, 30))
+    ]
+    rows = [(i, float(draw.randint(0, 40)), i) for i in range(1200)]
+    newest = []
+    for found, views in structures(queries, rows, batch=61):
+        newest.append(found.newest)
+        for id_ in found.ids:
+            career = [start for start, (_, best) in views.items() if id_ in best]
+            assert found.marks[id_] == (career[0], career[-1])
+    assert newest != sorted(newest)  # numbers have started from 0 again
 
 
 #   position        0   1   2   3
@@ -137,6 +160,7 @@ def test_lemma_62_objects_leave_and_reappear():
     found = IntegratedList(monitor)
     assert [found.k[view] for view in (0, 1, 2)] == [3, 1, 3]
     assert found.ids == [1, 2, 3]
+    assert found.marks[2] == found.marks[3] == (-6, 2)
     assert found.career(3) == [-6, -4, -2, 0, 2]  # and not 1
     assert [found.topk(view) for view in (0, 1, 2)] == [[1, 2, 3], [1], [1, 2, 3]]
     # The minimum of the view between is in front of those around it: pointers do not fall with the view.
@@ -145,3 +169,5 @@ def test_lemma_62_objects_leave_and_reappear():
     push_time(monitor, [(3, 6.0, 4)])
     found = IntegratedList(monitor)
     assert [found.topk(view) for view in (0, 1, 2)] == [[1, 2, 4], [1], [1, 2, 4]]
+    assert found.marks[2] == found.marks[4] == (-6, 2)
+    assert 3 not in found.marks  # it has lost all its views

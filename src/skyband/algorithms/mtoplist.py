@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.algorithms.base import Objects, State, packed, with_room
+from skyband.algorithms.base import Objects, State, packed
 from skyband.algorithms.shared import SharedEngine
 from skyband.kernels import mtoplist as kernels
 from skyband.kernels import skiplist
@@ -22,11 +22,12 @@ class MTopList(SharedEngine):
     """Serves any number of queries together; holds exactly their minimal candidate set, every object once.
 
     The union of the top k of all live views stands in one list, best first. A minimum pointer per view names the worst
-    object of its top k, the one that a newcomer must beat. With several k an object can be missing from a view and be
-    in a younger one again (Lemma 6.2): it is in those that it is young enough for and whose minimum is not in front of
-    it (Lemma 6.3). It leaves the list with the last of them. Nothing is ever recomputed. State: the candidates once,
-    and a few numbers for each live view. Cost: one comparison for an object that no view wants; else a comparison for
-    every 64 views, O(log candidates), and a pointer's step or two for each view entered.
+    object of its top k, the one that a newcomer must beat; two marks per object name the first and the last view that
+    it is in. With several k an object can be missing from a view and be in a younger one again (Lemma 6.2): it is in
+    those between its marks whose minimum is not in front of it (Lemma 6.3). It leaves the list with the last of them.
+    Nothing is ever recomputed. State: the candidates once, and a few numbers for each live view. Cost: one comparison
+    for an object that no view wants; else a comparison for every 64 views, O(log candidates), and for each view entered
+    a pointer's step or two and a few comparisons to move marks.
 
     Shastri, Yang, Rundensteiner, Ward: MTopS: Scalable Processing of Continuous Top-K Multi-Query Workloads, CIKM 2011.
 
@@ -46,7 +47,7 @@ class MTopList(SharedEngine):
         super().__init__(queries, since)
         self._list = skiplist.empty_list(64)
         minima = np.zeros(self._meta.views.starts.size, np.int64)
-        self._careers = kernels.Careers(np.zeros(64, np.int64), minima)
+        self._careers = kernels.Careers(np.zeros((64, 2), np.int64), minima)
         self._extract = _extract(64)
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
@@ -59,11 +60,15 @@ class MTopList(SharedEngine):
         if self._list.registers[skiplist.FREE] == 0:
             self._list = skiplist.grown_list(self._list)
             capacity = self._list.keys.size
-            self._careers = with_room(self._careers, capacity, keep=["minima"])
+            marks = np.zeros((capacity, 2), np.int64)
+            marks[: self._careers.marks.shape[0]] = self._careers.marks
+            self._careers = self._careers._replace(marks=marks)
             self._extract = _extract(capacity)
 
     def _move_views(self, live: Ints, capacity: int) -> None:
-        self._careers = self._careers._replace(minima=moved(self._careers.minima, live, capacity))
+        # Whoever is listed has its marks on live views; those of free slots mean nothing.
+        marks, minima = self._careers
+        self._careers = kernels.Careers(np.searchsorted(live, marks), moved(minima, live, capacity))
 
     @property
     def candidates(self) -> int:

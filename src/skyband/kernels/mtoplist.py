@@ -1,12 +1,14 @@
 """MTopList's kernel: one integrated list of all candidates, and a minimum pointer per view.
 
-Key to the paper's symbols: W_i view i, ``min F_P`` a view's minimum pointer. Where the paper marks an object's first
-and last view, to know when it has none left, this counts the views that it is in.
+Key to the paper's symbols: W_i view i, ``min F_P`` a view's minimum pointer, ``start_mark`` and ``end_mark`` the first
+and the last view that an object takes part in.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import numpy as np
 
 from skyband.kernels._jit import kernel
 from skyband.kernels.order import beats
@@ -27,8 +29,10 @@ from skyband.kernels.stream import (
 )
 from skyband.kernels.views import (
     BLOCK,
+    NEWEST,
     NEWEST_POSITION,
     NONE,
+    OLDEST,
     UNFILLED,
     MetaQuery,
     Views,
@@ -52,14 +56,19 @@ LENGTH = 0
 LAST = 1  # the slot that was copied last
 
 
+# Careers.marks
+START = 0
+END = 1
+
+
 class Careers(NamedTuple):
     """What MTopList holds beside the list and the views.
 
-    A listed object is in the top k of a live view iff it stands at or after the view's start on the axis and not behind
-    the view's minimum in the list.
+    A listed object takes part in a live view from its start mark to its end mark iff it is not behind the view's
+    minimum in the list. No view between the marks starts after it. Marks only ever move towards each other.
     """
 
-    places: Ints  # per slot: the number of views whose top k holds the object
+    marks: Ints  # (capacity, 2), per slot: the numbers of the first and the last view whose top k holds the object
     minima: Ints  # per view: the slot of the worst object of its top k
 
 
@@ -91,6 +100,49 @@ def leave(chain: SkipList, extract: Extract, slot: int) -> None:
 
 
 @kernel
+def takes_part(chain: SkipList, careers: Careers, views: Views, slot: int, at: int) -> bool:
+    """Whether the object is in the top k of the view at `at`, which must not start after it (Lemma 6.3)."""
+    key, bar = chain.keys[slot], views.bars[at]
+    if key != bar:
+        return bool(key > bar)
+    if views.counts[at] < views.ks[at]:
+        return True  # an object whose key is -inf, in a view that wants everybody
+    if views.ks[at] == 0:
+        return False  # an object whose key is +inf, and a dead view
+    minimum = careers.minima[at]
+    position, id_ = chain.positions[slot], chain.ids[slot]
+    if chain.positions[minimum] != position or chain.ids[minimum] != id_:
+        return beats(key, position, id_, chain.keys[minimum], chain.positions[minimum], chain.ids[minimum])
+    # Equal in all three: they stand beside each other, and the list tells which comes first.
+    near = minimum
+    while near != slot and chain.keys[near] == key and chain.positions[near] == position and chain.ids[near] == id_:
+        near = chain.before[near]
+        if near == HEAD:
+            return False
+    return near == slot
+
+
+@kernel
+def move_mark(chain: SkipList, careers: Careers, views: Views, slot: int, w: int) -> bool:
+    """The object has lost view `w`, its first or last one: that mark moves to the next view that it takes part in.
+
+    False where there is none. Whoever has two marks takes part in the views of both, so that each ends the search for
+    the other.
+    """
+    marks, bars, mask = careers.marks, views.bars, views.starts.size - 1
+    if marks[slot, START] == marks[slot, END]:
+        return False
+    side = END if w == marks[slot, END] else START
+    step = 1 - 2 * side
+    key = chain.keys[slot]
+    w += step
+    while key < bars[w & mask] or (key == bars[w & mask] and not takes_part(chain, careers, views, slot, w & mask)):
+        w += step
+    marks[slot, side] = w
+    return True
+
+
+@kernel
 def offer(
     chain: SkipList,
     careers: Careers,
@@ -103,55 +155,57 @@ def offer(
     """Put the object into every view that wants it, and into the list if there is one."""
     # A compiled call costs an instruction or two for each field of the tuples that it hands over, and an object may
     # enter a hundred views: so what is done for every view is done here, or by functions that get single arrays.
-    slot, entered = HEAD, 0
+    bars, starts, minima, marks, picked = views.bars, views.starts, careers.minima, careers.marks, extract.picked
+    keys, positions, before = chain.keys, chain.positions, chain.before
+    oldest, mask = views.registers[OLDEST], starts.size - 1
+    slot, first, last = HEAD, views.registers[NEWEST], oldest
     block = next_block(views.lowest_bars, 0, key)
-    while block * BLOCK < views.bars.size:
-        for pick in range(views_to_ask(views.bars, block, key, extract.picked)):
-            at = extract.picked[pick]
-            k, minimum = views.ks[at], careers.minima[at]
-            is_full = views.counts[at] == k
+    while block * BLOCK < bars.size:
+        for pick in range(views_to_ask(bars, block, key, picked)):
+            at = picked[pick]
+            bar, minimum = bars[at], minima[at]
+            is_full = bar > -np.inf or views.counts[at] == views.ks[at]
             if (
                 is_full
-                and key == views.bars[at]
-                and (
-                    k == 0
-                    or beats(chain.keys[minimum], chain.positions[minimum], chain.ids[minimum], key, position, id_)
-                )
+                and key == bar
+                and (views.ks[at] == 0 or beats(key, positions[minimum], chain.ids[minimum], key, position, id_))
             ):
                 continue  # a dead view, or one that ranks the object behind its minimum
             if slot == HEAD:
                 slot = insert(chain, key, position, id_)
-            entered += 1
+            w = oldest + ((at - oldest) & mask)
+            first, last = min(first, w), max(last, w)
             if is_full:
-                better = next_better(chain.before, chain.positions, minimum, views.starts[at])
-                careers.minima[at], views.bars[at] = better, chain.keys[better]
-                careers.places[minimum] -= 1
-                if careers.places[minimum] == 0:
+                better = next_better(before, positions, minimum, starts[at])
+                minima[at], bars[at] = better, keys[better]
+                if (w == marks[minimum, START] or w == marks[minimum, END]) and not move_mark(
+                    chain, careers, views, minimum, w
+                ):
                     leave(chain, extract, minimum)
                 continue
             if views.counts[at] == 0 or beats(
-                chain.keys[minimum], chain.positions[minimum], chain.ids[minimum], key, position, id_
+                keys[minimum], positions[minimum], chain.ids[minimum], key, position, id_
             ):
-                careers.minima[at] = slot
+                minima[at] = slot
             views.counts[at] += 1
-            if views.counts[at] == k:
-                views.bars[at] = chain.keys[careers.minima[at]]
+            if views.counts[at] == views.ks[at]:
+                bars[at] = keys[minima[at]]
                 views.registers[UNFILLED] -= 1
-        find_lowest_bar(views.bars, views.lowest_bars, block)
+        find_lowest_bar(bars, views.lowest_bars, block)
         block = next_block(views.lowest_bars, block + 1, key)
     if slot != HEAD:
-        careers.places[slot] = entered
+        marks[slot, START], marks[slot, END] = first, last
     find_floor(views)
 
 
 @kernel
-def take_off(chain: SkipList, careers: Careers, views: Views, extract: Extract, at: int, count: int) -> None:
-    """The `count` worst objects of the view at `at` lose it; its pointer moves up, and nowhere if none is left."""
+def take_off(chain: SkipList, careers: Careers, views: Views, extract: Extract, w: int, count: int) -> None:
+    """The `count` worst objects of view `w` lose it; its pointer moves up, and nowhere if none is left."""
+    at, marks = w & (views.starts.size - 1), careers.marks
     start, slot = views.starts[at], careers.minima[at]
     for left in range(views.counts[at] - 1, views.counts[at] - count - 1, -1):
         better = next_better(chain.before, chain.positions, slot, start) if left else HEAD
-        careers.places[slot] -= 1
-        if careers.places[slot] == 0:
+        if (w == marks[slot, START] or w == marks[slot, END]) and not move_mark(chain, careers, views, slot, w):
             leave(chain, extract, slot)
         slot = better
     careers.minima[at] = slot
@@ -165,7 +219,7 @@ def shrink(chain: SkipList, careers: Careers, views: Views, extract: Extract, w:
     was_full = views.counts[at] == views.ks[at]
     views.ks[at] = k
     if views.counts[at] > k:
-        take_off(chain, careers, views, extract, at, views.counts[at] - k)
+        take_off(chain, careers, views, extract, w, views.counts[at] - k)
     if views.counts[at] == k:
         views.registers[UNFILLED] -= not was_full
         if k:

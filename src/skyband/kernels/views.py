@@ -387,14 +387,14 @@ def close_view(views: Views, w: int) -> None:
 @kernel
 def find_lowest_bar(bars: Floats, lowest_bars: Floats, block: int) -> None:
     """Set the block's lowest bar anew: bars have risen."""
-    low = block * BLOCK
+    mine = bars[block * BLOCK : (block + 1) * BLOCK]  # places in a slice are not taken for negative ones
     # Four at a time, so that they need not wait for each other.
     a = b = c = d = np.inf
-    for at in range(low, low + BLOCK, 4):
-        a = bars[at] if bars[at] < a else a
-        b = bars[at + 1] if bars[at + 1] < b else b
-        c = bars[at + 2] if bars[at + 2] < c else c
-        d = bars[at + 3] if bars[at + 3] < d else d
+    for at in range(0, BLOCK, 4):
+        a = mine[at] if mine[at] < a else a
+        b = mine[at + 1] if mine[at + 1] < b else b
+        c = mine[at + 2] if mine[at + 2] < c else c
+        d = mine[at + 3] if mine[at + 3] < d else d
     lowest_bars[block] = min(a, b, c, d)
 
 
@@ -413,10 +413,10 @@ def next_block(lowest_bars: Floats, block: int, key: float) -> int:
     """The first block at or after `block` in which a view may want an object with this key; their number for none."""
     n = lowest_bars.size
     while block < n:
-        if block % GROUP == 0:
-            hopeful = 0
-            for i in range(block, block + GROUP):  # no branch on a key: compiles to vector instructions
-                hopeful += key >= lowest_bars[i]
+        if block & (GROUP - 1) == 0:
+            hopeful, group = 0, lowest_bars[block : block + GROUP]
+            for i in range(GROUP):  # no branch on a key: compiles to vector instructions
+                hopeful += key >= group[i]
             if not hopeful:
                 block += GROUP
                 continue
@@ -429,8 +429,9 @@ def next_block(lowest_bars: Floats, block: int, key: float) -> int:
 @kernel
 def views_to_ask(bars: Floats, block: int, key: float, picked: Ints) -> int:
     """Write to `picked` the places of the views in `block` that may want an object with this key; return how many."""
-    found = 0
-    for at in range(block * BLOCK, (block + 1) * BLOCK):
-        picked[found] = at
-        found += key >= bars[at]
+    found, low = 0, block * BLOCK
+    mine = bars[low : low + BLOCK]
+    for at in range(BLOCK):
+        picked[found] = low + at
+        found += key >= mine[at]
     return found
