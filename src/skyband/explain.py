@@ -52,7 +52,11 @@ def explain(queries: Sequence[TopK]) -> str:
     axis = queries[0].axis
     lines = [f"{_count(len(queries), 'query', 'queries')} on the {axis} axis, {_count(len(classes), 'sharing class')}"]
     for number, (shared, meta) in enumerate(classes.items(), 1):
-        lines += ["", f"class {number}: {_described(shared)}", *(f"  {line}" for line in _class_page(meta, axis))]
+        lines += [
+            "",
+            f"class {number}: {_described(shared)}",
+            *(f"  {line}" for line in _class_page(shared, meta, axis)),
+        ]
     return "\n".join(lines)
 
 
@@ -70,10 +74,11 @@ def cost(queries: Sequence[TopK], added: TopK) -> Cost:
     return Cost(after.views - views, after.candidates - candidates, more / work)
 
 
-def _class_page(meta: MetaQuery, axis: Axis) -> list[str]:
+def _class_page(shared: SharingClass, meta: MetaQuery, axis: Axis) -> list[str]:
     figures = _figures(meta)
     held_alone = sum(_expected(MetaQuery([query])) for query in meta.queries)
     choice = choose(meta.queries)
+    each = ", in each group" if shared.partition_by else ""
     page = {
         "queries": f"{len(meta.queries)}: {_listed([query.name for query in meta.queries])}",
         "meta query": f"window {_length(axis, meta.size)}, slide and k adaptive",
@@ -85,7 +90,7 @@ def _class_page(meta: MetaQuery, axis: Axis) -> list[str]:
         "panes": _length(axis, figures.shortest_pane)
         if figures.shortest_pane == figures.longest_pane
         else f"{_length(axis, figures.shortest_pane)} to {_length(axis, figures.longest_pane)}",
-        "candidates": f"about {figures.candidates:.0f} expected, never more than {figures.most}",
+        "candidates": f"about {figures.candidates:.0f} expected, never more than {figures.most}{each}",
         "share factor": f"{held_alone / figures.candidates:.1f}: run alone, the queries would hold "
         f"about {held_alone:.0f} candidates and look at each object {_count(len(meta.queries), 'time')}",
         "algorithm": f"{choice.algorithm}: {choice.why}",

@@ -147,7 +147,7 @@ def _time_window(size: Any, slide: Any, origin: object) -> SlidingWindow:
     if not 1 <= step <= ticks:
         raise InvalidQueryError(
             f"slide={slide!r} must lie between 1 microsecond and {size!r} (the window's size); "
-            "a longer slide would leave objects in no window at all."
+            "a longer one would leave objects in no window at all, a shorter one would never move on."
         )
     if ticks >= AXIS_LIMIT or abs(anchor) >= AXIS_LIMIT:
         raise InvalidQueryError(

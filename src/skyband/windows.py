@@ -43,7 +43,7 @@ class SlidingWindow:
         if not 1 <= self.slide <= self.size:
             raise InvalidQueryError(
                 f"slide={self.slide} must lie in 1..{self.size} (the window's size); "
-                "a longer slide would leave objects in no window at all."
+                "a longer one would leave objects in no window at all, a shorter one would never move on."
             )
         if self.size >= AXIS_LIMIT or abs(self.origin) >= AXIS_LIMIT:
             raise InvalidQueryError(
