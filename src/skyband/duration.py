@@ -90,6 +90,6 @@ def _unit(value: str, field: str, name: str) -> int:
 def _unreadable(value: str | timedelta, field: str, why: str) -> InvalidQueryError:
     stop = "" if why.endswith("?") else "."
     return InvalidQueryError(
-        f"{field}={value!r} is not a duration: {why}{stop} Write '10 minutes', '1 hour 30 minutes' or '500 milliseconds'; "
-        "an integer makes a count window."
+        f"{field}={value!r} is not a duration: {why}{stop} Write '10 minutes', '1 hour 30 minutes' or "
+        "'500 milliseconds'; an integer makes a count window."
     )

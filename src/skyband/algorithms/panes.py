@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,8 @@ class Panes(Engine):
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
-        self._together = asked_together(self._queries, self._since)
-        self._plan = _plan(self._together)
-        self._moments = moments_of(self._together)
+        self._together, self._plan, moments = _prepared(self._queries, tuple(self._since))
+        self._moments = Moments(**packed(moments))
         self._pane = open_pane.empty_pane(64)
         columns: dict[str, Any] = {name: np.zeros((2, 256), np.int64) for name in _STANDING}
         columns |= {name: np.zeros((2, 64), np.int64) for name in _BLOCK}
@@ -162,6 +162,13 @@ class Panes(Engine):
         self._pane = open_pane.empty_pane(64)
         self._settled = True
         self._work = self._room()
+
+
+@lru_cache(maxsize=64)
+def _prepared(queries: tuple[TopK, ...], since: tuple[int, ...]) -> tuple[Queries, candidates.Plan, Moments]:
+    """What follows from the queries alone, made once for the engines of all groups."""
+    together = asked_together(queries, since)
+    return together, _plan(together), moments_of(together)
 
 
 def _plan(queries: Queries) -> candidates.Plan:
