@@ -31,7 +31,7 @@ class IdBook:
 
     def __init__(self, kind: pa.DataType, k: int) -> None:
         self.kind = kind
-        self._k = k  # the largest k of the workload: at one position no more objects of a group can matter
+        self.k = k  # the largest k of the workload: at one position no more objects of a group can matter
         self._next = 0
         self._numbers = np.empty(0, np.int64)  # in use, ascending
         self._values = pa.array([], kind)  # their ids
@@ -47,7 +47,7 @@ class IdBook:
         rows = pa.concat_tables([self._waiting, arrived])
         rows = rows.take(pc.sort_indices(rows, [("position", "ascending"), ("id", "ascending")]))
         cut = rows.num_rows if until is None else int(np.searchsorted(rows["position"].to_numpy(), until))
-        ready, self._waiting = rows.slice(0, cut).combine_chunks(), _best(rows.slice(cut), self._k)
+        ready, self._waiting = rows.slice(0, cut).combine_chunks(), _best(rows.slice(cut), self.k)
         numbers = np.arange(self._next, self._next + cut, dtype=np.int64)
         self._next += cut
         self._numbers = np.concatenate([self._numbers, numbers])
@@ -72,7 +72,7 @@ class IdBook:
             "numbers": self._numbers,
             "values": to_bytes(pa.table({"id": self._values})),
             "waiting": to_bytes(self._waiting),
-            "k": self._k,
+            "k": self.k,
         }
 
     @classmethod

@@ -328,11 +328,8 @@ class Monitor:
 
     def _change(self, workload: Workload, since: list[int], moved: dict[int, int]) -> None:
         """Go on with another workload; `moved` leads from the places of queries that stay to their old ones."""
-        if self._pending:
-            self._ready.append(self._pending_table())
-            self._pending = []
         since = [self._lanes.since[moved[place]] if place in moved else at for place, at in enumerate(since)]
-        self._lanes = self._lanes.changed(
+        lanes = self._lanes.changed(
             workload.queries,
             self._grouped(workload.queries),
             since,
@@ -341,7 +338,12 @@ class Monitor:
             self._intake.first or 0,
             self._intake.objects,
         )
-        self._workload = workload
+        if self._pending:
+            self._ready.append(self._pending_table())
+            self._pending = []
+        if self._ids is not None:
+            self._ids.k = max(query.k for query in workload)
+        self._lanes, self._workload = lanes, workload
 
     def _refuse_after_end(self) -> None:
         if self._finished:

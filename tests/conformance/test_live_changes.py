@@ -147,6 +147,18 @@ def test_before_the_first_row_a_query_just_joins():
     assert monitor.answers()["query"].to_pylist() == ["b", "b"]
 
 
+@every_engine
+def test_a_larger_k_reaches_ids_that_wait_for_their_turn(algorithm):
+    """Text ids wait while time stands still, no more of them than the largest k: that k is the new workload's."""
+    monitor = sb.Monitor(sb.TopK(name="one", k=1, size="4 microseconds"), algorithm)
+    monitor.push([1], [5.0], ["a"])
+    monitor.add(sb.TopK(name="three", k=3, size="4 microseconds"))
+    monitor.push([9, 9, 9, 9], [1.0, 2.0, 3.0, 4.0], ["d", "c", "b", "a"])
+    monitor.finish()
+    found = read(monitor.answers(), "query")
+    assert [row[4:] for row in found if row[0] == "three"] == [("a", 4.0), ("b", 3.0), ("c", 2.0)]
+
+
 class TestRefused:
     """A change that cannot be made leaves the monitor as it was."""
 
@@ -173,6 +185,11 @@ class TestRefused:
     def test_groups_that_were_never_told(self):
         grouped = sb.TopK(name="g", k=1, size=4, partition_by=["symbol"])
         self.refused(lambda monitor: monitor.add(grouped), "without groups=")
+
+    def test_what_the_engine_cannot_serve(self):
+        long = sb.TopK(name="long", k=1, size=2**40, slide=1)
+        monitor = sb.Monitor(sb.TopK(name="a", k=1, size=2), "mintopk")
+        self.refused(lambda monitor: monitor.add(long), "panes", monitor)
 
     def test_after_the_end(self):
         monitor = sb.Monitor(sb.TopK(name="a", k=1, size=4))
