@@ -61,6 +61,7 @@ class Monitor:
         self._finished = False
         self._ready: list[pa.Table] = []  # answers of earlier workloads
         self._valid_from: dict[str, int] = {}
+        self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
         self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
 
     @property
@@ -100,9 +101,10 @@ class Monitor:
                     "pass the group of every row as groups=."
                 )
         batch = self._intake.check(positions, scores, ids, groups)
-        grouped_before = self._grouped(self.queries)
+        first_groups = batch.groups is not None and self._intake.groups is None
         self._intake.adopt(batch)
-        if self._grouped(self.queries) != grouped_before:
+        if first_groups and not self._grouped(self.queries):
+            self._all_grouped = True
             self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
         self._advance(self._arrivals(batch))
 
@@ -257,6 +259,7 @@ class Monitor:
                 "pending": joined(self._pending)._asdict(),
                 "ready": [to_bytes(table) for table in self._ready],
                 "valid_from": self._valid_from,
+                "all_grouped": self._all_grouped,
                 "lanes": self._lanes.state(),
             }
         )
@@ -282,6 +285,7 @@ class Monitor:
             column = from_bytes(saved["groups"])["group"]
             groups = GroupBook(column.type, column.to_pylist())
         monitor._intake = Intake.load(saved["intake"], groups)
+        monitor._all_grouped = saved["all_grouped"]
         monitor._lanes = Lanes(monitor.queries, monitor._grouped(monitor.queries), monitor._engine)
         monitor._ready = [from_bytes(table) for table in saved["ready"]]
         monitor._valid_from = saved["valid_from"]
@@ -292,9 +296,8 @@ class Monitor:
         return monitor
 
     def _grouped(self, queries: tuple[TopK, ...]) -> tuple[int, ...]:
-        """The places of the queries that answer for each group: those that ask for it, or all where none does."""
-        asking = tuple(place for place, query in enumerate(queries) if query.partition_by)
-        return asking or (() if self._intake.groups is None else tuple(range(len(queries))))
+        """The places of the queries that answer for each group."""
+        return tuple(place for place, query in enumerate(queries) if self._all_grouped or query.partition_by)
 
     def _pending_table(self) -> pa.Table:
         return answer_table(

@@ -147,6 +147,30 @@ def test_before_the_first_row_a_query_just_joins():
     assert monitor.answers()["query"].to_pylist() == ["b", "b"]
 
 
+class TestGroupsStayAsTheyAre:
+    """Who answers for each group is settled when a query joins; what its neighbours are does not change it."""
+
+    @every_engine
+    def test_when_the_query_that_asked_for_groups_leaves(self, algorithm):
+        whole, each = sb.TopK(name="whole", k=1, size=4), sb.TopK(name="each", k=1, size=4, partition_by=["g"])
+        monitor = sb.Monitor([whole, each], algorithm)
+        monitor.push(None, [1.0, 2.0, 3.0], groups=list("aba"))
+        monitor.remove("each")
+        monitor = sb.Monitor.resume(monitor.snapshot())
+        monitor.push(None, [2.0], groups=["b"])
+        assert read(monitor.answers(), "query", "group") == [("whole", None, 0, 4, 1, 2, 3.0)]
+
+    @every_engine
+    def test_when_a_query_joins_that_asks_for_groups(self, algorithm):
+        monitor = sb.Monitor(sb.TopK(name="all", k=1, size=2), algorithm)
+        monitor.push(None, [1.0, 2.0, 3.0], groups=list("aba"))
+        monitor.add(sb.TopK(name="each", k=1, size=2, partition_by=["g"]))
+        monitor = sb.Monitor.resume(monitor.snapshot())
+        monitor.push(None, [1.0, 4.0], groups=["b", "a"])
+        found = [row for row in read(monitor.answers(), "query", "group") if row[0] == "all"]
+        assert found == [("all", "a", 0, 2, 1, 2, 3.0), ("all", "b", 0, 2, 1, 1, 2.0)]
+
+
 @every_engine
 def test_a_larger_k_reaches_ids_that_wait_for_their_turn(algorithm):
     """Text ids wait while time stands still, no more of them than the largest k: that k is the new workload's."""
