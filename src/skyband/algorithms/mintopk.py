@@ -74,11 +74,7 @@ class MinTopk(Engine):
 
     def slots(self) -> list[int]:
         """The slots of the super-top-k list, best first."""
-        found, slot = [], int(self._list.links[0, skiplist.HEAD])
-        while slot:
-            found.append(slot)
-            slot = int(self._list.links[0, slot])
-        return found
+        return skiplist.slots_of(self._list)
 
     @property
     def next_end(self) -> int:

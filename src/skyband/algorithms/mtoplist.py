@@ -80,11 +80,7 @@ class MTopList(SharedEngine):
 
     def slots(self) -> list[int]:
         """The slots of the list, best first."""
-        found, slot = [], int(self._list.links[0, skiplist.HEAD])
-        while slot:
-            found.append(slot)
-            slot = int(self._list.links[0, slot])
-        return found
+        return skiplist.slots_of(self._list)
 
     def counters(self) -> dict[str, int]:
         return {"views": self.views}

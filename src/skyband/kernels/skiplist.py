@@ -62,6 +62,15 @@ def grown_list(old: SkipList) -> SkipList:
     return new
 
 
+def slots_of(chain: SkipList) -> list[int]:
+    """The slots of the list's objects, best first."""
+    found, slot = [], int(chain.links[0, HEAD])
+    while slot:
+        found.append(slot)
+        slot = int(chain.links[0, slot])
+    return found
+
+
 @kernel
 def draw_height(chain: SkipList) -> int:
     """1 with probability 3/4, 2 with probability 3/16, and so on."""
