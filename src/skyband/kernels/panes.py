@@ -53,7 +53,10 @@ def take_raw(pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high:
     i = take_all(pane, rows, low, high)
     while i < high and pane.keys.size >= roomy(plan.k):
         keep_band(pane, plan.k, work.heap)
+        crowded = 4 * pane.registers[SIZE] > 3 * pane.keys.size
         i = take_all(pane, rows, i, high)
+        if crowded:
+            break  # scores that fall are beaten by nobody later: more room is needed, not another pass
     return i
 
 
