@@ -15,6 +15,7 @@ from skyband.catalogue import algorithms
 from skyband.errors import (
     InvalidInputError,
     InvalidQueryError,
+    MissingDependencyError,
     SkybandError,
     SnapshotError,
     UnknownNameError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "InvalidInputError",
     "InvalidQueryError",
+    "MissingDependencyError",
     "Monitor",
     "SkybandError",
     "SnapshotError",

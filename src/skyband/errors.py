@@ -8,6 +8,7 @@ from difflib import get_close_matches
 __all__ = [
     "InvalidInputError",
     "InvalidQueryError",
+    "MissingDependencyError",
     "SkybandError",
     "SnapshotError",
     "UnknownNameError",
@@ -93,4 +94,17 @@ class SnapshotError(SkybandError, ValueError):
     ... except sb.SnapshotError as error:
     ...     print(error)
     these 4 bytes are no Skyband snapshot; nothing was resumed.
+    """
+
+
+class MissingDependencyError(SkybandError, ImportError):
+    """Something outside this library that a part of it needs, and that is not there; the message says how to get it.
+
+    >>> import skyband as sb
+    >>> from skyband import java
+    >>> try:
+    ...     java.check({"JAVA_HOME": "/nowhere"})
+    ... except sb.MissingDependencyError as error:
+    ...     print(str(error).partition("; ")[0])
+    JAVA_HOME=/nowhere has no bin/java
     """
