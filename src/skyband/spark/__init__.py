@@ -1,0 +1,1 @@
+"""Skyband on Spark: the same queries over batch and streaming data frames."""
