@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.kernels.stream import ROWS, WINDOWS, Answers, Floats, Ints
 
-__all__ = ["AnswerLog", "Ranked", "joined"]
+__all__ = ["AnswerLog", "Ranked", "chosen", "joined"]
 
 _FIRST_ROWS = 4096
 _MOST_ROWS = 1 << 20  # buffers grow to this many rows; then they are put aside and replaced
@@ -37,6 +37,15 @@ def joined(parts: Iterable[Ranked]) -> Ranked:
         for name, column in part._asdict().items():
             columns[name].append(column)
     return Ranked(**{name: np.concatenate(pieces) for name, pieces in columns.items()})
+
+
+def chosen(ranked: Ranked, wanted: Any) -> Ranked:
+    """The windows that the mask `wanted` names, with their rows."""
+    if wanted.all():
+        return ranked
+    rows = np.repeat(wanted, ranked.counts)
+    queries, groups, ends, counts = ranked.queries, ranked.groups, ranked.ends, ranked.counts
+    return Ranked(queries[wanted], groups[wanted], ends[wanted], counts[wanted], ranked.keys[rows], ranked.ids[rows])
 
 
 class AnswerLog:

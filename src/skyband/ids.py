@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.ipc import from_bytes, to_bytes
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["IdBook", "Numbered", "from_bytes", "to_bytes"]
+__all__ = ["IdBook", "Numbered"]
 
 
 class Numbered(NamedTuple):
@@ -83,19 +84,6 @@ class IdBook:
         book._next, book._numbers, book._values = state["next"], state["numbers"], values
         book._waiting = from_bytes(state["waiting"])
         return book
-
-
-def to_bytes(table: pa.Table) -> bytes:
-    """A table as Arrow IPC bytes."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def from_bytes(data: bytes) -> pa.Table:
-    """The table behind Arrow IPC bytes."""
-    return pa.ipc.open_stream(data).read_all()
 
 
 def _waiting_table(kind: pa.DataType) -> pa.Table:

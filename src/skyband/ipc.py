@@ -1,0 +1,20 @@
+"""Arrow tables as bytes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+__all__ = ["from_bytes", "to_bytes"]
+
+
+def to_bytes(table: pa.Table) -> bytes:
+    """A table as Arrow IPC bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_bytes(data: bytes) -> pa.Table:
+    """The table behind Arrow IPC bytes."""
+    return pa.ipc.open_stream(data).read_all()

@@ -1,0 +1,107 @@
+"""Which rows of a batch can matter at all: those that too few later rows beat before the next window ends.
+
+Rows that stand later may be counted against a row, rows that stand earlier may not: if the watermark turns out to lie
+between the two, the earlier one is late and counts for nothing. So between two window ends a row is dropped only for k
+better ones at its own position or after it. Equal scores at one position are left to whoever knows the ids.
+"""
+
+from __future__ import annotations
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.stream import Floats, Ints
+
+
+@kernel
+def next_end(lattices: Ints, position: int) -> int:
+    """The first window end after `position`, over all lattices of (slide, origin)."""
+    end = 2**62
+    for i in range(lattices.shape[0]):
+        slide, origin = lattices[i, 0], lattices[i, 1]
+        end = min(end, origin + ((position - origin) // slide + 1) * slide)
+    return end
+
+
+@kernel
+def sinks(key_a: float, position_a: int, key_b: float, position_b: int) -> bool:
+    """Whether `a` ranks below `b` by score and position."""
+    return key_a < key_b or (key_a == key_b and position_a < position_b)
+
+
+@kernel
+def put(keys: Floats, positions: Ints, size: int, k: int, key: float, position: int) -> int:
+    """Put a row into the heap of the k best, worst at the root; return its size. A full heap loses its root."""
+    if size < k:
+        at = size
+        while at > 0 and sinks(key, position, keys[(at - 1) // 2], positions[(at - 1) // 2]):
+            keys[at], positions[at] = keys[(at - 1) // 2], positions[(at - 1) // 2]
+            at = (at - 1) // 2
+        keys[at], positions[at] = key, position
+        return size + 1
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and sinks(keys[child + 1], positions[child + 1], keys[child], positions[child]):
+            child += 1
+        if not sinks(keys[child], positions[child], key, position):
+            break
+        keys[at], positions[at] = keys[child], positions[child]
+        at = child
+    keys[at], positions[at] = key, position
+    return size
+
+
+@kernel
+def mark_unbeaten(
+    keys: Floats,
+    positions: Ints,
+    rows: Ints,
+    begins: Ints,
+    lattices: Ints,
+    k: int,
+    heap_keys: Floats,
+    heap_positions: Ints,
+    kept: Ints,
+) -> None:
+    """Mark in `kept` the rows that fewer than k later ones beat before the next window ends.
+
+    `rows` leads from a place in the order by group and position to the row; `begins` tells where groups begin in it.
+    """
+    for group in range(begins.size - 1):
+        low = begins[group]
+        while low < begins[group + 1]:
+            end = next_end(lattices, positions[rows[low]])
+            high = low + 1
+            while high < begins[group + 1] and positions[rows[high]] < end:
+                high += 1
+            size = 0
+            for i in range(high - 1, low - 1, -1):
+                row = rows[i]
+                key, position = keys[row], positions[row]
+                if size == k and sinks(key, position, heap_keys[0], heap_positions[0]):
+                    continue
+                kept[row] = 1
+                if high - low > k:
+                    size = put(heap_keys, heap_positions, size, k, key, position)
+            low = high
+
+
+@kernel
+def newest_of_cells(positions: Ints, rows: Ints, lattices: Ints, found: Ints) -> int:
+    """The newest position in each stretch ``(start, next start]`` between window starts; return how many there are.
+
+    A query that reports full windows only asks which starts lie at or after the first object: rows of one stretch
+    give the same answer, so that its newest can speak for them.
+    """
+    size = 0
+    bound = -(2**62)
+    for row in rows:
+        position = positions[row]
+        if size and position <= bound:
+            found[size - 1] = position
+            continue
+        bound = next_end(lattices, position - 1)
+        found[size] = position
+        size += 1
+    return size

@@ -1,0 +1,72 @@
+"""What travels from a task to a shard: rows as Arrow bytes, and a note on the rows that were left behind."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.kernels.stream import Ints
+from skyband.snapshot import decode, encode
+
+__all__ = ["Envelope", "Histogram", "Note"]
+
+MILLISECOND = 1000  # watermarks are whole milliseconds
+
+
+class Histogram(NamedTuple):
+    """How many rows stand in each millisecond: enough to tell how many are behind any watermark."""
+
+    begin: int  # the first millisecond with a row
+    size: int  # how many milliseconds have rows
+    kind: str  # of the numbers in `steps`
+    steps: bytes  # from each millisecond with rows to the next one, then the number of rows in each; compressed
+
+    @classmethod
+    def of(cls, positions: Ints) -> Histogram:
+        """The histogram of rows at these positions."""
+        cells, counts = np.unique(positions // MILLISECOND, return_counts=True)
+        begin = int(cells[0]) if cells.size else 0
+        steps = np.stack([np.diff(cells, prepend=begin), counts.astype(np.int64)])
+        kind = "<u4" if steps.max(initial=0) < 2**32 else "<i8"
+        data = pa.compress(steps.astype(kind).tobytes(), codec="lz4", asbytes=True)
+        return cls(begin, int(cells.size), kind, data)
+
+    def before(self, position: int) -> int:
+        """How many rows stand before `position`, a whole millisecond."""
+        if not self.size or self.begin * MILLISECOND >= position:
+            return 0
+        data = pa.decompress(self.steps, 2 * self.size * np.dtype(self.kind).itemsize, codec="lz4", asbytes=True)
+        steps, counts = np.frombuffer(data, self.kind).astype(np.int64).reshape(2, -1)
+        cells = self.begin + np.cumsum(steps)
+        return int(counts[: np.searchsorted(cells * MILLISECOND, position)].sum())
+
+
+class Note(NamedTuple):
+    """About all rows of a stretch, those that were reduced away too."""
+
+    newest: int
+    histogram: Histogram | None  # None: nobody asks
+    firsts: dict[str, Ints]  # per feed that reports full windows only: positions of which the first not late counts
+
+    def to_bytes(self) -> bytes:
+        """The note, ready to travel."""
+        return encode({**self._asdict(), "histogram": self.histogram and self.histogram._asdict()})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Note:
+        """The note that travelled."""
+        saved = decode(data)
+        return cls(saved["newest"], saved["histogram"] and Histogram(**saved["histogram"]), saved["firsts"])
+
+
+class Envelope(NamedTuple):
+    """Rows for one shard."""
+
+    shard: int
+    rows: pa.Table
+    note: Note
+    taken: int
+    left_out: int
+    reduced: int

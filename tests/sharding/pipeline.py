@@ -1,0 +1,90 @@
+"""The pipeline without Spark: rows cut into batches and tasks, a watermark that follows them as Spark's does."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from skyband.algorithms.base import ALWAYS
+from skyband.sharding.envelope import Note
+from skyband.sharding.feeds import feeds_of
+from skyband.sharding.plan import Plan
+from skyband.sharding.reducer import reduce_rows
+from skyband.sharding.shard import Shard
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("g", pa.string()), ("s", pa.float64())])
+
+
+def plan_of(queries, *, algorithm="panes", shards=3, may_be_late=True):
+    """A plan for rows of `SCHEMA` in which every feed's score is a column of its own."""
+    feeds = feeds_of(queries)
+    return Plan(
+        queries=tuple(queries),
+        algorithm=algorithm,
+        shards=shards,
+        time="ts",
+        id="id",
+        scores=tuple(f"score_{number}" for number in range(len(feeds))),
+        groups=tuple(feed.partition_by for feed in feeds),
+        returned=tuple(name for name in SCHEMA.names if not any(name in feed.partition_by for feed in feeds)),
+        may_be_late=may_be_late,
+    )
+
+
+def scored(plan, rows):
+    """Rows ``(position, score, id, group)`` as the table a task sees; the second feed ranks by the negated score."""
+    columns = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
+    table = pa.table(
+        {
+            "ts": pa.array(columns[0], pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "id": pa.array(columns[2], pa.int64()),
+            "g": pa.array(columns[3], pa.string()),
+            "s": pa.array(columns[1], pa.float64()),
+        }
+    )
+    for number, feed in enumerate(plan.feeds):
+        values = [_score(feed, *row) for row in rows]
+        table = table.append_column(plan.scores[number], pa.array(values, pa.float64()))
+    return table
+
+
+def _score(feed, position, score, id_, group):
+    if feed.where == "odd" and id_ % 2 == 0:
+        return None
+    value = float("nan") if score is None else score
+    return -value if feed.by == "-s" else value
+
+
+class Pipeline:
+    """Tasks, shards, and the watermark that the rows of earlier batches set."""
+
+    def __init__(self, plan, delay=0):
+        self.plan = plan
+        self.delay = delay
+        self.newest = None
+        self.states = {}
+        self.found = []
+        self.late = 0
+
+    @property
+    def watermark(self):
+        """In whole milliseconds, as Spark has it; None before the first row."""
+        return None if self.newest is None else (self.newest // 1000 * 1000) - self.delay
+
+    def batch(self, tasks, *, end=False):
+        """One micro-batch: every task reduces its rows, every shard takes a step."""
+        watermark = self.watermark
+        arrived = {number: ([], []) for number in range(self.plan.shards)}
+        for rows in tasks:
+            for envelope in reduce_rows(self.plan, scored(self.plan, rows).to_batches(max_chunksize=7)):
+                tables, notes = arrived[envelope.shard]
+                tables.append(envelope.rows)
+                notes.append(Note.from_bytes(envelope.note.to_bytes()))
+            self.newest = max([row[0] for row in rows if row[0] is not None] + [self.newest or ALWAYS], default=None)
+            self.newest = None if self.newest == ALWAYS else self.newest
+        for number, (tables, notes) in arrived.items():
+            state = self.states.get(number)
+            shard = Shard(self.plan, number) if state is None else Shard.resume(self.plan, number, state)
+            answers, tally = shard.step(tables, notes, watermark, end=end)
+            self.late += tally.late
+            self.found += [row for table in answers for row in table.to_pylist()]
+            self.states[number] = shard.state()
