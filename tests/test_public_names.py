@@ -53,7 +53,8 @@ def test_every_error_is_a_skyband_error():
     errors = [value for value in PUBLIC.values() if inspect.isclass(value) and issubclass(value, Exception)]
     assert len(errors) >= 5
     assert all(issubclass(error, sb.SkybandError) for error in errors)
-    assert all(issubclass(error, ValueError) for error in errors if error is not sb.SkybandError)
+    builtin = (ValueError, ImportError, RuntimeError)
+    assert all(issubclass(error, builtin) for error in errors if error is not sb.SkybandError)
 
 
 def test_every_module_says_what_it_is_for():

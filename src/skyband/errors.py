@@ -9,6 +9,7 @@ __all__ = [
     "InvalidInputError",
     "InvalidQueryError",
     "MissingDependencyError",
+    "PipelineError",
     "SkybandError",
     "SnapshotError",
     "UnknownNameError",
@@ -107,4 +108,13 @@ class MissingDependencyError(SkybandError, ImportError):
     ... except sb.MissingDependencyError as error:
     ...     print(str(error).partition("; ")[0])
     JAVA_HOME=/nowhere has no bin/java
+    """
+
+
+class PipelineError(SkybandError, RuntimeError):
+    """A running stream that stopped for a reason outside this library; the message has the reason's first line.
+
+    >>> import skyband as sb
+    >>> issubclass(sb.PipelineError, sb.SkybandError)
+    True
     """

@@ -1,0 +1,101 @@
+"""The folder of a running workload: Spark's checkpoint, our control messages, and what the two were made for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+from skyband.errors import InvalidInputError, SnapshotError
+from skyband.sharding.plan import Plan
+
+__all__ = ["Checkpoint"]
+
+VERSION = 1
+
+
+class Checkpoint:
+    """Reads and writes what tells our checkpoints from others. Spark does the writing, wherever the folder is."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        if not isinstance(folder, str) or not folder.strip():
+            raise InvalidInputError(f"checkpoint={folder!r} must be a folder; the stream's state is kept there.")
+        self._spark = spark
+        self.folder = folder.rstrip("/")
+        self.control = f"{self.folder}/skyband/control"
+        self.late = f"{self.folder}/skyband/late"
+        self._about = f"{self.folder}/skyband/about"
+
+    def read(self) -> dict[str, Any] | None:
+        """What the checkpoint was made for; None if there is none yet."""
+        found = self._first(self._about)
+        if found is None:
+            if self._first(f"{self.folder}/metadata") is not None:
+                raise SnapshotError(
+                    f"checkpoint={self.folder!r} was written by another stream, not by Skyband; its state is of no use "
+                    "here, and writing to it would spoil it. Give a folder of its own."
+                )
+            return None
+        try:
+            about = json.loads(found)
+            if not isinstance(about, dict):
+                raise ValueError(found)
+        except ValueError:
+            raise SnapshotError(
+                f"checkpoint={self.folder!r} is damaged: what it says about itself cannot be read. Restore it from a copy, "
+                "or start with a new folder."
+            ) from None
+        if about.get("version") != VERSION:
+            raise SnapshotError(
+                f"checkpoint={self.folder!r} has version {about.get('version')} and this library reads version "
+                f"{VERSION}; go on with the library that wrote it, or start with a new folder."
+            )
+        return about
+
+    def agree(self, plan: Plan, about: dict[str, Any] | None) -> None:
+        """Refuse a plan that does not fit what is there; write down a new one."""
+        now = {
+            "version": VERSION,
+            "axis": plan.axis,
+            "time": plan.time,
+            "id": plan.id,
+            "columns": list(plan.returned),
+            "shards": plan.shards,
+        }
+        if about is None:
+            self._write(now)
+            return
+        for what, value in now.items():
+            if about.get(what) != value:
+                raise SnapshotError(
+                    f"checkpoint={self.folder!r} was written with {what}={about.get(what)!r} and is taken up with "
+                    f"{what}={value!r}; what it holds would not fit. Go on as before, or start with a new folder."
+                )
+
+    def _first(self, path: str) -> str | None:
+        try:
+            rows = self._spark.read.text(path).take(1)
+        except AnalysisException as error:
+            if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
+                return None
+            raise
+        except PySparkException as error:
+            raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {_first_line(error)}") from error
+        return str(rows[0][0]) if rows else ""
+
+    def _write(self, about: dict[str, Any]) -> None:
+        try:
+            frame = self._spark.createDataFrame([(json.dumps(about),)], "value string")
+            frame.coalesce(1).write.text(self._about)
+        except Exception as error:
+            raise InvalidInputError(
+                f"checkpoint={self.folder!r} cannot be written ({_first_line(error)}); the stream's state must survive "
+                "it, so nothing was started. Give a folder that Spark may write to."
+            ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,64 @@
+"""Messages to a running stream: a folder of small JSON files that the stream reads beside its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from skyband.spark.tasks import ENVELOPES
+
+__all__ = ["Control", "control_envelopes"]
+
+_MESSAGE = "message string"
+
+
+class Control:
+    """Writes messages for the stream that reads `folder`.
+
+    Spark itself writes the files, so that the folder may be wherever Spark can write. A message reaches every shard in
+    one micro-batch.
+
+    >>> control = Control(spark, "/tmp/checkpoint/skyband/control")  # doctest: +SKIP
+    >>> control.end()  # doctest: +SKIP
+    """
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self._spark = spark
+        self.folder = folder
+
+    def open(self) -> None:
+        """Make the folder, with a message that nobody heeds."""
+        self._send({"kind": "open"})
+
+    def end(self) -> None:
+        """End the stream as far as it has come: every window that holds a row is answered.
+
+        What comes later and belongs into such a window is late.
+        """
+        self._send({"kind": "end"})
+
+    def advance(self, position: int) -> None:
+        """Move time to `position` (microseconds): what ends before it becomes final, what comes before it is late."""
+        self._send({"kind": "advance", "at": position // 1000 * 1000})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        row = self._spark.createDataFrame([(json.dumps(message),)], _MESSAGE)
+        row.coalesce(1).write.mode("append").json(self.folder)
+
+
+def control_envelopes(spark: SparkSession, folder: str, keys: Iterable[int]) -> DataFrame:
+    """The messages in `folder` as envelopes, one for each shard."""
+    messages = spark.readStream.schema(_MESSAGE).json(folder)
+    columns = {
+        "shard": sf.explode(sf.array(*(sf.lit(key).cast("long") for key in keys))),
+        "rows": sf.lit(None).cast("binary"),
+        "note": sf.lit(None).cast("binary"),
+        "control": sf.col("message"),
+        **{name: sf.lit(0).cast("long") for name in ("taken", "left_out", "reduced")},
+    }
+    names = [part.split()[0] for part in ENVELOPES.split(", ")]
+    return messages.select(*(columns[name].alias(name) for name in names))

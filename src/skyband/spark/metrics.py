@@ -1,0 +1,173 @@
+"""What a stream has done so far, gathered from the progress that Spark reports after every micro-batch."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
+
+from skyband.sharding.plan import Plan
+
+__all__ = ["Metrics", "Progress", "show_progress"]
+
+_COUNTED_IN = {"taken": "rows", "left_out": "left_out", "reduced": "reduced"}
+_COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
+
+
+class Progress:
+    """Adds up the micro-batches of one run of a stream, each once."""
+
+    def __init__(self, plan: Plan | None = None) -> None:
+        self._plan = plan
+        self._lock = threading.Lock()
+        self._batches: set[tuple[str, int]] = set()
+        self._counts = dict.fromkeys([*_COUNTED_IN.values(), *_COUNTED_OUT.values()], 0)
+        self._held: dict[str, int] = {}
+        self._newest: int | None = None
+        self._last_end: int | None = None
+        self._milliseconds = 0
+
+    def take(self, query: StreamingQuery) -> None:
+        """Take in what the query has reported lately."""
+        for report in query.recentProgress:
+            self.add(report)
+
+    def add(self, report: Any) -> None:
+        """Take in the report on one micro-batch, unless it is known."""
+        known = (str(report["runId"]), int(report["batchId"]))
+        with self._lock:
+            seen = report["observedMetrics"] or {}
+            if known in self._batches or not seen:
+                return
+            self._batches.add(known)
+            self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
+            for name, source in (("skyband_in", _COUNTED_IN), ("skyband_out", _COUNTED_OUT)):
+                for column, metric in source.items():
+                    self._counts[metric] += _value(seen.get(name), column) or 0
+            out = seen.get("skyband_out")
+            self._newest = _latest(self._newest, _value(out, "newest"))
+            self._last_end = _latest(self._last_end, _value(out, "last_end"))
+            for column in _fields(out):
+                if column.startswith(("candidates_", "bytes_")) and _value(out, column) is not None:
+                    self._held[column] = _value(out, column) or 0
+
+    def metrics(self) -> dict[str, Any]:
+        """The numbers, by name."""
+        with self._lock:
+            found: dict[str, Any] = {"algorithm": self._plan.algorithm if self._plan else None}
+            found |= {"batches": len(self._batches), **self._counts}
+            for name in ("candidates", "bytes"):
+                found[name] = sum(held for column, held in self._held.items() if column.startswith(f"{name}_"))
+            found["state_bytes"] = found.pop("bytes")
+            found["bound"] = None if self._plan is None else bound(self._plan)
+            lag = None
+            if self._plan is not None and self._plan.axis == "time" and None not in (self._newest, self._last_end):
+                lag = max(0, self._newest - self._last_end) / 1e6  # type: ignore[operator]  # neither is None
+            found["emit_lag"] = lag
+            found["seconds"] = self._milliseconds / 1e3
+            return found
+
+
+def bound(plan: Plan) -> int:
+    """What the candidates of one group, over all feeds, can never exceed: k for each view alive."""
+    return sum(query.k * query.window.most_alive for query in plan.queries)
+
+
+class Metrics(StreamingQueryListener):
+    """A listener that keeps the numbers of every Skyband stream of a session.
+
+    >>> listener = Metrics()
+    >>> spark.streams.addListener(listener)  # doctest: +SKIP
+    >>> listener.metrics()  # by the query's name or id
+    {}
+    """
+
+    def __init__(self) -> None:
+        self._streams: dict[str, Progress] = {}
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """The numbers of each stream, by its name, or its id where it has none."""
+        return {name: progress.metrics() for name, progress in list(self._streams.items())}
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Nothing has been counted yet."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Count a micro-batch."""
+        report = event.progress
+        seen = report.observedMetrics or {}
+        if "skyband_out" in seen:
+            self._streams.setdefault(str(report.name or report.id), Progress()).add(_Report(report))
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing happened."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """The numbers stay."""
+
+
+class _Report:
+    """A listener's report, read like the ones that a query keeps."""
+
+    def __init__(self, report: Any) -> None:
+        self._report = report
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self._report, name)
+
+
+def _fields(row: Any) -> list[str]:
+    if row is None:
+        return []
+    return list(row) if isinstance(row, dict) else list(row.asDict())
+
+
+def _value(row: Any, column: str) -> int | None:
+    if row is None or column not in _fields(row):
+        return None
+    found = row[column]
+    return None if found is None else int(found)
+
+
+def _latest(before: int | None, now: int | None) -> int | None:
+    return now if before is None or (now is not None and now > before) else before
+
+
+@contextmanager
+def show_progress(collect: Callable[[], Progress], *, wanted: bool | None) -> Iterator[None]:
+    """Show how far a run has come, on a terminal or where it is `wanted`, while the block waits."""
+    if not (sys.stderr.isatty() if wanted is None else wanted):
+        yield
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    done = threading.Event()
+
+    def line() -> Text:
+        now = collect().metrics()
+        speed = now["rows"] / now["seconds"] if now["seconds"] else 0.0
+        return Text(
+            f"{now['rows']:,} rows in {now['batches']} batches ({speed:,.0f}/s), {now['windows']:,} windows answered, "
+            f"{now['candidates']:,} rows held, {now['late']:,} late"
+        )
+
+    with Live(line(), console=Console(stderr=True), refresh_per_second=2, transient=False) as live:
+
+        def follow() -> None:
+            while not done.wait(0.5):
+                live.update(line())
+
+        thread = threading.Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+            live.update(line())

@@ -1,0 +1,233 @@
+"""A data frame of rows in, a data frame of answers out: reducer, shards and extractor put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple, overload
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from skyband.duration import parse_duration
+from skyband.errors import InvalidInputError
+from skyband.query import TopK
+from skyband.sharding.plan import Plan
+from skyband.spark import tasks
+from skyband.spark.control import control_envelopes
+from skyband.spark.late import late_rows
+from skyband.spark.processor import OUTPUT, ShardProcessor
+from skyband.spark.scoring import TIMES, Prepared, prepare
+from skyband.spark.sessions import require
+from skyband.spark.spreading import spread
+from skyband.workload import Workload
+
+__all__ = ["Late", "Pipeline", "answers", "build"]
+
+Late = Literal["count", "return", "refuse"]
+MOST_SHARDS = 32  # each costs about a millisecond a batch, whether it has work or not
+_WATERMARK = "spark.watermarkDelayMs"  # what Spark writes into the metadata of a column with a watermark
+
+
+class Pipeline(NamedTuple):
+    """The answers, and on request the late rows, of one workload."""
+
+    answers: DataFrame
+    late: DataFrame | None
+    plan: Plan
+
+
+@overload
+def answers(
+    df: DataFrame,
+    workload: TopK | Iterable[TopK] | Workload,
+    *,
+    time: str,
+    id: str | None = None,
+    watermark: str | timedelta | None = None,
+    algorithm: str = "auto",
+    late: Literal["count", "refuse"] = "count",
+    shards: int | None = None,
+    control: str | None = None,
+) -> DataFrame: ...
+@overload
+def answers(
+    df: DataFrame,
+    workload: TopK | Iterable[TopK] | Workload,
+    *,
+    time: str,
+    id: str | None = None,
+    watermark: str | timedelta | None = None,
+    algorithm: str = "auto",
+    late: Literal["return"],
+    shards: int | None = None,
+    control: str | None = None,
+) -> tuple[DataFrame, DataFrame]: ...
+def answers(
+    df: DataFrame,
+    workload: TopK | Iterable[TopK] | Workload,
+    *,
+    time: str,
+    id: str | None = None,  # noqa: A002 - the word users have for it
+    watermark: str | timedelta | None = None,
+    algorithm: str = "auto",
+    late: Late = "count",
+    shards: int | None = None,
+    control: str | None = None,
+) -> DataFrame | tuple[DataFrame, DataFrame]:
+    """Answer a workload over a streaming or batch data frame, exactly, in one pass.
+
+    The result is a plain data frame, so that every sink works: ``query``, the partition columns (null where a query has
+    none), ``window_start``, ``window_end``, ``rank``, ``score``, then the row's other columns. A window leaves once,
+    when the watermark has reached its end. A batch data frame is answered to its end; a stream's trailing windows
+    wait for the watermark (`start` with ``bounded=True`` ends a stream).
+
+    Parameters
+    ----------
+    df
+        The rows. `by`, `where` and `partition_by` of the queries are SQL expressions over its columns.
+    workload
+        One query, several, or a `Workload`.
+    time
+        The column with the event time, a timestamp.
+    id
+        The column that breaks ties: of equal score and time, the larger id is the better row. None: ties are broken
+        by a hash of the row's content, so that answers do not depend on batches either.
+    watermark
+        How far behind the newest row a row may come (``"10 seconds"``). Needed for a stream unless `df` has a
+        watermark already. What comes later is late: it is left out, and counted.
+    algorithm
+        ``"auto"`` or a name from `skyband.algorithms`.
+    late
+        ``"count"``: late rows are counted (see `metrics`). ``"return"``: a second data frame with the late rows comes
+        with the answers, as a pair; it is a query of its own. ``"refuse"``: a late row stops the stream; since none can
+        then come between two others, tasks can drop more of their rows before anything is shuffled.
+    shards
+        How many parts the state is cut into; the number of shuffle partitions, at most 32, if not given.
+    control
+        A folder that `Control` writes to: messages to a running stream.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> from skyband.spark import answers, session
+    >>> spark = session()  # doctest: +SKIP
+    >>> big = sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute", by="price * size")
+    >>> trades = spark.readStream.schema(schema).parquet("trades")  # doctest: +SKIP
+    >>> out = answers(trades, big, time="ts", id="trade_id", watermark="10 seconds")  # doctest: +SKIP
+    >>> out.writeStream.format("console").start()  # doctest: +SKIP
+    """
+    found = build(
+        df,
+        workload,
+        time=time,
+        id_=id,
+        watermark=watermark,
+        algorithm=algorithm,
+        late=late,
+        shards=shards,
+        control=control,
+    )
+    return found.answers if found.late is None else (found.answers, found.late)
+
+
+def build(
+    df: DataFrame,
+    workload: TopK | Iterable[TopK] | Workload,
+    *,
+    time: str,
+    id_: str | None,
+    watermark: str | timedelta | None,
+    algorithm: str,
+    late: Late,
+    shards: int | None,
+    control: str | None,
+) -> Pipeline:
+    """`answers`, with the plan it was made by."""
+    if not isinstance(df, DataFrame):
+        raise InvalidInputError(f"df={df!r} must be a Spark DataFrame, not {type(df).__name__}.")
+    if late not in ("count", "return", "refuse"):
+        raise InvalidInputError(f"late={late!r} must be 'count', 'return' or 'refuse'.")
+    spark = df.sparkSession
+    require(spark, streaming=df.isStreaming)
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
+    count = _checked_shards(shards, partitions)
+    asked = Workload(workload)
+    streaming = df.isStreaming
+    marked = _watermarked(df, time, watermark) if streaming else df
+    prepared = prepare(
+        marked,
+        asked,
+        time=time,
+        id_=id_,
+        algorithm=algorithm,
+        shards=count,
+        may_be_late=streaming and late != "refuse",
+    )
+    if not streaming:
+        found = _from_batch(prepared)
+        return Pipeline(found, found.limit(0) if late == "return" else None, prepared.plan)
+    keys = spread(count, partitions)
+    behind = late_rows(marked, prepared.plan, time, keys, control) if late == "return" else None
+    return Pipeline(_from_stream(prepared, keys, control), behind, prepared.plan)
+
+
+def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None) -> DataFrame:
+    plan = prepared.plan
+    envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES).observe(
+        "skyband_in", *(sf.sum(name).alias(name) for name in ("taken", "left_out", "reduced"))
+    )
+    if control is not None:
+        envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
+    packed = envelopes.groupBy("shard").transformWithState(ShardProcessor(plan, keys), OUTPUT, "Append", "EventTime")
+    held = [
+        sf.max(sf.when(sf.col("shard") == number, sf.col(name))).alias(f"{name}_{number}")
+        for number in range(plan.shards)
+        for name in ("candidates", "bytes")
+    ]
+    counted = [sf.sum(name).alias(name) for name in ("late", "windows", "answered")]
+    newest = [sf.max(name).alias(name) for name in ("newest", "last_end")]
+    return (
+        packed.observe("skyband_out", *counted, *newest, *held)
+        .select("answers")
+        .mapInArrow(tasks.unpack, prepared.answers)
+    )
+
+
+def _from_batch(prepared: Prepared) -> DataFrame:
+    """No watermark, no state: all rows that can matter meet in their shards, and every window is answered."""
+    plan = prepared.plan
+    keys = spread(plan.shards, plan.shards)
+    envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES)
+    return envelopes.repartition(plan.shards, "shard").mapInArrow(tasks.answer_all(plan, keys), prepared.answers)
+
+
+def _watermarked(df: DataFrame, time: str, watermark: str | timedelta | None) -> DataFrame:
+    field = next((f for f in df.schema.fields if f.name.lower() == str(time).lower()), None)
+    there = field is not None and _WATERMARK in (field.metadata or {})
+    if watermark is None:
+        if there or field is None:  # a column that is not there is somebody else's message
+            return df
+        raise InvalidInputError(
+            "watermark=None, but rows of a stream come in any order, and without a watermark no window ever becomes "
+            "final. Say how far behind the newest a row may come: watermark='10 seconds' "
+            "('0 seconds' if times never go backwards)."
+        )
+    if there:
+        raise InvalidInputError(
+            f"watermark={watermark!r}, but {time!r} has a watermark already; a stream has one. Leave watermark= out."
+        )
+    delay = parse_duration(watermark, field="watermark")
+    if delay < 0:
+        raise InvalidInputError(f"watermark={watermark!r} must not be negative; time does not wait for the future.")
+    if field is None or not isinstance(field.dataType, TIMES):
+        return df  # refused where columns are checked
+    return df.withWatermark(field.name, f"{-(-delay // 1000)} milliseconds")
+
+
+def _checked_shards(shards: Any, partitions: int) -> int:
+    if shards is None:
+        return min(partitions, MOST_SHARDS)
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 1024:
+        raise InvalidInputError(f"shards={shards!r} must be a whole number in 1..1024; the state is cut into so many.")
+    return shards

@@ -1,0 +1,251 @@
+"""Running a workload: start a stream, follow it, end it, take it up again after a crash."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+import skyband.errors
+from skyband.columns import position_column
+from skyband.errors import InvalidInputError, PipelineError, SkybandError
+from skyband.query import TopK
+from skyband.spark.checkpoint import Checkpoint
+from skyband.spark.control import Control
+from skyband.spark.metrics import Progress, show_progress
+from skyband.spark.pipeline import Late, Pipeline, build
+from skyband.workload import Workload
+
+__all__ = ["Handle", "start"]
+
+Write = Callable[[DataFrame], DataStreamWriter]
+
+
+def start(
+    df: DataFrame,
+    workload: TopK | Iterable[TopK] | Workload,
+    *,
+    write: Write,
+    checkpoint: str,
+    time: str,
+    id: str | None = None,  # noqa: A002 - the word users have for it
+    watermark: str | timedelta | None = None,
+    bounded: bool = False,
+    algorithm: str = "auto",
+    late: Write | None = None,
+    shards: int | None = None,
+) -> Handle:
+    """Answer a workload over a stream, and write the answers where `write` says.
+
+    Parameters
+    ----------
+    df, workload, time, id, watermark, algorithm, shards
+        As for `answers`.
+    write
+        Given the answers, returns the writer of them:
+        ``lambda out: out.writeStream.format("parquet").option("path", folder)``. Its checkpoint is set here.
+    checkpoint
+        A folder for the stream's state and its control messages. Start again with the same folder to go on where the
+        stream stopped or was killed: the sink then holds every answer once. The workload may have changed: removed
+        queries stop, added ones are answered from the first window on that begins after all rows seen.
+    bounded
+        Read what there is now, answer every window that holds a row, the trailing ones too, and stop.
+    late
+        Given the late rows, returns the writer of them; they run as a query of their own.
+
+    Examples
+    --------
+    >>> handle = start(trades, big, time="ts", watermark="10 seconds", bounded=True,
+    ...                write=lambda out: out.writeStream.format("parquet").option("path", "answers"),
+    ...                checkpoint="checkpoint")  # doctest: +SKIP
+    >>> handle.await_end()  # doctest: +SKIP
+    >>> handle.metrics()["windows"]  # doctest: +SKIP
+    1440
+    """
+    if not isinstance(df, DataFrame) or not df.isStreaming:
+        raise InvalidInputError(
+            "start() runs a stream, and df is none; for a batch DataFrame write answers(df, …), which is complete."
+        )
+    kept = Checkpoint(df.sparkSession, checkpoint)
+    about = kept.read()
+    mode: Late = "count" if late is None else "return"
+    found = build(
+        df,
+        workload,
+        time=time,
+        id_=id,
+        watermark=watermark,
+        algorithm=algorithm,
+        late=mode,
+        shards=shards if shards is not None or about is None else about["shards"],
+        control=None,
+    )
+    kept.agree(found.plan, about)
+    control = Control(df.sparkSession, kept.control)
+    if about is None:
+        control.open()
+    found = build(
+        df,
+        workload,
+        time=time,
+        id_=id,
+        watermark=watermark,
+        algorithm=algorithm,
+        late=mode,
+        shards=found.plan.shards,
+        control=kept.control,
+    )
+    handle = Handle(df.sparkSession, found, kept, control, write, late, bounded=bounded)
+    handle._begin()
+    return handle
+
+
+class Handle:
+    """A running stream. Made by `start`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        checkpoint: Checkpoint,
+        control: Control,
+        write: Write,
+        late: Write | None,
+        *,
+        bounded: bool,
+    ) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._checkpoint = checkpoint
+        self._control = control
+        self._write = write
+        self._late = late
+        self._bounded = bounded
+        self._progress = Progress(pipeline.plan)
+        self._queries: list[StreamingQuery] = []
+        self._error: BaseException | None = None
+        self._stopping = False
+        self._ended = threading.Event()
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's own handle of the stream that writes the answers."""
+        return self._queries[0]
+
+    def await_end(self, timeout: float | None = None, *, progress: bool | None = None) -> bool:
+        """Wait until the stream has ended, at most `timeout` seconds; return whether it has.
+
+        A bounded stream ends by itself. With `progress`, or on a terminal, a line tells how far it has come. What stops
+        the stream is raised here.
+        """
+        with show_progress(self._collected, wanted=progress):
+            ended = self._ended.wait(timeout)
+        if ended and self._error is not None:
+            raise self._error
+        return ended
+
+    def metrics(self) -> dict[str, Any]:
+        """Counts since the start of this run: rows, left_out, late, reduced, windows, answers, candidates, bound, …
+
+        `left_out` are rows without a time or a score; `reduced` those that tasks dropped before anything was shuffled;
+        `candidates` the rows held now, `bound` what the candidate set of one group can never exceed; `emit_lag` how far,
+        in seconds of event time, the newest window answered lags behind the newest row.
+        """
+        return self._collected().metrics()
+
+    def flush(self) -> None:
+        """Answer every window that holds a row now. Rows that come later for such a window will be late."""
+        if self._ended.is_set():
+            return
+        self._control.end()
+        self._process_all()
+
+    def advance(self, to: datetime | int) -> None:
+        """Move time on without rows: windows that end at or before `to` are answered. For sources that fall silent."""
+        position = position_column([to]).values[0]
+        self._control.advance(int(position))
+        self._process_all()
+
+    def stop(self) -> None:
+        """Stop at the next safe moment; `start` with the same checkpoint goes on."""
+        self._stopping = True
+        for query in self._queries:
+            query.stop()
+        self._ended.wait(60)
+
+    def _begin(self) -> None:
+        self._queries = self._start_queries()
+        threading.Thread(target=self._follow, name="skyband-stream", daemon=True).start()
+
+    def _follow(self) -> None:
+        """Wait for the queries; of a bounded stream, end it and let it run once more."""
+        try:
+            self._await_queries()
+            if self._bounded and not self._stopping:
+                self._control.end()
+                self._queries = self._start_queries()
+                self._await_queries()
+        except Exception as error:
+            self._error = _plain(error)
+            for query in self._queries:
+                query.stop()
+        finally:
+            self._collected()
+            self._ended.set()
+
+    def _start_queries(self) -> list[StreamingQuery]:
+        started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder)]
+        if self._late is not None and self._pipeline.late is not None:
+            started.append(self._start(self._late, self._pipeline.late, self._checkpoint.late))
+        return started
+
+    def _start(self, write: Write, frame: DataFrame, folder: str) -> StreamingQuery:
+        writer = write(frame)
+        if not hasattr(writer, "start"):
+            raise InvalidInputError(
+                f"write= returned {writer!r}; it must return the writer: lambda out: out.writeStream.…"
+            )
+        writer = writer.option("checkpointLocation", folder)
+        if self._bounded:
+            writer = writer.trigger(availableNow=True)
+        try:
+            return writer.start()
+        except PySparkException as error:
+            raise _plain(error) from error
+
+    def _await_queries(self) -> None:
+        for query in self._queries:
+            while not query.awaitTermination(1):
+                self._collected()
+            self._collected()
+
+    def _process_all(self) -> None:
+        for query in self._queries:
+            if query.isActive:
+                query.processAllAvailable()
+        self._collected()
+
+    def _collected(self) -> Progress:
+        if self._queries:
+            self._progress.take(self._queries[0])
+        return self._progress
+
+
+def _plain(error: BaseException) -> BaseException:
+    """What a user did wrong, said as this library says it; what Spark did wrong, in its first line."""
+    text = str(error)
+    for name in re.findall(r"skyband\.errors\.(\w+): ", text):
+        kind = getattr(skyband.errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, SkybandError):
+            said = text.split(f"skyband.errors.{name}: ", 1)[1].split("\n", 1)[0].strip()
+            return kind(said)
+    if isinstance(error, PySparkException):
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return PipelineError(f"the stream stopped: {lines[0] if lines else type(error).__name__}")
+    return error

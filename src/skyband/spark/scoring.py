@@ -1,0 +1,275 @@
+"""Score, filter and groups as Spark evaluates them: checked before anything runs, computed on the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from skyband.algorithms import engine_named
+from skyband.choice import choose
+from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
+from skyband.query import TopK
+from skyband.sharding.answering import ANSWER_COLUMNS
+from skyband.sharding.feeds import Feed, feeds_of
+from skyband.sharding.plan import Plan
+from skyband.workload import Workload
+
+__all__ = ["TIMES", "Prepared", "prepare"]
+
+_EXACT = 2**53  # whole numbers up to here are exact as scores
+_HIDDEN = "__skyband_"
+TIMES = (st.TimestampType, st.TimestampNTZType)
+_SCORES = (st.NumericType,)
+_NOT_ORDERED = (st.ArrayType, st.MapType, st.StructType, st.VariantType, st.NullType, st.CalendarIntervalType)
+
+
+class Prepared(NamedTuple):
+    """Rows with their scores, the plan to answer them by, and the shape of the answers."""
+
+    rows: DataFrame
+    plan: Plan
+    answers: st.StructType
+
+
+def prepare(
+    df: DataFrame, workload: Workload, *, time: str, id_: str | None, algorithm: str, shards: int, may_be_late: bool
+) -> Prepared:
+    """Check the workload against the columns of `df`, and compute on the JVM what it ranks by."""
+    engine = engine_named(choose(workload.queries).algorithm if algorithm == "auto" else algorithm)
+    columns = _Columns(df)
+    at = columns.time(time)
+    feeds = feeds_of(workload)
+    scores = [columns.score(feed, workload.queries[feed.places[0]]) for feed in feeds]
+    groups = [columns.groups(feed, workload.queries[feed.places[0]]) for feed in feeds]
+    by_name = {name: column for found in groups for name, column in found.items()}
+    returned = columns.returned(workload, set(by_name))
+    names = {old: new for new, old in returned.items()}
+    selected = [sf.col(_quoted(old)).alias(new) for new, old in returned.items()]
+    time_name, id_name = names.get(at, at), f"{_HIDDEN}id"
+    if at not in names:
+        time_name = f"{_HIDDEN}time"
+        selected.append(sf.col(_quoted(at)).alias(time_name))
+    if id_ is not None and (known := columns.id(id_)) in names:
+        id_name = names[known]
+    else:
+        selected.append((columns.identity() if id_ is None else sf.col(_quoted(columns.id(id_)))).alias(id_name))
+    selected += [column.alias(name) for name, column in by_name.items()]
+    selected += [column.alias(f"{_HIDDEN}score_{number}") for number, column in enumerate(scores)]
+    rows = df.select(*selected)
+    plan = Plan(
+        queries=workload.queries,
+        algorithm=engine.name,
+        shards=shards,
+        time=time_name,
+        id=id_name,
+        scores=tuple(f"{_HIDDEN}score_{number}" for number in range(len(feeds))),
+        groups=tuple(tuple(found) for found in groups),
+        returned=tuple(returned),
+        may_be_late=may_be_late,
+    )
+    return Prepared(_only_what_is_asked_for(df, rows, feeds), plan, _answer_type(rows.schema, plan))
+
+
+def _only_what_is_asked_for(df: DataFrame, rows: DataFrame, feeds: Sequence[Feed]) -> DataFrame:
+    """Drop rows that no feed takes, where each has a filter; their times have been seen by the watermark already."""
+    if not all(feed.where for feed in feeds):
+        return rows
+    wanted = sf.lit(False)
+    for number in range(len(feeds)):
+        wanted = wanted | sf.col(f"{_HIDDEN}score_{number}").isNotNull()
+    return rows.where(wanted)
+
+
+def _answer_type(rows: st.StructType, plan: Plan) -> st.StructType:
+    bound = rows[plan.time].dataType if plan.axis == "time" else st.LongType()
+    return st.StructType(
+        [
+            st.StructField("query", st.StringType()),
+            *(st.StructField(name, rows[name].dataType) for name in plan.group_columns),
+            st.StructField("window_start", bound),
+            st.StructField("window_end", bound),
+            st.StructField("rank", st.IntegerType()),
+            st.StructField("score", st.DoubleType()),
+            *(st.StructField(name, rows[name].dataType) for name in plan.returned),
+        ]
+    )
+
+
+class _Columns:
+    """The columns of a data frame, found by name, and expressions over them, checked in the name of a query."""
+
+    def __init__(self, df: DataFrame) -> None:
+        self._df = df
+        self._schema = df.schema
+        self._by_lower = {field.name.lower(): field for field in self._schema.fields}
+        names = [field.name for field in self._schema.fields]
+        again = {name for name in names if sum(name.lower() == other.lower() for other in names) > 1}
+        if again:
+            raise InvalidInputError(
+                f"the stream has more than one column named {sorted(again)[0]!r}; answers give whole rows back and could "
+                "not tell them apart. Rename one."
+            )
+        for name in names:
+            if name.startswith(_HIDDEN):
+                raise InvalidInputError(
+                    f"column {name!r} begins with {_HIDDEN!r}, which is kept for Skyband; rename it."
+                )
+
+    def time(self, name: object) -> str:
+        field = self._field("time", name, "event time is read from it")
+        if not isinstance(field.dataType, TIMES):
+            raise InvalidInputError(
+                f"time={name!r} is of type {field.dataType.simpleString()}; windows are over event time, so it must be a "
+                f"timestamp. Convert it first, for example withColumn({name!r}, timestamp_seconds({name}))."
+            )
+        return field.name
+
+    def id(self, name: object) -> str:
+        field = self._field("id", name, "ties are broken by it")
+        _refuse_orderless(f"id={name!r}", field.dataType, "ties are broken by id")
+        return field.name
+
+    def identity(self) -> Column:
+        """What stands for the id of a row that has none: its content, so that it does not depend on batches."""
+        plain = [
+            sf.col(_quoted(field.name)).cast("string") if _has_map(field.dataType) else sf.col(_quoted(field.name))
+            for field in self._schema.fields
+        ]
+        return sf.xxhash64(*plain)
+
+    def score(self, feed: Feed, query: TopK) -> Column:
+        """The feed's score; null where the filter removes the row, NaN where the row has no score."""
+        if feed.by is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no by=; on Spark the score is computed from the row's columns. "
+                "Give by= as an SQL expression, for example by='price * size'."
+            )
+        kind = self._type_of(query, "by", feed.by)
+        if not isinstance(kind, _SCORES):
+            raise InvalidQueryError(
+                f"query {query.name!r}: by={feed.by!r} is of type {kind.simpleString()}; a score must be a number, "
+                "or rows cannot be ranked."
+            )
+        value = sf.expr(feed.by)
+        number = sf.coalesce(value.cast("double"), sf.lit(float("nan")))
+        if isinstance(kind, st.LongType):
+            # As in process: whole numbers that a double cannot tell apart would be ranked by chance.
+            said = f"query {query.name!r}: a score of by={feed.by!r} is beyond 2**53, where whole numbers stop being exact; scale it down."
+            number = sf.when(sf.abs(value) > _EXACT, sf.raise_error(sf.lit(said)).cast("double")).otherwise(number)
+        if feed.where is None:
+            return number
+        if not isinstance(kind := self._type_of(query, "where", feed.where), st.BooleanType):
+            raise InvalidQueryError(
+                f"query {query.name!r}: where={feed.where!r} is of type {kind.simpleString()}; a filter must be true or "
+                "false."
+            )
+        return sf.when(sf.expr(feed.where), number)
+
+    def groups(self, feed: Feed, query: TopK) -> dict[str, Column]:
+        """The feed's group columns by the name they have in answers."""
+        found = {}
+        for text in feed.partition_by:
+            kind = self._type_of(query, "partition_by", text)
+            _refuse_orderless(f"query {query.name!r}: partition_by={text!r}", kind, "groups are told apart by it")
+            if text.lower() in ANSWER_COLUMNS:
+                raise InvalidQueryError(
+                    f"query {query.name!r}: partition_by={text!r} has the name of a column that every answer has; "
+                    "rename the stream's column."
+                )
+            found[text] = sf.expr(text)
+        return found
+
+    def returned(self, workload: Workload, groups: set[str]) -> dict[str, str]:
+        """The row's columns that come back, by the name they have in answers.
+
+        A column with the name of one that every answer has comes back as ``row_<name>``; a column that is the score
+        of every query does not come back twice.
+        """
+        grouped = {name.lower() for name in groups}
+        taken = {field.name.lower() for field in self._schema.fields}
+        found = {}
+        for field in self._schema.fields:
+            name = field.name
+            if name.lower() in grouped:
+                continue
+            if name.lower() == "score" and all((q.by or "").strip().lower() == "score" for q in workload):
+                continue
+            if name.lower() in ANSWER_COLUMNS:
+                name = f"row_{name}"
+                if name.lower() in taken:
+                    raise InvalidInputError(
+                        f"columns {field.name!r} and {name!r}: the first has the name of a column that every answer has, "
+                        "and would come back under the name of the second. Rename one."
+                    )
+            _refuse_untransportable(field)
+            found[name] = field.name
+        return found
+
+    def _field(self, what: str, name: object, use: str) -> st.StructField:
+        if isinstance(name, str) and name.lower() in self._by_lower:
+            return self._by_lower[name.lower()]
+        if not isinstance(name, str):
+            raise InvalidInputError(f"{what}={name!r} must be the name of a column; {use}.")
+        raise UnknownNameError.among(f"{what}= column", name, [field.name for field in self._schema.fields])
+
+    def _type_of(self, query: TopK, what: str, text: str) -> st.DataType:
+        try:
+            return self._df.select(sf.expr(text).alias("value")).schema["value"].dataType
+        except (AnalysisException, ParseException) as error:
+            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} {_reason(error, self._schema)}") from None
+
+
+def _reason(error: PySparkException, schema: st.StructType) -> str:
+    """Why Spark refused an expression, in one line."""
+    condition = error.getCondition() or ""
+    parameters: dict[str, str] = error.getMessageParameters() or {}
+    if condition.startswith("UNRESOLVED_COLUMN"):
+        name = parameters.get("objectName", "?").strip("`")
+        hint = str(UnknownNameError.among("column", name, [field.name for field in schema.fields]))
+        return f"cannot be computed: {hint}"
+    if condition.startswith("PARSE_SYNTAX_ERROR"):
+        return f"is no SQL expression: syntax error at or near {parameters.get('error', '?')}."
+    text = str(error).strip().splitlines()[0]
+    return f"cannot be computed: {text}"
+
+
+def _refuse_orderless(what: str, kind: st.DataType, use: str) -> None:
+    if isinstance(kind, _NOT_ORDERED):
+        raise InvalidInputError(
+            f"{what} is of type {kind.simpleString()}, which has no order, but {use}; "
+            "take a text, a number or a time instead."
+        )
+
+
+def _refuse_untransportable(field: st.StructField) -> None:
+    if _contains(field.dataType, lambda kind: isinstance(kind, st.CalendarIntervalType)):
+        raise InvalidInputError(
+            f"column {field.name!r} is of type {field.dataType.simpleString()}, which Spark cannot hand to Python; "
+            "cast it to text or drop it."
+        )
+
+
+def _has_map(kind: st.DataType) -> bool:
+    return _contains(kind, lambda inner: isinstance(inner, st.MapType | st.VariantType))
+
+
+def _contains(kind: st.DataType, test: Callable[[st.DataType], bool]) -> bool:
+    if test(kind):
+        return True
+    inner: list[Any] = []
+    if isinstance(kind, st.ArrayType):
+        inner = [kind.elementType]
+    elif isinstance(kind, st.MapType):
+        inner = [kind.keyType, kind.valueType]
+    elif isinstance(kind, st.StructType):
+        inner = [field.dataType for field in kind.fields]
+    return any(_contains(part, test) for part in inner)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

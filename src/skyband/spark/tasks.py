@@ -1,0 +1,73 @@
+"""What runs inside Spark's tasks: rows into envelopes, envelopes into answers. Only Arrow crosses the border."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from skyband.ipc import from_bytes, to_bytes
+from skyband.sharding.envelope import Envelope, Note
+from skyband.sharding.plan import Plan
+from skyband.sharding.reducer import reduce_rows
+from skyband.sharding.shard import Shard
+
+__all__ = ["ENVELOPES", "answer_all", "pack", "reduce", "unpack"]
+
+ENVELOPES = "shard long, rows binary, note binary, control string, taken long, left_out long, reduced long"
+
+Batches = Iterable[pa.RecordBatch]
+Task = Callable[[Batches], Iterator[pa.RecordBatch]]
+
+
+def reduce(plan: Plan, keys: Mapping[int, int]) -> Task:
+    """The task that cuts rows to those that can matter, and addresses them to shards by their keys."""
+
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for envelope in reduce_rows(plan, batches):
+            yield pack(envelope, keys)
+
+    return task
+
+
+def answer_all(plan: Plan, keys: Mapping[int, int]) -> Task:
+    """The task that answers every window of a bounded input, given all envelopes of its shards."""
+    numbers = {key: number for number, key in keys.items()}
+
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        arrived: dict[int, tuple[list[pa.Table], list[Note]]] = {}
+        for batch in batches:
+            for key, rows, note in zip(*(batch[name].to_pylist() for name in ("shard", "rows", "note")), strict=True):
+                tables, notes = arrived.setdefault(numbers[key], ([], []))
+                tables.append(from_bytes(rows))
+                notes.append(Note.from_bytes(note))
+        for number, (tables, notes) in sorted(arrived.items()):
+            answers, _ = Shard(plan, number).step(tables, notes, None, end=True)
+            for table in answers:
+                yield from table.to_batches()
+
+    return task
+
+
+def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """The task that turns packed answers into rows."""
+    for batch in batches:
+        for data in batch["answers"]:
+            if data.is_valid:
+                yield from from_bytes(data.as_py()).to_batches()
+
+
+def pack(envelope: Envelope, keys: Mapping[int, int]) -> pa.RecordBatch:
+    """An envelope as the one row that Spark sees of it."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([keys[envelope.shard]], pa.int64()),
+            pa.array([to_bytes(envelope.rows)], pa.binary()),
+            pa.array([envelope.note.to_bytes()], pa.binary()),
+            pa.array([None], pa.string()),
+            pa.array([envelope.taken], pa.int64()),
+            pa.array([envelope.left_out], pa.int64()),
+            pa.array([envelope.reduced], pa.int64()),
+        ],
+        names=["shard", "rows", "note", "control", "taken", "left_out", "reduced"],
+    )
