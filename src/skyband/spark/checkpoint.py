@@ -44,8 +44,8 @@ class Checkpoint:
                 raise ValueError(found)
         except ValueError:
             raise SnapshotError(
-                f"checkpoint={self.folder!r} is damaged: what it says about itself cannot be read. Restore it from a copy, "
-                "or start with a new folder."
+                f"checkpoint={self.folder!r} is damaged: what it says about itself cannot be read. Restore it "
+                "from a copy, or start with a new folder."
             ) from None
         if about.get("version") != VERSION:
             raise SnapshotError(

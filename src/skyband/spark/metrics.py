@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from skyband.sharding.plan import Plan
 
@@ -143,10 +147,6 @@ def show_progress(collect: Callable[[], Progress], *, wanted: bool | None) -> It
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield
         return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
     done = threading.Event()
 
     def line() -> Text:

@@ -150,11 +150,15 @@ def build(
         raise InvalidInputError(f"late={late!r} must be 'count', 'return' or 'refuse'.")
     spark = df.sparkSession
     require(spark, streaming=df.isStreaming)
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     count = _checked_shards(shards, partitions)
     asked = Workload(workload)
     streaming = df.isStreaming
-    marked = _watermarked(df, time, watermark) if streaming else df
+    delay = _checked_delay(df, time, watermark) if streaming else None
+    # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
+    # tasks it is cheaper to look at the newest of each batch only.
+    at_source = late == "return" or all(query.where for query in asked)
+    marked = df if delay is None or not at_source else df.withWatermark(time, delay)
     prepared = prepare(
         marked,
         asked,
@@ -169,14 +173,19 @@ def build(
         return Pipeline(found, found.limit(0) if late == "return" else None, prepared.plan)
     keys = spread(count, partitions)
     behind = late_rows(marked, prepared.plan, time, keys, control) if late == "return" else None
-    return Pipeline(_from_stream(prepared, keys, control), behind, prepared.plan)
+    answered = _from_stream(prepared, keys, control, None if at_source else delay)
+    return Pipeline(answered, behind, prepared.plan)
 
 
-def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None) -> DataFrame:
+def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None, delay: str | None) -> DataFrame:
     plan = prepared.plan
     envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES).observe(
         "skyband_in", *(sf.sum(name).alias(name) for name in ("taken", "left_out", "reduced"))
     )
+    if delay is not None:
+        envelopes = envelopes.withWatermark("newest", delay)
+    # Spark would drop an envelope that is behind the watermark: what is late is settled row by row, in the shard.
+    envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
     if control is not None:
         envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
     packed = envelopes.groupBy("shard").transformWithState(ShardProcessor(plan, keys), OUTPUT, "Append", "EventTime")
@@ -202,12 +211,15 @@ def _from_batch(prepared: Prepared) -> DataFrame:
     return envelopes.repartition(plan.shards, "shard").mapInArrow(tasks.answer_all(plan, keys), prepared.answers)
 
 
-def _watermarked(df: DataFrame, time: str, watermark: str | timedelta | None) -> DataFrame:
+def _checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None) -> str | None:
+    """The delay of the watermark that is to be set, as Spark has it; None where the stream has one already."""
     field = next((f for f in df.schema.fields if f.name.lower() == str(time).lower()), None)
     there = field is not None and _WATERMARK in (field.metadata or {})
+    if field is None or not isinstance(field.dataType, TIMES):
+        return None  # refused where columns are checked
     if watermark is None:
-        if there or field is None:  # a column that is not there is somebody else's message
-            return df
+        if there:
+            return None
         raise InvalidInputError(
             "watermark=None, but rows of a stream come in any order, and without a watermark no window ever becomes "
             "final. Say how far behind the newest a row may come: watermark='10 seconds' "
@@ -220,9 +232,7 @@ def _watermarked(df: DataFrame, time: str, watermark: str | timedelta | None) ->
     delay = parse_duration(watermark, field="watermark")
     if delay < 0:
         raise InvalidInputError(f"watermark={watermark!r} must not be negative; time does not wait for the future.")
-    if field is None or not isinstance(field.dataType, TIMES):
-        return df  # refused where columns are checked
-    return df.withWatermark(field.name, f"{-(-delay // 1000)} milliseconds")
+    return f"{-(-delay // 1000)} milliseconds"
 
 
 def _checked_shards(shards: Any, partitions: int) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import skyband.errors
 from skyband.columns import position_column
@@ -154,8 +155,8 @@ class Handle:
         """Counts since the start of this run: rows, left_out, late, reduced, windows, answers, candidates, bound, …
 
         `left_out` are rows without a time or a score; `reduced` those that tasks dropped before anything was shuffled;
-        `candidates` the rows held now, `bound` what the candidate set of one group can never exceed; `emit_lag` how far,
-        in seconds of event time, the newest window answered lags behind the newest row.
+        `candidates` the rows held now, `bound` what the candidate set of one group can never exceed; `emit_lag` how
+        far, in seconds of event time, the newest window answered lags behind the newest row.
         """
         return self._collected().metrics()
 

@@ -111,8 +111,8 @@ class _Columns:
         again = {name for name in names if sum(name.lower() == other.lower() for other in names) > 1}
         if again:
             raise InvalidInputError(
-                f"the stream has more than one column named {sorted(again)[0]!r}; answers give whole rows back and could "
-                "not tell them apart. Rename one."
+                f"the stream has more than one column named {sorted(again)[0]!r}; answers give whole rows back and "
+                "could not tell them apart. Rename one."
             )
         for name in names:
             if name.startswith(_HIDDEN):
@@ -124,8 +124,8 @@ class _Columns:
         field = self._field("time", name, "event time is read from it")
         if not isinstance(field.dataType, TIMES):
             raise InvalidInputError(
-                f"time={name!r} is of type {field.dataType.simpleString()}; windows are over event time, so it must be a "
-                f"timestamp. Convert it first, for example withColumn({name!r}, timestamp_seconds({name}))."
+                f"time={name!r} is of type {field.dataType.simpleString()}; windows are over event time, so it must "
+                f"be a timestamp. Convert it first, for example withColumn({name!r}, timestamp_seconds({name}))."
             )
         return field.name
 
@@ -159,14 +159,17 @@ class _Columns:
         number = sf.coalesce(value.cast("double"), sf.lit(float("nan")))
         if isinstance(kind, st.LongType):
             # As in process: whole numbers that a double cannot tell apart would be ranked by chance.
-            said = f"query {query.name!r}: a score of by={feed.by!r} is beyond 2**53, where whole numbers stop being exact; scale it down."
+            said = (
+                f"query {query.name!r}: a score of by={feed.by!r} is beyond 2**53, where whole numbers stop being exact; "
+                "scale it down."
+            )
             number = sf.when(sf.abs(value) > _EXACT, sf.raise_error(sf.lit(said)).cast("double")).otherwise(number)
         if feed.where is None:
             return number
         if not isinstance(kind := self._type_of(query, "where", feed.where), st.BooleanType):
             raise InvalidQueryError(
-                f"query {query.name!r}: where={feed.where!r} is of type {kind.simpleString()}; a filter must be true or "
-                "false."
+                f"query {query.name!r}: where={feed.where!r} is of type {kind.simpleString()}; a filter must be true "
+                "or false."
             )
         return sf.when(sf.expr(feed.where), number)
 
@@ -203,8 +206,8 @@ class _Columns:
                 name = f"row_{name}"
                 if name.lower() in taken:
                     raise InvalidInputError(
-                        f"columns {field.name!r} and {name!r}: the first has the name of a column that every answer has, "
-                        "and would come back under the name of the second. Rename one."
+                        f"columns {field.name!r} and {name!r}: the first has the name of a column that every answer "
+                        "has, and would come back under the name of the second. Rename one."
                     )
             _refuse_untransportable(field)
             found[name] = field.name

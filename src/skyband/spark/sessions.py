@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from typing import NamedTuple
 
 from pyspark.errors import PySparkRuntimeError
@@ -67,6 +68,7 @@ def session(
     master: str | None = None,
     memory: str | None = None,
     settings: Mapping[str, object] | None = None,
+    verbose: bool = False,
 ) -> SparkSession:
     """Start Spark on this machine, set up for Skyband and quiet; a session that runs already is returned as it is.
 
@@ -77,11 +79,14 @@ def session(
     master
         Where to run: `local[*]`, the default, takes all cores, `local[2]` two of them.
     memory
-        What the Java machine may take, `2g` by default. It holds for the first session of a process: the machine
-        outlives the session that started it.
+        What the Java machine may take: by default a quarter of the machine's memory, between 1 and 8 GB. It holds for
+        the first session of a process: the machine outlives the session that started it.
     settings
         Settings of Spark by name. They win over what is set here. With `spark.remote` among them, or SPARK_REMOTE in
         the environment, the session is one of Spark Connect.
+    verbose
+        Let Java and its workers write to this process's stderr. Else what they write goes to a file named
+        ``skyband-spark-<process id>.log`` in the folder for temporary files.
 
     Raises
     ------
@@ -103,10 +108,10 @@ def session(
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java already
         java.check()
     master = remote or given.get("spark.master") or master or "local[*]"
-    wanted = {"spark.app.name": app, **_for_queries(), **_for_machine(master, memory or "2g"), **given}
+    wanted = {"spark.app.name": app, **_for_queries(), **_for_machine(master, memory or _quarter()), **given}
     if remote is None:
         wanted["spark.master"] = master
-    with _workers_run(wanted.get("spark.pyspark.python")):
+    with _workers_run(wanted.get("spark.pyspark.python")), _apart(not verbose):
         return _build(wanted)
 
 
@@ -228,6 +233,36 @@ def _workers_run(python: str | None) -> Iterator[None]:
             os.environ["PYSPARK_PYTHON"] = before
         else:
             os.environ.pop("PYSPARK_PYTHON", None)
+
+
+@contextmanager
+def _apart(wanted: bool) -> Iterator[None]:
+    """Processes that are started inside write their stderr to a file.
+
+    Java warns of its own modules before any setting is read, and Spark's workers tell each step they take.
+    """
+    if not wanted:
+        yield
+        return
+    sys.stderr.flush()
+    screen = os.dup(2)
+    log = os.open(Path(gettempdir(), f"skyband-spark-{os.getpid()}.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(log, 2)
+        yield
+    finally:
+        os.dup2(screen, 2)
+        os.close(screen)
+        os.close(log)
+
+
+def _quarter() -> str:
+    """A quarter of this machine's memory as Java reads it, between 1 and 8 GB."""
+    try:
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        pages = 8.0
+    return f"{max(1, min(8, int(pages / 4)))}g"
 
 
 def _text(value: object) -> str:

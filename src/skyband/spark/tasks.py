@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
+from skyband.algorithms.base import ALWAYS
 from skyband.ipc import from_bytes, to_bytes
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.plan import Plan
@@ -14,7 +15,9 @@ from skyband.sharding.shard import Shard
 
 __all__ = ["ENVELOPES", "answer_all", "pack", "reduce", "unpack"]
 
-ENVELOPES = "shard long, rows binary, note binary, control string, taken long, left_out long, reduced long"
+ENVELOPES = (
+    "shard long, rows binary, note binary, control string, newest timestamp, taken long, left_out long, reduced long"
+)
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -59,15 +62,17 @@ def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
 
 def pack(envelope: Envelope, keys: Mapping[int, int]) -> pa.RecordBatch:
     """An envelope as the one row that Spark sees of it."""
+    newest = envelope.note.newest
     return pa.RecordBatch.from_arrays(
         [
             pa.array([keys[envelope.shard]], pa.int64()),
             pa.array([to_bytes(envelope.rows)], pa.binary()),
             pa.array([envelope.note.to_bytes()], pa.binary()),
             pa.array([None], pa.string()),
+            pa.array([None if newest == ALWAYS else newest], pa.int64()).cast(pa.timestamp("us", "UTC")),
             pa.array([envelope.taken], pa.int64()),
             pa.array([envelope.left_out], pa.int64()),
             pa.array([envelope.reduced], pa.int64()),
         ],
-        names=["shard", "rows", "note", "control", "taken", "left_out", "reduced"],
+        names=["shard", "rows", "note", "control", "newest", "taken", "left_out", "reduced"],
     )
