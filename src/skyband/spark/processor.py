@@ -60,10 +60,7 @@ class ShardProcessor(StatefulProcessor):
         watermark = timer.getCurrentWatermarkInMs() * MILLISECOND or None
         answers, tally = shard.step(tables, notes, watermark)
         parts = [(answers, tally)]
-        for control in controls:
-            if control["kind"] == "advance":
-                shard.move_clock(control["at"])
-            parts.append(shard.step([], [], watermark, end=control["kind"] == "end"))
+        parts += [shard.step([], [], told.get("at", watermark), end=told["kind"] == "end") for told in controls]
         blob = shard.state()
         self._saved.update((blob,))
         self._set_timer(shard.next_end)

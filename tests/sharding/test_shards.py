@@ -1,0 +1,262 @@
+"""Shards against the definitions. The pipeline here resumes every shard from bytes at every batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import skyband as sb
+from skyband.sharding.envelope import Note
+from skyband.sharding.reducer import reduce_rows
+from skyband.sharding.shard import Shard
+from tests import oracle
+from tests.drive import ALGORITHMS, time_query
+from tests.oracle import Asked
+from tests.sharding import cases
+from tests.sharding.pipeline import Pipeline, plan_of, scored
+
+MINIMAL = ("mintopk", "mtopband", "mtoplist", "panes", "pretopk")
+
+
+@pytest.mark.parametrize("axis", ["time", "count"])
+@pytest.mark.parametrize("seed", range(60))
+def test_answers_are_those_of_the_definitions(seed, axis):
+    random = cases.rng(seed, axis)
+    scale = random.choice([1, 1000, 1000, 500])
+    posed = [cases.draw_posed(random, f"q{i}", axis=axis, scale=scale) for i in range(random.randint(1, 5))]
+    delay = random.choice([0, 3, 20]) * scale
+    may_be_late = random.random() < 0.8
+    held_up = delay * random.choice([1, 1, 3]) if may_be_late else delay
+    rows = cases.disordered(random, cases.draw_rows(random, random.choice([5, 30, 80, 200]), scale=scale), held_up)
+    plan = plan_of(
+        [one.query(axis) for one in posed],
+        algorithm=ALGORITHMS[seed % len(ALGORITHMS)],
+        shards=random.choice([1, 2, 3]),
+        may_be_late=may_be_late,
+    )
+    pipeline = Pipeline(plan, delay=(delay if may_be_late else delay + 999) // 1000 * 1000)
+    accepted, late = [], []
+    for batch in cases.draw_cuts(random, rows):
+        watermark = pipeline.watermark
+        for row in batch:
+            (late if watermark is not None and row[0] < watermark else accepted).append(row)
+        pipeline.batch(cases.draw_tasks(random, batch))
+    pipeline.batch([], end=True)
+    want = {}
+    for one in posed:
+        want |= cases.wanted(one, accepted, axis)
+    assert cases.answered(pipeline, posed) == want
+    if may_be_late:
+        ranked_at_all = {row[2] for one in posed for row in cases.ranked_by(one, late) if row[1] is not None}
+        assert pipeline.late == len(ranked_at_all)
+    else:
+        assert not late
+
+
+# Workloads that change between two batches.
+
+
+def run_changing(random, before, after, rows, *, axis="time", shards=3, algorithms=ALGORITHMS):
+    """Run `before` over a part of the rows and `after` over the rest; also return the newest position of the part."""
+    change = len(rows) // 2
+    plans = [
+        plan_of([one.query(axis) for one in posed], algorithm=random.choice(algorithms), shards=shards)
+        for posed in (before, after)
+    ]
+    pipeline = Pipeline(plans[0])
+    for batch in cases.draw_cuts(random, rows[:change]):
+        pipeline.batch(cases.draw_tasks(random, batch))
+    pipeline.plan = plans[1]
+    for batch in cases.draw_cuts(random, rows[change:]):
+        pipeline.batch(cases.draw_tasks(random, batch))
+    pipeline.batch([], end=True)
+    return cases.answered(pipeline, [*before, *after]), max(row[0] for row in rows[:change])
+
+
+def of_query(found, name):
+    return {key: rows for key, rows in found.items() if key[0] == name}
+
+
+@pytest.mark.parametrize("axis", ["time", "count"])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_query_removed_leaves_the_others_as_they_were(seed, axis):
+    random = cases.rng(seed, axis)
+    posed = [cases.draw_posed(random, f"q{i}", axis=axis, kinds=cases.KINDS[3:]) for i in range(4)]
+    rows = cases.draw_rows(random, 120)
+    found, _ = run_changing(random, posed, posed[:1] + posed[2:], rows, axis=axis)
+    for one in posed[:1] + posed[2:]:
+        assert of_query(found, one.name) == cases.wanted(one, rows, axis)
+    whole = cases.wanted(posed[1], rows, axis)
+    assert all(set(answers) <= set(whole[key]) for key, answers in of_query(found, "q1").items())
+    assert of_query(found, "q1") != whole
+
+
+def since(found, position):
+    kept = {key: [row for row in rows if row[0] > position] for key, rows in found.items()}
+    return {key: rows for key, rows in kept.items() if rows}
+
+
+def plain(posed):
+    """The query with all windows reported: what a full window is to a query that joined later, is tested apart."""
+    return posed._replace(asked=Asked(**{**vars(posed.asked), "full_only": False}))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_query_added_is_exact_from_the_first_window_after_all_that_was_seen(seed):
+    random = cases.rng(seed)
+    kinds = random.choice([cases.KINDS[:3], cases.KINDS[3:]])
+    posed = [plain(cases.draw_posed(random, f"q{i}", kinds=kinds)) for i in range(3)]
+    rows = cases.draw_rows(random, 160)
+    found, newest = run_changing(random, posed[:2], posed, rows)
+    for one in posed[:2]:
+        assert of_query(found, one.name) == cases.wanted(one, rows)
+    assert of_query(found, "q2") == since(cases.wanted(posed[2], rows), newest)
+
+
+@pytest.mark.xfail(strict=True, reason="a shard that no row was sent to does not know how far the stream has come")
+def test_a_query_added_in_a_shard_that_held_nothing():
+    old = cases.Posed("old", Asked(k=1, size=4000, slide=1000), {"by": "s"})
+    new = cases.Posed("new", Asked(k=1, size=4000, slide=1000), {"by": "s", "where": "odd"})
+    rows = [(1000 * number, float(-number), number, "a") for number in range(1, 41)]
+    for shards in range(1, 8):
+        found, newest = run_changing(cases.rng(shards), [old], [old, new], rows, shards=shards)
+        assert of_query(found, "old") == cases.wanted(old, rows)
+        assert of_query(found, "new") == since(cases.wanted(new, rows), newest), shards
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_query_changed_under_its_name_is_one_added_anew(seed):
+    random = cases.rng(seed)
+    old = plain(cases.draw_posed(random, "q", kinds=cases.KINDS[:1]))
+    new = old._replace(asked=Asked(**{**vars(old.asked), "k": old.asked.k + 2}))
+    rows = cases.draw_rows(random, 120)
+    found, newest = run_changing(random, [old], [new], rows)
+    answers = found.get(("q", "-"), [])
+    before = cases.wanted(old, rows)["q", "-"]
+    after = since(cases.wanted(new, rows), newest).get(("q", "-"), [])
+    assert [row for row in answers if row[0] > newest] == after
+    assert set(answers) - set(after) <= set(before)
+
+
+def resumed(plan, **changed):
+    """What a shard of `plan` says when it is resumed under a plan with something changed."""
+    other = replace(plan_of(changed.pop("queries", plan.queries), shards=plan.shards), **changed)
+    shard = Shard(plan, 0)
+    (arrived,) = reduce_rows(plan, scored(plan, [(1000, 1.0, 1, "a")]).to_batches())
+    shard.step([arrived.rows], [arrived.note], None)
+    with pytest.raises(sb.SnapshotError) as caught:
+        Shard.resume(other, 0, shard.state())
+    return str(caught.value)
+
+
+TIME = sb.TopK(name="t", k=2, size="2 seconds", slide="1 second", by="s")
+COUNT = sb.TopK(name="c", k=2, size=10, slide=5, by="s")
+
+
+def test_what_a_shard_cannot_go_on_with_is_refused():
+    plan = plan_of([TIME], shards=1)
+    assert "shards=1 and is resumed with shards=2" in resumed(plan, shards=2)
+    assert "columns=['ts', 'id', 'g', 's'] and is resumed with columns=['ts']" in resumed(plan, returned=("ts",))
+    assert "time='ts' and is resumed with time='at'" in resumed(plan, time="at")
+    assert "id='id' and is resumed with id='key'" in resumed(plan, id="key")
+    assert "of a workload with time windows and this one has count windows" in resumed(plan, queries=[COUNT])
+    grouped = sb.TopK(name="g", k=2, size="2 seconds", by="s", partition_by=["g"])
+    assert "columns=" in resumed(plan, queries=[TIME, grouped])
+
+
+def test_a_query_added_to_count_windows_is_refused():
+    other = sb.TopK(name="other", k=2, size=4, slide=2, by="s")
+    said = resumed(plan_of([COUNT], shards=1), queries=[COUNT, other])
+    assert "query 'other' is new to this checkpoint" in said
+    assert "query 'c' is new to this checkpoint" in resumed(
+        plan_of([COUNT], shards=1), queries=[sb.TopK(name="c", k=3, size=10, slide=5, by="s")]
+    )
+
+
+def test_damaged_bytes_are_refused():
+    plan = plan_of([TIME], shards=1)
+    state = Shard(plan, 0).state()
+    for damaged in (b"", b"PAR1", state[:-1], state + b"\0", state[:40] + b"\xff" + state[41:]):
+        with pytest.raises(sb.SnapshotError):
+            Shard.resume(plan, 0, damaged)
+    Shard.resume(plan, 0, state)
+
+
+# What is held, and when the next answer is due.
+
+
+def stepped(random, posed, rows, algorithm, delay):
+    """A shard after each of its steps, the rows it has accepted so far, and the clock."""
+    plan = plan_of([one.query() for one in posed], algorithm=algorithm, shards=1)
+    shard, accepted, newest = Shard(plan, 0), [], None
+    for batch in cases.draw_cuts(random, rows):
+        watermark = None if newest is None else newest // 1000 * 1000 - delay
+        arrived = list(reduce_rows(plan, scored(plan, batch).to_batches()))
+        shard.step([one.rows for one in arrived], [Note.from_bytes(one.note.to_bytes()) for one in arrived], watermark)
+        accepted += [row for row in batch if watermark is None or row[0] >= watermark]
+        newest = max([row[0] for row in batch] + ([] if newest is None else [newest]), default=None)
+        yield shard, accepted, watermark
+
+
+def open_windows(asked, objects, watermark):
+    """(end, objects inside) of all windows that end after the watermark and hold an object."""
+    if objects:
+        low = min(o[0] for o in objects) if watermark is None else watermark
+        for end in oracle.ends_between(asked, low, max(o[0] for o in objects) + asked.size):
+            inside = [o for o in objects if end - asked.size <= o[0] < end]
+            if inside:
+                yield end, inside
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_held_is_what_some_open_window_ranks(seed):
+    random = cases.rng(seed)
+    posed = [cases.draw_posed(random, f"q{i}", kinds=cases.KINDS[:3]) for i in range(random.randint(1, 3))]
+    delay = random.choice([0, 3000, 20_000])
+    rows = cases.disordered(random, cases.draw_rows(random, 80), 2 * delay)
+    for shard, accepted, watermark in stepped(random, posed, rows, MINIMAL[seed % len(MINIMAL)], delay):
+        needed, ends = set(), []
+        for one in posed:
+            objects = [row[:3] for row in cases.ranked_by(one, accepted) if row[1] is not None]
+            for end, inside in open_windows(one.asked, objects, watermark):
+                needed |= {id_ for _, _, id_ in oracle.ranked(inside, one.asked.ascending)[: one.asked.k]}
+                ends.append(end)
+        held = [] if shard.rows is None else shard.rows["id"].to_pylist()
+        assert sorted(held) == sorted(needed)
+        if ends:
+            assert shard.next_end is not None
+            assert shard.next_end <= min(ends)
+        else:
+            assert shard.next_end is None
+        if shard.next_end is not None and watermark is not None:
+            assert shard.next_end > watermark
+
+
+def test_the_next_end_of_count_windows_is_when_a_row_can_be_numbered():
+    plan = plan_of([COUNT], shards=1)
+    shard = Shard(plan, 0)
+    assert shard.next_end is None
+    (arrived,) = reduce_rows(plan, scored(plan, [(7000, 1.0, 1, "a"), (9000, 2.0, 2, "a")]).to_batches())
+    shard.step([arrived.rows], [arrived.note], None)
+    assert shard.next_end == 7001
+    shard.step([], [], 8000)
+    assert shard.next_end == 9001
+    shard.step([], [], 10_000)
+    assert shard.next_end is None
+
+
+def test_a_step_tells_what_it_did():
+    asked = Asked(k=1, size=2000, slide=1000)
+    plan = plan_of([time_query(asked, name="q", by="s")], shards=1)
+    shard = Shard(plan, 0)
+    (arrived,) = reduce_rows(plan, scored(plan, [(1000, 1.0, 1, "a"), (2500, 2.0, 2, "a")]).to_batches())
+    shard.step([arrived.rows], [arrived.note], None)
+    answers, tally = shard.step([], [], 3000)
+    assert [row["id"] for table in answers for row in table.to_pylist()] == [1, 2]
+    assert (tally.windows, tally.answers, tally.candidates, tally.newest, tally.last_end) == (2, 2, 1, 2500, 3000)
+    (arrived,) = reduce_rows(plan, scored(plan, [(2900, 9.0, 3, "a"), (3000, 0.0, 4, "a")]).to_batches())
+    answers, tally = shard.step([arrived.rows], [arrived.note], 1000, end=True)  # time does not go back
+    assert [(row["id"], row["rank"]) for table in answers for row in table.to_pylist()] == [(2, 1), (4, 1)]
+    assert tally.late == 1
+    assert shard.rows.num_rows == 0
