@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
+from dataclasses import replace
 from typing import NamedTuple
 
 from tests import oracle
@@ -45,6 +46,11 @@ def draw_posed(random_, name, *, axis="time", scale=1000, kinds=KINDS):
         ascending=random_.random() < 0.3,
     )
     return Posed(name, asked, random_.choice(kinds))
+
+
+def plain(posed):
+    """The query with all its windows reported, full or not."""
+    return posed._replace(asked=replace(posed.asked, full_only=False))
 
 
 def draw_rows(random_, count, *, scale=1000):

@@ -97,16 +97,11 @@ def since(found, position):
     return {key: rows for key, rows in kept.items() if rows}
 
 
-def plain(posed):
-    """The query with all windows reported: what a full window is to a query that joined later, is tested apart."""
-    return posed._replace(asked=Asked(**{**vars(posed.asked), "full_only": False}))
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_a_query_added_is_exact_from_the_first_window_after_all_that_was_seen(seed):
     random = cases.rng(seed)
     kinds = random.choice([cases.KINDS[:3], cases.KINDS[3:]])
-    posed = [plain(cases.draw_posed(random, f"q{i}", kinds=kinds)) for i in range(3)]
+    posed = [cases.plain(cases.draw_posed(random, f"q{i}", kinds=kinds)) for i in range(3)]
     rows = cases.draw_rows(random, 160)
     found, newest = run_changing(random, posed[:2], posed, rows)
     for one in posed[:2]:
@@ -128,7 +123,7 @@ def test_a_query_added_in_a_shard_that_held_nothing():
 @pytest.mark.parametrize("seed", range(6))
 def test_a_query_changed_under_its_name_is_one_added_anew(seed):
     random = cases.rng(seed)
-    old = plain(cases.draw_posed(random, "q", kinds=cases.KINDS[:1]))
+    old = cases.plain(cases.draw_posed(random, "q", kinds=cases.KINDS[:1]))
     new = old._replace(asked=Asked(**{**vars(old.asked), "k": old.asked.k + 2}))
     rows = cases.draw_rows(random, 120)
     found, newest = run_changing(random, [old], [new], rows)
