@@ -25,6 +25,7 @@ def plan_of(queries, *, algorithm="panes", shards=3, may_be_late=True):
         id="id",
         scores=tuple(f"score_{number}" for number in range(len(feeds))),
         groups=tuple(feed.partition_by for feed in feeds),
+        columns=tuple(SCHEMA.names),
         returned=tuple(name for name in SCHEMA.names if not any(name in feed.partition_by for feed in feeds)),
         may_be_late=may_be_late,
     )

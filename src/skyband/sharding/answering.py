@@ -53,10 +53,11 @@ def _slice(
     chosen = rows.take(pa.array(picked))
     bound = chosen.schema.field(plan.time).type if plan.axis == "time" else pa.int64()
     names = pa.array([query.name for query in plan.queries])
+    groups = plan.groups[plan.feeds.index(feed)]
     columns: dict[str, pa.Array] = {"query": names.take(pa.array(places))}
     for name in plan.group_columns:
         kind = chosen.schema.field(name).type
-        columns[name] = one(chosen[name]) if name in feed.partition_by else pa.nulls(picked.size, kind)
+        columns[name] = one(chosen[name]) if name in groups else pa.nulls(picked.size, kind)
     columns["window_start"] = pa.array(ends - sizes[places]).cast(bound)
     columns["window_end"] = pa.array(ends).cast(bound)
     columns["rank"] = pa.array(ranks.astype(np.int32))

@@ -47,6 +47,7 @@ class Note(NamedTuple):
     """About all rows of a stretch, those that were reduced away too."""
 
     newest: int
+    oldest: int  # of the rows that some feed ranks
     histogram: Histogram | None  # None: nobody asks
     firsts: dict[str, Ints]  # per feed that reports full windows only: positions of which the first not late counts
 
@@ -58,7 +59,8 @@ class Note(NamedTuple):
     def from_bytes(cls, data: bytes) -> Note:
         """The note that travelled."""
         saved = decode(data)
-        return cls(saved["newest"], saved["histogram"] and Histogram(**saved["histogram"]), saved["firsts"])
+        histogram = saved["histogram"] and Histogram(**saved["histogram"])
+        return cls(saved["newest"], saved["oldest"], histogram, saved["firsts"])
 
 
 class Envelope(NamedTuple):

@@ -14,10 +14,9 @@ from skyband.sharding.grouping import Grouping, group_rows
 from skyband.sharding.plan import Plan, one
 from skyband.sharding.reducer import positions_of, stream_order
 
-__all__ = ["NUMBER_COLUMN", "Counted", "Numbering", "number_column"]
+__all__ = ["Counted", "Numbering", "number_column"]
 
 NOT_YET = -1
-NUMBER_COLUMN = "__skyband_number_"
 
 
 class Counted(NamedTuple):
@@ -110,4 +109,4 @@ class Numbering:
 
 def number_column(feed: Feed) -> str:
     """The column of a shard's rows that holds their numbers in `feed`, whatever other feeds there are."""
-    return f"{NUMBER_COLUMN}{feed.identity}"
+    return f"__skyband_number_{feed.identity}"

@@ -23,6 +23,7 @@ class Plan:
     id: str  # the column that ties are broken by
     scores: tuple[str, ...]  # per feed: its score; null where the row is not of the feed, NaN where it has no score
     groups: tuple[tuple[str, ...], ...]  # per feed: the columns that tell its groups apart
+    columns: tuple[str, ...]  # the row's own columns, as they are named here; those of `returned` and of groups
     returned: tuple[str, ...]  # of the row's columns, those that come back with an answer, after the group columns
     may_be_late: bool  # whether rows may arrive behind the watermark
 

@@ -36,6 +36,7 @@ class _Chunk(NamedTuple):
     note: Note
     taken: int
     left_out: int
+    reduced: int
 
 
 def reduce_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
@@ -90,6 +91,7 @@ def _reduced(plan: Plan, table: pa.Table) -> _Chunk:
     survivors = np.flatnonzero(some)
     note = Note(
         newest=int(positions.max()) if positions.size else ALWAYS,
+        oldest=int(positions[belongs].min(initial=NEVER)),
         histogram=Histogram.of(positions[belongs]) if plan.may_be_late else None,
         firsts=firsts,
     )
@@ -99,6 +101,7 @@ def _reduced(plan: Plan, table: pa.Table) -> _Chunk:
         note,
         taken,
         timeless + int(left_out.sum()),
+        int(belongs.sum()) - survivors.size,
     )
 
 
@@ -177,20 +180,20 @@ def stream_order(table: pa.Table, id_: str, positions: Ints, grouping: Grouping)
 
 
 def _addressed(plan: Plan, chunk: _Chunk) -> Iterator[Envelope]:
-    """The chunk's rows by shard. A shard sees only the scores of feeds whose groups live in it."""
+    """The chunk's rows by shard. A shard sees only the scores of feeds whose groups live in it.
+
+    Every shard gets a note, even without rows: all of them know how far the stream has come, and when a workload began.
+    """
     homes = [
         shard_of_groups(chunk.rows, columns, grouping := group_rows(chunk.rows, columns), plan.shards)[grouping.codes]
         if columns
         else np.full(chunk.rows.num_rows, feed.home(plan.shards))
         for feed, columns in zip(plan.feeds, plan.groups, strict=True)
     ]
-    reduced = chunk.taken - chunk.left_out - chunk.rows.num_rows
     for shard in range(plan.shards):
         mine = [kept & (home == shard) for kept, home in zip(chunk.kept, homes, strict=True)]
         rows = np.flatnonzero(np.logical_or.reduce(mine))
         counts = shard == COUNTING_SHARD
-        if not rows.size and not counts and not chunk.note.firsts:
-            continue
         table = chunk.rows if rows.size == chunk.rows.num_rows else chunk.rows.take(pa.array(rows))
         for number, home in enumerate(homes):
             if (home[rows] != shard).any():
@@ -198,7 +201,7 @@ def _addressed(plan: Plan, chunk: _Chunk) -> Iterator[Envelope]:
                 masked = pc.if_else(pa.array(home[rows] == shard), one(table[name]), pa.scalar(None, pa.float64()))
                 table = table.set_column(table.schema.get_field_index(name), name, masked)
         note = chunk.note if counts else chunk.note._replace(histogram=None)
-        yield Envelope(shard, table, note, *((chunk.taken, chunk.left_out, reduced) if counts else (0, 0, 0)))
+        yield Envelope(shard, table, note, *((chunk.taken, chunk.left_out, chunk.reduced) if counts else (0, 0, 0)))
 
 
 def positions_of(table: pa.Table, time: str) -> Ints:

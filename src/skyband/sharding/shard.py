@@ -16,7 +16,7 @@ import pyarrow as pa
 from skyband.algorithms import engine_named
 from skyband.algorithms.base import ALWAYS
 from skyband.answers import Ranked, chosen
-from skyband.errors import SnapshotError
+from skyband.errors import InvalidInputError, SnapshotError
 from skyband.ipc import from_bytes, to_bytes
 from skyband.kernels.stream import Ints
 from skyband.query import TopK
@@ -24,7 +24,7 @@ from skyband.sharding.answering import answer_rows
 from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.feeds import Feed, feeds_of
 from skyband.sharding.grouping import group_rows
-from skyband.sharding.numbering import NUMBER_COLUMN, Numbering, number_column
+from skyband.sharding.numbering import Numbering, number_column
 from skyband.sharding.plan import Plan, one
 from skyband.sharding.ranking import NEVER, Lined, Ranking, rank_rows
 from skyband.sharding.reducer import positions_of, scores_of, stream_order
@@ -68,6 +68,12 @@ class Shard:
         for note in notes:
             self.newest = max(self.newest, note.newest)
             late += note.histogram.before(accept) if note.histogram else 0
+            if not self.plan.may_be_late and note.oldest < accept:
+                raise InvalidInputError(
+                    f"a row at {note.oldest} came behind the watermark, which stands at {accept} (microseconds), and "
+                    "late='refuse': rows were dropped for it already, so that answers would be wrong. "
+                    "Run with late='count', or with a longer watermark."
+                )
             for identity, cells in note.firsts.items():
                 timely = cells[np.searchsorted(cells, accept) :]
                 if timely.size:
@@ -89,10 +95,6 @@ class Shard:
         if not kept.all():
             self.rows = self.rows.filter(pa.array(kept))
         return table, Tally(late, windows, rows, self.rows.num_rows, self.newest, last)
-
-    def move_clock(self, position: int) -> None:
-        """Nothing before `position` is taken in any more; a step answers what this makes final."""
-        self.clock = max(self.clock, position)
 
     @property
     def next_end(self) -> int | None:
@@ -172,7 +174,7 @@ class Shard:
         return encode(
             {
                 "queries": [query.to_dict() for query in self.plan.queries],
-                "columns": list(self.plan.returned),
+                "columns": list(self.plan.columns),
                 "time": self.plan.time,
                 "id": self.plan.id,
                 "shards": self.plan.shards,
@@ -232,7 +234,7 @@ class Shard:
 
 def _refuse_other_rows(plan: Plan, saved: dict[str, Any]) -> None:
     for what, old, new in (
-        ("columns", saved["columns"], list(plan.returned)),
+        ("columns", saved["columns"], list(plan.columns)),
         ("time", saved["time"], plan.time),
         ("id", saved["id"], plan.id),
         ("shards", saved["shards"], plan.shards),
@@ -251,8 +253,8 @@ def _rearranged(rows: pa.Table, plan: Plan, old_scores: dict[str, str]) -> pa.Ta
         for feed, new in zip(plan.feeds, plan.scores, strict=True)
     }
     numbers = {number_column(feed) for feed in plan.feeds} if plan.axis == "count" else set()
-    gone = [name for name in rows.column_names if name.startswith(NUMBER_COLUMN) and name not in numbers]
-    rest = rows.drop_columns([*old_scores.values(), *gone])
+    known = {*plan.columns, *plan.group_columns, plan.time, plan.id, *numbers}
+    rest = rows.select([name for name in rows.column_names if name in known])
     for names in plan.groups:
         for name in names:
             if name not in rest.column_names:

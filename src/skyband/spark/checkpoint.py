@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -54,14 +55,14 @@ class Checkpoint:
             )
         return about
 
-    def agree(self, plan: Plan, about: dict[str, Any] | None) -> None:
+    def agree(self, plan: Plan, types: dict[str, str], about: dict[str, Any] | None) -> None:
         """Refuse a plan that does not fit what is there; write down a new one."""
         now = {
             "version": VERSION,
             "axis": plan.axis,
             "time": plan.time,
             "id": plan.id,
-            "columns": list(plan.returned),
+            "columns": types,
             "shards": plan.shards,
         }
         if about is None:
@@ -85,15 +86,19 @@ class Checkpoint:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {_first_line(error)}") from error
         return str(rows[0][0]) if rows else ""
 
-    def _write(self, about: dict[str, Any]) -> None:
+    def refuse_unwritable(self, write: Callable[[], None]) -> None:
+        """Do the first writing below the folder; say so if it cannot be done."""
         try:
-            frame = self._spark.createDataFrame([(json.dumps(about),)], "value string")
-            frame.coalesce(1).write.text(self._about)
+            write()
         except Exception as error:
             raise InvalidInputError(
                 f"checkpoint={self.folder!r} cannot be written ({_first_line(error)}); the stream's state must survive "
                 "it, so nothing was started. Give a folder that Spark may write to."
-            ) from error
+            ) from None
+
+    def _write(self, about: dict[str, Any]) -> None:
+        frame = self._spark.createDataFrame([(json.dumps(about),)], "value string")
+        frame.coalesce(1).write.text(self._about)
 
 
 def _first_line(error: BaseException) -> str:

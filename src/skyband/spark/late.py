@@ -14,7 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from skyband.algorithms.base import ALWAYS
 from skyband.ipc import from_bytes, to_bytes
 from skyband.sharding.envelope import MILLISECOND, Envelope, Note
-from skyband.sharding.plan import Plan
+from skyband.sharding.ranking import NEVER
 from skyband.sharding.reducer import positions_of
 from skyband.spark import tasks
 from skyband.spark.control import control_envelopes
@@ -22,7 +22,7 @@ from skyband.spark.control import control_envelopes
 __all__ = ["late_rows"]
 
 
-def late_rows(df: DataFrame, plan: Plan, time: str, keys: dict[int, int], control: str | None) -> DataFrame:
+def late_rows(df: DataFrame, time: str, keys: dict[int, int], control: str | None) -> DataFrame:
     """All rows of `df` that are behind the watermark when they arrive, as they are.
 
     A watermark is known to operators with state only, so that rows travel there whole, packed by the batch.
@@ -40,7 +40,7 @@ def _pack_all(time: str, keys: Mapping[int, int]) -> tasks.Task:
         for number, batch in enumerate(batches):
             table = pa.Table.from_batches([batch])
             table = table.filter(pc.is_valid(table[time]))
-            envelope = Envelope(number % len(keys), table, Note(ALWAYS, None, {}), batch.num_rows, 0, 0)
+            envelope = Envelope(number % len(keys), table, Note(ALWAYS, NEVER, None, {}), batch.num_rows, 0, 0)
             yield tasks.pack(envelope, keys)
 
     return task

@@ -35,6 +35,7 @@ class Pipeline(NamedTuple):
     answers: DataFrame
     late: DataFrame | None
     plan: Plan
+    types: dict[str, str]  # of the row's own columns
 
 
 @overload
@@ -158,7 +159,7 @@ def build(
     # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
     # tasks it is cheaper to look at the newest of each batch only.
     at_source = late == "return" or all(query.where for query in asked)
-    marked = df if delay is None or not at_source else df.withWatermark(time, delay)
+    marked = df if delay is None or not at_source else df.withWatermark(_spelled(df, time), delay)
     prepared = prepare(
         marked,
         asked,
@@ -170,11 +171,11 @@ def build(
     )
     if not streaming:
         found = _from_batch(prepared)
-        return Pipeline(found, found.limit(0) if late == "return" else None, prepared.plan)
-    keys = spread(count, partitions)
-    behind = late_rows(marked, prepared.plan, time, keys, control) if late == "return" else None
+        return Pipeline(found, df.limit(0) if late == "return" else None, prepared.plan, prepared.types)
+    keys = spread(count)
+    behind = late_rows(marked, _spelled(df, time), keys, control) if late == "return" else None
     answered = _from_stream(prepared, keys, control, None if at_source else delay)
-    return Pipeline(answered, behind, prepared.plan)
+    return Pipeline(answered, behind, prepared.plan, prepared.types)
 
 
 def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None, delay: str | None) -> DataFrame:
@@ -206,14 +207,14 @@ def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None, 
 def _from_batch(prepared: Prepared) -> DataFrame:
     """No watermark, no state: all rows that can matter meet in their shards, and every window is answered."""
     plan = prepared.plan
-    keys = spread(plan.shards, plan.shards)
+    keys = spread(plan.shards)
     envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES)
     return envelopes.repartition(plan.shards, "shard").mapInArrow(tasks.answer_all(plan, keys), prepared.answers)
 
 
 def _checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None) -> str | None:
     """The delay of the watermark that is to be set, as Spark has it; None where the stream has one already."""
-    field = next((f for f in df.schema.fields if f.name.lower() == str(time).lower()), None)
+    field = next((f for f in df.schema.fields if f.name == _spelled(df, time)), None)
     there = field is not None and _WATERMARK in (field.metadata or {})
     if field is None or not isinstance(field.dataType, TIMES):
         return None  # refused where columns are checked
@@ -233,6 +234,11 @@ def _checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None) 
     if delay < 0:
         raise InvalidInputError(f"watermark={watermark!r} must not be negative; time does not wait for the future.")
     return f"{-(-delay // 1000)} milliseconds"
+
+
+def _spelled(df: DataFrame, name: str) -> str:
+    """A column's name as the data frame has it."""
+    return next((known for known in df.columns if known.lower() == str(name).lower()), name)
 
 
 def _checked_shards(shards: Any, partitions: int) -> int:

@@ -23,6 +23,7 @@ OUTPUT = (
     "answers binary, shard int, late long, windows long, answered long, candidates long, bytes long, "
     "newest long, last_end long"
 )
+_OUTPUT_ROW = Row(*(part.split()[0] for part in OUTPUT.split(", ")))
 
 
 class ShardProcessor(StatefulProcessor):
@@ -80,13 +81,9 @@ class ShardProcessor(StatefulProcessor):
 
 
 def _rows(answers: list[pa.Table], tally: Tally, number: int, size: int) -> Iterator[Row]:
-    tail = {
-        "shard": number,
-        "candidates": tally.candidates,
-        "bytes": size,
-        "newest": None if tally.newest == ALWAYS else tally.newest,
-        "last_end": None if tally.last_end == ALWAYS else tally.last_end,
-    }
-    yield Row(answers=None, late=tally.late, windows=tally.windows, answered=tally.answers, **tail)
-    for table in answers:
-        yield Row(answers=to_bytes(table), late=0, windows=0, answered=0, **tail)
+    newest = None if tally.newest == ALWAYS else tally.newest
+    last_end = None if tally.last_end == ALWAYS else tally.last_end
+    counts = (tally.late, tally.windows, tally.answers)
+    for data in (None, *map(to_bytes, answers)):
+        yield _OUTPUT_ROW(data, number, *counts, tally.candidates, size, newest, last_end)
+        counts = (0, 0, 0)  # they are told once

@@ -6,10 +6,10 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -39,7 +39,7 @@ def start(
     watermark: str | timedelta | None = None,
     bounded: bool = False,
     algorithm: str = "auto",
-    late: Write | None = None,
+    late: Write | Literal["count", "refuse"] = "count",
     shards: int | None = None,
 ) -> Handle:
     """Answer a workload over a stream, and write the answers where `write` says.
@@ -56,9 +56,12 @@ def start(
         stream stopped or was killed: the sink then holds every answer once. The workload may have changed: removed
         queries stop, added ones are answered from the first window on that begins after all rows seen.
     bounded
-        Read what there is now, answer every window that holds a row, the trailing ones too, and stop.
+        Read what there is now, answer every window that holds a row, the trailing ones too, and stop. That ends the
+        stream: rows that a later run finds for windows answered so are late. To go on with new files day by day, leave
+        `bounded` out and give the writer ``trigger(availableNow=True)``.
     late
-        Given the late rows, returns the writer of them; they run as a query of their own.
+        ``"count"`` or ``"refuse"``, as for `answers`; or a function that, given the late rows, returns the writer of
+        them: they run as a query of their own.
 
     Examples
     --------
@@ -75,7 +78,7 @@ def start(
         )
     kept = Checkpoint(df.sparkSession, checkpoint)
     about = kept.read()
-    mode: Late = "count" if late is None else "return"
+    mode: Late = "return" if callable(late) else late
     found = build(
         df,
         workload,
@@ -87,10 +90,10 @@ def start(
         shards=shards if shards is not None or about is None else about["shards"],
         control=None,
     )
-    kept.agree(found.plan, about)
     control = Control(df.sparkSession, kept.control)
     if about is None:
-        control.open()
+        kept.refuse_unwritable(control.open)
+    kept.agree(found.plan, found.types, about)
     found = build(
         df,
         workload,
@@ -102,7 +105,7 @@ def start(
         shards=found.plan.shards,
         control=kept.control,
     )
-    handle = Handle(df.sparkSession, found, kept, control, write, late, bounded=bounded)
+    handle = Handle(found, kept, control, write, late if callable(late) else None, bounded=bounded)
     handle._begin()
     return handle
 
@@ -112,7 +115,6 @@ class Handle:
 
     def __init__(
         self,
-        spark: SparkSession,
         pipeline: Pipeline,
         checkpoint: Checkpoint,
         control: Control,
@@ -121,7 +123,6 @@ class Handle:
         *,
         bounded: bool,
     ) -> None:
-        self._spark = spark
         self._pipeline = pipeline
         self._checkpoint = checkpoint
         self._control = control
@@ -169,6 +170,8 @@ class Handle:
 
     def advance(self, to: datetime | int) -> None:
         """Move time on without rows: windows that end at or before `to` are answered. For sources that fall silent."""
+        if self._ended.is_set():
+            return
         position = position_column([to]).values[0]
         self._control.advance(int(position))
         self._process_all()
@@ -203,7 +206,11 @@ class Handle:
     def _start_queries(self) -> list[StreamingQuery]:
         started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder)]
         if self._late is not None and self._pipeline.late is not None:
-            started.append(self._start(self._late, self._pipeline.late, self._checkpoint.late))
+            try:
+                started.append(self._start(self._late, self._pipeline.late, self._checkpoint.late))
+            except Exception:
+                started[0].stop()
+                raise
         return started
 
     def _start(self, write: Write, frame: DataFrame, folder: str) -> StreamingQuery:
@@ -221,9 +228,9 @@ class Handle:
             raise _plain(error) from error
 
     def _await_queries(self) -> None:
-        for query in self._queries:
-            while not query.awaitTermination(1):
-                self._collected()
+        running = list(self._queries)
+        while running:
+            running = [query for query in running if not query.awaitTermination(1)]
             self._collected()
 
     def _process_all(self) -> None:
@@ -248,5 +255,8 @@ def _plain(error: BaseException) -> BaseException:
             return kind(said)
     if isinstance(error, PySparkException):
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return PipelineError(f"the stream stopped: {lines[0] if lines else type(error).__name__}")
+        told = [
+            line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)
+        ]  # of Python, below its traceback
+        return PipelineError(f"the stream stopped: {told[0] if told else lines[0] if lines else type(error).__name__}")
     return error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -34,6 +34,7 @@ class Prepared(NamedTuple):
     rows: DataFrame
     plan: Plan
     answers: st.StructType
+    types: dict[str, str]  # of the row's own columns
 
 
 def prepare(
@@ -61,6 +62,7 @@ def prepare(
     selected += [column.alias(name) for name, column in by_name.items()]
     selected += [column.alias(f"{_HIDDEN}score_{number}") for number, column in enumerate(scores)]
     rows = df.select(*selected)
+    kept = set(returned) | {name for name in by_name if name in columns}
     plan = Plan(
         queries=workload.queries,
         algorithm=engine.name,
@@ -69,19 +71,23 @@ def prepare(
         id=id_name,
         scores=tuple(f"{_HIDDEN}score_{number}" for number in range(len(feeds))),
         groups=tuple(tuple(found) for found in groups),
+        columns=tuple(sorted(kept)),
         returned=tuple(returned),
         may_be_late=may_be_late,
     )
-    return Prepared(_only_what_is_asked_for(df, rows, feeds), plan, _answer_type(rows.schema, plan))
+    types = {name: rows.schema[name].dataType.simpleString() for name in plan.columns}
+    asked_for = _only_what_is_asked_for(rows, plan)
+    return Prepared(asked_for, plan, _answer_type(rows.schema, plan), types)
 
 
-def _only_what_is_asked_for(df: DataFrame, rows: DataFrame, feeds: Sequence[Feed]) -> DataFrame:
+def _only_what_is_asked_for(rows: DataFrame, plan: Plan) -> DataFrame:
     """Drop rows that no feed takes, where each has a filter; their times have been seen by the watermark already."""
-    if not all(feed.where for feed in feeds):
+    if not all(feed.where for feed in plan.feeds):
         return rows
-    wanted = sf.lit(False)
-    for number in range(len(feeds)):
-        wanted = wanted | sf.col(f"{_HIDDEN}score_{number}").isNotNull()
+    # Spark pushes a filter below the watermark, where it would hide times from it, unless it is about the time itself.
+    wanted = sf.col(_quoted(plan.time)) < sf.lit("0001-01-01").cast(rows.schema[plan.time].dataType)
+    for name in plan.scores:
+        wanted = wanted | sf.col(name).isNotNull()
     return rows.where(wanted)
 
 
@@ -119,6 +125,9 @@ class _Columns:
                 raise InvalidInputError(
                     f"column {name!r} begins with {_HIDDEN!r}, which is kept for Skyband; rename it."
                 )
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._by_lower
 
     def time(self, name: object) -> str:
         field = self._field("time", name, "event time is read from it")
@@ -160,8 +169,8 @@ class _Columns:
         if isinstance(kind, st.LongType):
             # As in process: whole numbers that a double cannot tell apart would be ranked by chance.
             said = (
-                f"query {query.name!r}: a score of by={feed.by!r} is beyond 2**53, where whole numbers stop being exact; "
-                "scale it down."
+                f"query {query.name!r}: a score of by={feed.by!r} is beyond 2**53, where whole numbers stop being "
+                "exact; scale it down."
             )
             number = sf.when(sf.abs(value) > _EXACT, sf.raise_error(sf.lit(said)).cast("double")).otherwise(number)
         if feed.where is None:
@@ -184,7 +193,8 @@ class _Columns:
                     f"query {query.name!r}: partition_by={text!r} has the name of a column that every answer has; "
                     "rename the stream's column."
                 )
-            found[text] = sf.expr(text)
+            # However a column is spelled, it is one column.
+            found[self._by_lower[text.lower()].name if text in self else text] = sf.expr(text)
         return found
 
     def returned(self, workload: Workload, groups: set[str]) -> dict[str, str]:
@@ -222,9 +232,17 @@ class _Columns:
 
     def _type_of(self, query: TopK, what: str, text: str) -> st.DataType:
         try:
-            return self._df.select(sf.expr(text).alias("value")).schema["value"].dataType
+            kind = self._df.select(sf.expr(text).alias("value")).schema["value"].dataType
         except (AnalysisException, ParseException) as error:
             raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} {_reason(error, self._schema)}") from None
+        try:
+            _ = self._df.where(sf.expr(text).isNull()).schema
+        except AnalysisException:
+            raise InvalidQueryError(
+                f"query {query.name!r}: {what}={text!r} must follow from one row; aggregates, window functions and "
+                "generators look at several or make several."
+            ) from None
+        return kind
 
 
 def _reason(error: PySparkException, schema: st.StructType) -> str:

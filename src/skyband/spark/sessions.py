@@ -109,8 +109,8 @@ def session(
         java.check()
     master = remote or given.get("spark.master") or master or "local[*]"
     wanted = {"spark.app.name": app, **_for_queries(), **_for_machine(master, memory or _quarter()), **given}
-    if remote is None:
-        wanted["spark.master"] = master
+    if remote is None and ("PYSPARK_GATEWAY_PORT" not in os.environ or "spark.master" in given):
+        wanted["spark.master"] = master  # spark-submit has its own
     with _workers_run(wanted.get("spark.pyspark.python")), _apart(not verbose):
         return _build(wanted)
 
@@ -199,8 +199,9 @@ def _for_machine(master: str, memory: str) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(cores),
             "spark.driver.bindAddress": "127.0.0.1",  # looks up no host name, and warns of none
             "spark.driver.host": "127.0.0.1",
-            "spark.pyspark.python": os.environ.get("PYSPARK_PYTHON", sys.executable),
         }
+    if master.startswith("local"):
+        settings["spark.pyspark.python"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return settings
 
 

@@ -8,23 +8,23 @@ _SEED = 42
 _MASK = 0xFFFFFFFF
 
 
-def spread(shards: int, partitions: int) -> dict[int, int]:
-    """A key for each shard; as long as there are partitions left, no two share one.
+def spread(shards: int) -> dict[int, int]:
+    """A key for each shard: with as many partitions as shards, each has a partition to itself.
 
-    >>> keys = spread(4, 4)
+    They follow from the number of shards alone: keys name the state in a checkpoint, whatever session takes it up.
+
+    >>> keys = spread(4)
     >>> sorted(_murmur3(key) % 4 for key in keys.values())
     [0, 1, 2, 3]
     """
     keys: dict[int, int] = {}
-    used: dict[int, int] = {}
+    used: set[int] = set()
+    key = 0
     for shard in range(shards):
-        least = shard // partitions
-        key = max(keys.values(), default=-1) + 1
-        while used.get(_murmur3(key) % partitions, 0) > least:
+        while _murmur3(key) % shards in used:
             key += 1
         keys[shard] = key
-        partition = _murmur3(key) % partitions
-        used[partition] = used.get(partition, 0) + 1
+        used.add(_murmur3(key) % shards)
     return keys
 
 
