@@ -108,11 +108,11 @@ def wanted(posed, rows, axis="time"):
     return found
 
 
-def answered(pipeline, posed):
-    """{(query, group): answers} by the pipeline, in the oracle's plain values."""
+def answered(rows, posed):
+    """{(query, group): answers} of rows as the library gives them back, in the oracle's plain values."""
     grouped = {one.name for one in posed if "partition_by" in one.kind}
     found = {}
-    for row in pipeline.found:
+    for row in rows:
         group = row["g"] if row["query"] in grouped else "-"
         bounds = [micros(row[name]) for name in ("window_start", "window_end")]
         found.setdefault((row["query"], group), []).append((*bounds, row["rank"], row["id"], row["score"]))

@@ -1,0 +1,49 @@
+"""Rows ``(position, score, id, group)`` as Spark's data frames and files, and answers back as plain values."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SCHEMA = "ts timestamp, id long, g string, s double, odd boolean"
+
+
+def table(rows):
+    """What a query of `tests.sharding.cases` is told of: ``s`` is the score, ``g`` the group, ``odd`` the filter."""
+    ts, scores, ids, groups = list(zip(*rows, strict=True)) if rows else ([], [], [], [])
+    return pa.table(
+        {
+            "ts": pa.array(ts, pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "id": pa.array(ids, pa.int64()),
+            "g": pa.array(groups, pa.string()),
+            "s": pa.array(scores, pa.float64()),
+            "odd": pa.array([id_ % 2 == 1 for id_ in ids], pa.bool_()),
+        }
+    )
+
+
+def frame(spark, rows, partitions=3):
+    """The rows as a batch data frame of several partitions."""
+    return spark.createDataFrame(table(rows), SCHEMA).repartition(partitions)
+
+
+def write_files(folder, batches, begin=0):
+    """A file for each batch. Spark reads the older file first, so that each is a second older than the next."""
+    import os
+
+    folder.mkdir(exist_ok=True)
+    for number, batch in enumerate(batches, begin):
+        at = folder / f".{number:03}.parquet"
+        pq.write_table(table(batch), at)
+        os.utime(at, (1_000_000_000 + number, 1_000_000_000 + number))
+        at.rename(folder / f"{number:03}.parquet")
+
+
+def read_stream(spark, folder):
+    """The files as a stream, one a micro-batch."""
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def collected(out):
+    """The rows of a data frame as dictionaries."""
+    return out.toArrow().to_pylist()
