@@ -21,7 +21,7 @@ setup: $(READY) ## make .venv with everything in it (done by the other targets w
 java: $(READY)
 	@$(BIN)/python -m skyband.java >/dev/null
 
-demo: java ## watch the largest trades of a sliding window, live
+demo: java ## watch three questions about a stream of trades, answered live on Spark
 	@$(BIN)/skyband demo
 
 test: java check ## the checks and all tests: what CI runs

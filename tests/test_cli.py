@@ -49,7 +49,7 @@ def test_algorithms_lists_all():
 
 class TestDemo:
     def test_plain_tables_and_a_summary(self):
-        done = skyband("demo", *TINY)
+        done = skyband("demo", "--in-process", *TINY)
         assert done.returncode == 0, done.stderr
         lines = done.stdout.splitlines()
         assert sum("price × size" in line for line in lines) == 3
@@ -59,14 +59,14 @@ class TestDemo:
 
     def test_same_seed_same_answers(self):
         tables = [
-            [line for line in skyband("demo", *TINY, "--seed", seed).stdout.splitlines() if "$" in line]
+            [line for line in skyband("demo", "--in-process", *TINY, "--seed", seed).stdout.splitlines() if "$" in line]
             for seed in ("5", "5")
         ]
         assert len(tables[0]) == 9
         assert tables[0] == tables[1]
 
     def test_no_window_ends(self):
-        done = skyband("demo", "--seconds", "0.1")
+        done = skyband("demo", "--in-process", "--seconds", "0.1")
         assert done.returncode == 0
         assert "No window has ended yet" in done.stdout
 
@@ -80,7 +80,7 @@ class TestDemo:
         ],
     )
     def test_our_errors_are_one_line(self, arguments, says):
-        done = skyband("demo", *arguments)
+        done = skyband("demo", "--in-process", *arguments)
         assert done.returncode == 2
         assert done.stdout == ""
         assert says in done.stderr
@@ -88,14 +88,24 @@ class TestDemo:
         assert len(done.stderr.splitlines()) == 1
 
     def test_unknown_option(self):
-        done = skyband("demo", "--sped", "3")
+        done = skyband("demo", "--in-process", "--sped", "3")
         assert done.returncode == 2
         assert "No such option: --sped" in done.stderr
         assert "Traceback" not in done.stderr
 
     @pytest.mark.skipif(os.name == "nt", reason="signals differ")
     def test_ctrl_c_stops_cleanly(self):
-        command = [sys.executable, "-m", "skyband.cli", "demo", "--seconds", "100", "--slide", "5 milliseconds"]
+        command = [
+            sys.executable,
+            "-m",
+            "skyband.cli",
+            "demo",
+            "--in-process",
+            "--seconds",
+            "100",
+            "--slide",
+            "5 milliseconds",
+        ]
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(4)
         running.send_signal(signal.SIGINT)

@@ -38,17 +38,23 @@ def _options(
 
 @app.command()
 def demo(
-    seconds: Annotated[float, typer.Option(help="How long to watch, in seconds.")] = 15.0,
-    speed: Annotated[float, typer.Option(help="Seconds of the stream that pass in a second of yours.")] = 60.0,
-    k: Annotated[int, typer.Option(help="How many trades an answer ranks.")] = 10,
-    size: Annotated[str, typer.Option(help="How far back a window reaches.")] = "5 minutes",
-    slide: Annotated[str, typer.Option(help="How often there is a new window.")] = "30 seconds",
+    in_process: Annotated[bool, typer.Option("--in-process", help="Without Spark: one query at full speed.")] = False,
+    seconds: Annotated[float, typer.Option(help="How long to watch, in seconds (in process).")] = 15.0,
+    speed: Annotated[float, typer.Option(help="Seconds of the stream in a second of yours (in process).")] = 60.0,
+    k: Annotated[int, typer.Option(help="How many trades an answer ranks (in process).")] = 10,
+    size: Annotated[str, typer.Option(help="How far back a window reaches (in process).")] = "5 minutes",
+    slide: Annotated[str, typer.Option(help="How often there is a new window (in process).")] = "30 seconds",
     seed: Annotated[int, typer.Option(help="Another seed, another stream.")] = 29,
 ) -> None:
-    """Watch the largest trades of a sliding window, live."""
-    from skyband.demo import run
+    """Watch the largest trades of sliding windows, live: on Spark, or in process."""
+    if in_process:
+        from skyband.demo import run
 
-    run(seconds=seconds, speed=speed, k=k, size=size, slide=slide, seed=seed)
+        run(seconds=seconds, speed=speed, k=k, size=size, slide=slide, seed=seed)
+    else:
+        from skyband.spark_demo import run as run_on_spark
+
+        run_on_spark(seed=seed)
 
 
 @app.command()

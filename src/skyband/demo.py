@@ -1,4 +1,4 @@
-"""The demo: a seeded stream of trades, and the largest of them window after window."""
+"""The demo in process: a seeded stream of trades, and the largest of them window after window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skyband.monitor import Monitor
 from skyband.query import TopK
 from skyband.streams import OPENING, Ints, Trades, trades
 
-__all__ = ["Leaderboard", "Shown", "run"]
+__all__ = ["WIDEST", "Leaderboard", "Shown", "clock", "run"]
 
 FRAMES = 20  # a second
 PUSHES = 4  # a second, and one at each window's end: trades come in small batches, as they do from a broker
@@ -212,7 +212,7 @@ def _progress(query: TopK, now: int) -> Table:
     line.add_column(ratio=1)
     line.add_column(no_wrap=True, justify="right")
     bar = ProgressBar(total=query.window.slide, completed=now - begun, complete_style="cyan", finished_style="cyan")
-    line.add_row(Text(_clock(now), "bold"), bar, Text(f"next window ends {_clock(begun + query.window.slide)}", "dim"))
+    line.add_row(Text(clock(now), "bold"), bar, Text(f"next window ends {clock(begun + query.window.slide)}", "dim"))
     return line
 
 
@@ -236,7 +236,7 @@ def _ranking(board: Leaderboard, window: Shown, *, most: int) -> Table:
             f"${stream.score[id_]:,.0f}",
             Bar(float(top), 0.0, float(stream.score[id_]), color="green" if move is None else "cyan"),
             f"{stream.price[id_]:,.2f} × {stream.size[id_]:,}",
-            _clock(int(stream.position[id_]), milliseconds=True),
+            clock(int(stream.position[id_]), milliseconds=True),
         )
     if window.ids.size > most:
         table.add_row("…", "", Text(f"{window.ids.size - most} more", "dim"))
@@ -263,7 +263,7 @@ def _gauges(board: Leaderboard, window: Shown) -> Table:
 
 
 def _span(query: TopK, window: Shown) -> str:
-    return f"{_clock(window.end - query.window.size)} – {_clock(window.end)}"
+    return f"{clock(window.end - query.window.size)} – {clock(window.end)}"
 
 
 def _holding(candidates: int, window: Shown) -> Text:
@@ -288,6 +288,11 @@ def _summary(board: Leaderboard) -> Text:
     )
 
 
-def _clock(position: int, *, milliseconds: bool = False) -> str:
+def clock(position: int, *, milliseconds: bool = False) -> str:
+    """The time of day at a position.
+
+    >>> clock(1_704_205_800_250_000, milliseconds=True)
+    '14:30:00.250'
+    """
     moment = datetime.fromtimestamp(position // 1_000_000, UTC).strftime("%H:%M:%S")
     return f"{moment}.{position // 1000 % 1000:03}" if milliseconds else moment

@@ -74,7 +74,9 @@ def _rank_one(
     running.advance(Rows(rows.scores, rows.positions, np.empty(0, np.int64), 0, 0), until, ALWAYS, log)
     found = joined(log.take())
     # An engine may be told of windows that are answered already when nothing is held that would tell it better.
-    return chosen(found, found.ends > answered), running.objects().ids.copy()
+    held = running.objects().ids
+    oldest = min(query.window.first_end_after(until) - query.window.size for query in queries)
+    return chosen(found, found.ends > answered), held[rows.positions[held] >= oldest]
 
 
 def _rank_many(engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints) -> Ranked:

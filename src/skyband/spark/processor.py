@@ -65,8 +65,9 @@ class ShardProcessor(StatefulProcessor):
         blob = shard.state()
         self._saved.update((blob,))
         self._set_timer(shard.next_end)
+        held = parts[-1][1].candidates
         for answers, tally in parts:
-            yield from _rows(answers, tally, number, len(blob))
+            yield from _rows(answers, tally._replace(candidates=held), number, len(blob))
 
     def _set_timer(self, position: int | None) -> None:
         at = None if position is None else max(1, -(-position // MILLISECOND))
