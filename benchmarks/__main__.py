@@ -1,4 +1,4 @@
-"""Everything: the ratios and the grid for one query, then many queries at once; or the parts that are named.
+"""Everything: ratios and the grid for one query, then many queries at once, then Spark; or the parts that are named.
 
 `--quick` finishes in minutes and writes nothing.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import bench_ratios, bench_shared, bench_single
+from benchmarks import bench_ratios, bench_shared, bench_single, bench_spark
 
-PARTS = ("ratios", "single", "shared")
+PARTS = ("ratios", "single", "shared", "spark")
 
 
 def main() -> None:
@@ -28,6 +28,8 @@ def main() -> None:
         bench_single.run(quick=asked.quick, **capped)
     if "shared" in parts:
         bench_shared.run(quick=asked.quick, **capped)
+    if "spark" in parts:
+        bench_spark.run(quick=asked.quick)
 
 
 if __name__ == "__main__":

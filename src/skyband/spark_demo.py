@@ -26,8 +26,8 @@ from skyband.workload import Workload
 
 __all__ = ["WORKLOAD", "run"]
 
-FILES = 12
-MINUTES = 3  # of the stream in each file
+FILES = 9
+MINUTES = 4  # of the stream in each file
 SHOWN = 5  # rows of an answer
 MOST_CHECKS = 400
 
@@ -46,7 +46,7 @@ def run(*, seed: int) -> None:
     console.width = min(console.width, WIDEST) if console.is_terminal else WIDEST
     stream = trades(FILES * MINUTES * 60 * 420, seed)
     whole = np.searchsorted(stream.position, OPENING + FILES * MINUTES * 60_000_000)
-    stream = Trades(*(column[:whole] for column in stream))
+    stream = Trades._make(column[:whole] for column in stream)
     with TemporaryDirectory(prefix="skyband-demo-") as folder:
         home = Path(folder)
         _write_files(stream, home / "trades")

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 from skyband.duration import parse_duration
 from skyband.errors import InvalidInputError
 from skyband.query import TopK
+from skyband.sharding.feeds import feeds_of
 from skyband.sharding.plan import Plan
 from skyband.spark import tasks
 from skyband.spark.control import control_envelopes
@@ -104,7 +105,8 @@ def answers(
         with the answers, as a pair; it is a query of its own. ``"refuse"``: a late row stops the stream; since none can
         then come between two others, tasks can drop more of their rows before anything is shuffled.
     shards
-        How many parts the state is cut into; the number of shuffle partitions, at most 32, if not given.
+        How many parts the state is cut into. By default as many as there are shuffle partitions, at most 32; one for
+        each score where no query has groups.
     control
         A folder that `Control` writes to: messages to a running stream.
 
@@ -151,9 +153,9 @@ def build(
         raise InvalidInputError(f"late={late!r} must be 'count', 'return' or 'refuse'.")
     spark = df.sparkSession
     require(spark, streaming=df.isStreaming)
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    count = _checked_shards(shards, partitions)
     asked = Workload(workload)
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    count = _most_useful(asked, partitions) if shards is None else _checked_shards(shards)
     streaming = df.isStreaming
     delay = _checked_delay(df, time, watermark) if streaming else None
     # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
@@ -241,9 +243,14 @@ def _spelled(df: DataFrame, name: str) -> str:
     return next((known for known in df.columns if known.lower() == str(name).lower()), name)
 
 
-def _checked_shards(shards: Any, partitions: int) -> int:
-    if shards is None:
-        return min(partitions, MOST_SHARDS)
+def _most_useful(workload: Workload, partitions: int) -> int:
+    """Groups can be spread over all partitions; a feed without groups lives in one shard."""
+    feeds = feeds_of(workload)
+    most = MOST_SHARDS if any(feed.partition_by for feed in feeds) else len(feeds)
+    return max(1, min(partitions, MOST_SHARDS, most))
+
+
+def _checked_shards(shards: Any) -> int:
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 1024:
         raise InvalidInputError(f"shards={shards!r} must be a whole number in 1..1024; the state is cut into so many.")
     return shards
