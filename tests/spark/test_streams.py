@@ -1,0 +1,225 @@
+"""Streams: files read one a micro-batch, with disorder, late rows, restarts and silence."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+
+import pytest
+
+from skyband.spark import Control, Metrics, answers, start
+from tests.oracle import Asked
+from tests.sharding import cases
+from tests.spark.frames import collected, read_stream, write_files
+
+GROUPED = {"by": "s", "partition_by": ["g"]}
+SECOND = 1_000_000
+
+
+class Run:
+    """A source folder, a sink and a checkpoint; may be started again and again."""
+
+    def __init__(self, spark, folder):
+        self.spark = spark
+        self.source, self.sink, self.state = folder / "in", folder / "out", folder / "state"
+        self.behind = folder / "behind"
+        self.files = 0
+
+    def add(self, *batches):
+        write_files(self.source, batches, self.files)
+        self.files += len(batches)
+
+    def start(self, queries, *, watermark="0 seconds", **more):
+        return start(
+            read_stream(self.spark, self.source),
+            queries,
+            time="ts",
+            id="id",
+            watermark=watermark,
+            write=lambda out: out.writeStream.format("parquet").option("path", str(self.sink)),
+            checkpoint=str(self.state),
+            **more,
+        )
+
+    def finish(self, queries, **more):
+        handle = self.start(queries, bounded=True, **more)
+        assert handle.await_end(120, progress=False)
+        return handle.metrics()
+
+    def write_late(self, rows):
+        return rows.writeStream.format("parquet").option("path", str(self.behind))
+
+    def found(self, folder=None):
+        folder = folder or self.sink
+        return collected(self.spark.read.parquet(str(folder))) if folder.exists() else []
+
+
+@pytest.fixture
+def run(spark, tmp_path):
+    return Run(spark, tmp_path)
+
+
+def split(batches, delay):
+    """What is accepted, and what is late: further than the delay behind the newest of earlier batches."""
+    accepted, late, newest = [], [], None
+    for batch in batches:
+        watermark = None if newest is None else newest // 1000 * 1000 - delay
+        for row in batch:
+            (late if watermark is not None and row[0] < watermark else accepted).append(row)
+        newest = max([row[0] for row in batch] + ([] if newest is None else [newest]), default=None)
+    return accepted, late
+
+
+def drawn(seed, axis="time"):
+    """Queries of all kinds, and rows in batches, some of them late for a delay of ten seconds."""
+    random = cases.rng("stream", seed)
+    scale = SECOND
+    posed = [cases.draw_posed(random, f"q{i}", axis=axis, scale=scale, kinds=cases.KINDS[i : i + 1]) for i in range(5)]
+    rows = cases.disordered(random, cases.draw_rows(random, 150, scale=scale), 80 * scale)
+    cuts = sorted(random.sample(range(1, 150), 2))
+    return posed, [rows[low:high] for low, high in zip([0, *cuts], [*cuts, 150], strict=True)]
+
+
+@pytest.mark.parametrize(("axis", "seed"), [("time", 1), ("count", 3)])
+def test_a_bounded_stream_gives_every_answer_once(run, axis, seed):
+    posed, batches = drawn(seed, axis)
+    accepted, late = split(batches, 10 * SECOND)
+    ranked = [row for row in late if row[1] is not None]
+    assert ranked, "else this test tests less than it could"
+    run.add(*batches)
+    more = {"late": run.write_late} if axis == "time" else {}
+    metrics = run.finish([one.query(axis) for one in posed], watermark="10 seconds", **more)
+    want = {}
+    for one in posed:
+        want |= cases.wanted(one, accepted, axis)
+    found = run.found()
+    assert cases.answered(found, posed) == want
+    assert metrics["rows"] == 150
+    assert metrics["late"] == len(ranked)
+    assert metrics["left_out"] == sum(row[1] is None for batch in batches for row in batch)
+    assert metrics["answers"] == len(found) == sum(map(len, want.values()))
+    assert metrics["windows"] == sum(row["rank"] == 1 for row in found)
+    assert metrics["algorithm"] == "panes"
+    assert metrics["batches"] >= 4
+    assert min(metrics["seconds"], metrics["state_bytes"]) > 0
+    if axis == "time":
+        assert metrics["candidates"] == 0
+        assert sorted(row["id"] for row in run.found(run.behind)) == sorted(row[2] for row in late)
+        assert set(run.found(run.behind)[0]) == {"ts", "id", "g", "s", "odd"}
+        again = run.finish([one.query(axis) for one in posed], watermark="10 seconds")
+        assert (again["rows"], again["answers"]) == (0, 0)
+        assert len(run.found()) == len(found)
+
+
+def rows_at(*seconds, score=1.0):
+    return [(at * SECOND, None if score is None else score + at, at, "a") for at in seconds]
+
+
+MINUTE = cases.Posed("q", Asked(k=2, size=60 * SECOND, slide=60 * SECOND), {"by": "s"})
+
+
+def ends(run):
+    return sorted({cases.micros(row["window_end"]) // SECOND for row in run.found()})
+
+
+def test_time_moves_with_rows_that_have_no_score_and_with_messages(run):
+    run.add(rows_at(10, 20))
+    handle = run.start(MINUTE.query())
+    try:
+        handle.query.processAllAvailable()
+        assert ends(run) == []
+        run.add(rows_at(70, score=None))
+        handle.query.processAllAvailable()
+        assert ends(run) == [60]
+        run.add(rows_at(130, 200))
+        handle.query.processAllAvailable()
+        assert ends(run) == [60, 180]
+        handle.advance(dt.datetime(1970, 1, 1, 0, 4, tzinfo=dt.UTC))
+        assert ends(run) == [60, 180, 240]
+        run.add(rows_at(239, 250))
+        handle.query.processAllAvailable()
+        metrics = handle.metrics()
+        assert (metrics["late"], metrics["left_out"], metrics["candidates"]) == (1, 1, 1)
+        assert metrics["bound"] == 2
+        assert metrics["emit_lag"] == 10.0
+        handle.flush()
+        assert ends(run) == [60, 180, 240, 300]
+        run.add(rows_at(260, 310))
+        handle.query.processAllAvailable()
+        assert handle.metrics()["late"] == 2
+    finally:
+        handle.stop()
+    assert handle.await_end(10, progress=False)
+    accepted = rows_at(10, 20, 130, 200, 250)
+    assert cases.answered(run.found(), [MINUTE]) == cases.wanted(MINUTE, accepted)
+
+
+def test_a_workload_that_changes_between_runs(run):
+    kept = cases.Posed("kept", Asked(k=2, size=40 * SECOND, slide=10 * SECOND), GROUPED)
+    gone = cases.Posed("gone", Asked(k=1, size=20 * SECOND, slide=10 * SECOND), {**GROUPED, "by": "-s"})
+    new = cases.Posed("new", Asked(k=3, size=30 * SECOND, slide=10 * SECOND), {**GROUPED, "by": "-s"})
+    random = cases.rng("changes")
+    rows = [(at * SECOND, float(random.randint(0, 9)), at, random.choice("ab")) for at in range(200)]
+    run.add(rows[:50], rows[50:100])
+    handle = run.start([kept.query(), gone.query()])
+    handle.query.processAllAvailable()
+    handle.stop()
+    before = cases.answered(run.found(), [kept, gone])
+    assert any(name == "gone" for name, _ in before)
+    run.add(rows[100:])
+    run.finish([kept.query(), new.query()])
+    after = cases.answered(run.found(), [kept, gone, new])
+    assert {key: found for key, found in after.items() if key[0] == "kept"} == cases.wanted(kept, rows)
+    assert {key: found for key, found in after.items() if key[0] == "gone"} == {
+        key: found for key, found in before.items() if key[0] == "gone"
+    }
+    whole = cases.wanted(new, rows)
+    assert {key: found for key, found in after.items() if key[0] == "new"} == {
+        key: [row for row in found if row[0] > rows[99][0]] for key, found in whole.items()
+    }
+
+
+def test_answers_alone_with_messages_and_a_listener(spark, run, tmp_path):
+    listener = Metrics()
+    spark.streams.addListener(listener)
+    control = Control(spark, str(tmp_path / "control"))
+    control.open()
+    run.add(rows_at(10, 20), rows_at(70, 80))
+    posed = [MINUTE, cases.Posed("odd", MINUTE.asked, {"by": "s", "where": "odd"})]
+    frame = read_stream(spark, run.source).withWatermark("ts", "5 seconds")  # a watermark of the user's own
+    out = answers(frame, [one.query() for one in posed], time="ts", control=control.folder)
+    query = out.writeStream.format("memory").queryName("minute").start()
+    try:
+        query.processAllAvailable()
+        rows = [row.asDict() for row in spark.table("minute").collect()]
+        assert sorted(row["id"] for row in rows) == [10, 20]
+        control.end()
+        query.processAllAvailable()
+        assert spark.table("minute").count() == 4
+        deadline = time.monotonic() + 30
+        while listener.metrics().get("minute", {}).get("answers") != 4 and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        query.stop()
+        spark.streams.removeListener(listener)
+    found = listener.metrics()["minute"]
+    assert (found["rows"], found["answers"], found["windows"], found["late"]) == (4, 4, 2, 0)
+    assert (found["candidates"], found["bound"], found["emit_lag"], found["algorithm"]) == (0, None, None, None)
+
+
+def test_rows_that_every_filter_removes_move_time_too(run):
+    odd = cases.Posed("odd", MINUTE.asked, {"by": "s", "where": "odd"})
+    run.add(rows_at(11, 13), rows_at(90), rows_at(15))
+    metrics = run.finish(odd.query())
+    accepted = rows_at(11, 13, 90)
+    assert cases.answered(run.found(), [odd]) == cases.wanted(odd, accepted)
+    assert metrics["late"] == 1
+
+
+def test_a_late_row_stops_a_stream_that_refuses_them(spark, run):
+    run.add(rows_at(10, 100), rows_at(20))
+    out = answers(read_stream(spark, run.source), MINUTE.query(), time="ts", watermark="0 seconds", late="refuse")
+    query = out.writeStream.format("memory").queryName("refusing").start()
+    with pytest.raises(Exception, match="late='refuse'"):
+        query.processAllAvailable()
+    query.stop()
