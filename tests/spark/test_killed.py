@@ -1,0 +1,60 @@
+"""A stream that is killed twice without warning, and goes on each time: every answer is there once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tests.sharding import cases
+from tests.spark import bounded_run
+from tests.spark.frames import collected, write_files
+
+FILES = 8
+
+
+def begin(folder):
+    """The program in a process group of its own, so that its Java dies with it."""
+    with (folder / "log").open("a") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.bounded_run", str(folder)],
+            env=bounded_run.environment(),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def kill_when(process, reached, log):
+    deadline = time.monotonic() + 180
+    while not reached():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def newest(folder):
+    return max((int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()), default=-1)
+
+
+def test_killed_and_taken_up(spark, tmp_path):
+    write_files(tmp_path / "in", bounded_run.batches(FILES))
+    state, sink, log = tmp_path / "state", tmp_path / "out", tmp_path / "log"
+    # In the middle of a batch: it is planned, and not committed.
+    process = begin(tmp_path)
+    kill_when(
+        process, lambda: newest(state / "offsets") >= 3 and newest(state / "commits") < newest(state / "offsets"), log
+    )
+    first = newest(state / "offsets")
+    # When the sink has just taken a batch, which may be before Spark has noted it.
+    process = begin(tmp_path)
+    kill_when(process, lambda: newest(sink / "_spark_metadata") > first + 1, log)
+    assert newest(state / "offsets") < FILES, "it was killed in the middle"
+    process = begin(tmp_path)
+    assert process.wait(180) == 0, log.read_text()
+    found = collected(spark.read.parquet(str(sink)))
+    assert cases.answered(found, bounded_run.POSED) == bounded_run.wanted(FILES)
