@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.sharding.plan import Plan
+from skyband.spark.control import CONTROL_FOLDER
 
 __all__ = ["Checkpoint"]
 
@@ -25,7 +26,7 @@ class Checkpoint:
             raise InvalidInputError(f"checkpoint={folder!r} must be a folder; the stream's state is kept there.")
         self._spark = spark
         self.folder = folder.rstrip("/")
-        self.control = f"{self.folder}/skyband/control"
+        self.control = f"{self.folder}/{CONTROL_FOLDER}"
         self.late = f"{self.folder}/skyband/late"
         self._about = f"{self.folder}/skyband/about"
 

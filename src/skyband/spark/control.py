@@ -11,8 +11,9 @@ from pyspark.sql import functions as sf
 
 from skyband.spark.tasks import ENVELOPES
 
-__all__ = ["Control", "control_envelopes"]
+__all__ = ["CONTROL_FOLDER", "Control", "control_envelopes"]
 
+CONTROL_FOLDER = "skyband/control"  # below a checkpoint
 _MESSAGE = "message string"
 
 

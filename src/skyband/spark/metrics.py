@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from skyband.sharding.plan import Plan
+from skyband.spark.control import CONTROL_FOLDER
 
 __all__ = ["Metrics", "Progress", "show_progress"]
 
@@ -52,6 +53,12 @@ class Progress:
             for name, source in (("skyband_in", _COUNTED_IN), ("skyband_out", _COUNTED_OUT)):
                 for column, metric in source.items():
                     self._counts[metric] += _value(seen.get(name), column) or 0
+            # Where every query has a filter, rows that none of them wants do not reach the tasks that count.
+            read = [source for source in report["sources"] or [] if CONTROL_FOLDER not in source["description"]]
+            unseen = sum(int(source["numInputRows"]) for source in read) - (
+                _value(seen.get("skyband_in"), "taken") or 0
+            )
+            self._counts["rows"] += max(0, unseen)
             out = seen.get("skyband_out")
             self._newest = _latest(self._newest, _value(out, "newest"))
             self._last_end = _latest(self._last_end, _value(out, "last_end"))
@@ -105,23 +112,13 @@ class Metrics(StreamingQueryListener):
         report = event.progress
         seen = report.observedMetrics or {}
         if "skyband_out" in seen:
-            self._streams.setdefault(str(report.name or report.id), Progress()).add(_Report(report))
+            self._streams.setdefault(str(report.name or report.id), Progress()).add(report)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Nothing happened."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """The numbers stay."""
-
-
-class _Report:
-    """A listener's report, read like the ones that a query keeps."""
-
-    def __init__(self, report: Any) -> None:
-        self._report = report
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self._report, name)
 
 
 def _fields(row: Any) -> list[str]:
