@@ -183,7 +183,7 @@ def test_checkpoints_that_were_made_for_something_else_or_are_damaged(spark, str
 
     begin(query())
     for given, said in (
-        ({"shards": 5}, "was written with shards=2 and is taken up with shards=5"),
+        ({"shards": 5}, "was written with shards=1 and is taken up with shards=5"),
         ({"id": None}, "was written with id="),
         ({"time": "at"}, "time= column 'at' does not exist"),
     ):

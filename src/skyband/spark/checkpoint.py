@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
-from skyband.sharding.plan import Plan
 from skyband.spark.control import CONTROL_FOLDER
+from skyband.spark.scoring import Prepared
 
 __all__ = ["Checkpoint"]
 
@@ -56,14 +56,15 @@ class Checkpoint:
             )
         return about
 
-    def agree(self, plan: Plan, types: dict[str, str], about: dict[str, Any] | None) -> None:
+    def agree(self, prepared: Prepared, about: dict[str, Any] | None) -> None:
         """Refuse a plan that does not fit what is there; write down a new one."""
+        plan = prepared.plan
         now = {
             "version": VERSION,
             "axis": plan.axis,
             "time": plan.time,
             "id": plan.id,
-            "columns": types,
+            "columns": prepared.types,
             "shards": plan.shards,
         }
         if about is None:

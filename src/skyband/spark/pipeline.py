@@ -13,7 +13,6 @@ from skyband.duration import parse_duration
 from skyband.errors import InvalidInputError
 from skyband.query import TopK
 from skyband.sharding.feeds import feeds_of
-from skyband.sharding.plan import Plan
 from skyband.spark import tasks
 from skyband.spark.control import control_envelopes
 from skyband.spark.late import late_rows
@@ -23,20 +22,28 @@ from skyband.spark.sessions import require
 from skyband.spark.spreading import spread
 from skyband.workload import Workload
 
-__all__ = ["Late", "Pipeline", "answers", "build"]
+__all__ = ["Draft", "Late", "Pipeline", "answers", "assemble", "check"]
 
 Late = Literal["count", "return", "refuse"]
 MOST_SHARDS = 32  # each costs about a millisecond a batch, whether it has work or not
 _WATERMARK = "spark.watermarkDelayMs"  # what Spark writes into the metadata of a column with a watermark
 
 
+class Draft(NamedTuple):
+    """A workload that has been found to fit a data frame."""
+
+    source: DataFrame  # with its watermark, where it stands at the source
+    time: str
+    prepared: Prepared
+    delay: str | None  # of the watermark that is to stand after the reducer
+    late: Late
+
+
 class Pipeline(NamedTuple):
-    """The answers, and on request the late rows, of one workload."""
+    """The answers and, on request, the late rows."""
 
     answers: DataFrame
     late: DataFrame | None
-    plan: Plan
-    types: dict[str, str]  # of the row's own columns
 
 
 @overload
@@ -120,21 +127,12 @@ def answers(
     >>> out = answers(trades, big, time="ts", id="trade_id", watermark="10 seconds")  # doctest: +SKIP
     >>> out.writeStream.format("console").start()  # doctest: +SKIP
     """
-    found = build(
-        df,
-        workload,
-        time=time,
-        id_=id,
-        watermark=watermark,
-        algorithm=algorithm,
-        late=late,
-        shards=shards,
-        control=control,
-    )
+    draft = check(df, workload, time=time, id_=id, watermark=watermark, algorithm=algorithm, late=late, shards=shards)
+    found = assemble(draft, control)
     return found.answers if found.late is None else (found.answers, found.late)
 
 
-def build(
+def check(
     df: DataFrame,
     workload: TopK | Iterable[TopK] | Workload,
     *,
@@ -144,9 +142,8 @@ def build(
     algorithm: str,
     late: Late,
     shards: int | None,
-    control: str | None,
-) -> Pipeline:
-    """`answers`, with the plan it was made by."""
+) -> Draft:
+    """Refuse what cannot be answered, and settle how the rest will be. Nothing runs, nothing is written."""
     if not isinstance(df, DataFrame):
         raise InvalidInputError(f"df={df!r} must be a Spark DataFrame, not {type(df).__name__}.")
     if late not in ("count", "return", "refuse"):
@@ -156,28 +153,31 @@ def build(
     asked = Workload(workload)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     count = _most_useful(asked, partitions) if shards is None else _checked_shards(shards)
-    streaming = df.isStreaming
-    delay = _checked_delay(df, time, watermark) if streaming else None
+    delay = _checked_delay(df, time, watermark) if df.isStreaming else None
     # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
     # tasks it is cheaper to look at the newest of each batch only.
-    at_source = late == "return" or all(query.where for query in asked)
-    marked = df if delay is None or not at_source else df.withWatermark(_spelled(df, time), delay)
+    if delay is not None and (late == "return" or all(query.where for query in asked)):
+        df, delay = df.withWatermark(_spelled(df, time), delay), None
     prepared = prepare(
-        marked,
+        df,
         asked,
         time=time,
         id_=id_,
         algorithm=algorithm,
         shards=count,
-        may_be_late=streaming and late != "refuse",
+        may_be_late=df.isStreaming and late != "refuse",
     )
-    if not streaming:
-        found = _from_batch(prepared)
-        return Pipeline(found, df.limit(0) if late == "return" else None, prepared.plan, prepared.types)
-    keys = spread(count)
-    behind = late_rows(marked, _spelled(df, time), keys, control) if late == "return" else None
-    answered = _from_stream(prepared, keys, control, None if at_source else delay)
-    return Pipeline(answered, behind, prepared.plan, prepared.types)
+    return Draft(df, _spelled(df, time), prepared, delay, late)
+
+
+def assemble(draft: Draft, control: str | None) -> Pipeline:
+    """The data frames of a draft; a stream's also read the control messages in the folder `control`."""
+    df, late = draft.source, draft.late == "return"
+    if not df.isStreaming:
+        return Pipeline(_from_batch(draft.prepared), df.limit(0) if late else None)
+    keys = spread(draft.prepared.plan.shards)
+    answered = _from_stream(draft.prepared, keys, control, draft.delay)
+    return Pipeline(answered, late_rows(df, draft.time, keys, control) if late else None)
 
 
 def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None, delay: str | None) -> DataFrame:

@@ -20,7 +20,7 @@ from skyband.query import TopK
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.control import Control
 from skyband.spark.metrics import Progress, show_progress
-from skyband.spark.pipeline import Late, Pipeline, build
+from skyband.spark.pipeline import Late, Pipeline, assemble, check
 from skyband.workload import Workload
 
 __all__ = ["Handle", "start"]
@@ -79,7 +79,7 @@ def start(
     kept = Checkpoint(df.sparkSession, checkpoint)
     about = kept.read()
     mode: Late = "return" if callable(late) else late
-    found = build(
+    draft = check(
         df,
         workload,
         time=time,
@@ -88,24 +88,14 @@ def start(
         algorithm=algorithm,
         late=mode,
         shards=shards if shards is not None or about is None else about["shards"],
-        control=None,
     )
     control = Control(df.sparkSession, kept.control)
     if about is None:
         kept.refuse_unwritable(control.open)
-    kept.agree(found.plan, found.types, about)
-    found = build(
-        df,
-        workload,
-        time=time,
-        id_=id,
-        watermark=watermark,
-        algorithm=algorithm,
-        late=mode,
-        shards=found.plan.shards,
-        control=kept.control,
-    )
-    handle = Handle(found, kept, control, write, late if callable(late) else None, bounded=bounded)
+    kept.agree(draft.prepared, about)
+    found = assemble(draft, kept.control)
+    progress = Progress(draft.prepared.plan)
+    handle = Handle(found, progress, kept, control, write, late if callable(late) else None, bounded=bounded)
     handle._begin()
     return handle
 
@@ -116,6 +106,7 @@ class Handle:
     def __init__(
         self,
         pipeline: Pipeline,
+        progress: Progress,
         checkpoint: Checkpoint,
         control: Control,
         write: Write,
@@ -129,7 +120,7 @@ class Handle:
         self._write = write
         self._late = late
         self._bounded = bounded
-        self._progress = Progress(pipeline.plan)
+        self._progress = progress
         self._queries: list[StreamingQuery] = []
         self._error: BaseException | None = None
         self._stopping = False
