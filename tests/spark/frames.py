@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,8 +33,6 @@ def frame(spark, rows, partitions=3):
 
 def write_files(folder, batches, begin=0):
     """A file for each batch. Spark reads the older file first, so that each is a second older than the next."""
-    import os
-
     folder.mkdir(exist_ok=True)
     for number, batch in enumerate(batches, begin):
         at = folder / f".{number:03}.parquet"
@@ -47,3 +49,20 @@ def read_stream(spark, folder):
 def collected(out):
     """The rows of a data frame as dictionaries."""
     return out.toArrow().to_pylist()
+
+
+def read_sink(folder):
+    """The rows of a parquet sink without Spark. Only what it lists counts: dead tasks may have left other files."""
+    logs = sorted((folder / "_spark_metadata").glob("[0-9]*"))
+    lines = [line for log in logs for line in log.read_text().splitlines()[1:]]
+    files = sorted({"/" + json.loads(line)["path"].removeprefix("file:").lstrip("/") for line in lines})
+    return [
+        row for file in files for row in _in_utc(pq.ParquetFile(Path(file), coerce_int96_timestamp_unit="us").read())
+    ]
+
+
+def _in_utc(found):
+    for number, field in enumerate(found.schema):
+        if pa.types.is_timestamp(field.type):
+            found = found.set_column(number, field.name, found[field.name].cast(pa.timestamp("us", "UTC")))
+    return found.to_pylist()

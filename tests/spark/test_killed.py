@@ -10,7 +10,7 @@ import time
 
 from tests.sharding import cases
 from tests.spark import bounded_run
-from tests.spark.frames import collected, write_files
+from tests.spark.frames import read_sink, write_files
 
 FILES = 8
 
@@ -41,7 +41,7 @@ def newest(folder):
     return max((int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()), default=-1)
 
 
-def test_killed_and_taken_up(spark, tmp_path):
+def test_killed_and_taken_up(tmp_path):
     write_files(tmp_path / "in", bounded_run.batches(FILES))
     state, sink, log = tmp_path / "state", tmp_path / "out", tmp_path / "log"
     # In the middle of a batch: it is planned, and not committed.
@@ -56,5 +56,4 @@ def test_killed_and_taken_up(spark, tmp_path):
     assert newest(state / "offsets") < FILES, "it was killed in the middle"
     process = begin(tmp_path)
     assert process.wait(180) == 0, log.read_text()
-    found = collected(spark.read.parquet(str(sink)))
-    assert cases.answered(found, bounded_run.POSED) == bounded_run.wanted(FILES)
+    assert cases.answered(read_sink(sink), bounded_run.POSED) == bounded_run.wanted(FILES)
