@@ -125,12 +125,11 @@ def test_names_with_spaces(spark):
     assert [(row["rank"], row["the score"], row["`g h`"]) for row in found] == [(1, 2.0, "x"), (2, 1.0, "x")]
 
 
-@pytest.mark.xfail(strict=True, reason="Spark's mapInArrow looks its columns up by name, and takes a dot for a field")
 def test_names_with_dots(spark):
     df = spark.createDataFrame([(T, 1.0), (T, 2.0)], "ts timestamp, `the.score` double")
     query = sb.TopK(name="q", by="`the.score`", partition_by=["`the.score` > 1.5"], **HOUR)
     found = sorted_rows(answers(df, query, time="ts"))
-    assert [(row["rank"], row["the.score"]) for row in found] == [(1, 2.0), (1, 1.0)]
+    assert [(row["rank"], row["the.score"]) for row in found] == [(1, 1.0), (1, 2.0)]
 
 
 def test_ties_without_an_id_do_not_depend_on_partitions(spark):

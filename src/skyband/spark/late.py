@@ -18,6 +18,7 @@ from skyband.sharding.ranking import NEVER
 from skyband.sharding.reducer import positions_of
 from skyband.spark import tasks
 from skyband.spark.control import control_envelopes
+from skyband.spark.scoring import plain
 
 __all__ = ["late_rows"]
 
@@ -27,12 +28,14 @@ def late_rows(df: DataFrame, time: str, keys: dict[int, int], control: str | Non
 
     A watermark is known to operators with state only, so that rows travel there whole, packed by the batch.
     """
+    names, df = df.columns, df.toDF(*map(plain, df.columns))
+    time = plain(time)
     whole = df.mapInArrow(_pack_all(time, keys), tasks.ENVELOPES)
     if control is not None:
         whole = whole.union(control_envelopes(df.sparkSession, control, keys.values()))
     processor = _LateProcessor(time)
     packed = whole.groupBy("shard").transformWithState(processor, "answers binary", "Append", "EventTime")
-    return packed.mapInArrow(tasks.unpack, df.schema)
+    return packed.mapInArrow(tasks.unpack, df.schema).toDF(*names)
 
 
 def _pack_all(time: str, keys: Mapping[int, int]) -> tasks.Task:

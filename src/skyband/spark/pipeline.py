@@ -203,6 +203,7 @@ def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None, 
         packed.observe("skyband_out", *counted, *newest, *held)
         .select("answers")
         .mapInArrow(tasks.unpack, prepared.answers)
+        .toDF(*prepared.names)
     )
 
 
@@ -211,7 +212,8 @@ def _from_batch(prepared: Prepared) -> DataFrame:
     plan = prepared.plan
     keys = spread(plan.shards)
     envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES)
-    return envelopes.repartition(plan.shards, "shard").mapInArrow(tasks.answer_all(plan, keys), prepared.answers)
+    together = envelopes.repartition(plan.shards, "shard")
+    return together.mapInArrow(tasks.answer_all(plan, keys), prepared.answers).toDF(*prepared.names)
 
 
 def _checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None) -> str | None:

@@ -19,7 +19,7 @@ from skyband.sharding.feeds import Feed, feeds_of
 from skyband.sharding.plan import Plan
 from skyband.workload import Workload
 
-__all__ = ["TIMES", "Prepared", "prepare"]
+__all__ = ["TIMES", "Prepared", "plain", "prepare"]
 
 _EXACT = 2**53  # whole numbers up to here are exact as scores
 _HIDDEN = "__skyband_"
@@ -33,7 +33,8 @@ class Prepared(NamedTuple):
 
     rows: DataFrame
     plan: Plan
-    answers: st.StructType
+    answers: st.StructType  # as tasks name its columns
+    names: tuple[str, ...]  # as users do
     types: dict[str, str]  # of the row's own columns
 
 
@@ -48,7 +49,8 @@ def prepare(
     scores = [columns.score(feed, workload.queries[feed.places[0]]) for feed in feeds]
     groups = [columns.groups(feed, workload.queries[feed.places[0]]) for feed in feeds]
     by_name = {name: column for found in groups for name, column in found.items()}
-    returned = columns.returned(workload, set(by_name))
+    named = columns.returned(workload, {name for feed in feeds for name in columns.spelled(feed)})
+    returned = {plain(name): old for name, old in named.items()}
     names = {old: new for new, old in returned.items()}
     selected = [sf.col(_quoted(old)).alias(new) for new, old in returned.items()]
     time_name, id_name = names.get(at, at), f"{_HIDDEN}id"
@@ -62,7 +64,8 @@ def prepare(
     selected += [column.alias(name) for name, column in by_name.items()]
     selected += [column.alias(f"{_HIDDEN}score_{number}") for number, column in enumerate(scores)]
     rows = df.select(*selected)
-    kept = set(returned) | {name for name in by_name if name in columns}
+    grouped = {plain(name): name for feed in feeds for name in columns.spelled(feed)}
+    kept = set(returned) | {name for name, spelled in grouped.items() if spelled in columns}
     plan = Plan(
         queries=workload.queries,
         algorithm=engine.name,
@@ -77,7 +80,9 @@ def prepare(
     )
     types = {name: rows.schema[name].dataType.simpleString() for name in plan.columns}
     asked_for = _only_what_is_asked_for(rows, plan)
-    return Prepared(asked_for, plan, _answer_type(rows.schema, plan), types)
+    told = {**grouped, **dict(zip(returned, named, strict=True))}
+    shape = _answer_type(rows.schema, plan)
+    return Prepared(asked_for, plan, shape, tuple(told.get(name, name) for name in shape.names), types)
 
 
 def _only_what_is_asked_for(rows: DataFrame, plan: Plan) -> DataFrame:
@@ -193,9 +198,16 @@ class _Columns:
                     f"query {query.name!r}: partition_by={text!r} has the name of a column that every answer has; "
                     "rename the stream's column."
                 )
-            # However a column is spelled, it is one column.
-            found[self._by_lower[text.lower()].name if text in self else text] = sf.expr(text)
+            found[plain(self._spelled(text))] = sf.expr(text)
         return found
+
+    def spelled(self, feed: Feed) -> list[str]:
+        """The names of the feed's groups in answers."""
+        return [self._spelled(text) for text in feed.partition_by]
+
+    def _spelled(self, text: str) -> str:
+        """However a column is spelled, it is one column."""
+        return self._by_lower[text.lower()].name if text in self else text
 
     def returned(self, workload: Workload, groups: set[str]) -> dict[str, str]:
         """The row's columns that come back, by the name they have in answers.
@@ -290,6 +302,15 @@ def _contains(kind: st.DataType, test: Callable[[st.DataType], bool]) -> bool:
     elif isinstance(kind, st.StructType):
         inner = [field.dataType for field in kind.fields]
     return any(_contains(part, test) for part in inner)
+
+
+def plain(name: str) -> str:
+    """A name that tasks can look up: Spark takes a dot in the name of a column for a field of it.
+
+    >>> plain("price"), plain("a.b")
+    ('price', '__skyband_612e62')
+    """
+    return name if name.isidentifier() else f"{_HIDDEN}{name.encode().hex()}"
 
 
 def _quoted(name: str) -> str:
