@@ -12,7 +12,7 @@ from tests.sharding import cases
 from tests.spark import bounded_run
 from tests.spark.frames import read_sink, write_files
 
-FILES = 8
+FILES = 7
 
 
 def begin(folder):
