@@ -99,7 +99,6 @@ class Written(logging.Handler):
         self.records.append(record)
 
 
-@pytest.mark.xfail(strict=True, reason="PySpark logs what it refuses, with a Java stack, before anybody can catch it")
 def test_a_mistake_leaves_no_java_stack_on_the_terminal(stream, attempt):
     logger, written = PySparkLogger.getLogger("SQLQueryContextLogger"), Written()
     logger.addHandler(written)

@@ -180,7 +180,6 @@ def test_a_workload_that_changes_between_runs(run):
     }
 
 
-@pytest.mark.xfail(strict=True, reason="shards hear nothing of rows that a filter keeps from the tasks")
 def test_a_query_added_to_filtered_ones_begins_after_the_rows_they_never_saw(run):
     odd = cases.Posed("odd", MINUTE.asked, {"by": "s", "where": "odd"})
     new = cases.Posed("new", Asked(k=2, size=60 * SECOND, slide=10 * SECOND), {"by": "s"})
@@ -223,7 +222,6 @@ def test_answers_alone_with_messages_and_a_listener(spark, run, tmp_path):
     assert (found["candidates"], found["bound"], found["emit_lag"], found["algorithm"]) == (0, None, None, None)
 
 
-@pytest.mark.xfail(strict=True, reason="a folder of messages is known by the name it has in a checkpoint only")
 def test_messages_are_no_rows():
     progress = Progress()
     progress.add(

@@ -26,6 +26,7 @@ class Plan:
     columns: tuple[str, ...]  # the row's own columns, as they are named here; those of `returned` and of groups
     returned: tuple[str, ...]  # of the row's columns, those that come back with an answer, after the group columns
     may_be_late: bool  # whether rows may arrive behind the watermark
+    delay: int = 0  # how far the watermark stands behind the newest row, in microseconds
 
     @property
     def feeds(self) -> tuple[Feed, ...]:

@@ -55,6 +55,7 @@ class Shard:
         self.rows: Any = None  # in no particular order; None: no row has come yet
         self.firsts: dict[str, int] = {}  # by feed: the first object, or one that gives the same full windows
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
+        self._joining: list[str] = []  # queries that are new, until the next step tells how far the stream has come
         self._numbering = Numbering(plan) if plan.axis == "count" else None
         self._engine = engine_named(plan.algorithm)
 
@@ -62,6 +63,7 @@ class Shard:
         self, arrived: Iterable[pa.Table], notes: Iterable[Note], watermark: int | None, *, end: bool = False
     ) -> tuple[list[pa.Table], Tally]:
         """Take rows in, move time to `watermark` (or to the stream's end), and answer what has become final."""
+        self._settle_joining(watermark)
         before = self.clock
         accept = before if watermark is None else max(before, watermark)
         late = 0
@@ -225,11 +227,21 @@ class Shard:
         self.firsts = {name: at for name, at in self.firsts.items() if name in old_feeds}
         present = {query.name for query in self.plan.queries}
         self.since = {name: at for name, at in self.since.items() if name in present}
-        for query in joined_now:
-            # What is held was held for others: exact from the first window on that begins after all that was seen.
-            self.since.pop(query.name, None)
-            if self.newest != ALWAYS:
-                self.since[query.name] = self.newest + 1
+        self._joining = [query.name for query in joined_now]
+        for name in self._joining:
+            self.since.pop(name, None)
+
+    def _settle_joining(self, watermark: int | None) -> None:
+        """What is held was held for others: exact from the first window on that begins after all that was seen.
+
+        Rows that the others' filters removed were seen by the watermark only.
+        """
+        seen = self.newest
+        if watermark is not None:
+            seen = max(seen, watermark + self.plan.delay + MILLISECOND - 1)
+        if seen != ALWAYS:
+            self.since |= dict.fromkeys(self._joining, seen + 1)
+        self._joining = []
 
 
 def _refuse_other_rows(plan: Plan, saved: dict[str, Any]) -> None:

@@ -54,7 +54,9 @@ class Progress:
                 for column, metric in source.items():
                     self._counts[metric] += _value(seen.get(name), column) or 0
             # Where every query has a filter, rows that none of them wants do not reach the tasks that count.
-            read = [source for source in report["sources"] or [] if CONTROL_FOLDER not in source["description"]]
+            filtered = self._plan is not None and all(feed.where for feed in self._plan.feeds)
+            sources = report["sources"] or [] if filtered else []
+            read = [source for source in sources if CONTROL_FOLDER not in source["description"]]
             unseen = sum(int(source["numInputRows"]) for source in read) - (
                 _value(seen.get("skyband_in"), "taken") or 0
             )

@@ -154,6 +154,7 @@ def check(
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     count = _most_useful(asked, partitions) if shards is None else _checked_shards(shards)
     delay = _checked_delay(df, time, watermark) if df.isStreaming else None
+    behind = _delay_of(df, time) if delay is None else int(delay.split()[0])
     # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
     # tasks it is cheaper to look at the newest of each batch only.
     if delay is not None and (late == "return" or all(query.where for query in asked)):
@@ -166,6 +167,7 @@ def check(
         algorithm=algorithm,
         shards=count,
         may_be_late=df.isStreaming and late != "refuse",
+        delay=behind * 1000,
     )
     return Draft(df, _spelled(df, time), prepared, delay, late)
 
@@ -238,6 +240,12 @@ def _checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None) 
     if delay < 0:
         raise InvalidInputError(f"watermark={watermark!r} must not be negative; time does not wait for the future.")
     return f"{-(-delay // 1000)} milliseconds"
+
+
+def _delay_of(df: DataFrame, time: str) -> int:
+    """The delay of the watermark that the data frame has already, in milliseconds."""
+    field = next((field for field in df.schema.fields if field.name == _spelled(df, time)), None)
+    return int((field.metadata or {}).get(_WATERMARK, 0)) if field is not None else 0
 
 
 def _spelled(df: DataFrame, name: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
@@ -39,7 +41,15 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    df: DataFrame, workload: Workload, *, time: str, id_: str | None, algorithm: str, shards: int, may_be_late: bool
+    df: DataFrame,
+    workload: Workload,
+    *,
+    time: str,
+    id_: str | None,
+    algorithm: str,
+    shards: int,
+    may_be_late: bool,
+    delay: int,
 ) -> Prepared:
     """Check the workload against the columns of `df`, and compute on the JVM what it ranks by."""
     engine = engine_named(choose(workload.queries).algorithm if algorithm == "auto" else algorithm)
@@ -77,6 +87,7 @@ def prepare(
         columns=tuple(sorted(kept)),
         returned=tuple(returned),
         may_be_late=may_be_late,
+        delay=delay,
     )
     types = {name: rows.schema[name].dataType.simpleString() for name in plan.columns}
     asked_for = _only_what_is_asked_for(rows, plan)
@@ -244,17 +255,30 @@ class _Columns:
 
     def _type_of(self, query: TopK, what: str, text: str) -> st.DataType:
         try:
-            kind = self._df.select(sf.expr(text).alias("value")).schema["value"].dataType
+            with _unlogged():
+                kind = self._df.select(sf.expr(text).alias("value")).schema["value"].dataType
         except (AnalysisException, ParseException) as error:
             raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} {_reason(error, self._schema)}") from None
         try:
-            _ = self._df.where(sf.expr(text).isNull()).schema
+            with _unlogged():
+                _ = self._df.where(sf.expr(text).isNull()).schema
         except AnalysisException:
             raise InvalidQueryError(
                 f"query {query.name!r}: {what}={text!r} must follow from one row; aggregates, window functions and "
                 "generators look at several or make several."
             ) from None
         return kind
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """What Spark refuses inside is told by us; its own logger would print the Java stack beside it."""
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _reason(error: PySparkException, schema: st.StructType) -> str:
