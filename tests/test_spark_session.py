@@ -90,7 +90,10 @@ def test_the_session_has_what_it_should(classic):
     assert (found[PROVIDER], found[CHANGELOG], found[BYTES]) == (ROCKSDB, "true", "2147483647")
     assert found["spark.sql.shuffle.partitions"] == "2"
     assert found["spark.sql.execution.arrow.maxRecordsPerBatch"] == "131072"
-    assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("2g", "false")
+    assert found["spark.driver.memory"] in [
+        f"{size}g" for size in range(1, 9)
+    ]  # a quarter of the machine's, within reason
+    assert found["spark.ui.enabled"] == "false"
     assert found["spark.app.name"] == "mine"
     assert found["lacking"] == []
 
