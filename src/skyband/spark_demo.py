@@ -26,8 +26,8 @@ from skyband.workload import Workload
 
 __all__ = ["WORKLOAD", "run"]
 
-FILES = 9
-MINUTES = 4  # of the stream in each file
+FILES = 6
+MINUTES = 6  # of the stream in each file
 SHOWN = 5  # rows of an answer
 MOST_CHECKS = 400
 
