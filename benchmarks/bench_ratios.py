@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib import pyplot
@@ -22,18 +22,9 @@ import skyband as sb
 from benchmarks import baselines, report, workloads
 from benchmarks.bench_single import SECTIONS, Place, save
 from benchmarks.measure import Timing, best_of, measure_cell
+from benchmarks.report import Ratio
 
 MILLION = 1_000_000
-
-
-class Ratio(NamedTuple):
-    what: str
-    target: str
-    measured: str
-    met: bool | None  # None: reported, nothing is promised
-
-    def row(self) -> list[str]:
-        return [self.what, self.target, self.measured, "" if self.met is None else "yes" if self.met else "no"]
 
 
 def check_answers() -> int:

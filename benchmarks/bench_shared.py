@@ -25,6 +25,7 @@ import numpy as np
 import skyband as sb
 from benchmarks import report, workloads
 from benchmarks.measure import NOTHING, Timing, state_bytes
+from benchmarks.report import Ratio
 from skyband import TopK
 from skyband.algorithms import ENGINES, Engine
 from skyband.answers import AnswerLog
@@ -356,16 +357,6 @@ def in_fresh_process(kind: Kind, count: int, objects: int, more: int, step: int)
         )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-class Ratio(NamedTuple):
-    what: str
-    target: str
-    measured: str
-    met: bool | None  # None: reported, nothing is promised
-
-    def row(self) -> list[str]:
-        return [self.what, self.target, self.measured, "" if self.met is None else "yes" if self.met else "no"]
 
 
 class Run:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 
 import skyband as sb
 from benchmarks import report
-from benchmarks.bench_ratios import Ratio
+from benchmarks.report import Ratio
 from skyband.sharding.warming import warm_up
 from skyband.spark import answers, session
 

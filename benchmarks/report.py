@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +18,18 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
 PAGE = ROOT / "docs" / "performance.md"
+
+
+class Ratio(NamedTuple):
+    """What is promised, and what was measured."""
+
+    what: str
+    target: str
+    measured: str
+    met: bool | None  # None: reported, nothing is promised
+
+    def row(self) -> list[str]:
+        return [self.what, self.target, self.measured, "" if self.met is None else "yes" if self.met else "no"]
 
 
 def show(

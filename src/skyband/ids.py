@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.ipc import from_bytes, to_bytes
+from skyband.arrow import from_bytes, one, to_bytes
 from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["IdBook", "Numbered"]
@@ -52,9 +52,9 @@ class IdBook:
         numbers = np.arange(self._next, self._next + cut, dtype=np.int64)
         self._next += cut
         self._numbers = np.concatenate([self._numbers, numbers])
-        self._values = pa.concat_arrays([self._values, _one(ready["id"])])
+        self._values = pa.concat_arrays([self._values, one(ready["id"])])
         names = ("position", "score", "group")
-        position, score, group = (_one(ready[name]).to_numpy(zero_copy_only=False).copy() for name in names)
+        position, score, group = (one(ready[name]).to_numpy(zero_copy_only=False).copy() for name in names)
         return Numbered(position, score, group, numbers)
 
     def forget_all_but(self, held: Ints) -> None:
@@ -79,7 +79,7 @@ class IdBook:
     @classmethod
     def load(cls, state: dict[str, Any]) -> IdBook:
         """The book that `state` was taken from."""
-        values = _one(from_bytes(state["values"])["id"])
+        values = one(from_bytes(state["values"])["id"])
         book = cls(values.type, state["k"])
         book._next, book._numbers, book._values = state["next"], state["numbers"], values
         book._waiting = from_bytes(state["waiting"])
@@ -92,10 +92,6 @@ def _waiting_table(kind: pa.DataType) -> pa.Table:
     ).empty_table()
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
 def _best(rows: pa.Table, k: int) -> pa.Table:
     """Of rows at one position, those among the k highest or the k lowest of their group."""
     if rows.num_rows <= k:
@@ -103,7 +99,7 @@ def _best(rows: pa.Table, k: int) -> pa.Table:
     keep = np.zeros(rows.num_rows, bool)
     for direction in ("descending", "ascending"):
         order = pc.sort_indices(rows, [("group", "ascending"), ("score", direction), ("id", "descending")]).to_numpy()
-        groups = _one(rows["group"]).to_numpy()[order]
+        groups = one(rows["group"]).to_numpy()[order]
         begins = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
         rank = np.arange(order.size) - np.repeat(begins, np.diff(begins, append=order.size))
         keep[order[rank < k]] = True

@@ -11,12 +11,12 @@ import pyarrow as pa
 from skyband.algorithms import engine_named
 from skyband.algorithms.base import ALWAYS
 from skyband.answers import Ranked, joined
+from skyband.arrow import from_bytes, to_bytes
 from skyband.choice import choose
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
 from skyband.groups import GroupBook
 from skyband.ids import IdBook
 from skyband.intake import NONE, Batch, Intake
-from skyband.ipc import from_bytes, to_bytes
 from skyband.joining import Stream, first_exact_start
 from skyband.lanes import Arrivals, Lanes
 from skyband.query import TopK

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -126,10 +127,10 @@ class _Board:
         table = self.answers
         if table is None:
             return []
-        rows = [row for row in table.filter(pa.compute.equal(table["query"], name)).to_pylist() if row["rank"] <= SHOWN]
-        last = max((row["window_end"] for row in rows), default=None)
-        found = [row for row in rows if row["window_end"] == last]
-        return sorted(found, key=lambda row: -row["score"])[:SHOWN]
+        mine = table.filter(pc.equal(table["query"], name))
+        newest = mine.filter(pc.equal(mine["window_end"], pc.max(mine["window_end"])))
+        best: list[dict[str, Any]] = newest.sort_by([("score", "descending")]).slice(0, SHOWN).to_pylist()
+        return best
 
 
 def _write_files(stream: Trades, folder: Path) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 import skyband as sb
-from skyband.ipc import from_bytes
+from skyband.arrow import from_bytes
 from skyband.sharding.ranking import NEVER
 from skyband.sharding.reducer import reduce_rows
 from skyband.spark import tasks

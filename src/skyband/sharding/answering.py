@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.answers import Ranked
+from skyband.arrow import one
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
-from skyband.sharding.feeds import Feed
-from skyband.sharding.plan import Plan, one
+from skyband.sharding.plan import Plan
 
 __all__ = ["ANSWER_COLUMNS", "answer_rows"]
 
@@ -18,8 +18,8 @@ ANSWER_COLUMNS = ("query", "window_start", "window_end", "rank", "score")
 SLICE = 1 << 16  # rows of answers at a time: what a sink takes in one piece
 
 
-def answer_rows(plan: Plan, feed: Feed, rows: pa.Table, score: str, found: Ranked, order: Ints) -> list[pa.Table]:
-    """The answers of one feed, by window end, a slice at a time; `order` leads from an id to the row."""
+def answer_rows(plan: Plan, number: int, rows: pa.Table, found: Ranked, order: Ints) -> list[pa.Table]:
+    """The answers of one of the plan's feeds, by window end, a slice at a time; `order` leads from an id to the row."""
     by_end = np.lexsort([found.groups, found.queries, found.ends])
     begins = np.cumsum(found.counts) - found.counts
     counts = found.counts[by_end]
@@ -32,9 +32,8 @@ def answer_rows(plan: Plan, feed: Feed, rows: pa.Table, score: str, found: Ranke
     return [
         _slice(
             plan,
-            feed,
+            number,
             rows,
-            score,
             found,
             windows[low : low + SLICE],
             ranks[low : low + SLICE],
@@ -45,23 +44,22 @@ def answer_rows(plan: Plan, feed: Feed, rows: pa.Table, score: str, found: Ranke
 
 
 def _slice(
-    plan: Plan, feed: Feed, rows: pa.Table, score: str, found: Ranked, windows: Ints, ranks: Ints, picked: Ints
+    plan: Plan, number: int, rows: pa.Table, found: Ranked, windows: Ints, ranks: Ints, picked: Ints
 ) -> pa.Table:
-    places = np.array(feed.places, np.int64)[found.queries[windows]]
+    places = np.array(plan.feeds[number].places, np.int64)[found.queries[windows]]
     sizes = np.array([query.window.size for query in plan.queries], np.int64)
     ends = found.ends[windows]
     chosen = rows.take(pa.array(picked))
     bound = chosen.schema.field(plan.time).type if plan.axis == "time" else pa.int64()
     names = pa.array([query.name for query in plan.queries])
-    groups = plan.groups[plan.feeds.index(feed)]
     columns: dict[str, pa.Array] = {"query": names.take(pa.array(places))}
     for name in plan.group_columns:
         kind = chosen.schema.field(name).type
-        columns[name] = one(chosen[name]) if name in groups else pa.nulls(picked.size, kind)
+        columns[name] = one(chosen[name]) if name in plan.groups[number] else pa.nulls(picked.size, kind)
     columns["window_start"] = pa.array(ends - sizes[places]).cast(bound)
     columns["window_end"] = pa.array(ends).cast(bound)
     columns["rank"] = pa.array(ranks.astype(np.int32))
-    columns["score"] = pc.add(one(chosen[score]), 0.0)
+    columns["score"] = pc.add(one(chosen[plan.scores[number]]), 0.0)
     for name in plan.returned:
         columns[name] = one(chosen[name])
     return pa.table(columns)

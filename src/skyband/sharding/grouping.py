@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.arrow import one
 from skyband.kernels.stream import Ints
-from skyband.sharding.plan import one
 
 __all__ = ["Grouping", "group_rows", "shard_of_groups"]
 

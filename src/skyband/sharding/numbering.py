@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.ipc import from_bytes, to_bytes
+from skyband.arrow import from_bytes, one, to_bytes
 from skyband.kernels.stream import Ints
 from skyband.sharding.feeds import Feed
 from skyband.sharding.grouping import Grouping, group_rows
-from skyband.sharding.plan import Plan, one
-from skyband.sharding.reducer import positions_of, stream_order
+from skyband.sharding.order import positions_of, stream_order
+from skyband.sharding.plan import Plan
 
 __all__ = ["Counted", "Numbering", "number_column"]
 
@@ -44,12 +44,14 @@ class Numbering:
         return table
 
     def number(
-        self, rows: pa.Table, feed: int, mine: Ints, grouping: Grouping, clock: int, kept: Any
+        self, rows: pa.Table, feed: int, mine: Ints, table: pa.Table, grouping: Grouping, clock: int, kept: Any
     ) -> tuple[pa.Table, Counted]:
-        """Number the feed's rows that stand before `clock`, and mark in `kept` those that still wait."""
+        """Number the feed's rows that stand before `clock`, and mark in `kept` those that still wait.
+
+        `mine` are the feed's rows, and `table` their times, ids and groups.
+        """
         columns, name = self._plan.groups[feed], self._names[feed]
         numbers = one(rows[name]).to_numpy(zero_copy_only=False).copy()
-        table = rows.select([self._plan.time, self._plan.id, *columns]).take(pa.array(mine))
         positions = positions_of(table, self._plan.time)
         seen, known, values = self._counts(feed, table, grouping)
         closed = (numbers[mine] == NOT_YET) & (positions < clock)

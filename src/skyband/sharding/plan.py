@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import pyarrow as pa
+from functools import cached_property
 
 from skyband.query import Axis, TopK
 from skyband.sharding.feeds import Feed, feeds_of
@@ -28,7 +27,7 @@ class Plan:
     may_be_late: bool  # whether rows may arrive behind the watermark
     delay: int = 0  # how far the watermark stands behind the newest row, in microseconds
 
-    @property
+    @cached_property
     def feeds(self) -> tuple[Feed, ...]:
         """The queries by feed."""
         return feeds_of(self.queries)
@@ -38,12 +37,12 @@ class Plan:
         """What all windows run along."""
         return self.queries[0].axis
 
-    @property
+    @cached_property
     def group_columns(self) -> tuple[str, ...]:
         """The group columns of all feeds, each once: the columns of an answer that tell its group."""
         return tuple(dict.fromkeys(name for names in self.groups for name in names))
 
-    @property
+    @cached_property
     def full_only(self) -> tuple[int, ...]:
         """The feeds with a query that reports full windows only, on a time axis."""
         return tuple(
@@ -51,8 +50,3 @@ class Plan:
             for number, feed in enumerate(self.feeds)
             if self.axis == "time" and any(self.queries[place].full_only for place in feed.places)
         )
-
-
-def one(column: pa.ChunkedArray) -> pa.Array:
-    """A table's column as one array."""
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -16,8 +16,8 @@ import pyarrow as pa
 from skyband.algorithms import engine_named
 from skyband.algorithms.base import ALWAYS
 from skyband.answers import Ranked, chosen
+from skyband.arrow import from_bytes, one, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
-from skyband.ipc import from_bytes, to_bytes
 from skyband.kernels.stream import Ints
 from skyband.query import TopK
 from skyband.sharding.answering import answer_rows
@@ -25,9 +25,9 @@ from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.feeds import Feed, feeds_of
 from skyband.sharding.grouping import group_rows
 from skyband.sharding.numbering import Numbering, number_column
-from skyband.sharding.plan import Plan, one
+from skyband.sharding.order import positions_of, scores_of, stream_order
+from skyband.sharding.plan import Plan
 from skyband.sharding.ranking import NEVER, Lined, Ranking, rank_rows
-from skyband.sharding.reducer import positions_of, scores_of, stream_order
 from skyband.snapshot import decode, encode, resuming
 
 __all__ = ["Shard", "Tally"]
@@ -90,7 +90,7 @@ class Shard:
         for number, feed in enumerate(self.plan.feeds):
             found, order = self._rank(number, feed, before, kept)
             if found.ends.size:
-                table += answer_rows(self.plan, feed, self.rows, self.plan.scores[number], found, order)
+                table += answer_rows(self.plan, number, self.rows, found, order)
                 windows += found.ends.size
                 rows += found.ids.size
                 last = max(last, int(found.ends.max()))
@@ -147,7 +147,7 @@ class Shard:
             final = np.full(begins.size - 1, self.clock)
             order = mine[order]
         else:
-            self.rows, counted = self._numbering.number(self.rows, number, mine, grouping, self.clock, kept)
+            self.rows, counted = self._numbering.number(self.rows, number, mine, table, grouping, self.clock, kept)
             lined = Lined(scores[counted.rows], counted.numbers, counted.begins)
             answered, final, order = counted.answered, counted.seen, counted.rows
         found = rank_rows(self._engine, queries, lined, answered, final)

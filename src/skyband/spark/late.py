@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.algorithms.base import ALWAYS
-from skyband.ipc import from_bytes, to_bytes
+from skyband.arrow import from_bytes, to_bytes
 from skyband.sharding.envelope import MILLISECOND, Envelope, Note
+from skyband.sharding.order import positions_of
 from skyband.sharding.ranking import NEVER
-from skyband.sharding.reducer import positions_of
 from skyband.spark import tasks
 from skyband.spark.control import control_envelopes
 from skyband.spark.scoring import plain

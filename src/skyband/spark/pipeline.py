@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField
 
 from skyband.duration import parse_duration
 from skyband.errors import InvalidInputError
@@ -35,7 +36,7 @@ class Draft(NamedTuple):
     source: DataFrame  # with its watermark, where it stands at the source
     time: str
     prepared: Prepared
-    delay: str | None  # of the watermark that is to stand after the reducer
+    delay: int | None  # of the watermark that is to stand after the reducer, in milliseconds
     late: Late
 
 
@@ -153,12 +154,12 @@ def check(
     asked = Workload(workload)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     count = _most_useful(asked, partitions) if shards is None else _checked_shards(shards)
-    delay = _checked_delay(df, time, watermark) if df.isStreaming else None
-    behind = _delay_of(df, time) if delay is None else int(delay.split()[0])
+    there = _delay_of(df, time)
+    delay = _checked_delay(df, time, watermark, there) if df.isStreaming else None
     # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
     # tasks it is cheaper to look at the newest of each batch only.
     if delay is not None and (late == "return" or all(query.where for query in asked)):
-        df, delay = df.withWatermark(_spelled(df, time), delay), None
+        df, there, delay = df.withWatermark(_spelled(df, time), f"{delay} milliseconds"), delay, None
     prepared = prepare(
         df,
         asked,
@@ -167,7 +168,7 @@ def check(
         algorithm=algorithm,
         shards=count,
         may_be_late=df.isStreaming and late != "refuse",
-        delay=behind * 1000,
+        delay=1000 * ((there if delay is None else delay) or 0),
     )
     return Draft(df, _spelled(df, time), prepared, delay, late)
 
@@ -182,13 +183,13 @@ def assemble(draft: Draft, control: str | None) -> Pipeline:
     return Pipeline(answered, late_rows(df, draft.time, keys, control) if late else None)
 
 
-def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None, delay: str | None) -> DataFrame:
+def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None, delay: int | None) -> DataFrame:
     plan = prepared.plan
     envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES).observe(
         "skyband_in", *(sf.sum(name).alias(name) for name in ("taken", "left_out", "reduced"))
     )
     if delay is not None:
-        envelopes = envelopes.withWatermark("newest", delay)
+        envelopes = envelopes.withWatermark("newest", f"{delay} milliseconds")
     # Spark would drop an envelope that is behind the watermark: what is late is settled row by row, in the shard.
     envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
     if control is not None:
@@ -218,34 +219,38 @@ def _from_batch(prepared: Prepared) -> DataFrame:
     return together.mapInArrow(tasks.answer_all(plan, keys), prepared.answers).toDF(*prepared.names)
 
 
-def _checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None) -> str | None:
-    """The delay of the watermark that is to be set, as Spark has it; None where the stream has one already."""
-    field = next((f for f in df.schema.fields if f.name == _spelled(df, time)), None)
-    there = field is not None and _WATERMARK in (field.metadata or {})
+def _checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None, there: int | None) -> int | None:
+    """The delay of the watermark that is to be set, in milliseconds; None where the stream has one already."""
+    field = _field(df, time)
     if field is None or not isinstance(field.dataType, TIMES):
         return None  # refused where columns are checked
     if watermark is None:
-        if there:
+        if there is not None:
             return None
         raise InvalidInputError(
             "watermark=None, but rows of a stream come in any order, and without a watermark no window ever becomes "
             "final. Say how far behind the newest a row may come: watermark='10 seconds' "
             "('0 seconds' if times never go backwards)."
         )
-    if there:
+    if there is not None:
         raise InvalidInputError(
             f"watermark={watermark!r}, but {time!r} has a watermark already; a stream has one. Leave watermark= out."
         )
     delay = parse_duration(watermark, field="watermark")
     if delay < 0:
         raise InvalidInputError(f"watermark={watermark!r} must not be negative; time does not wait for the future.")
-    return f"{-(-delay // 1000)} milliseconds"
+    return -(-delay // 1000)
 
 
-def _delay_of(df: DataFrame, time: str) -> int:
-    """The delay of the watermark that the data frame has already, in milliseconds."""
-    field = next((field for field in df.schema.fields if field.name == _spelled(df, time)), None)
-    return int((field.metadata or {}).get(_WATERMARK, 0)) if field is not None else 0
+def _delay_of(df: DataFrame, time: str) -> int | None:
+    """The delay of the watermark that the data frame has already, in milliseconds; None where it has none."""
+    field = _field(df, time)
+    return None if field is None else (field.metadata or {}).get(_WATERMARK)
+
+
+def _field(df: DataFrame, time: str) -> StructField | None:
+    name = _spelled(df, time)
+    return next((field for field in df.schema.fields if field.name == name), None)
 
 
 def _spelled(df: DataFrame, name: str) -> str:

@@ -11,7 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.algorithms.base import ALWAYS
-from skyband.ipc import from_bytes, to_bytes
+from skyband.arrow import from_bytes, to_bytes
 from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.plan import Plan
 from skyband.sharding.shard import Shard, Tally

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from skyband.algorithms.base import ALWAYS
-from skyband.ipc import from_bytes, to_bytes
+from skyband.arrow import from_bytes, to_bytes
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.plan import Plan
 from skyband.sharding.reducer import reduce_rows

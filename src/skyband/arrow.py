@@ -1,10 +1,10 @@
-"""Arrow tables as bytes."""
+"""Arrow tables: as bytes, and a column of one as a single array."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["from_bytes", "to_bytes"]
+__all__ = ["from_bytes", "one", "to_bytes"]
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -18,3 +18,8 @@ def to_bytes(table: pa.Table) -> bytes:
 def from_bytes(data: bytes) -> pa.Table:
     """The table behind Arrow IPC bytes."""
     return pa.ipc.open_stream(data).read_all()
+
+
+def one(column: pa.ChunkedArray) -> pa.Array:
+    """A table's column as one array."""
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
