@@ -172,6 +172,8 @@ def _work(meta: MetaQuery) -> float:
 
 def _described(shared: SharingClass) -> str:
     parts = [f"by {shared.by}" if shared.by else "by the given score", shared.order]
+    if shared.ties == "rank":
+        parts.append("with ties")
     if shared.where:
         parts.append(f"where {shared.where}")
     if shared.partition_by:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from skyband.query import Axis, Order, TopK
+from skyband.query import Axis, Order, Ties, TopK
 
 __all__ = ["MetaQuery", "SharingClass", "View", "sharing_classes"]
 
@@ -35,11 +35,12 @@ class SharingClass:
     where: str | None
     partition_by: tuple[str, ...]
     order: Order
+    ties: Ties
 
     @classmethod
     def of(cls, query: TopK) -> SharingClass:
         """The class that `query` belongs to."""
-        return cls(query.axis, query.by, query.where, tuple(query.partition_by), query.order)
+        return cls(query.axis, query.by, query.where, tuple(query.partition_by), query.order, query.ties)
 
 
 def sharing_classes(queries: Iterable[TopK]) -> dict[SharingClass, MetaQuery]:

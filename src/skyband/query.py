@@ -12,10 +12,11 @@ from skyband.duration import format_duration, parse_duration
 from skyband.errors import InvalidQueryError
 from skyband.windows import AXIS_LIMIT, SlidingWindow
 
-__all__ = ["Axis", "Order", "TopK"]
+__all__ = ["Axis", "Order", "Ties", "TopK"]
 
 Axis = Literal["time", "count"]
 Order = Literal["desc", "asc"]
+Ties = Literal["row_number", "rank"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -42,6 +43,9 @@ class TopK:
         Where the windows are anchored: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
     full_only
         Report only windows that begin at or after the first object of the stream.
+    ties
+        ``"row_number"``: k rows, of equal scores the newest first. ``"rank"``: every object with the score of the k-th
+        is in too, and equal scores share a rank (1, 1, 3); an answer may then be longer than k, and so may what is held.
 
     Examples
     --------
@@ -65,6 +69,7 @@ class TopK:
     order: Order = "desc"
     origin: datetime | str | int | None = None
     full_only: bool = False
+    ties: Ties = "row_number"
     axis: Axis = field(init=False, compare=False)
     window: SlidingWindow = field(init=False, compare=False)
 
@@ -88,6 +93,7 @@ class TopK:
             "order": _checked_order(self.order),
             "origin": window.origin,
             "full_only": _checked_flag("full_only", self.full_only),
+            "ties": _checked_ties(self.ties),
             "axis": axis,
             "window": window,
         }
@@ -230,6 +236,15 @@ def _checked_order(order: object) -> Order:
     if isinstance(order, str) and order in ("desc", "asc"):
         return "desc" if order == "desc" else "asc"
     raise InvalidQueryError(f"order={order!r} must be 'desc' (higher first) or 'asc' (lower first).")
+
+
+def _checked_ties(ties: object) -> Ties:
+    if isinstance(ties, str) and ties in ("row_number", "rank"):
+        return "row_number" if ties == "row_number" else "rank"
+    raise InvalidQueryError(
+        f"ties={ties!r} must be 'row_number' (k rows, the newest of equal scores first) or 'rank' (all that equal the "
+        "k-th are in)."
+    )
 
 
 def _checked_flag(name: str, value: object) -> bool:
