@@ -45,7 +45,7 @@ class TopK:
         Report only windows that begin at or after the first object of the stream.
     ties
         ``"row_number"``: k rows, of equal scores the newest first. ``"rank"``: every object with the score of the k-th
-        is in too, and equal scores share a rank (1, 1, 3); an answer may then be longer than k, and so may what is held.
+        is in too, and equal scores share a rank (1, 1, 3); answers may then be longer than k, and more may be held.
 
     Examples
     --------
