@@ -65,6 +65,7 @@ class Pipeline:
         self.states = {}
         self.found = []
         self.late = 0
+        self.candidates = 0
 
     @property
     def watermark(self):
@@ -87,5 +88,6 @@ class Pipeline:
             shard = Shard(self.plan, number) if state is None else Shard.resume(self.plan, number, state)
             answers, tally = shard.step(tables, notes, watermark, end=end)
             self.late += tally.late
+            self.candidates = tally.candidates
             self.found += [row for table in answers for row in table.to_pylist()]
             self.states[number] = shard.state()

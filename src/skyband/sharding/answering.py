@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,57 +11,94 @@ import pyarrow.compute as pc
 from skyband.answers import Ranked
 from skyband.arrow import one
 from skyband.kernels import expand
+from skyband.kernels.changes import NONE
 from skyband.kernels.stream import Ints
 from skyband.sharding.plan import Plan
 
-__all__ = ["ANSWER_COLUMNS", "answer_rows"]
+__all__ = ["ANSWER_COLUMNS", "CHANGE_COLUMNS", "Answered", "Listed", "answered", "listed", "tables"]
 
 ANSWER_COLUMNS = ("query", "window_start", "window_end", "rank", "score")
+CHANGE_COLUMNS = ("change", "old_rank")  # what a change feed has besides
+CHANGES = pa.array(["entered", "left", "moved"])  # in the order of their numbers in kernels.changes
 SLICE = 1 << 16  # rows of answers at a time: what a sink takes in one piece
 
 
-def answer_rows(plan: Plan, number: int, rows: pa.Table, found: Ranked, order: Ints) -> list[pa.Table]:
-    """The answers of one of the plan's feeds, by window end, a slice at a time; `order` leads from an id to the row."""
+class Answered(NamedTuple):
+    """Windows of one feed: an entry for each, by end, and their rows one after another, best first."""
+
+    queries: Ints  # per window: the query's place in the workload
+    ends: Ints  # per window
+    counts: Ints  # per window: its number of rows
+    rows: Ints  # per row of an answer: its place in the shard's table
+    ranks: Ints  # per row of an answer
+
+
+class Listed(NamedTuple):
+    """Rows on their way out, in order."""
+
+    queries: Ints  # the query's place in the workload
+    ends: Ints  # of the window
+    rows: Ints  # the row's place in the shard's table
+    ranks: Ints  # 0: it has none, because it left
+    old_ranks: Ints  # 0: it had none
+    changes: Ints  # NONE, or one of CHANGES
+
+
+def answered(plan: Plan, number: int, found: Ranked, order: Ints) -> Answered:
+    """The windows that one of the plan's feeds answers now, by end; `order` leads from an id to the row."""
     by_end = np.lexsort([found.groups, found.queries, found.ends])
     begins = np.cumsum(found.counts) - found.counts
     counts = found.counts[by_end]
     total = int(counts.sum())
-    picked = np.empty(total, np.int64)
-    ranks = np.empty(total, np.int64)
-    expand.gather(by_end, begins, found.counts, found.keys, found.ids, np.empty(total), picked)
+    picked, keys, ranks = np.empty(total, np.int64), np.empty(total), np.empty(total, np.int64)
+    expand.gather(by_end, begins, found.counts, found.keys, found.ids, keys, picked)
     expand.fill_ranks(counts, ranks)
-    windows = np.repeat(by_end, counts)
+    places = np.array(plan.feeds[number].places, np.int64)[found.queries[by_end]]
+    return Answered(places, found.ends[by_end], counts, order[picked], ranks)
+
+
+def listed(windows: Answered) -> Listed:
+    """Every row of every window."""
+    none = np.zeros(windows.rows.size, np.int64)
+    return Listed(
+        np.repeat(windows.queries, windows.counts),
+        np.repeat(windows.ends, windows.counts),
+        windows.rows,
+        windows.ranks,
+        none,
+        none + NONE,
+    )
+
+
+def tables(plan: Plan, number: int, rows: pa.Table, out: Listed) -> list[pa.Table]:
+    """What leaves the shard, a slice at a time; `rows` is the shard's table and `number` the feed's."""
     return [
-        _slice(
-            plan,
-            number,
-            rows,
-            found,
-            windows[low : low + SLICE],
-            ranks[low : low + SLICE],
-            order[picked[low : low + SLICE]],
-        )
-        for low in range(0, total, SLICE)
+        _slice(plan, number, rows, Listed._make(column[low : low + SLICE] for column in out))
+        for low in range(0, out.rows.size, SLICE)
     ]
 
 
-def _slice(
-    plan: Plan, number: int, rows: pa.Table, found: Ranked, windows: Ints, ranks: Ints, picked: Ints
-) -> pa.Table:
-    places = np.array(plan.feeds[number].places, np.int64)[found.queries[windows]]
+def _slice(plan: Plan, number: int, rows: pa.Table, out: Listed) -> pa.Table:
     sizes = np.array([query.window.size for query in plan.queries], np.int64)
-    ends = found.ends[windows]
-    chosen = rows.take(pa.array(picked))
+    chosen = rows.take(pa.array(out.rows))
     bound = chosen.schema.field(plan.time).type if plan.axis == "time" else pa.int64()
     names = pa.array([query.name for query in plan.queries])
-    columns: dict[str, pa.Array] = {"query": names.take(pa.array(places))}
+    columns: dict[str, pa.Array] = {"query": names.take(pa.array(out.queries))}
     for name in plan.group_columns:
         kind = chosen.schema.field(name).type
-        columns[name] = one(chosen[name]) if name in plan.groups[number] else pa.nulls(picked.size, kind)
-    columns["window_start"] = pa.array(ends - sizes[places]).cast(bound)
-    columns["window_end"] = pa.array(ends).cast(bound)
-    columns["rank"] = pa.array(ranks.astype(np.int32))
+        columns[name] = one(chosen[name]) if name in plan.groups[number] else pa.nulls(out.rows.size, kind)
+    columns["window_start"] = pa.array(out.ends - sizes[out.queries]).cast(bound)
+    columns["window_end"] = pa.array(out.ends).cast(bound)
+    if plan.output != "answers":
+        columns["change"] = CHANGES.take(pa.array(out.changes, mask=out.changes == NONE))
+    columns["rank"] = _ranks(out.ranks)
+    if plan.output != "answers":
+        columns["old_rank"] = _ranks(out.old_ranks)
     columns["score"] = pc.add(one(chosen[plan.scores[number]]), 0.0)
     for name in plan.returned:
         columns[name] = one(chosen[name])
     return pa.table(columns)
+
+
+def _ranks(ranks: Ints) -> pa.Array:
+    return pa.array(ranks.astype(np.int32), mask=ranks == 0)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from skyband.query import Axis, TopK
 from skyband.sharding.feeds import Feed, feeds_of
 
-__all__ = ["Plan"]
+__all__ = ["Output", "Plan"]
+
+Output = Literal["answers", "changes", "both"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,7 @@ class Plan:
     columns: tuple[str, ...]  # the row's own columns, as they are named here; those of `returned` and of groups
     returned: tuple[str, ...]  # of the row's columns, those that come back with an answer, after the group columns
     may_be_late: bool  # whether rows may arrive behind the watermark
+    output: Output = "answers"  # whole answers, what changes from one to the next, or both
     delay: int = 0  # how far the watermark stands behind the newest row, in microseconds
 
     @cached_property

@@ -20,7 +20,8 @@ from skyband.arrow import from_bytes, one, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import Ints
 from skyband.query import TopK
-from skyband.sharding.answering import answer_rows
+from skyband.sharding.answering import Answered, answered, listed, tables
+from skyband.sharding.changing import Shown, changed, joined
 from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.feeds import Feed, feeds_of
 from skyband.sharding.grouping import group_rows
@@ -52,9 +53,11 @@ class Shard:
         self.number = number
         self.clock = ALWAYS  # windows that end here or before are answered; rows before it are late
         self.newest = ALWAYS
+        self.reached = ALWAYS  # how far time has come; an end of the stream moves the clock beyond it
         self.rows: Any = None  # in no particular order; None: no row has come yet
         self.firsts: dict[str, int] = {}  # by feed: the first object, or one that gives the same full windows
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
+        self._shown = Shown.nothing()  # a change feed's: what the next answers are compared with
         self._joining: list[str] = []  # queries that are new, until the next step tells how far the stream has come
         self._numbering = Numbering(plan) if plan.axis == "count" else None
         self._engine = engine_named(plan.algorithm)
@@ -82,21 +85,38 @@ class Shard:
                     self.firsts[identity] = min(self.firsts.get(identity, NEVER), int(timely[0]))
         self._accept(arrived, accept)
         self.clock = self._end_of_stream(accept) if end else accept
+        self.reached = max(self.reached, ALWAYS if watermark is None else watermark, self.newest if end else ALWAYS)
         if self.rows is None:
             return [], Tally(late, newest=self.newest)
-        table, windows, rows = [], 0, 0
-        last = ALWAYS
+        out: list[pa.Table] = []
+        shown: list[Shown] = []
+        windows, last = 0, ALWAYS
         kept = np.zeros(self.rows.num_rows, bool)
         for number, feed in enumerate(self.plan.feeds):
             found, order = self._rank(number, feed, before, kept)
-            if found.ends.size:
-                table += answer_rows(self.plan, number, self.rows, found, order)
-                windows += found.ends.size
-                rows += found.ids.size
-                last = max(last, int(found.ends.max()))
+            fresh = answered(self.plan, number, found, order)
+            windows += fresh.ends.size
+            last = max(last, int(fresh.ends.max(initial=ALWAYS)))
+            out += self._written(number, fresh, shown)
+        held = int(kept.sum())
+        self._keep(kept, joined(shown))
+        return out, Tally(late, windows, sum(map(len, out)), held, self.newest, last)
+
+    def _written(self, number: int, fresh: Answered, shown: list[Shown]) -> list[pa.Table]:
+        """What leaves for the windows that a feed has just answered; what is shown of it from now on joins `shown`."""
+        out = [] if self.plan.output == "changes" else tables(self.plan, number, self.rows, listed(fresh))
+        if self.plan.output != "answers":
+            feed, now = changed(self.plan, number, self.rows, self._shown, fresh, self.reached)
+            shown.append(now)
+            out += tables(self.plan, number, self.rows, feed)
+        return out
+
+    def _keep(self, kept: Any, shown: Shown) -> None:
+        """Let go of the rows that nothing needs: no window to come, and no change that may still be told of them."""
+        kept[shown.rows] = True
         if not kept.all():
-            self.rows = self.rows.filter(pa.array(kept))
-        return table, Tally(late, windows, rows, self.rows.num_rows, self.newest, last)
+            self.rows, shown = self.rows.filter(pa.array(kept)), shown.moved(kept)
+        self._shown = shown
 
     @property
     def next_end(self) -> int | None:
@@ -183,6 +203,8 @@ class Shard:
                 "scores": {feed.identity: name for feed, name in zip(self.plan.feeds, self.plan.scores, strict=True)},
                 "clock": self.clock,
                 "newest": self.newest,
+                "reached": self.reached,
+                "shown": self._shown.state(self.plan),
                 "firsts": self.firsts,
                 "since": self.since,
                 "numbering": None if self._numbering is None else self._numbering.state(),
@@ -197,13 +219,16 @@ class Shard:
             saved = decode(blob)
             shard = cls(plan, number)
             _refuse_other_rows(plan, saved)
-            shard.clock, shard.newest = saved["clock"], saved["newest"]
+            shard.clock, shard.newest, shard.reached = saved["clock"], saved["newest"], saved["reached"]
             shard.firsts = saved["firsts"]
             shard.since = saved["since"]
             rows = None if saved["rows"] is None else from_bytes(saved["rows"])
             before = tuple(TopK(**fields) for fields in saved["queries"])
             if before != plan.queries:
                 shard._take_up(before)
+            if plan.output != "answers":
+                unchanged = {query.name for query in plan.queries if query in before}
+                shard._shown = Shown.load(saved["shown"], plan, unchanged)
             if shard._numbering is not None:
                 shard._numbering.load(saved["numbering"])
             shard.rows = None if rows is None else _rearranged(rows, plan, saved["scores"])
