@@ -49,6 +49,7 @@ class _Columns:
         self._groups: Any = None if groups is None else groups.column()
         self._sizes = np.array([query.window.size for query in queries], np.int64)
         self._ascending = np.array([query.order == "asc" for query in queries], np.int64)
+        self._tied = np.array([query.ties == "rank" for query in queries], np.int64)
         names = [query.name.encode() for query in queries]
         self._letters = np.frombuffer(b"".join(names), np.uint8).copy()
         self._name_begins = np.cumsum([0, *map(len, names)], dtype=np.int64)
@@ -64,7 +65,7 @@ class _Columns:
         expand.fill_bounds(chunk.ends, self._sizes, chunk.queries, chunk.counts, starts, ends)
         columns["window_start"] = _arrow(starts, self._position_kind)
         columns["window_end"] = _arrow(ends, self._position_kind)
-        columns["rank"] = _arrow(self._ranks_in(chunk.counts, chunk.keys.size), pa.int64())
+        columns["rank"] = _arrow(self._ranks_in(chunk), pa.int64())
         columns["id"] = _arrow(chunk.ids, pa.int64()) if self._ids is None else self._ids.ids_of(chunk.ids)
         scores = chunk.keys
         if self._ascending.any():
@@ -96,8 +97,13 @@ class _Columns:
         missing = codes < 0
         return self._groups.take(pa.array(codes, mask=missing) if missing.any() else _arrow(codes, pa.int64()))
 
-    def _ranks_in(self, counts: Ints, rows: int) -> Ints:
+    def _ranks_in(self, chunk: Ranked) -> Ints:
         """The ranks of all rows; where answers are all equally long, those of an earlier chunk serve again."""
+        counts, rows = chunk.counts, chunk.keys.size
+        if self._tied.any():
+            ranks = np.empty(rows, np.int64)
+            expand.fill_tied_ranks(counts, chunk.keys, self._tied[chunk.queries], ranks)
+            return ranks
         equally = int(counts[0]) if rows and counts[0] == counts.min() == counts.max() else 0
         if equally and equally == self._ranks_of and rows <= self._ranks.size:
             return self._ranks[:rows]

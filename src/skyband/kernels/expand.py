@@ -59,6 +59,21 @@ def fill_ranks(counts: Ints, to_ranks: Ints) -> None:
 
 
 @kernel
+def fill_tied_ranks(counts: Ints, keys: Floats, tied: Ints, to_ranks: Ints) -> None:
+    """For each row its rank where equal keys may share one: 1, 1, 3, … in the windows that `tied` marks with 1.
+
+    `counts` and `tied` have an entry for each window, `keys` and `to_ranks` one for each row, best first in each
+    window.
+    """
+    at = 0
+    for window in range(counts.size):
+        for i in range(at, at + counts[window]):
+            shared = tied[window] and i > at and keys[i] == keys[i - 1]
+            to_ranks[i] = to_ranks[i - 1] if shared else i - at + 1
+        at += counts[window]
+
+
+@kernel
 def fill_names(
     queries: Ints,
     counts: Ints,
