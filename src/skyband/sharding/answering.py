@@ -52,8 +52,9 @@ def answered(plan: Plan, number: int, found: Ranked, order: Ints) -> Answered:
     total = int(counts.sum())
     picked, keys, ranks = np.empty(total, np.int64), np.empty(total), np.empty(total, np.int64)
     expand.gather(by_end, begins, found.counts, found.keys, found.ids, keys, picked)
-    expand.fill_ranks(counts, ranks)
     places = np.array(plan.feeds[number].places, np.int64)[found.queries[by_end]]
+    tied = np.array([query.ties == "rank" for query in plan.queries], np.int64)
+    expand.fill_tied_ranks(counts, keys, tied[places], ranks)
     return Answered(places, found.ends[by_end], counts, order[picked], ranks)
 
 

@@ -14,6 +14,7 @@ from skyband.duration import parse_duration
 from skyband.errors import InvalidInputError
 from skyband.query import TopK
 from skyband.sharding.feeds import feeds_of
+from skyband.sharding.plan import Output
 from skyband.spark import tasks
 from skyband.spark.control import control_envelopes
 from skyband.spark.late import late_rows
@@ -23,7 +24,7 @@ from skyband.spark.sessions import require
 from skyband.spark.spreading import spread
 from skyband.workload import Workload
 
-__all__ = ["Draft", "Late", "Pipeline", "answers", "assemble", "check"]
+__all__ = ["Draft", "Late", "Pipeline", "answers", "assemble", "check", "checked_output"]
 
 Late = Literal["count", "return", "refuse"]
 MOST_SHARDS = 32  # each costs about a millisecond a batch, whether it has work or not
@@ -57,6 +58,7 @@ def answers(
     watermark: str | timedelta | None = None,
     algorithm: str = "auto",
     late: Literal["count", "refuse"] = "count",
+    output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
     control: str | None = None,
 ) -> DataFrame: ...
@@ -70,6 +72,7 @@ def answers(
     watermark: str | timedelta | None = None,
     algorithm: str = "auto",
     late: Literal["return"],
+    output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
     control: str | None = None,
 ) -> tuple[DataFrame, DataFrame]: ...
@@ -82,6 +85,7 @@ def answers(
     watermark: str | timedelta | None = None,
     algorithm: str = "auto",
     late: Late = "count",
+    output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
     control: str | None = None,
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
@@ -112,6 +116,11 @@ def answers(
         ``"count"``: late rows are counted (see `metrics`). ``"return"``: a second data frame with the late rows comes
         with the answers, as a pair; it is a query of its own. ``"refuse"``: a late row stops the stream; since none can
         then come between two others, tasks can drop more of their rows before anything is shuffled.
+    output
+        ``"answers"``: every window's whole answer. ``"changes"``: only what differs from the window before, of each
+        query and group: a column ``change`` says ``entered``, ``left`` or ``moved``, ``rank`` is the new rank (null for
+        who left) and ``old_rank`` the one before (null for who entered). A window without objects is told as all
+        leaving, when the watermark reaches its end.
     shards
         How many parts the state is cut into. By default as many as there are shuffle partitions, at most 32; one for
         each score where no query has groups.
@@ -128,7 +137,17 @@ def answers(
     >>> out = answers(trades, big, time="ts", id="trade_id", watermark="10 seconds")  # doctest: +SKIP
     >>> out.writeStream.format("console").start()  # doctest: +SKIP
     """
-    draft = check(df, workload, time=time, id_=id, watermark=watermark, algorithm=algorithm, late=late, shards=shards)
+    draft = check(
+        df,
+        workload,
+        time=time,
+        id_=id,
+        watermark=watermark,
+        algorithm=algorithm,
+        late=late,
+        output=checked_output(output),
+        shards=shards,
+    )
     found = assemble(draft, control)
     return found.answers if found.late is None else (found.answers, found.late)
 
@@ -142,6 +161,7 @@ def check(
     watermark: str | timedelta | None,
     algorithm: str,
     late: Late,
+    output: Output,
     shards: int | None,
 ) -> Draft:
     """Refuse what cannot be answered, and settle how the rest will be. Nothing runs, nothing is written."""
@@ -169,6 +189,7 @@ def check(
         shards=count,
         may_be_late=df.isStreaming and late != "refuse",
         delay=1000 * ((there if delay is None else delay) or 0),
+        output=output,
     )
     return Draft(df, _spelled(df, time), prepared, delay, late)
 
@@ -217,6 +238,15 @@ def _from_batch(prepared: Prepared) -> DataFrame:
     envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES)
     together = envelopes.repartition(plan.shards, "shard")
     return together.mapInArrow(tasks.answer_all(plan, keys), prepared.answers).toDF(*prepared.names)
+
+
+def checked_output(output: object) -> Output:
+    """What users may ask for."""
+    if isinstance(output, str) and output in ("answers", "changes"):
+        return "answers" if output == "answers" else "changes"
+    raise InvalidInputError(
+        f"output={output!r} must be 'answers' (every window's whole answer) or 'changes' (who entered, left or moved)."
+    )
 
 
 def _checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None, there: int | None) -> int | None:

@@ -20,7 +20,7 @@ from skyband.query import TopK
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.control import Control
 from skyband.spark.metrics import Progress, show_progress
-from skyband.spark.pipeline import Late, Pipeline, assemble, check
+from skyband.spark.pipeline import Late, Pipeline, assemble, check, checked_output
 from skyband.workload import Workload
 
 __all__ = ["Handle", "start"]
@@ -40,13 +40,14 @@ def start(
     bounded: bool = False,
     algorithm: str = "auto",
     late: Write | Literal["count", "refuse"] = "count",
+    output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
 ) -> Handle:
     """Answer a workload over a stream, and write the answers where `write` says.
 
     Parameters
     ----------
-    df, workload, time, id, watermark, algorithm, shards
+    df, workload, time, id, watermark, algorithm, output, shards
         As for `answers`.
     write
         Given the answers, returns the writer of them:
@@ -87,6 +88,7 @@ def start(
         watermark=watermark,
         algorithm=algorithm,
         late=mode,
+        output=checked_output(output),
         shards=shards if shards is not None or about is None else about["shards"],
     )
     control = Control(df.sparkSession, kept.control)

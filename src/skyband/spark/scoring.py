@@ -16,9 +16,9 @@ from skyband.algorithms import engine_named
 from skyband.choice import choose
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
 from skyband.query import TopK
-from skyband.sharding.answering import ANSWER_COLUMNS
+from skyband.sharding.answering import ANSWER_COLUMNS, CHANGE_COLUMNS
 from skyband.sharding.feeds import Feed, feeds_of
-from skyband.sharding.plan import Plan
+from skyband.sharding.plan import Output, Plan
 from skyband.workload import Workload
 
 __all__ = ["TIMES", "Prepared", "plain", "prepare"]
@@ -50,10 +50,11 @@ def prepare(
     shards: int,
     may_be_late: bool,
     delay: int,
+    output: Output = "answers",
 ) -> Prepared:
     """Check the workload against the columns of `df`, and compute on the JVM what it ranks by."""
     engine = engine_named(choose(workload.queries).algorithm if algorithm == "auto" else algorithm)
-    columns = _Columns(df)
+    columns = _Columns(df, ANSWER_COLUMNS if output == "answers" else ANSWER_COLUMNS + CHANGE_COLUMNS)
     at = columns.time(time)
     feeds = feeds_of(workload)
     scores = [columns.score(feed, workload.queries[feed.places[0]]) for feed in feeds]
@@ -88,6 +89,7 @@ def prepare(
         returned=tuple(returned),
         may_be_late=may_be_late,
         delay=delay,
+        output=output,
     )
     types = {name: rows.schema[name].dataType.simpleString() for name in plan.columns}
     asked_for = _only_what_is_asked_for(rows, plan)
@@ -115,7 +117,9 @@ def _answer_type(rows: st.StructType, plan: Plan) -> st.StructType:
             *(st.StructField(name, rows[name].dataType) for name in plan.group_columns),
             st.StructField("window_start", bound),
             st.StructField("window_end", bound),
+            *([] if plan.output == "answers" else [st.StructField("change", st.StringType())]),
             st.StructField("rank", st.IntegerType()),
+            *([] if plan.output == "answers" else [st.StructField("old_rank", st.IntegerType())]),
             st.StructField("score", st.DoubleType()),
             *(st.StructField(name, rows[name].dataType) for name in plan.returned),
         ]
@@ -125,8 +129,9 @@ def _answer_type(rows: st.StructType, plan: Plan) -> st.StructType:
 class _Columns:
     """The columns of a data frame, found by name, and expressions over them, checked in the name of a query."""
 
-    def __init__(self, df: DataFrame) -> None:
+    def __init__(self, df: DataFrame, taken: tuple[str, ...]) -> None:
         self._df = df
+        self._taken = taken  # names of columns that every answer has
         self._schema = df.schema
         self._by_lower = {field.name.lower(): field for field in self._schema.fields}
         names = [field.name for field in self._schema.fields]
@@ -204,7 +209,7 @@ class _Columns:
         for text in feed.partition_by:
             kind = self._type_of(query, "partition_by", text)
             _refuse_orderless(f"query {query.name!r}: partition_by={text!r}", kind, "groups are told apart by it")
-            if text.lower() in ANSWER_COLUMNS:
+            if text.lower() in self._taken:
                 raise InvalidQueryError(
                     f"query {query.name!r}: partition_by={text!r} has the name of a column that every answer has; "
                     "rename the stream's column."
@@ -235,7 +240,7 @@ class _Columns:
                 continue
             if name.lower() == "score" and all((q.by or "").strip().lower() == "score" for q in workload):
                 continue
-            if name.lower() in ANSWER_COLUMNS:
+            if name.lower() in self._taken:
                 name = f"row_{name}"
                 if name.lower() in taken:
                     raise InvalidInputError(
