@@ -21,12 +21,14 @@ from skyband.errors import (
     SnapshotError,
     UnknownNameError,
     UnsupportedError,
+    WorkloadFileError,
 )
 from skyband.query import TopK
 from skyband.workload import Workload
 
 if TYPE_CHECKING:
     from skyband.monitor import Monitor, replay
+    from skyband.workfile import read_workload
 
 __all__ = [
     "InvalidInputError",
@@ -40,14 +42,16 @@ __all__ = [
     "UnknownNameError",
     "UnsupportedError",
     "Workload",
+    "WorkloadFileError",
     "algorithms",
+    "read_workload",
     "replay",
 ]
 
 __version__ = "0.1.0"
 
 # Compiled engines and Arrow are loaded when first used: asking a question costs nothing, `import skyband` stays quick.
-_LATER = {"Monitor": "skyband.monitor", "replay": "skyband.monitor"}
+_LATER = {"Monitor": "skyband.monitor", "read_workload": "skyband.workfile", "replay": "skyband.monitor"}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import NamedTuple
 
 __all__ = [
     "InvalidInputError",
     "InvalidQueryError",
+    "InvalidSQLError",
     "MissingDependencyError",
     "PipelineError",
     "SkybandError",
     "SnapshotError",
     "UnknownNameError",
     "UnsupportedError",
+    "WorkloadFileError",
 ]
 
 
@@ -39,6 +42,28 @@ class InvalidQueryError(SkybandError, ValueError):
     ...     print(error)
     k=0 must lie in 1..2147483647; an answer ranks at least one object.
     """
+
+
+class InvalidSQLError(InvalidQueryError):
+    """A statement that cannot be read, with the place in the text, the line itself, and what was expected there.
+
+    >>> import skyband as sb
+    >>> try:
+    ...     sb.sql("TOPK price, 10 OVR 5 MINUTES")
+    ... except sb.InvalidSQLError as error:
+    ...     print(error)
+    line 1, column 16: expected FROM, WHERE, BY, OVER, EVERY, ORIGIN or FULL, got 'OVR'
+      TOPK price, 10 OVR 5 MINUTES
+                     ^
+    hint: did you mean OVER?
+    """
+
+    line: int = 1
+    """Where the trouble is, counted from 1."""
+    column: int = 1
+    """Where in its line, counted from 1."""
+    hint: str = ""
+    """What helps, if there is something to say."""
 
 
 class InvalidInputError(SkybandError, ValueError):
@@ -118,3 +143,40 @@ class PipelineError(SkybandError, RuntimeError):
     >>> issubclass(sb.PipelineError, sb.SkybandError)
     True
     """
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with a file, and where; lines and columns begin at 1, and 0 is the file as a whole.
+
+    >>> print(Problem("skyband.yaml", 12, 5, "queries[0].k", "0 must be at least 1."))
+    skyband.yaml:12:5 queries[0].k: 0 must be at least 1.
+    """
+
+    file: str
+    line: int
+    column: int
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return f"{place} {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+
+
+class WorkloadFileError(SkybandError, ValueError):
+    """A workload file that cannot be used: all its `problems` at once, each with its place in the file.
+
+    >>> import skyband as sb
+    >>> try:
+    ...     sb.read_workload("nowhere.yaml")
+    ... except sb.WorkloadFileError as error:
+    ...     print(error.problems[0].message)
+    there is no such file; skyband init writes one.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = list(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))

@@ -1,0 +1,132 @@
+"""The entries under `queries` as queries, stream by stream; what is wrong with them is told at their keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from skyband.errors import InvalidQueryError, SkybandError
+from skyband.query import TopK
+from skyband.workfile.model import Query, Stream
+from skyband.workfile.report import Report
+from skyband.workfile.tree import Loc
+from skyband.workfile.wording import among
+from skyband.workload import Workload
+
+__all__ = ["Asked", "asked", "workloads"]
+
+
+class Asked(NamedTuple):
+    """A query, the stream it is over, and where it is written."""
+
+    query: TopK
+    stream: str
+    loc: Loc
+
+
+def asked(entry: Query, loc: Loc, streams: Mapping[str, Stream | None], report: Report) -> Iterator[Asked]:
+    """The queries of one entry whose keys are sound: one for fields, one or more for SQL."""
+    stream = _stream_of(entry.stream, (*loc, "stream"), streams, report)
+    if entry.sql is not None:
+        yield from _from_sql(entry, loc, stream, streams, report)
+        return
+    given = entry.model_dump(exclude={"stream", "sql"}, exclude_none=True)
+    try:
+        query = TopK(**given)
+    except InvalidQueryError as error:
+        key, message = _at_key(str(error), given)
+        report.add((*loc, key) if key else loc, message)
+        return
+    if stream is not None:
+        yield Asked(query, stream, loc)
+
+
+def workloads(found: list[Asked], streams: Mapping[str, Stream | None], report: Report) -> dict[str, Workload]:
+    """The workload of each stream that is asked about; names are unique in the file, an axis is one stream's."""
+    names: dict[str, Loc] = {}
+    for one in found:
+        first = names.setdefault(one.query.name, one.loc)
+        if first != one.loc or sum(other.query.name == one.query.name and other.loc == one.loc for other in found) > 1:
+            report.add(
+                _key(one, "name", report),
+                f"{one.query.name!r} is the name of another query too (line {report.line_of(first)}); answers are told "
+                "apart by it. Give each query a name of its own.",
+            )
+    made = {}
+    for stream in streams:
+        group = [one for one in found if one.stream == stream]
+        for one in group:
+            if one.query.axis != group[0].query.axis:
+                report.add(
+                    _key(one, "size", report),
+                    f"{one.query.size!r} makes a {one.query.axis} window, but {group[0].query.name!r} (line "
+                    f"{report.line_of(group[0].loc)}) has {group[0].query.axis} windows; the queries of one stream run "
+                    "along one axis. Name the stream twice to have both.",
+                )
+        if group and report.is_sound("queries"):
+            made[stream] = Workload([one.query for one in group])
+    return made
+
+
+def _from_sql(
+    entry: Query, loc: Loc, stream: str | None, streams: Mapping[str, Stream | None], report: Report
+) -> Iterator[Asked]:
+    from skyband.spelling import parse  # noqa: PLC0415 - only files with SQL load the parser
+
+    at = (*loc, "sql")
+    try:
+        statements = parse(entry.sql, name=entry.name)
+    except SkybandError as error:
+        report.add(at, str(error))
+        return
+    for statement in statements:
+        over = stream
+        if statement.stream is not None:
+            over = _named_in_sql(statement.stream, entry.stream, at, streams, report)
+        if over is None:
+            continue
+        known = streams[over]
+        time = None if known is None else known.time or "timestamp"  # a rate source's
+        if statement.time is not None and time is not None and statement.time.lower() != time.lower():
+            report.add(
+                at,
+                f"DESCRIPTOR({statement.time}) is not the time of stream {over!r}; that is {time!r}.",
+            )
+        yield Asked(statement.query, over, loc)
+
+
+def _named_in_sql(
+    name: str, beside: str | None, at: Loc, streams: Mapping[str, Stream | None], report: Report
+) -> str | None:
+    known = {stream.lower(): stream for stream in streams}
+    found = known.get(name.lower())
+    if found is None:
+        report.add(at, f"FROM {name}: no such stream; {among(name, streams)}")
+    elif beside is not None and beside in streams and beside != found:
+        report.add(at, f"FROM {name} does not go with stream: {beside}; say it once.")
+    return found
+
+
+def _stream_of(name: str | None, at: Loc, streams: Mapping[str, Stream | None], report: Report) -> str | None:
+    """The stream an entry is over; None where SQL may still say it, or where it is wrong."""
+    if name is not None:
+        if name in streams:
+            return name
+        report.add(at, among(name, streams))
+        return None
+    return next(iter(streams)) if len(streams) == 1 else None
+
+
+def _at_key(message: str, given: Mapping[str, Any]) -> tuple[str, str]:
+    """A query's error begins with the field it is about; in a file the key has been said already."""
+    found = re.match(r"(\w+)=", message)
+    if found is None or found[1] not in given:
+        return "", message
+    if message.startswith("size=") and " and slide=" in message:
+        return "slide", message
+    return found[1], message[found.end() :]
+
+
+def _key(one: Asked, key: str, report: Report) -> Loc:
+    return next(loc for loc in ((*one.loc, key), (*one.loc, "sql"), one.loc) if report.has(loc))

@@ -1,0 +1,114 @@
+"""A file's values against the models: each key by itself, then the keys of each section together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+from skyband.algorithms import ENGINES
+from skyband.workfile.model import Document, Query, Stream
+from skyband.workfile.report import Report
+from skyband.workfile.rules import engine_rules, query_rules, sink_rules, stream_rules
+from skyband.workfile.tree import Loc
+from skyband.workfile.wording import among, shown, worded
+
+__all__ = ["check_sinks", "checked", "sound_queries", "sound_streams", "top_of", "without_nulls"]
+
+
+def top_of(value: Any, report: Report) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    if report.is_sound():
+        what = "the file is empty" if value is None else f"{shown(value)} is here"
+        report.add((), f"{what}, but keys are expected: streams, queries, and perhaps sinks and engine.")
+    report.finish()
+    return {}
+
+
+def without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
+    """A key without a value is a key left out; names that users choose need one."""
+
+    def kept(section: Any) -> Any:
+        return (
+            {key: value for key, value in section.items() if value is not None}
+            if isinstance(section, dict)
+            else section
+        )
+
+    top: dict[str, Any] = kept(raw)
+    for name, section in top.items():
+        if name == "streams" and isinstance(section, dict):
+            top[name] = {key: kept(value) for key, value in section.items()}
+        elif isinstance(section, list):
+            top[name] = [kept(item) for item in section]
+        elif name == "engine":
+            top[name] = kept(section)
+    return top
+
+
+def checked(raw: dict[str, Any], report: Report) -> Document | None:
+    """Each key by itself, then the keys of each section together."""
+    document = None
+    try:
+        document = Document.model_validate(raw)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            report.add(one["loc"], worded(one))
+    for name, stream in _map(raw, "streams").items():
+        _apply(("streams", name), stream_rules(name, stream) if isinstance(stream, dict) else (), report)
+    for number, query in enumerate(_list(raw, "queries")):
+        _apply(("queries", number), query_rules(query) if isinstance(query, dict) else (), report)
+    for number, sink in enumerate(_list(raw, "sinks")):
+        _apply(("sinks", number), sink_rules(sink) if isinstance(sink, dict) else (), report)
+    _apply(("engine",), engine_rules(_map(raw, "engine"), ENGINES), report)
+    return document
+
+
+def _apply(loc: Loc, wrong: Iterable[tuple[str, str]], report: Report) -> None:
+    for key, message in wrong:
+        report.add((*loc, key) if key else loc, message)
+
+
+def sound_streams(raw: dict[str, Any], report: Report) -> dict[str, Stream | None]:
+    """The streams by name; None for one that has problems of its own, but can still be asked about."""
+    return {
+        name: Stream.model_validate(stream) if report.is_sound("streams", name) else None
+        for name, stream in _map(raw, "streams").items()
+    }
+
+
+def sound_queries(raw: dict[str, Any], report: Report) -> dict[int, Query]:
+    """The entries under queries that have no problems, by number."""
+    return {
+        number: Query.model_validate(query)
+        for number, query in enumerate(_list(raw, "queries"))
+        if report.is_sound("queries", number)
+    }
+
+
+def check_sinks(raw: dict[str, Any], names: list[str], report: Report) -> None:
+    """Sinks take the answers of queries there are, and no two write to one folder."""
+    folders: dict[str, int] = {}
+    for number, sink in enumerate(_list(raw, "sinks")):
+        if not report.is_sound("sinks", number):
+            continue
+        for index, name in enumerate(sink.get("queries", ())):
+            if name not in names:
+                report.add(("sinks", number, "queries", index), among(name, names))
+        if "path" in sink and sink["path"] in folders:
+            report.add(
+                ("sinks", number, "path"),
+                f"{sink['path']!r} is the folder of sinks[{folders[sink['path']]}] already; two sinks would mix their "
+                "files.",
+            )
+        folders.setdefault(sink.get("path", ""), number)
+
+
+def _map(raw: dict[str, Any], key: str) -> dict[str, Any]:
+    return raw[key] if isinstance(raw.get(key), dict) else {}
+
+
+def _list(raw: dict[str, Any], key: str) -> list[Any]:
+    return raw[key] if isinstance(raw.get(key), list) else []

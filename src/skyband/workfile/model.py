@@ -1,0 +1,217 @@
+"""What a workload file may say: one model for each section. The descriptions become the published schema."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from skyband.workfile.values import Count, Extent, Gap, Memory, Names, Origin, Scalar, SqlType, Text
+
+__all__ = ["Document", "Engine", "Format", "Query", "Sink", "Source", "Stream"]
+
+Source = Literal["files", "rate", "socket"]
+Format = Literal["parquet", "csv", "json"]
+
+
+class Section(BaseModel):
+    """What all sections have in common: unknown keys are refused, and a file that was read does not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+with warnings.catch_warnings():
+    # The key is called `schema` in the file, so the field is, too; what it hides is a method pydantic has given up.
+    warnings.filterwarnings("ignore", message='Field name "schema"')
+
+    class Stream(Section):
+        """Where rows come from, and which column has their time."""
+
+        source: Source = Field(
+            default="files",
+            description="Where rows come from: files in a folder, rows that Spark makes up (rate), or lines of a "
+            "TCP connection (socket).",
+        )
+        format: Format | None = Field(
+            default=None,
+            description="How rows are written. For files the default is told by the path's ending; for a socket it is "
+            "csv or json, a line a row, and needed.",
+        )
+        path: Text | None = Field(
+            default=None,
+            description="Files: a file, a folder or a glob. Relative to the folder of the workload file; with a scheme "
+            "(s3a://, hdfs://, file:/) it is taken as it is.",
+            examples=["trades.csv", "trades/*.parquet", "s3a://bucket/trades"],
+        )
+        options: dict[str, Scalar] = Field(
+            default={},
+            description="Options of Spark's reader, passed on as they are. For csv files header is true unless said "
+            "otherwise.",
+            examples=[{"header": True, "sep": ";"}],
+        )
+        schema: dict[str, SqlType] | None = Field(  # type: ignore[assignment]  # see above
+            None,
+            min_length=1,
+            description="Columns and their Spark SQL types. Left out, files are looked at; a socket needs it.",
+            examples=[{"ts": "timestamp", "price": "double"}],
+        )
+        host: Text | None = Field(
+            default=None, description="Socket: the machine to connect to.", examples=["127.0.0.1", "localhost"]
+        )
+        port: Count | None = Field(
+            default=None, le=65535, description="Socket: the port to connect to.", examples=[9999]
+        )
+        rows_per_second: Count | None = Field(
+            default=None,
+            description="Rate: how many rows Spark makes up each second; columns are timestamp and value. Default 1.",
+            examples=[1000],
+        )
+        files_per_batch: Count | None = Field(
+            default=None, description="Files: how many files a micro-batch takes at most. Default: all there are."
+        )
+        columns: dict[str, Text] = Field(
+            default={},
+            description="Further columns, each an SQL expression over those before it; computed before anything else.",
+            examples=[{"value": "price * size"}],
+        )
+        time: Text | None = Field(
+            default=None, description="The column with the event time. A rate source's is timestamp.", examples=["ts"]
+        )
+        time_format: Text | None = Field(
+            default=None,
+            description="How to read a time column that is no timestamp: seconds, milliseconds or microseconds since "
+            "1970, or a Spark pattern.",
+            examples=["seconds", "milliseconds", "microseconds", "yyyy-MM-dd HH:mm:ss"],
+        )
+        watermark: Gap = Field(
+            default="10 seconds",
+            description="How far behind the newest row a row may come. What comes later is late: left out and counted.",
+            examples=["10 seconds", "0 seconds"],
+        )
+        id: Text | None = Field(
+            default=None,
+            description="The column that breaks ties: of equal score and time, the larger id is the better row.",
+        )
+
+
+class Query(Section):
+    """One continuous top-k query: either its fields, or SQL."""
+
+    name: Text | None = Field(
+        default=None,
+        description="What the query is called in its answers; unique in the file. Default topk.",
+        examples=["big"],
+    )
+    stream: Text | None = Field(
+        default=None, description="The stream it is asked over. May be left out where the file has one stream."
+    )
+    sql: Text | None = Field(
+        default=None,
+        description="The query as SQL, instead of the fields. Several statements are parted by semicolons.",
+        examples=["TOPK price * size, 5 BY symbol OVER 1 HOUR EVERY 5 MINUTES"],
+    )
+    k: Count | None = Field(default=None, le=2**31 - 1, description="How many rows an answer ranks.", examples=[10])
+    size: Extent | None = Field(
+        default=None,
+        description="How long a window is: a duration for a window over event time, a whole number for a window over "
+        "so many rows.",
+        examples=["10 minutes", 10000],
+    )
+    slide: Extent | None = Field(
+        default=None,
+        description="How far apart two windows end; of the same kind as size and not longer. Default: size.",
+        examples=["1 minute", 100],
+    )
+    by: Text | None = Field(
+        default=None, description="The score, an SQL expression over the row.", examples=["price * size"]
+    )
+    where: Text | None = Field(
+        default=None, description="Only rows for which this SQL condition is true.", examples=["exchange <> 'D'"]
+    )
+    partition_by: Names | None = Field(
+        default=None,
+        description="A column, or a list of them: each group has its own top k.",
+        examples=["symbol", ["exchange", "symbol"]],
+    )
+    order: Literal["desc", "asc"] = Field(
+        default="desc", description="desc: higher scores first; asc: lower scores first."
+    )
+    origin: Origin | None = Field(
+        default=None,
+        description="Where windows are anchored: an ISO date or time or microseconds since 1970 (time), or a sequence "
+        "number (count). Default 0.",
+        examples=["2024-01-01T09:30:00+00:00", 0],
+    )
+    full_only: bool = Field(
+        default=False, description="Report only windows that begin at or after the first row of the stream."
+    )
+    ties: Literal["row_number", "rank"] = Field(
+        default="row_number",
+        description="row_number: k rows, of equal scores the newest first. rank: all rows that equal the k-th are in, "
+        "and share ranks.",
+    )
+
+
+class Sink(Section):
+    """Where answers go."""
+
+    type: Literal["terminal", "parquet", "jsonl", "csv", "memory"] = Field(
+        description="terminal shows answers as they come; parquet, jsonl and csv write files; memory is a table in "
+        "Spark."
+    )
+    path: Text | None = Field(
+        default=None,
+        description="The folder for parquet, jsonl and csv, which need one. Relative to the folder of the workload "
+        "file.",
+        examples=["answers"],
+    )
+    output: Literal["answers", "changes"] = Field(
+        default="answers",
+        description="answers: every window in full. changes: what came, went and moved since the window before.",
+    )
+    queries: list[Text] | None = Field(
+        default=None, min_length=1, description="Only the answers of these queries. Default: all.", examples=[["big"]]
+    )
+
+
+class Engine(Section):
+    """How the queries are run."""
+
+    algorithm: Text = Field(default="auto", description="auto, or a name that skyband algorithms lists.")
+    late: Literal["count", "refuse"] = Field(
+        default="count", description="count: late rows are left out and counted. refuse: a late row stops the stream."
+    )
+    shards: Count | None = Field(
+        default=None,
+        le=1024,
+        description="How many parts the state is cut into. Default: what suits the queries, at most 32.",
+    )
+    checkpoint: Text | None = Field(
+        default=None,
+        description="The folder of the state; each stream has a folder of its own in it. Relative to the folder of the "
+        "workload file. Default .skyband/ and the file's name without its ending.",
+        examples=[".skyband"],
+    )
+    master: Text | None = Field(
+        default=None, description="Where Spark runs. Default local[*].", examples=["local[*]", "spark://host:7077"]
+    )
+    memory: Memory | None = Field(
+        default=None, description="What Spark's driver may take. Default a quarter of the machine's, between 1g and 8g."
+    )
+    settings: dict[str, Scalar] = Field(
+        default={},
+        description="Settings of Spark by name; they win over all others.",
+        examples=[{"spark.ui.enabled": True}],
+    )
+
+
+class Document(Section):
+    """A workload file: streams, queries over them, and where the answers go."""
+
+    streams: dict[str, Stream] = Field(min_length=1, description="Streams by name; at least one.")
+    queries: list[Query] = Field(min_length=1, description="Queries over the streams; at least one.")
+    sinks: list[Sink] = Field(
+        default=[Sink(type="terminal")], min_length=1, description="Where answers go. Default: the terminal."
+    )
+    engine: Engine = Field(default=Engine(), description="How the queries are run.")

@@ -1,0 +1,123 @@
+"""Reading a workload file: from bytes to streams, workloads and sinks, or to all that is wrong with it at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from skyband.errors import UnknownNameError
+from skyband.workfile.asking import asked, workloads
+from skyband.workfile.checking import check_sinks, checked, sound_queries, sound_streams, top_of, without_nulls
+from skyband.workfile.environment import Environment
+from skyband.workfile.model import Document, Engine, Sink, Stream
+from skyband.workfile.opening import text_of
+from skyband.workfile.paths import absolute, format_of
+from skyband.workfile.report import Report
+from skyband.workfile.tree import read_tree
+from skyband.workload import Workload
+
+__all__ = ["WorkloadFile", "read_workload"]
+
+
+@dataclass(frozen=True)
+class WorkloadFile:
+    """A workload file that was read and found sound: paths are absolute, defaults are filled in."""
+
+    path: Path
+    streams: dict[str, Stream]
+    workloads: dict[str, Workload]
+    sinks: tuple[Sink, ...]
+    engine: Engine
+
+    def checkpoint_of(self, stream: str) -> str:
+        """The folder of a stream's state, below the file's checkpoint."""
+        if stream not in self.streams:
+            raise UnknownNameError.among("stream", stream, self.streams)
+        return f"{str(self.engine.checkpoint).rstrip('/')}/{stream}"
+
+
+def read_workload(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> WorkloadFile:
+    """Read a workload file (YAML): streams, queries over them, and where the answers go.
+
+    Parameters
+    ----------
+    path
+        The file. Paths in it are relative to its folder.
+    environment
+        What ``${NAME}`` in values stands for; by default the environment of this process.
+
+    Raises
+    ------
+    WorkloadFileError
+        With all problems of the file at once, each with line, column and key.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> text = '''
+    ... streams:
+    ...   trades: {path: trades.csv, time: ts}
+    ... queries:
+    ...   - {name: big, k: 10, size: 10 minutes, slide: 1 minute, by: price * shares}
+    ... '''
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "skyband.yaml")
+    ...     _ = file.write_text(text)
+    ...     read = sb.read_workload(file)
+    >>> read.workloads["trades"]
+    Workload([TopK(name='big', k=10, size='10 minutes', slide='1 minute', by='price * shares')])
+    >>> read.streams["trades"].format, read.streams["trades"].watermark
+    ('csv', '10 seconds')
+    """
+    file = Path(path)
+    variables = Environment(os.environ if environment is None else environment)
+    tree = read_tree(text_of(file), variables.fill)
+    report = Report(str(file), tree, variables)
+    raw = without_nulls(top_of(tree.value, report))
+    document = checked(raw, report)
+    streams = sound_streams(raw, report)
+    found = [
+        one
+        for number, entry in sound_queries(raw, report).items()
+        for one in asked(entry, ("queries", number), streams, report)
+    ]
+    made = workloads(found, streams, report)
+    if report.is_sound("queries"):  # else a query that a sink names may be one that could not be read
+        check_sinks(raw, [one.query.name for one in found], report)
+    report.finish()
+    assert document is not None  # what does not fit the model is in the report
+    return _settled(file.absolute(), document, made)
+
+
+def _settled(file: Path, document: Document, made: dict[str, Workload]) -> WorkloadFile:
+    folder = file.parent
+    engine = document.engine
+    checkpoint = absolute(engine.checkpoint or f".skyband/{file.stem}", folder)
+    sinks = (
+        sink if sink.path is None else sink.model_copy(update={"path": absolute(sink.path, folder)})
+        for sink in document.sinks
+    )
+    return WorkloadFile(
+        path=file,
+        streams={name: _completed(stream, folder) for name, stream in document.streams.items()},
+        workloads=made,
+        sinks=tuple(sinks),
+        engine=engine.model_copy(update={"checkpoint": checkpoint}),
+    )
+
+
+def _completed(stream: Stream, folder: Path) -> Stream:
+    """The stream with its path made absolute and the defaults that depend on its source filled in."""
+    if stream.source == "rate":
+        return stream.model_copy(update={"time": stream.time or "timestamp"})
+    if stream.source == "socket":
+        return stream
+    path = str(stream.path)
+    kind = stream.format or format_of(path)
+    header = {"header": True} if kind == "csv" and "header" not in map(str.lower, stream.options) else {}
+    update = {"path": absolute(path, folder), "format": kind, "options": {**header, **stream.options}}
+    return stream.model_copy(update=update)

@@ -1,0 +1,62 @@
+"""All that is wrong with a file, gathered and put in order."""
+
+from __future__ import annotations
+
+from skyband.errors import Problem, WorkloadFileError
+from skyband.workfile.environment import Environment, is_secret
+from skyband.workfile.tree import Loc, Place, Tree, spelled
+
+__all__ = ["Report"]
+
+
+class Report:
+    """Problems with their places; a key is reported once, for the first thing found."""
+
+    def __init__(self, file: str, tree: Tree, environment: Environment) -> None:
+        self._file = file
+        self._tree = tree
+        self._environment = environment
+        self._problems: list[Problem] = []
+        self._locs: set[Loc] = set()
+        for spot in tree.wrong:
+            self._note(spot.place, spot.loc, spot.message)
+
+    def add(self, loc: Loc, message: str) -> None:
+        """Note a problem at a key, or, where the key is not in the file, at the nearest one around it."""
+        if loc not in self._locs:
+            around = next(loc[:end] for end in range(len(loc), -1, -1) if loc[:end] in self._tree.places)
+            self._note(self._tree.places[around], loc, message)
+
+    def is_sound(self, *loc: str | int) -> bool:
+        """Whether nothing is wrong at this key or below it.
+
+        What comes above is of no interest: an unknown key of a section says nothing about its other keys.
+        """
+        return not any(known[: len(loc)] == loc for known in self._locs)
+
+    def has(self, loc: Loc) -> bool:
+        """Whether the key is in the file."""
+        return loc in self._tree.places
+
+    def line_of(self, loc: Loc) -> int:
+        """The line a key is on."""
+        return self._tree.places[loc].line
+
+    def finish(self) -> None:
+        """Raise all problems, in the order of the file; nothing if there are none."""
+        if self._problems:
+            raise WorkloadFileError(sorted(self._problems, key=lambda problem: problem[:3]))
+
+    def _note(self, place: Place, loc: Loc, message: str) -> None:
+        self._locs.add(loc)
+        self._problems.append(Problem(self._file, *place, spelled(loc), self._without_secrets(loc, message)))
+
+    def _without_secrets(self, loc: Loc, message: str) -> str:
+        """A value that came out of the environment under a secret's name is shown as it is written in the file."""
+        written = self._tree.written.get(loc)
+        if written is not None and (is_secret(spelled(loc)) or is_secret(written)):
+            value = self._tree.value
+            for part in loc:
+                value = value[part]
+            message = message.replace(repr(value), repr(written))
+        return self._environment.hide(message)

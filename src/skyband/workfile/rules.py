@@ -1,0 +1,137 @@
+"""What keys ask of each other, within one section; checked on what was written, so that all of it is told at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from skyband.workfile.model import Query
+from skyband.workfile.paths import format_of
+from skyband.workfile.wording import among, nearest, shown
+
+__all__ = ["FIELDS", "NEEDED", "OWN", "STREAM_NAME", "engine_rules", "query_rules", "sink_rules", "stream_rules"]
+
+Wrong = Iterator[tuple[str, str]]  # a key and what is wrong with it
+
+STREAM_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
+OWN = {  # keys that only some sources have
+    "files": ("path", "format", "options", "schema", "files_per_batch"),
+    "rate": ("options", "rows_per_second"),
+    "socket": ("host", "port", "format", "options", "schema"),
+}
+NEEDED = {  # and those without which a source is nothing
+    "files": {"path": "say where the files are", "time": "name the column with the event time"},
+    "rate": {},
+    "socket": {
+        "host": "say where to connect to",
+        "port": "say where to connect to",
+        "format": "write csv or json; each line is a row",
+        "schema": "lines have no types of their own; write 'column: type' for each",
+        "time": "name the column with the event time",
+    },
+}
+FIELDS = tuple(name for name in Query.model_fields if name not in ("name", "stream", "sql"))
+_TIME_WORDS = ("seconds", "milliseconds", "microseconds")
+_PATTERN_LETTERS = "GyMLdEFDQqahHKkmsSVzOXx"
+
+
+def stream_rules(name: str, raw: Mapping[str, Any]) -> Wrong:
+    """What is wrong with a stream's keys together; the empty key is the stream itself."""
+    if not re.match(STREAM_NAME, name):
+        yield "", f"the name {name!r} must be of letters, digits, _ and -; it names a folder, and a table in SQL."
+    source = raw.get("source", "files")
+    if source not in NEEDED:
+        return
+    for key, others in _owners().items():
+        if key in raw and source not in others:
+            yield key, f"is for source: {' or '.join(others)}; the source of this stream is {source}."
+    for key, why in NEEDED[source].items():
+        if key not in raw:
+            yield key, f"is missing; {why}."
+    if source == "files" and isinstance(raw.get("path"), str) and "format" not in raw and not format_of(raw["path"]):
+        yield "format", f"is missing, and the ending of {raw['path']!r} does not tell; write csv, json or parquet."
+    if source == "socket" and raw.get("format") == "parquet":
+        yield "format", "'parquet' has no lines, so it cannot come over a socket; write csv or json."
+    yield from _time_rules(raw)
+    yield from _column_rules(source, raw)
+
+
+def query_rules(raw: Mapping[str, Any]) -> Wrong:
+    """Either fields or SQL, and enough of them."""
+    if "sql" in raw:
+        for key in FIELDS:
+            if key in raw:
+                yield key, "cannot stand beside sql; say it in the SQL, or write all of the query as keys."
+        return
+    if not any(key in raw for key in ("k", "size", "by")):
+        yield "", "is no query yet; write k, size and by, or sql."
+        return
+    needed = {"k": "how many rows an answer ranks", "size": "how long a window is", "by": "the score, in SQL"}
+    for key, what in needed.items():
+        if key not in raw:
+            yield key, f"is missing; say {what}."
+
+
+def sink_rules(raw: Mapping[str, Any]) -> Wrong:
+    """Files need a folder; what shows or keeps answers has none."""
+    kind = raw.get("type")
+    if kind in ("parquet", "jsonl", "csv") and "path" not in raw:
+        yield "path", f"is missing; say which folder the {kind} files go to."
+    if kind in ("terminal", "memory") and "path" in raw:
+        yield "path", f"is for files; a sink of type {kind} writes none."
+
+
+def engine_rules(raw: Mapping[str, Any], algorithms: Iterable[str]) -> Wrong:
+    """The algorithm is one that there is."""
+    if isinstance(raw.get("algorithm"), str) and raw["algorithm"] not in ("auto", *algorithms):
+        yield "algorithm", among(raw["algorithm"], ["auto", *algorithms])
+
+
+def _owners() -> dict[str, list[str]]:
+    owners: dict[str, list[str]] = {}
+    for source, keys in OWN.items():
+        for key in keys:
+            owners.setdefault(key, []).append(source)
+    return owners
+
+
+def _time_rules(raw: Mapping[str, Any]) -> Wrong:
+    pattern = raw.get("time_format")
+    if not isinstance(pattern, str) or pattern in _TIME_WORDS or not pattern.strip():
+        return
+    near = nearest(pattern, _TIME_WORDS)
+    if near:
+        yield "time_format", f"{pattern!r} is no unit of time since 1970; did you mean {near!r}?"
+        return
+    bare = re.sub(r"'[^']*'", "", pattern)
+    strange = [letter for letter in bare if letter.isalpha() and letter not in _PATTERN_LETTERS]
+    if strange or "y" not in bare:
+        why = (
+            f"{strange[0]!r} stands for nothing (text goes in single quotes: 'T')"
+            if strange
+            else "it has no year (yyyy)"
+        )
+        yield (
+            "time_format",
+            f"{pattern!r} is neither {', '.join(_TIME_WORDS)} nor a Spark pattern like 'yyyy-MM-dd HH:mm:ss': {why}.",
+        )
+
+
+def _column_rules(source: str, raw: Mapping[str, Any]) -> Wrong:
+    """Where all columns are known, time and id are among them."""
+    given = ["timestamp", "value"] if source == "rate" else list(raw["schema"]) if _is_map(raw.get("schema")) else []
+    if not given:
+        return
+    known = [*given, *(raw["columns"] if _is_map(raw.get("columns")) else [])]
+    lower = {name.lower() for name in known}
+    for key in ("time", "id"):
+        name = raw.get(key)
+        if isinstance(name, str) and name.strip() and re.fullmatch(r"\w+", name) and name.lower() not in lower:
+            near = nearest(name, known)
+            hint = f"did you mean {near!r}?" if near else f"columns: {', '.join(map(str, known))}."
+            yield key, f"{shown(name)} is no column of this stream; {hint}"
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, dict) and bool(value)

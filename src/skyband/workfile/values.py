@@ -1,0 +1,112 @@
+"""The kinds of values that keys take, each checked by itself and described for the published schema."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from skyband.duration import parse_duration
+from skyband.errors import InvalidQueryError
+
+__all__ = ["Count", "Extent", "Gap", "Memory", "Names", "Origin", "Scalar", "SqlType", "Text", "refused"]
+
+# Signs, digits, a unit: what is wrong inside is said by the parser. Lookaheads and flags are not for every validator.
+_DURATION = r"^\s*([Ii][Nn][Tt][Ee][Rr][Vv][Aa][Ll]\s)?(\s*[+-]?[0-9]+(\.[0-9]+)?\s*[A-Za-z]+\s*)+$"
+_TYPES = """
+    array bigint binary boolean byte char character date dec decimal double float int integer interval long map
+    numeric real short smallint string struct time timestamp timestamp_ltz timestamp_ntz tinyint varchar variant
+""".split()  # noqa: SIM905 - a word list reads better as words
+
+
+def refused(why: str) -> PydanticCustomError:
+    """The error of a check made here; its words reach the user as they are."""
+    return PydanticCustomError("skyband", "{why}", {"why": why})
+
+
+def _duration(value: str, info: ValidationInfo) -> str:
+    field = info.field_name or "value"
+    try:
+        ticks = parse_duration(value, field=field)
+    except InvalidQueryError as error:
+        why = str(error).removeprefix(f"{field}=")
+        raise refused(why if field != "watermark" else why.partition("; an integer makes")[0] + ".") from error
+    if ticks < 0:
+        raise refused(f"{value!r} must not be negative; time does not wait for the future.")
+    return value
+
+
+def _extent(value: Any, info: ValidationInfo) -> str | int:
+    if isinstance(value, str):
+        return _duration(value, info)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refused(f"{value!r} is neither a duration such as '10 minutes' nor a whole number of rows.")
+    if value < 1:
+        raise refused(f"{value} must be at least 1; a count window holds at least one row.")
+    return value
+
+
+def _origin(value: Any) -> str | int:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise refused(f"{value!r} is neither a date or time such as '2024-01-01' nor a whole number.")
+    return value
+
+
+def _scalar(value: Any) -> bool | int | float | str:
+    if not isinstance(value, bool | int | float | str):
+        raise refused("a single value is expected here: text, a number, true or false.")
+    return value
+
+
+def _names(value: Any) -> list[str]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise refused(f"{value!r} is neither a column nor a list of columns.")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise refused(f"{value!r} names {twice[0]!r} twice; each column groups the stream once.")
+    return names
+
+
+def _sql_type(value: str) -> str:
+    word = re.split(r"[\s(<]", value.strip(), maxsplit=1)[0].lower()
+    if word in _TYPES:
+        return value
+    near = get_close_matches(word, _TYPES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "types are timestamp, double, bigint, string, boolean, …"
+    raise refused(f"{value!r} is no type of Spark SQL; {hint}")
+
+
+Text = Annotated[str, Field(pattern=r"\S")]
+Count = Annotated[int, Field(ge=1)]
+Memory = Annotated[str, Field(pattern=r"^[0-9]+[kKmMgGtT][bB]?$", examples=["4g", "512m"])]
+SqlType = Annotated[Text, AfterValidator(_sql_type)]
+Gap = Annotated[str, AfterValidator(_duration), WithJsonSchema({"type": "string", "pattern": _DURATION})]
+Origin = Annotated[
+    str | int,
+    PlainValidator(_origin),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"\S"}]}),
+]
+Extent = Annotated[
+    str | int,
+    PlainValidator(_extent),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _DURATION}]}),
+]
+Scalar = Annotated[
+    bool | int | float | str, PlainValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})
+]
+Names = Annotated[
+    list[str],
+    PlainValidator(_names),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"\S"},
+                {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "uniqueItems": True},
+            ]
+        }
+    ),
+]
