@@ -15,6 +15,7 @@ from skyband.catalogue import algorithms
 from skyband.errors import (
     InvalidInputError,
     InvalidQueryError,
+    InvalidSQLError,
     MissingDependencyError,
     PipelineError,
     SkybandError,
@@ -28,11 +29,13 @@ from skyband.workload import Workload
 
 if TYPE_CHECKING:
     from skyband.monitor import Monitor, replay
+    from skyband.spelling import sql
     from skyband.workfile import read_workload
 
 __all__ = [
     "InvalidInputError",
     "InvalidQueryError",
+    "InvalidSQLError",
     "MissingDependencyError",
     "Monitor",
     "PipelineError",
@@ -46,12 +49,13 @@ __all__ = [
     "algorithms",
     "read_workload",
     "replay",
+    "sql",
 ]
 
 __version__ = "0.1.0"
 
 # Compiled engines and Arrow are loaded when first used: asking a question costs nothing, `import skyband` stays quick.
-_LATER = {"Monitor": "skyband.monitor", "read_workload": "skyband.workfile", "replay": "skyband.monitor"}
+_LATER = {"Monitor": "skyband.monitor", "read_workload": "skyband.workfile", "replay": "skyband.monitor", "sql": "skyband.spelling"}
 
 
 def __getattr__(name: str) -> Any:

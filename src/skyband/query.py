@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from skyband import canonical
 from skyband.duration import format_duration, parse_duration
 from skyband.errors import InvalidQueryError
 from skyband.windows import AXIS_LIMIT, SlidingWindow
@@ -109,6 +110,15 @@ class TopK:
         """
         values = {item.name: getattr(self, item.name) for item in fields(self) if item.init}
         return {**values, "partition_by": list(self.partition_by)}
+
+    def __str__(self) -> str:
+        """The query as one line of SQL, its canonical form; `skyband.sql` reads it back.
+
+        >>> import skyband as sb
+        >>> print(sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute", by="price * size"))
+        big: TOPK price * size, 10 OVER 10 MINUTES EVERY 1 MINUTE
+        """
+        return canonical.write(self.to_dict())
 
     def __repr__(self) -> str:
         shown = []

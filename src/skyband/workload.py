@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from skyband import canonical
 from skyband.errors import InvalidQueryError, UnknownNameError
 from skyband.explain import Cost, cost, explain
 from skyband.query import Axis, TopK
@@ -87,6 +88,18 @@ class Workload:
             if query.name == name:
                 return query
         raise UnknownNameError.among("query", name, (query.name for query in self.queries))
+
+    def __str__(self) -> str:
+        """The queries as SQL, a line each; `skyband.sql` reads them back.
+
+        >>> import skyband as sb
+        >>> print(sb.Workload([sb.TopK(name="few", k=3, size=500), sb.TopK(name="many", k=90, size=500, slide=50)]))
+        few: TOPK 3 OVER 500 ROWS;
+        many: TOPK 90 OVER 500 ROWS EVERY 50 ROWS
+        """
+        # Statements without a name are numbered when there are several, so even the default name must be written.
+        several = len(self.queries) > 1
+        return ";\n".join(canonical.write(query.to_dict(), named=several) for query in self.queries)
 
     def __repr__(self) -> str:
         return f"Workload([{', '.join(map(repr, self.queries))}])"

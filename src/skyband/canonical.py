@@ -1,0 +1,104 @@
+"""The canonical form of a query: its short spelling on one line, everything it says, defaults left out.
+
+```text
+[name:] TOPK [score [ASC],] k [ASC] [WITH TIES] [WHERE condition] [BY group, …]
+    OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
+```
+
+An expression stands as it was given if it can be cut out again to the letter. Whatever cannot (it holds a new line,
+ends in a comment, is no SQL at all) is written as ``SQL '…'``, which is read back unchecked; so every query has a
+canonical form, and none is lost by writing it down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from skyband.errors import SkybandError
+from skyband.sqltext.expression import cut
+from skyband.sqltext.literal import quote
+from skyband.sqltext.tokens import tokenize
+
+DEFAULT_NAME = "topk"
+CLAUSES = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
+# What ends an expression in the short spelling.
+STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "WITH"})
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+def write(query: Mapping[str, Any], *, named: bool = False) -> str:
+    """Write the query with these fields (`TopK.to_dict`); `named` writes the default name too.
+
+    >>> import skyband as sb
+    >>> print(write(sb.TopK(k=3, size="90 minutes", slide="1 minute", by="price * size", order="asc").to_dict()))
+    TOPK price * size ASC, 3 OVER 1 HOUR 30 MINUTES EVERY 1 MINUTE
+    """
+    parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
+    parts.append("TOPK")
+    ascending = " ASC" if query["order"] == "asc" else ""
+    if query["by"] is None:
+        parts.append(f"{query['k']}{ascending}")
+    else:
+        parts.append(f"{expression(query['by'])}{ascending}, {query['k']}")
+    if query["ties"] == "rank":
+        parts.append("WITH TIES")
+    if query["where"] is not None:
+        parts.append(f"WHERE {expression(query['where'])}")
+    if query["partition_by"]:
+        parts.append(f"BY {', '.join(map(expression, query['partition_by']))}")
+    parts.append(f"OVER {span(query['size'])}")
+    if query["slide"] != query["size"]:
+        parts.append(f"EVERY {span(query['slide'])}")
+    if query["origin"]:
+        parts.append(f"ORIGIN {origin(query['origin'], clock=isinstance(query['size'], str))}")
+    if query["full_only"]:
+        parts.append("FULL WINDOWS ONLY")
+    return " ".join(parts)
+
+
+def expression(text: str) -> str:
+    r"""The expression as it is where it can be cut out again, as ``SQL '…'`` where it cannot.
+
+    >>> print(expression("price * size"), expression("a -- b"), expression("a )("))
+    price * size SQL 'a -- b' SQL 'a )('
+    """
+    return text if text.isprintable() and _is_cut_out_again(text) else f"SQL {quote(text)}"
+
+
+def span(size: str | int) -> str:
+    """A window's size or slide: ``10 MINUTES``, ``500 ROWS``."""
+    if isinstance(size, str):
+        return size.upper()
+    return f"{size} ROW{'' if size == 1 else 'S'}"
+
+
+def origin(place: int, *, clock: bool) -> str:
+    """Where windows are anchored: ISO text on the time axis as far as calendars go, else the number."""
+    if clock:
+        try:
+            return quote((_EPOCH + timedelta(microseconds=place)).isoformat().replace("+00:00", "Z"))
+        except OverflowError:
+            pass
+    return str(place)
+
+
+def _is_cut_out_again(text: str) -> bool:
+    followed = f"{text} WITH"  # every stop ends an expression in the same way
+    try:
+        found = cut(followed, tokenize(followed), 0, STOPS, what="the expression")
+    except SkybandError:
+        return False
+    return found.text == text and not found.given
+
+
+def _name(name: str) -> str:
+    plain = _NAME.fullmatch(name) and name.isprintable()
+    if plain:
+        tokens = tokenize(f"{name}:")
+        plain = [token.text for token in tokens] == [name, ":"]
+    return name if plain else quote(name)

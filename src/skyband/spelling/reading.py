@@ -1,0 +1,120 @@
+"""A text into its statements: split, named, and given to the reader of its spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from skyband.canonical import DEFAULT_NAME
+from skyband.errors import InvalidQueryError, UnsupportedError
+from skyband.query import TopK
+from skyband.spelling import topk
+from skyband.spelling.cursor import Cursor, spelled_name
+from skyband.spelling.statement import Draft, Statement
+from skyband.sqltext.problem import place, problem
+from skyband.sqltext.tokens import Token, tokenize
+from skyband.workload import Workload
+
+_START = "a query begins with TOPK or SELECT, or with its name and a colon"
+_READERS: dict[str, Callable[[Cursor], Draft]] = {"TOPK": topk.read}
+
+
+def sql(text: str) -> TopK | Workload:
+    """Read a query from its SQL text; several statements with ``;`` between them make a workload.
+
+    The text may be in any of three spellings: the short one (``TOPK``), CQL as the papers on continuous queries write
+    it (``SELECT TOP``), and Flink's Window Top-N. Expressions are kept as they are written. ``str`` of a query gives
+    its short spelling, and reading that gives the query back. A name stands in front, with a colon.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> query = sb.sql("big: TOPK price * size, 10 BY symbol OVER 10 MINUTES EVERY 1 MINUTE")
+    >>> query
+    TopK(name='big', k=10, size='10 minutes', slide='1 minute', by='price * size', partition_by=('symbol',))
+    >>> sb.sql(str(query)) == query
+    True
+    >>> len(sb.sql("TOPK price, 10 OVER 1 HOUR; TOPK price, 3 OVER 1 DAY EVERY 1 HOUR"))
+    2
+    """
+    statements = parse(text)
+    for statement in statements:
+        if statement.frequency is not None:
+            raise UnsupportedError(
+                f"FREQUENCY {statement.frequency.upper()} was understood: {statement.query.name!r} asks about an "
+                "uncertain stream. Such queries cannot be run from SQL yet; without FREQUENCY it is an ordinary query."
+            )
+    queries = [statement.query for statement in statements]
+    return queries[0] if len(queries) == 1 else Workload(queries)
+
+
+def parse(text: str, name: str | None = None) -> list[Statement]:
+    """Read all statements of `text`, at least one; `name` is what a query without a name in the text is called.
+
+    Of several statements those without a name are numbered: ``topk1`` is the first of the text, and so on.
+
+    >>> [statement.query.name for statement in parse("TOPK a, 1 OVER 5 ROWS; b: TOPK a, 2 OVER 5 ROWS", name="best")]
+    ['best1', 'b']
+    """
+    if not isinstance(text, str):
+        raise InvalidQueryError(f"{text!r} must be the text of a query, not {type(text).__name__}.")
+    parts = list(_split(tokenize(text)))
+    if not parts:
+        raise problem(text, 0, "there is no statement in this text", _START)
+    cursors = [Cursor(text, part) for part in parts]
+    labels = [_label(cursor) for cursor in cursors]
+    names = _names(labels, DEFAULT_NAME if name is None else name)
+    return [
+        _statement(cursor, called, named=label is not None)
+        for cursor, called, label in zip(cursors, names, labels, strict=True)
+    ]
+
+
+def _split(tokens: list[Token]) -> Iterator[list[Token]]:
+    part: list[Token] = []
+    for token in tokens:
+        if token.symbol == ";":
+            if part:
+                yield part
+            part = []
+        else:
+            part.append(token)
+    if part:
+        yield part
+
+
+def _label(cursor: Cursor) -> str | None:
+    """Step over the name in front, if there is one."""
+    token = cursor.peek()
+    if token is None or not cursor.sees_symbol(":", 1) or token.kind not in ("word", "name", "string"):
+        return None
+    called = spelled_name(token)
+    if not called.strip():
+        raise cursor.fail("the name is empty; answers are told apart by it")
+    cursor.at += 2
+    return called
+
+
+def _names(labels: list[str | None], default: str) -> list[str]:
+    if len(labels) == 1:
+        return [labels[0] or default]
+    taken = {label for label in labels if label is not None}
+    names = []
+    for number, label in enumerate(labels, 1):
+        called = label
+        while called is None or (label is None and called in taken):
+            called, number = f"{default}{number}", number + 1  # noqa: PLW2901 - the next number that is free
+        taken.add(called)
+        names.append(called)
+    return names
+
+
+def _statement(cursor: Cursor, name: str, *, named: bool) -> Statement:
+    first = cursor.tokens[0].start
+    begin = cursor.peek()
+    reader = _READERS.get(begin.keyword) if begin is not None else None
+    if reader is None:
+        raise cursor.unexpected("TOPK or SELECT", _START, known=tuple(_READERS))
+    draft = reader(cursor)
+    draft.put("name", name, first)
+    line, _, _ = place(cursor.source, first)
+    return Statement(draft.query(), draft.spelling, named, line=line, **draft.beside)
