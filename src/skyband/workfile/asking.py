@@ -11,7 +11,7 @@ from skyband.query import TopK
 from skyband.workfile.model import Query, Stream
 from skyband.workfile.report import Report
 from skyband.workfile.tree import Loc
-from skyband.workfile.wording import among
+from skyband.workfile.wording import among, taken
 from skyband.workload import Workload
 
 __all__ = ["Asked", "asked", "workloads"]
@@ -27,7 +27,10 @@ class Asked(NamedTuple):
 
 def asked(entry: Query, loc: Loc, streams: Mapping[str, Stream | None], report: Report) -> Iterator[Asked]:
     """The queries of one entry whose keys are sound: one for fields, one or more for SQL."""
-    stream = _stream_of(entry.stream, (*loc, "stream"), streams, report)
+    stream = entry.stream if entry.stream is not None else next(iter(streams), None) if len(streams) == 1 else None
+    if entry.stream is not None and entry.stream not in streams:
+        report.add((*loc, "stream"), among(entry.stream, streams))
+        stream = None
     if entry.sql is not None:
         yield from _from_sql(entry, loc, stream, streams, report)
         return
@@ -38,7 +41,9 @@ def asked(entry: Query, loc: Loc, streams: Mapping[str, Stream | None], report: 
         key, message = _at_key(str(error), given)
         report.add((*loc, key) if key else loc, message)
         return
-    if stream is not None:
+    if stream is None:
+        report.add((*loc, "stream"), f"is missing; say which: {', '.join(streams)}.")
+    else:
         yield Asked(query, stream, loc)
 
 
@@ -48,11 +53,7 @@ def workloads(found: list[Asked], streams: Mapping[str, Stream | None], report: 
     for one in found:
         first = names.setdefault(one.query.name, one.loc)
         if first != one.loc or sum(other.query.name == one.query.name and other.loc == one.loc for other in found) > 1:
-            report.add(
-                _key(one, "name", report),
-                f"{one.query.name!r} is the name of another query too (line {report.line_of(first)}); answers are told "
-                "apart by it. Give each query a name of its own.",
-            )
+            report.add(_key(one, "name", report), taken(one.query.name, report.line_of(first)))
     made = {}
     for stream in streams:
         group = [one for one in found if one.stream == stream]
@@ -76,7 +77,7 @@ def _from_sql(
 
     at = (*loc, "sql")
     try:
-        statements = parse(entry.sql, name=entry.name)
+        statements = parse(str(entry.sql), name=entry.name)
     except SkybandError as error:
         report.add(at, str(error))
         return
@@ -84,6 +85,8 @@ def _from_sql(
         over = stream
         if statement.stream is not None:
             over = _named_in_sql(statement.stream, entry.stream, at, streams, report)
+        elif over is None:
+            report.add((*loc, "stream"), f"is missing, and the SQL has no FROM; say which: {', '.join(streams)}.")
         if over is None:
             continue
         known = streams[over]
@@ -106,16 +109,6 @@ def _named_in_sql(
     elif beside is not None and beside in streams and beside != found:
         report.add(at, f"FROM {name} does not go with stream: {beside}; say it once.")
     return found
-
-
-def _stream_of(name: str | None, at: Loc, streams: Mapping[str, Stream | None], report: Report) -> str | None:
-    """The stream an entry is over; None where SQL may still say it, or where it is wrong."""
-    if name is not None:
-        if name in streams:
-            return name
-        report.add(at, among(name, streams))
-        return None
-    return next(iter(streams)) if len(streams) == 1 else None
 
 
 def _at_key(message: str, given: Mapping[str, Any]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from skyband.workfile.model import Document, Query, Stream
 from skyband.workfile.report import Report
 from skyband.workfile.rules import engine_rules, query_rules, sink_rules, stream_rules
 from skyband.workfile.tree import Loc
-from skyband.workfile.wording import among, shown, worded
+from skyband.workfile.wording import among, shown, taken, worded
 
 __all__ = ["check_sinks", "checked", "sound_queries", "sound_streams", "top_of", "without_nulls"]
 
@@ -63,6 +63,7 @@ def checked(raw: dict[str, Any], report: Report) -> Document | None:
     for number, sink in enumerate(_list(raw, "sinks")):
         _apply(("sinks", number), sink_rules(sink) if isinstance(sink, dict) else (), report)
     _apply(("engine",), engine_rules(_map(raw, "engine"), ENGINES), report)
+    _check_names(raw, report)
     return document
 
 
@@ -88,22 +89,40 @@ def sound_queries(raw: dict[str, Any], report: Report) -> dict[int, Query]:
     }
 
 
-def check_sinks(raw: dict[str, Any], names: list[str], report: Report) -> None:
+def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> None:
     """Sinks take the answers of queries there are, and no two write to one folder."""
+    queries = [query for query in _list(raw, "queries") if isinstance(query, dict)]
+    # A query with a problem still has its name; SQL that could not be read may have had any.
+    names = [*found, *(str(query.get("name", "topk")) for query in queries if "sql" not in query)]
+    all_known = all(report.is_sound("queries", number) for number, query in enumerate(queries) if "sql" in query)
     folders: dict[str, int] = {}
     for number, sink in enumerate(_list(raw, "sinks")):
         if not report.is_sound("sinks", number):
             continue
         for index, name in enumerate(sink.get("queries", ())):
-            if name not in names:
-                report.add(("sinks", number, "queries", index), among(name, names))
-        if "path" in sink and sink["path"] in folders:
-            report.add(
-                ("sinks", number, "path"),
-                f"{sink['path']!r} is the folder of sinks[{folders[sink['path']]}] already; two sinks would mix their "
-                "files.",
-            )
-        folders.setdefault(sink.get("path", ""), number)
+            if all_known and name not in names:
+                report.add(("sinks", number, "queries", index), among(name, dict.fromkeys(names)))
+        if "path" in sink:
+            first = folders.setdefault(sink["path"], number)
+            if first != number:
+                report.add(
+                    ("sinks", number, "path"),
+                    f"{sink['path']!r} is the folder of sinks[{first}] already; two sinks would mix their files.",
+                )
+
+
+def _check_names(raw: dict[str, Any], report: Report) -> None:
+    """Names are told apart: queries by their letters, streams by more than capitals (files and SQL see none)."""
+    queries: dict[str, Loc] = {}
+    for number, query in enumerate(_list(raw, "queries")):
+        name = query.get("name") if isinstance(query, dict) else None
+        if isinstance(name, str) and queries.setdefault(name, ("queries", number)) != ("queries", number):
+            report.add(("queries", number, "name"), taken(name, report.line_of((*queries[name], "name"))))
+    streams: dict[str, str] = {}
+    for name in _map(raw, "streams"):
+        first = streams.setdefault(name.lower(), name)
+        if first != name:
+            report.add(("streams", name), f"the name {name!r} differs from {first!r} by capitals only; SQL sees none.")
 
 
 def _map(raw: dict[str, Any], key: str) -> dict[str, Any]:

@@ -214,4 +214,4 @@ class Document(Section):
     sinks: list[Sink] = Field(
         default=[Sink(type="terminal")], min_length=1, description="Where answers go. Default: the terminal."
     )
-    engine: Engine = Field(default=Engine(), description="How the queries are run.")
+    engine: Engine = Field(default=Engine(), description="How the queries are run; every key has a default.")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from skyband.workfile.model import Format
 
-__all__ = ["absolute", "format_of"]
+__all__ = ["ENDING", "absolute", "format_of"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters and more: C: is a drive
-_PACKED = re.compile(r"\.(gz|bz2|zst|zstd|snappy|lz4|xz|deflate)$", re.IGNORECASE)
 _FORMATS: dict[str, Format] = {
     "csv": "csv",
     "json": "json",
@@ -20,6 +20,16 @@ _FORMATS: dict[str, Format] = {
     "parquet": "parquet",
     "pq": "parquet",
 }
+_PACKED = ("gz", "bz2", "zst", "snappy", "lz4", "deflate")
+
+
+def _any_case(words: Iterable[str]) -> str:
+    """A pattern without flags, which JSON Schema has not."""
+    return "|".join("".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word) for word in words)
+
+
+# The ending of a path that tells its format, with or without compression.
+ENDING = rf"\.({_any_case(_FORMATS)})(\.({_any_case(_PACKED)}))?/*$"
 
 
 def absolute(path: str, folder: Path) -> str:
@@ -37,5 +47,5 @@ def format_of(path: str) -> Format | None:
     >>> format_of("trades.csv.gz"), format_of("trades/*.parquet"), format_of("trades")
     ('csv', 'parquet', None)
     """
-    ending = _PACKED.sub("", path.rstrip("/")).rpartition(".")[2]
-    return _FORMATS.get(ending.lower())
+    ending = re.search(ENDING, path)
+    return _FORMATS[ending[1].lower()] if ending else None

@@ -15,7 +15,7 @@ from skyband.errors import InvalidQueryError
 __all__ = ["Count", "Extent", "Gap", "Memory", "Names", "Origin", "Scalar", "SqlType", "Text", "refused"]
 
 # Signs, digits, a unit: what is wrong inside is said by the parser. Lookaheads and flags are not for every validator.
-_DURATION = r"^\s*([Ii][Nn][Tt][Ee][Rr][Vv][Aa][Ll]\s)?(\s*[+-]?[0-9]+(\.[0-9]+)?\s*[A-Za-z]+\s*)+$"
+_DURATION = r"^\s*([Ii][Nn][Tt][Ee][Rr][Vv][Aa][Ll]\s+)?([+-]?[0-9]+(\.[0-9]+)?\s*[A-Za-z]+\s*)+$"
 _TYPES = """
     array bigint binary boolean byte char character date dec decimal double float int integer interval long map
     numeric real short smallint string struct time timestamp timestamp_ltz timestamp_ntz tinyint varchar variant

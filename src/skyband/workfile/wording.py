@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from skyband.workfile.model import Document, Engine, Query, Section, Sink, Stream
 from skyband.workfile.tree import Loc
 
-__all__ = ["among", "nearest", "section_of", "shown", "worded"]
+__all__ = ["among", "nearest", "section_of", "shown", "taken", "worded"]
 
 _SECTIONS: dict[str, type[Section]] = {"streams": Stream, "queries": Query, "sinks": Sink, "engine": Engine}
 # What people write who know the thing by another name.
@@ -103,6 +103,14 @@ def shown(value: object) -> str:
         return "a mapping"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…'"
+
+
+def taken(name: str, line: int) -> str:
+    """The message for a query's name that another query has."""
+    return (
+        f"{name!r} is the name of another query too (line {line}); answers are told apart by it. Give each query a "
+        "name of its own."
+    )
 
 
 def section_of(loc: Loc) -> type[Section]:
