@@ -19,6 +19,11 @@ class Choice(NamedTuple):
 
 def choose(queries: Sequence[TopK]) -> Choice:
     """The algorithm for these queries when none is named."""
+    if any(query.ties == "rank" for query in queries):
+        return Choice(
+            "panes",
+            "keeps the minimal candidate set with all its ties, where the published structures rest on a total order",
+        )
     if len(queries) == 1:
         return Choice(
             "panes",

@@ -26,7 +26,7 @@ class _Figures:
     shortest_pane: int
     longest_pane: int
     candidates: float  # expected with scores that do not depend on the position, panes holding more than k objects
-    most: int  # no stream can make it hold more
+    most: int  # no stream can make it hold more, but for ties
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ def _class_page(shared: SharingClass, meta: MetaQuery, axis: Axis) -> list[str]:
     held_alone = sum(_expected(MetaQuery([query])) for query in meta.queries)
     choice = choose(meta.queries)
     each = ", in each group" if shared.partition_by else ""
+    most = f"never more than {figures.most}" if shared.ties == "row_number" else "and all that tie with them"
     page = {
         "queries": f"{len(meta.queries)}: {_listed([query.name for query in meta.queries])}",
         "meta query": f"window {_length(axis, meta.size)}, slide and k adaptive",
@@ -90,7 +91,7 @@ def _class_page(shared: SharingClass, meta: MetaQuery, axis: Axis) -> list[str]:
         "panes": _length(axis, figures.shortest_pane)
         if figures.shortest_pane == figures.longest_pane
         else f"{_length(axis, figures.shortest_pane)} to {_length(axis, figures.longest_pane)}",
-        "candidates": f"about {figures.candidates:.0f} expected, never more than {figures.most}{each}",
+        "candidates": f"about {figures.candidates:.0f} expected, {most}{each}",
         "share factor": f"{held_alone / figures.candidates:.1f}: run alone, the queries would hold "
         f"about {held_alone:.0f} candidates and look at each object {_count(len(meta.queries), 'time')}",
         "algorithm": f"{choice.algorithm}: {choice.why}",

@@ -30,9 +30,10 @@ class Numbered(NamedTuple):
 class IdBook:
     """Numbers the ids it is shown and knows the ids of the numbers still in use."""
 
-    def __init__(self, kind: pa.DataType, k: int) -> None:
+    def __init__(self, kind: pa.DataType, k: int, tied: bool = False) -> None:
         self.kind = kind
         self.k = k  # the largest k of the workload: at one position no more objects of a group can matter
+        self.tied = tied  # but for those that tie with them, where a query has ties="rank"
         self._next = 0
         self._numbers = np.empty(0, np.int64)  # in use, ascending
         self._values = pa.array([], kind)  # their ids
@@ -48,7 +49,7 @@ class IdBook:
         rows = pa.concat_tables([self._waiting, arrived])
         rows = rows.take(pc.sort_indices(rows, [("position", "ascending"), ("id", "ascending")]))
         cut = rows.num_rows if until is None else int(np.searchsorted(rows["position"].to_numpy(), until))
-        ready, self._waiting = rows.slice(0, cut).combine_chunks(), _best(rows.slice(cut), self.k)
+        ready, self._waiting = rows.slice(0, cut).combine_chunks(), _best(rows.slice(cut), self.k, self.tied)
         numbers = np.arange(self._next, self._next + cut, dtype=np.int64)
         self._next += cut
         self._numbers = np.concatenate([self._numbers, numbers])
@@ -74,13 +75,14 @@ class IdBook:
             "values": to_bytes(pa.table({"id": self._values})),
             "waiting": to_bytes(self._waiting),
             "k": self.k,
+            "tied": self.tied,
         }
 
     @classmethod
     def load(cls, state: dict[str, Any]) -> IdBook:
         """The book that `state` was taken from."""
         values = one(from_bytes(state["values"])["id"])
-        book = cls(values.type, state["k"])
+        book = cls(values.type, state["k"], state.get("tied", False))
         book._next, book._numbers, book._values = state["next"], state["numbers"], values
         book._waiting = from_bytes(state["waiting"])
         return book
@@ -92,15 +94,18 @@ def _waiting_table(kind: pa.DataType) -> pa.Table:
     ).empty_table()
 
 
-def _best(rows: pa.Table, k: int) -> pa.Table:
-    """Of rows at one position, those among the k highest or the k lowest of their group."""
+def _best(rows: pa.Table, k: int, tied: bool) -> pa.Table:
+    """Of rows at one position, those among the k highest or the k lowest of their group, with their ties or without."""
     if rows.num_rows <= k:
         return rows
     keep = np.zeros(rows.num_rows, bool)
     for direction in ("descending", "ascending"):
         order = pc.sort_indices(rows, [("group", "ascending"), ("score", direction), ("id", "descending")]).to_numpy()
-        groups = one(rows["group"]).to_numpy()[order]
+        groups, scores = (one(rows[name]).to_numpy()[order] for name in ("group", "score"))
         begins = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
-        rank = np.arange(order.size) - np.repeat(begins, np.diff(begins, append=order.size))
-        keep[order[rank < k]] = True
+        better = np.arange(order.size) - np.repeat(begins, np.diff(begins, append=order.size))
+        if tied:  # who equals the one before has as many better ones as that
+            runs = (better == 0) | (scores != np.roll(scores, 1))
+            better = better[runs][np.cumsum(runs) - 1]
+        keep[order[better < k]] = True
     return rows.filter(pa.array(keep))

@@ -24,11 +24,15 @@ def first_exact_start(query: TopK, running: Sequence[TopK], since: Sequence[int]
 
     A window that begins after the newest object has missed nothing. One that began earlier can be answered if a
     running query has an unanswered window with the same start, or both starts lie before the first object, and asks
-    for as many objects at least: then what is held has the best k of that view.
+    for as many objects at least: then what is held has the best k of that view. With its ties, if that query has
+    ``ties="rank"``; without them, it is of no use to a query that has, however large its k.
     """
     if stream is None:
         return ALWAYS
     window = query.window
+    if query.ties == "rank":
+        since = [at for other, at in zip(running, since, strict=True) if other.ties == "rank"]
+        running = [other for other in running if other.ties == "rank"]
     start = window.latest_start(stream.newest)
     oldest = window.first_end_after(stream.watermark) - window.size
     while start >= oldest and _k_held(start, running, since, stream) >= query.k:

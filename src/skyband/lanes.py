@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,11 +213,12 @@ class Lanes:
         return self._lanes[code]
 
     def _classes(self, places: Sequence[int]) -> list[tuple[int, ...]]:
-        """The queries that sit together: those of one direction where the engine shares, else each alone."""
+        """The queries that sit together: those of one direction and one policy for ties where the engine shares."""
         if not self._engine.shares:
             return [(place,) for place in places]
-        directions = [[place for place in places if self._queries[place].order == order] for order in ("desc", "asc")]
-        return [tuple(together) for together in directions if together]
+        kinds = product(("desc", "asc"), ("row_number", "rank"))
+        found = [tuple(p for p in places if (self._queries[p].order, self._queries[p].ties) == kind) for kind in kinds]
+        return [together for together in found if together]
 
     def _seat(self, places: tuple[int, ...], since: Sequence[int]) -> _Seat:
         queries = [self._queries[place] for place in places]

@@ -346,7 +346,7 @@ class Monitor:
             self._ready.append(self._pending_table())
             self._pending = []
         if self._ids is not None:
-            self._ids.k = max(query.k for query in workload)
+            self._ids.k, self._ids.tied = max(query.k for query in workload), _any_ties(workload)
         self._lanes, self._workload = lanes, workload
 
     def _refuse_after_end(self) -> None:
@@ -362,7 +362,7 @@ class Monitor:
             codes = None if batch.groups is None else batch.groups.codes
             return Arrivals(batch.scores, batch.positions, batch.ids, batch.first_id, codes)
         if self._ids is None:
-            self._ids = IdBook(kind, max(query.k for query in self.queries))
+            self._ids = IdBook(kind, max(query.k for query in self.queries), _any_ties(self.queries))
         count = self._intake.axis == "count"
         until = None if count or self._finished else self._intake.newest
         if batch is None or batch.named_ids is None:
@@ -396,6 +396,10 @@ class Monitor:
         if self._ids is not None:
             engines = [engine.objects().ids for engine in self._lanes.engines]
             self._ids.forget_all_but(np.concatenate([NONE, *engines, *(part.ids for part in self._pending)]))
+
+
+def _any_ties(queries: Iterable[TopK]) -> bool:
+    return any(query.ties == "rank" for query in queries)
 
 
 def _refuse_filter(query: TopK) -> None:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skyband.answers import AnswerLog
-from skyband.kernels.stream import ANSWERS_FULL, DONE, Answers, Asked, Floats, Ints, Queries, Rows
+from skyband.errors import UnsupportedError
+from skyband.kernels.stream import ANSWERS_FULL, DONE, TIED, Answers, Asked, Floats, Ints, Queries, Rows, Ties
 from skyband.query import TopK
 
 __all__ = ["ALWAYS", "Engine", "Objects", "asked", "asked_together", "with_room"]
@@ -64,10 +65,15 @@ class Engine(ABC):
     summary: ClassVar[str]
     #: Whether one engine serves several queries together.
     shares: ClassVar[bool] = False
+    #: Whether it serves queries with ``ties="rank"``. The published structures rest on a total order.
+    ranks_ties: ClassVar[bool] = False
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         """Serve `queries`, each from the windows on that start at or after its entry in `since`."""
         self._queries = tuple(queries)
+        self._refuse_ties()
+        # All queries of an engine have the same policy.
+        self._ties: Ties = TIED if self._queries[0].ties == "rank" else None
         self._since = [ALWAYS] * len(self._queries) if since is None else list(since)
         self._asked = asked(self._queries[0])
         self._only_since = ALWAYS
@@ -117,7 +123,20 @@ class Engine(ABC):
 
     def _longest_answer(self) -> int:
         """No answer can have more rows than this."""
-        return min(max(query.k for query in self._queries), self.candidates)
+        return self._at_most_k(self.candidates)
+
+    def _at_most_k(self, rows: int) -> int:
+        """How many of so many objects an answer can have at most."""
+        return rows if self._ties else min(max(query.k for query in self._queries), rows)
+
+    def _refuse_ties(self) -> None:
+        for query in self._queries:
+            if query.ties == "rank" and not self.ranks_ties:
+                raise UnsupportedError(
+                    f"{query.name!r} has ties='rank', and {self.name} rests on an order in which no two objects are "
+                    "equal: it lets go of objects that tie with the k-th, so that answers would lack them; "
+                    "use algorithm='panes'."
+                )
 
     @property
     @abstractmethod

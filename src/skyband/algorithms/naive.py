@@ -29,6 +29,7 @@ class Naive(Engine):
 
     name = "naive"
     summary = "the whole window, selected anew at every slide (baseline)"
+    ranks_ties = True
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
@@ -40,7 +41,7 @@ class Naive(Engine):
         )
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._window, self._asked, rows, at, watermark, first, answers)
+        return kernels.advance(self._window, self._asked, self._ties, rows, at, watermark, first, answers)
 
     def _grow(self) -> None:
         self._window = with_room(self._window, 2 * self._window.keys.size, keep=["waiting", "registers"])

@@ -13,7 +13,7 @@ from skyband.kernels import candidates, minimal, open_pane
 from skyband.kernels import panes as kernels
 from skyband.kernels.moments import Moments, due_by_query, moments_of
 from skyband.kernels.radix import sort_room
-from skyband.kernels.stream import Answers, Queries, Rows
+from skyband.kernels.stream import TIED, Answers, Queries, Rows, Ties
 from skyband.query import TopK
 
 __all__ = ["Panes"]
@@ -45,6 +45,7 @@ class Panes(Engine):
     name = "panes"
     summary = "the minimal candidate set, kept a pane at a time for one query or thousands: what `auto` runs"
     shares = True
+    ranks_ties = True
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
@@ -113,7 +114,8 @@ class Panes(Engine):
             candidates.sweep(self._held, self._plan, self._work, newest)
         starts, ks = minimal.live_views(self._together, due_by_query(self._moments, self._together), newest)
         side, standing = int(r[candidates.SIDE]), int(r[candidates.STANDING])
-        kept = minimal.needed(self._held.positions[side, :standing], starts, ks)
+        keys, positions = self._held.keys[side, :standing], self._held.positions[side, :standing]
+        kept = minimal.needed(keys, positions, starts, ks, self._ties)
         for name in _STANDING:
             column = getattr(self._held, name)[side]
             column[: kept.size] = column[kept]
@@ -129,7 +131,7 @@ class Panes(Engine):
         return int(self._held.registers[candidates.STANDING])
 
     def _longest_answer(self) -> int:
-        return min(self._plan.k, int(candidates.held_count(self._held, self._pane)))
+        return self._at_most_k(int(candidates.held_count(self._held, self._pane)))
 
     def objects(self) -> Objects:
         held, side = self.candidates, int(self._held.registers[candidates.SIDE])
@@ -168,10 +170,10 @@ class Panes(Engine):
 def _prepared(queries: tuple[TopK, ...], since: tuple[int, ...]) -> tuple[Queries, candidates.Plan, Moments]:
     """What follows from the queries alone, made once for the engines of all groups."""
     together = asked_together(queries, since)
-    return together, _plan(together), moments_of(together)
+    return together, _plan(together, TIED if queries[0].ties == "rank" else None), moments_of(together)
 
 
-def _plan(queries: Queries) -> candidates.Plan:
+def _plan(queries: Queries, ties: Ties) -> candidates.Plan:
     longest = int(queries.sizes.max())
     shift = 0
     while longest >> shift >= candidates.AGES:
@@ -185,4 +187,4 @@ def _plan(queries: Queries) -> candidates.Plan:
     lattices = np.unique(pairs, axis=0)
     if len(lattices) > MOST_LATTICES:
         lattices = lattices[:0]
-    return candidates.Plan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices))
+    return candidates.Plan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices), ties)

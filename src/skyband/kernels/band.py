@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyband.kernels._jit import kernel
 from skyband.kernels.open_pane import SIZE, OpenPane
 from skyband.kernels.order import beats
-from skyband.kernels.stream import Ints
+from skyband.kernels.stream import Ints, Ties
 
 
 @kernel
@@ -40,21 +40,25 @@ def push_or_replace(pane: OpenPane, heap: Ints, size: int, k: int, place: int) -
 
 
 @kernel
-def keep_band(pane: OpenPane, k: int, heap: Ints) -> None:
+def keep_band(pane: OpenPane, k: int, ties: Ties, heap: Ints) -> None:
     """Of an open pane in stream order keep what fewer than k later objects beat."""
-    # Backwards, against the k best met so far: whoever beats their worst is beaten by fewer than k.
+    # Backwards, against the k best met so far: whoever beats their worst is beaten by fewer than k. Where ties are in,
+    # so is whoever equals it; but then the k best need not change for it.
     n = pane.registers[SIZE]
     keys, positions, ids = pane.keys, pane.positions, pane.ids
     size, to = 0, n
     for i in range(n - 1, -1, -1):
+        tie = False
         if size == k:
             worst = heap[0]
-            if not beats(keys[i], positions[i], ids[i], keys[worst], positions[worst], ids[worst]):
+            tie = ties is not None and keys[i] == keys[worst]
+            if not tie and not beats(keys[i], positions[i], ids[i], keys[worst], positions[worst], ids[worst]):
                 continue
         # Kept objects move to the back as they are met, so that the heap can name them by place.
         to -= 1
         keys[to], positions[to], ids[to] = keys[i], positions[i], ids[i]
-        size = push_or_replace(pane, heap, size, k, to)
+        if not tie:
+            size = push_or_replace(pane, heap, size, k, to)
     for i in range(to, n):
         keys[i - to], positions[i - to], ids[i - to] = keys[i], positions[i], ids[i]
     pane.registers[SIZE] = n - to

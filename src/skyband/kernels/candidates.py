@@ -2,7 +2,7 @@
 
 Both are sorted best first. A sweep merges them and drops what too many younger objects beat. It may keep some objects
 too many (it knows an object's age, not which views begin where); `kernels.minimal` finds the exact set when somebody
-asks.
+asks. Where ties are in, an object beats only those with a lower key.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels._jit import kernel
-from skyband.kernels.open_pane import SELECTED, SIZE, OpenPane, learn_bar
+from skyband.kernels.open_pane import CUT_AT, SELECTED, SIZE, OpenPane, learn_bar
 from skyband.kernels.order import beats
 from skyband.kernels.radix import SortRoom, radix_sort, sort_bits
-from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.stream import Floats, Ints, Ties
 
 # Held.registers
 STANDING = 0  # standing candidates
@@ -54,6 +54,7 @@ class Plan(NamedTuple):
     k_by_age: Ints  # the largest k of the queries whose windows reach back so far; ages in steps of 2**age_shift
     age_shift: int
     lattices: Ints  # (n, 2): the distinct (slide, start) lattices that views begin on; empty: too many to cut panes by
+    ties: Ties
 
 
 class Work(NamedTuple):
@@ -120,13 +121,20 @@ def sweep_view(
     to_keys, to_positions = held.keys[1 - side], held.positions[1 - side]
     to_ids, to_dominated = held.ids[1 - side], held.dominated[1 - side]
     i, j, kept = 0, 0, 0
+    above, last = 0, np.nan  # where ties are in: new objects above the last key, which is met again for each that ties
     while i < old and j < new:
         key, position, id_ = keys[j], positions[j], ids[j]
         old_key, old_position, old_id = old_keys[i], old_positions[i], old_ids[i]
         older = old_key > key
         if old_key == key:
             older = beats(old_key, old_position, old_id, key, position, id_)
-        better = dominated[i] + j if older else counted * j
+        if plan.ties is None:
+            above = j
+        else:
+            higher = old_key if older else key
+            above = above if higher == last else j
+            last = higher
+        better = dominated[i] + above if older else counted * above
         chosen = old_position if older else position
         to_keys[kept] = old_key if older else key
         to_positions[kept] = chosen
@@ -136,14 +144,20 @@ def sweep_view(
         i += older
         j += not older
     for rest in range(i, old):
-        better = dominated[rest] + new
+        above = new if plan.ties is None or old_keys[rest] != last else above
+        better = dominated[rest] + above
         to_keys[kept], to_positions[kept], to_ids[kept] = old_keys[rest], old_positions[rest], old_ids[rest]
         to_dominated[kept] = better
         kept += better < k_at_age(plan, now - old_positions[rest])
     for rest in range(j, new):
+        if plan.ties is None:
+            above = rest
+        else:
+            above = above if keys[rest] == last else rest
+            last = keys[rest]
         to_keys[kept], to_positions[kept], to_ids[kept] = keys[rest], positions[rest], ids[rest]
-        to_dominated[kept] = counted * rest
-        kept += counted * rest < k_at_age(plan, now - positions[rest])
+        to_dominated[kept] = counted * above
+        kept += counted * above < k_at_age(plan, now - positions[rest])
     r[STANDING], r[SIDE] = kept, 1 - side
     r[SWEEPS] += 1
 
@@ -176,17 +190,23 @@ def rank_block(held: Held, plan: Plan, work: Work, n: int) -> None:
 
 
 @kernel
-def count_better(work: Work, at: int, n: int) -> int:
-    """Of the block's objects before place `at`, those of the same view or a younger one; then count `at` in."""
+def count_better(work: Work, at: int) -> int:
+    """Of the block's objects counted in so far, those of the view of the one at place `at` or a younger one."""
     found, node = 0, work.ranks[at]
     while node > 0:
         found += work.tree[node]
         node -= node & -node
-    node = work.ranks[at]
-    while node <= n:
-        work.tree[node] += 1
-        node += node & -node
     return found
+
+
+@kernel
+def count_in(work: Work, low: int, high: int, n: int) -> None:
+    """Count the block's objects at the places ``[low, high)`` in."""
+    for at in range(low, high):
+        node = work.ranks[at]
+        while node <= n:
+            work.tree[node] += 1
+            node += node & -node
 
 
 @kernel
@@ -207,17 +227,23 @@ def sweep(held: Held, plan: Plan, work: Work, now: int) -> None:
     to_keys, to_positions = held.keys[1 - side], held.positions[1 - side]
     to_ids, to_dominated = held.ids[1 - side], held.dominated[1 - side]
     i, j, kept = 0, 0, 0
+    above, last = 0, np.nan  # the block's objects above the last key; in the total order, above the last object
     while i < old or j < new:
-        if j == new or (
+        older = j == new or (
             i < old and beats(keys[i], positions[i], ids[i], block_keys[j], block_positions[j], block_ids[j])
-        ):
-            better = dominated[i] + j
+        )
+        key = keys[i] if older else block_keys[j]
+        if plan.ties is None or key != last:
+            count_in(work, above, j, new)
+            above, last = j, key
+        if older:
+            better = dominated[i] + above
             to_keys[kept], to_positions[kept], to_ids[kept] = keys[i], positions[i], ids[i]
             to_dominated[kept] = better
             kept += better < k_at_age(plan, now - positions[i])
             i += 1
         else:
-            better = count_better(work, j, new)
+            better = count_better(work, j)
             to_keys[kept], to_positions[kept], to_ids[kept] = block_keys[j], block_positions[j], block_ids[j]
             to_dominated[kept] = better
             kept += better < k_at_age(plan, now - block_positions[j])
@@ -233,10 +259,13 @@ def sort_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> int:
     radix_sort(pane.keys, pane.positions, pane.ids, new, work.sort)
     if held.registers[PANE_END] != NO_PANE:
         # Up to 2k are held; sorting them is cheaper than selecting k of them first.
-        new = min(new, plan.k)
+        held_here, new = new, min(new, plan.k)
         learn_bar(pane, new, plan.k)
+        if plan.ties is not None:
+            while new < held_here and pane.keys[new] == pane.keys[plan.k - 1]:
+                new += 1
         held.registers[PANE_END] = NO_PANE
-    pane.registers[SIZE] = pane.registers[SELECTED] = 0
+    pane.registers[SIZE] = pane.registers[SELECTED] = pane.registers[CUT_AT] = 0
     return new
 
 
@@ -248,7 +277,10 @@ def close_pane(held: Held, pane: OpenPane, plan: Plan, work: Work, now: int) -> 
     """
     r = held.registers
     new = sort_pane(held, pane, plan, work)
-    if r[BLOCK] == 0 and new >= min(plan.k, LEAST_BLOCK) and shares_one_view(plan, pane.positions, new):
+    long = min(plan.k, LEAST_BLOCK)
+    if plan.ties is not None:
+        long = max(long, r[STANDING] // 16)  # with ties many more than k may stand for each view
+    if r[BLOCK] == 0 and new >= long and shares_one_view(plan, pane.positions, new):
         sweep_view(held, plan, pane.keys, pane.positions, pane.ids, new, now, 1)
         return
     side = r[BLOCK_SIDE]

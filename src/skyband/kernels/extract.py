@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyband.kernels._jit import kernel
-from skyband.kernels.candidates import ANSWERED, BLOCK, BLOCK_SIDE, NEWEST, SIDE, STANDING, Held, Work
+from skyband.kernels.candidates import ANSWERED, BLOCK, BLOCK_SIDE, NEWEST, SIDE, STANDING, Held, Plan, Work
 from skyband.kernels.moments import Moments
 from skyband.kernels.order import beats
 from skyband.kernels.stream import ROWS, Answers, Queries, close_window, has_room
@@ -50,7 +50,56 @@ def write_answer(held: Held, work: Work, k: int, start: int, answers: Answers) -
 
 
 @kernel
-def answer_moment(held: Held, queries: Queries, moments: Moments, work: Work, first: int, answers: Answers) -> bool:
+def write_tied_answer(held: Held, k: int, start: int, answers: Answers) -> bool:
+    """Write the k best objects at or after `start` and all that equal the k-th; False, and nothing, without room."""
+    r = held.registers
+    side, block, standing, in_block = r[SIDE], r[BLOCK_SIDE], r[STANDING], r[BLOCK]
+    keys, positions, ids = held.keys[side], held.positions[side], held.ids[side]
+    block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
+    to_keys, to_ids = answers.keys, answers.ids
+    at = answers.cursor[ROWS]
+    stop = at + k
+    i, j = 0, 0
+    while True:
+        while i < standing and positions[i] < start:
+            i += 1
+        while j < in_block and block_positions[j] < start:
+            j += 1
+        if i == standing and j == in_block:
+            break
+        older = j == in_block or (
+            i < standing and beats(keys[i], positions[i], ids[i], block_keys[j], block_positions[j], block_ids[j])
+        )
+        key = keys[i] if older else block_keys[j]
+        if at >= stop and key < to_keys[stop - 1]:
+            break
+        # How many will tie nobody knows before, and all that is held would be too much to ask for.
+        if at == to_keys.size:
+            return False
+        to_keys[at] = key
+        to_ids[at] = ids[i] if older else block_ids[j]
+        at += 1
+        i += older
+        j += not older
+    answers.cursor[ROWS] = at
+    return True
+
+
+@kernel
+def write_window(held: Held, plan: Plan, work: Work, k: int, start: int, answers: Answers) -> bool:
+    """Write the rows of the window that begins at `start`; False where there is no room."""
+    if plan.ties is not None:
+        return has_room(answers, 0) and write_tied_answer(held, k, start, answers)
+    if not has_room(answers, min(k, held.registers[STANDING] + held.registers[BLOCK])):
+        return False
+    write_answer(held, work, k, start, answers)
+    return True
+
+
+@kernel
+def answer_moment(
+    held: Held, queries: Queries, moments: Moments, plan: Plan, work: Work, first: int, answers: Answers
+) -> bool:
     """Answer the queries that are due first; False where there is no room for more rows, to go on from there later."""
     r, lattice = held.registers, moments.heap[0]
     end = moments.due[lattice]
@@ -59,9 +108,8 @@ def answer_moment(held: Held, queries: Queries, moments: Moments, work: Work, fi
         start = end - queries.sizes[query]
         reported = not queries.full_only[query] or start >= first
         if reported and queries.since[query] <= start <= r[NEWEST]:
-            if not has_room(answers, min(queries.ks[query], r[STANDING] + r[BLOCK])):
+            if not write_window(held, plan, work, queries.ks[query], start, answers):
                 return False
-            write_answer(held, work, queries.ks[query], start, answers)
             close_window(answers, query, end)
         r[ANSWERED] += 1
     r[ANSWERED] = 0

@@ -3,7 +3,8 @@
 An object stays iff some live view still has room for it: iff, for a view s at or before it, fewer than k_s better
 objects stand at or after s. With c_i the number of kept objects whose youngest view is i, that is k_s minus the sum
 of c_i over i >= s, maximised over the views up to the object's own. A tree over the views keeps the maxima of its
-ranges; a leaf changes and a prefix is asked in logarithmic time.
+ranges; a leaf changes and a prefix is asked in logarithmic time. Where ties are in, objects with one key do not count
+against each other: all of them are asked about before any of them is counted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels._jit import allocating_kernel, kernel
-from skyband.kernels.stream import Ints, Queries
+from skyband.kernels.stream import Floats, Ints, Queries, Ties
 
 
 class RoomTree(NamedTuple):
@@ -83,8 +84,8 @@ def take_room(tree: RoomTree, leaf: int) -> None:
 
 
 @allocating_kernel
-def needed(positions: Ints, starts: Ints, ks: Ints) -> Ints:
-    """Which of the objects at these positions, best first, belong to the minimal candidate set: their places."""
+def needed(keys: Floats, positions: Ints, starts: Ints, ks: Ints, ties: Ties) -> Ints:
+    """Which of these objects, best first, belong to the minimal candidate set: their places."""
     leaves = 1
     while leaves < starts.size:
         leaves *= 2
@@ -93,11 +94,15 @@ def needed(positions: Ints, starts: Ints, ks: Ints) -> Ints:
     for node in range(leaves - 1, 0, -1):
         tree.rooms[node] = max(tree.rooms[2 * node], tree.rooms[2 * node + 1])
     places = np.empty(positions.size, np.int64)
-    kept = 0
+    views = np.empty(positions.size, np.int64)  # of the objects kept
+    kept, counted = 0, 0
     for i in range(positions.size):
+        if ties is None or keys[i] != keys[i - 1]:
+            for better in range(counted, kept):
+                take_room(tree, leaves + views[better])
+            counted = kept
         view = np.searchsorted(starts, positions[i], side="right") - 1
         if view >= 0 and room_up_to(tree, leaves + view) > 0:
-            take_room(tree, leaves + view)
-            places[kept] = i
+            places[kept], views[kept] = i, view
             kept += 1
     return places[:kept]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skyband.kernels._jit import kernel
-from skyband.kernels.select import bring_best_forward, sort_best_first
+from skyband.kernels.select import bring_best_forward, bring_ties_forward, sort_best_first
 from skyband.kernels.stream import (
     ANSWERS_FULL,
     DONE,
@@ -15,6 +15,7 @@ from skyband.kernels.stream import (
     Floats,
     Ints,
     Rows,
+    Ties,
     close_window,
     end_after,
     has_room,
@@ -61,8 +62,8 @@ def make_room(state: Window) -> bool:
 
 
 @kernel
-def write_answer(state: Window, k: int, end: int, answers: Answers) -> None:
-    """Select and sort the k best of all objects held, and write them."""
+def write_answer(state: Window, k: int, ties: Ties, end: int, answers: Answers) -> bool:
+    """Select and sort the k best of all objects held, and write them; False where there is no room."""
     head, size = state.registers[HEAD], state.registers[TAIL] - state.registers[HEAD]
     for i in range(size):
         state.work_keys[i] = state.keys[head + i]
@@ -70,15 +71,20 @@ def write_answer(state: Window, k: int, end: int, answers: Answers) -> None:
         state.work_ids[i] = state.ids[head + i]
     best = min(k, size)
     bring_best_forward(state.work_keys, state.work_positions, state.work_ids, size, best)
+    if ties is not None:
+        best = bring_ties_forward(state.work_keys, state.work_positions, state.work_ids, size, best)
+    if not has_room(answers, best):
+        return False
     sort_best_first(state.work_keys, state.work_positions, state.work_ids, 0, best, state.waiting)
     for i in range(best):
         write_row(answers, state.work_keys[i], state.work_ids[i])
     close_window(answers, 0, end)
+    return True
 
 
 @kernel
 def advance(
-    state: Window, asked: Asked, rows: Rows, at: int, watermark: int, first: int, answers: Answers
+    state: Window, asked: Asked, ties: Ties, rows: Rows, at: int, watermark: int, first: int, answers: Answers
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
     r, n, i = state.registers, rows.keys.size, at
@@ -86,10 +92,8 @@ def advance(
         due = position_at(rows, i) if i < n else watermark
         while r[TAIL] > r[HEAD] and r[NEXT_END] <= due:
             end = r[NEXT_END]
-            if is_reported(asked, end, first):
-                if not has_room(answers, min(asked.k, r[TAIL] - r[HEAD])):
-                    return ANSWERS_FULL, i
-                write_answer(state, asked.k, end, answers)
+            if is_reported(asked, end, first) and not write_answer(state, asked.k, ties, end, answers):
+                return ANSWERS_FULL, i
             r[NEXT_END] = end + asked.slide
             while r[TAIL] > r[HEAD] and state.positions[r[HEAD]] < end + asked.slide - asked.size:
                 r[HEAD] += 1

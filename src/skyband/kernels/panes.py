@@ -52,7 +52,7 @@ def take_raw(pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high:
     """Take rows ``[low, high)``, between which no window ends, as they come; return the first one not taken."""
     i = take_all(pane, rows, low, high)
     while i < high and pane.keys.size >= roomy(plan.k):
-        keep_band(pane, plan.k, work.heap)
+        keep_band(pane, plan.k, plan.ties, work.heap)
         crowded = 4 * pane.registers[SIZE] > 3 * pane.keys.size
         i = take_all(pane, rows, i, high)
         if crowded:
@@ -77,7 +77,7 @@ def take_pane(held: Held, pane: OpenPane, plan: Plan, work: Work, rows: Rows, lo
                     return STATE_FULL, low
                 close_pane(held, pane, plan, work, position)
             r[PANE_END] = end
-            taken = select_rows(pane, rows, low, high, plan.k)
+            taken = select_rows(pane, rows, low, high, plan.k, plan.ties)
             return (DONE if taken == high else STATE_FULL), taken
     if r[PANE_END] != NO_PANE:
         if not has_space(held, pane):
@@ -111,7 +111,7 @@ def advance(
                 return STATE_FULL, i
             if pane.registers[SIZE]:
                 close_pane(held, pane, plan, work, end - 1)
-            if not answer_moment(held, queries, moments, work, first, answers):
+            if not answer_moment(held, queries, moments, plan, work, first, answers):
                 return ANSWERS_FULL, i
             pass_moment(moments, r[NEWEST], due)
             if next_moment(moments) > end:

@@ -2,13 +2,14 @@
 
 Rows that stand later may be counted against a row, rows that stand earlier may not: if the watermark turns out to lie
 between the two, the earlier one is late and counts for nothing. So between two window ends a row is dropped only for k
-better ones at its own position or after it. Equal scores at one position are left to whoever knows the ids.
+better ones at its own position or after it. Equal scores at one position are left to whoever knows the ids; where ties
+are in, equal scores are never counted against each other.
 """
 
 from __future__ import annotations
 
 from skyband.kernels._jit import kernel
-from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.stream import Floats, Ints, Ties
 
 
 @kernel
@@ -60,6 +61,7 @@ def mark_unbeaten(
     begins: Ints,
     lattices: Ints,
     k: int,
+    ties: Ties,
     heap_keys: Floats,
     heap_positions: Ints,
     kept: Ints,
@@ -79,8 +81,11 @@ def mark_unbeaten(
             for i in range(high - 1, low - 1, -1):
                 row = rows[i]
                 key, position = keys[row], positions[row]
-                if size == k and sinks(key, position, heap_keys[0], heap_positions[0]):
-                    continue
+                if size == k:
+                    if ties is None and sinks(key, position, heap_keys[0], heap_positions[0]):
+                        continue
+                    if ties is not None and key < heap_keys[0]:
+                        continue
                 kept[row] = 1
                 if high - low > k:
                     size = put(heap_keys, heap_positions, size, k, key, position)

@@ -101,6 +101,17 @@ def bring_best_forward(keys: Floats, positions: Ints, ids: Ints, size: int, k: i
 
 
 @kernel
+def bring_ties_forward(keys: Floats, positions: Ints, ids: Ints, size: int, k: int) -> int:
+    """The k best stand first, the k-th at ``k - 1``: put all that equal it behind them; return how many that makes."""
+    best = k
+    for i in range(k, size):
+        if keys[i] == keys[k - 1]:
+            swap(keys, positions, ids, best, i)
+            best += 1
+    return best
+
+
+@kernel
 def highest(values: Floats, size: int, rank: int) -> float:
     """The `rank`-th highest of the first `size` values, which are reordered."""
     low, high = 0, size - 1

@@ -16,6 +16,11 @@ from skyband.kernels._jit import kernel
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+# What equal keys mean to a kernel. None: the total order decides, and the k best are k. TIED: all that equal the k-th
+# are in. The two are of different types, so that a kernel is compiled for each, and neither pays for the other.
+Ties = int | None
+TIED = 1
+
 # Why a kernel came back.
 DONE = 0  # every row is taken in and every window up to the watermark is answered
 ANSWERS_FULL = 1  # the answer buffers cannot hold one more answer

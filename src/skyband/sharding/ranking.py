@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from math import lcm
 from typing import NamedTuple
 
@@ -116,8 +117,9 @@ def _plain(queries: tuple[TopK, ...]) -> tuple[TopK, ...]:
 
 @lru_cache(maxsize=256)
 def _together(engine: type[Engine], queries: tuple[TopK, ...]) -> list[tuple[int, ...]]:
-    """The places of the queries that one engine serves: those of one direction where it shares, else each alone."""
+    """The places of the queries that one engine serves: those of one direction and one policy for ties if it shares."""
     if not engine.shares:
         return [(place,) for place in range(len(queries))]
-    directions = [tuple(p for p, query in enumerate(queries) if query.order == order) for order in ("desc", "asc")]
-    return [places for places in directions if places]
+    kinds = product(("desc", "asc"), ("row_number", "rank"))
+    found = [tuple(p for p, query in enumerate(queries) if (query.order, query.ties) == kind) for kind in kinds]
+    return [places for places in found if places]

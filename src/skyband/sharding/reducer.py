@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from skyband.algorithms.base import ALWAYS
 from skyband.algorithms.panes import Panes
 from skyband.arrow import one
 from skyband.kernels.reduce import mark_unbeaten, newest_of_cells
-from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.stream import TIED, Floats, Ints
 from skyband.query import TopK
 from skyband.sharding.envelope import Envelope, Histogram, Note
 from skyband.sharding.grouping import Grouping, group_rows, shard_of_groups
@@ -126,13 +127,14 @@ def _unbeaten(queries: Sequence[TopK], positions: Ints, scores: Floats, grouping
     if len(lattices) > MOST_LATTICES:
         return np.ones(scores.size, bool)
     order, begins = by_group_and_position(positions, grouping)
-    for direction in ("desc", "asc"):
-        k = max((query.k for query in queries if query.order == direction), default=0)
+    for direction, ties in product(("desc", "asc"), ("row_number", "rank")):
+        k = max((query.k for query in queries if (query.order, query.ties) == (direction, ties)), default=0)
         if k:
             room = min(k, max(1, scores.size))
             keys = -scores if direction == "asc" else scores
             heap = np.empty(room), np.empty(room, np.int64)
-            mark_unbeaten(keys, positions, order, begins, lattices, room, *heap, kept)
+            policy = TIED if ties == "rank" else None
+            mark_unbeaten(keys, positions, order, begins, lattices, room, policy, *heap, kept)
     return kept > 0
 
 
