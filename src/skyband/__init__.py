@@ -55,7 +55,12 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Compiled engines and Arrow are loaded when first used: asking a question costs nothing, `import skyband` stays quick.
-_LATER = {"Monitor": "skyband.monitor", "read_workload": "skyband.workfile", "replay": "skyband.monitor", "sql": "skyband.spelling"}
+_LATER = {
+    "Monitor": "skyband.monitor",
+    "read_workload": "skyband.workfile",
+    "replay": "skyband.monitor",
+    "sql": "skyband.spelling",
+}
 
 
 def __getattr__(name: str) -> Any:

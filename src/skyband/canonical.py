@@ -25,7 +25,7 @@ from skyband.sqltext.tokens import tokenize
 DEFAULT_NAME = "topk"
 CLAUSES = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
 # What ends an expression in the short spelling.
-STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "WITH"})
+STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "NULLS", "WITH"})
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[^\W\d]\w*")

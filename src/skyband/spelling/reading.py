@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from skyband.canonical import DEFAULT_NAME
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.query import TopK
-from skyband.spelling import topk
+from skyband.spelling import select, topk
 from skyband.spelling.cursor import Cursor, spelled_name
 from skyband.spelling.statement import Draft, Statement
 from skyband.sqltext.problem import place, problem
@@ -15,7 +15,7 @@ from skyband.sqltext.tokens import Token, tokenize
 from skyband.workload import Workload
 
 _START = "a query begins with TOPK or SELECT, or with its name and a colon"
-_READERS: dict[str, Callable[[Cursor], Draft]] = {"TOPK": topk.read}
+_READERS: dict[str, Callable[[Cursor], Draft]] = {"TOPK": topk.read, "SELECT": select.read}
 
 
 def sql(text: str) -> TopK | Workload:
@@ -62,6 +62,7 @@ def parse(text: str, name: str | None = None) -> list[Statement]:
         raise problem(text, 0, "there is no statement in this text", _START)
     cursors = [Cursor(text, part) for part in parts]
     labels = [_label(cursor) for cursor in cursors]
+    _refuse_duplicates(cursors, labels)
     names = _names(labels, DEFAULT_NAME if name is None else name)
     return [
         _statement(cursor, called, named=label is not None)
@@ -92,6 +93,15 @@ def _label(cursor: Cursor) -> str | None:
         raise cursor.fail("the name is empty; answers are told apart by it")
     cursor.at += 2
     return called
+
+
+def _refuse_duplicates(cursors: list[Cursor], labels: list[str | None]) -> None:
+    seen: set[str] = set()
+    for cursor, label in zip(cursors, labels, strict=True):
+        if label is not None and label in seen:
+            message = f"{label!r} names more than one query; answers are told apart by it"
+            raise cursor.fail(message, "give each query its own name", at=cursor.tokens[0].start)
+        seen.update([] if label is None else [label])
 
 
 def _names(labels: list[str | None], default: str) -> list[str]:

@@ -74,6 +74,19 @@ def interval(cursor: Cursor, what: str) -> str:
     return _readable(cursor, amount[1:] if minus_minus else sign + amount, what, at)
 
 
+def is_unit(word: str) -> bool:
+    """Whether the word is a unit of time.
+
+    >>> is_unit("MINUTES"), is_unit("ORDER")
+    (True, False)
+    """
+    try:
+        parse_duration(f"1 {word}", field="length")
+    except InvalidQueryError:
+        return False
+    return True
+
+
 def _is_number(text: str) -> bool:
     whole, _, part = text.partition(".")
     return text.isascii() and whole.isdigit() and (not part or part.isdigit())
@@ -86,4 +99,4 @@ def _readable(cursor: Cursor, text: str, what: str, at: int) -> str:
     except InvalidQueryError as error:
         reason = str(error).partition(" is not a duration: ")[2].partition(" Write '10 minutes'")[0] or str(error)
         raise cursor.fail(f"{what} is not a duration: {text!r}", reason, at=at) from None
-    return f"-{format_duration(-ticks)}" if ticks < 0 else format_duration(ticks)
+    return f"{ticks} microseconds" if ticks < 0 else format_duration(ticks)  # a minus is for one term alone
