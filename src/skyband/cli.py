@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from skyband import __version__
-from skyband.errors import SkybandError
+from skyband.errors import MissingDependencyError, PipelineError, SkybandError
 
 __all__ = ["main"]
 
+DIFFERENT, WRONG, FAILED, MISSING, INTERRUPTED = 1, 2, 3, 4, 130
+CODES = """Exit codes: 0 all went well; 1 verify found a difference; 2 something in the file, a query or an option is
+wrong; 3 a stream failed while it ran; 4 something is not installed; 130 stopped with Ctrl-C."""
+
 app = typer.Typer(
     help="Continuous top-k queries over sliding windows: exact, in one pass, with minimal state.",
+    epilog=CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: loading rich for it would double the time it takes
 )
+
+File = Annotated[Path, typer.Argument(help="The workload file.", show_default=True)]
+Json = Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout, nothing else there.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Let Spark write its log to the screen.")]
+STARTER = Path("skyband.yaml")
 
 
 def _show_version(wanted: bool) -> None:
@@ -37,6 +47,91 @@ def _options(
 
 
 @app.command()
+def init(
+    data: Annotated[Path | None, typer.Argument(help="A CSV, JSON or Parquet file, or a folder of them.")] = None,
+    file: Annotated[Path, typer.Option(help="Where to write the workload file.")] = STARTER,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+) -> None:
+    """Write a first workload file, with comments, for your data (or for made-up rows)."""
+    from skyband.commands.beginning import begin
+
+    typer.echo(begin(data, file, force=force))
+
+
+@app.command()
+def run(
+    file: File = STARTER,
+    once: Annotated[
+        bool, typer.Option("--once", help="The input is bounded: answer every window of it, and end. Keeps no state.")
+    ] = False,
+    catch_up: Annotated[
+        bool, typer.Option("--catch-up", help="Read what is new since the last run, keep the state, and end.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget the kept state and remove the files written with it.")
+    ] = False,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a workload file: answers go to its sinks, live to this terminal if it says so."""
+    if once and catch_up:
+        raise typer.BadParameter("--once and --catch-up exclude each other.")
+    from skyband.commands.running import run_file
+
+    code = run_file(file, once=once, catch_up=catch_up, fresh=fresh, as_json=as_json, verbose=verbose, seconds=seconds)
+    raise typer.Exit(code)
+
+
+@app.command()
+def explain(file: File = STARTER, as_json: Json = False) -> None:
+    """Say what a workload file means: what is shared, what is held, which algorithm and why. Runs nothing."""
+    from skyband.commands.explaining import explain_file
+
+    typer.echo(explain_file(file, as_json=as_json))
+
+
+@app.command()
+def verify(file: File = STARTER, as_json: Json = False, verbose: Verbose = False) -> None:
+    """Check all answers over a bounded input against brute force in plain Spark SQL."""
+    from skyband.commands.verifying import verify_file
+
+    raise typer.Exit(verify_file(file, as_json=as_json, verbose=verbose))
+
+
+@app.command()
+def schema(
+    keys: Annotated[bool, typer.Option("--keys", help="As a table to read, instead of JSON Schema.")] = False,
+) -> None:
+    """Print the JSON Schema of workload files, for editors and checks; or a table of their keys."""
+    if keys:
+        from skyband.commands.keys import print_keys
+
+        print_keys()
+        return
+    import json
+
+    from skyband.workfile import schema as published
+
+    typer.echo(json.dumps(published(), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def bench(
+    rows: Annotated[int, typer.Option(help="How many objects the stream has.")] = 1_000_000,
+    k: Annotated[int, typer.Option(help="How many objects an answer ranks.")] = 10,
+    size: Annotated[str, typer.Option(help="How far back a window reaches.")] = "10 minutes",
+    slide: Annotated[str, typer.Option(help="How often there is a new window.")] = "1 minute",
+    algorithm: Annotated[list[str] | None, typer.Option(help="Only this one; may be given several times.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Time the algorithms on this machine, in process, on a stream that is the same everywhere."""
+    from skyband.commands.benching import bench as timed
+
+    timed(rows=rows, k=k, size=size, slide=slide, only=algorithm or [], as_json=as_json)
+
+
+@app.command()
 def demo(
     in_process: Annotated[bool, typer.Option("--in-process", help="Without Spark: one query at full speed.")] = False,
     seconds: Annotated[float, typer.Option(help="How long to watch, in seconds (in process).")] = 15.0,
@@ -48,9 +143,9 @@ def demo(
 ) -> None:
     """Watch the largest trades of sliding windows, live: on Spark, or in process."""
     if in_process:
-        from skyband.demo import run
+        from skyband.demo import run as run_in_process
 
-        run(seconds=seconds, speed=speed, k=k, size=size, slide=slide, seed=seed)
+        run_in_process(seconds=seconds, speed=speed, k=k, size=size, slide=slide, seed=seed)
     else:
         from skyband.spark_demo import run as run_on_spark
 
@@ -58,34 +153,36 @@ def demo(
 
 
 @app.command()
-def algorithms() -> None:
+def algorithms(as_json: Json = False) -> None:
     """List the algorithms by name, with a line each."""
-    from rich.console import Console
-    from rich.table import Table
-
     from skyband.catalogue import algorithms as known
 
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold cyan", no_wrap=True)
-    table.add_column()
-    table.add_row("auto", "chosen for you; Workload.explain() says which and why")
-    for name, summary in known().items():
-        table.add_row(name, summary)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160  # a line each, for who reads them by program
-    console.print(table)
+    every = {"auto": "chosen for you; skyband explain says which and why", **known()}
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(every, indent=2, ensure_ascii=False))
+        return
+    from skyband.commands.keys import print_table
+
+    print_table(every.items())
 
 
 def main() -> None:
-    """Run the command line: an error of ours is one line and exit code 2, Ctrl-C is exit code 130."""
+    """Run the command line: an error of ours is one line (or the problems of a file, a line each) and an exit code."""
     try:
         app()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except SkybandError as error:
         typer.secho(f"skyband: {error}", fg="red", bold=True, err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(_code_of(error))
+
+
+def _code_of(error: SkybandError) -> int:
+    if isinstance(error, MissingDependencyError):
+        return MISSING
+    return FAILED if isinstance(error, PipelineError) else WRONG
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Tally(NamedTuple):
 
     late: int = 0
     windows: int = 0
-    answers: int = 0  # rows of answers
+    answers: int = 0  # rows of answers; of changes, where only these leave
     candidates: int = 0  # rows held
     newest: int = ALWAYS  # the newest position seen
     last_end: int = ALWAYS  # the newest window answered ends here
@@ -100,7 +100,8 @@ class Shard:
             out += self._written(number, fresh, shown)
         held = int(kept.sum())
         self._keep(kept, joined(shown))
-        return out, Tally(late, windows, sum(map(len, out)), held, self.newest, last)
+        rows = [table for table in out if self.plan.output != "both" or table["change"].null_count]
+        return out, Tally(late, windows, sum(map(len, rows)), held, self.newest, last)
 
     def _written(self, number: int, fresh: Answered, shown: list[Shown]) -> list[pa.Table]:
         """What leaves for the windows that a feed has just answered; what is shown of it from now on joins `shown`."""

@@ -14,6 +14,7 @@ from skyband.spark.control import Control  # noqa: E402 - what is missing is sai
 from skyband.spark.metrics import Metrics  # noqa: E402
 from skyband.spark.pipeline import answers  # noqa: E402
 from skyband.spark.running import Handle, start  # noqa: E402
+from skyband.spark.runs import Run, run  # noqa: E402
 from skyband.spark.sessions import session  # noqa: E402
 
-__all__ = ["Control", "Handle", "Metrics", "answers", "session", "start"]
+__all__ = ["Control", "Handle", "Metrics", "Run", "answers", "run", "session", "start"]

@@ -163,8 +163,12 @@ def check(
     late: Late,
     output: Output,
     shards: int | None,
+    whole: bool = False,
 ) -> Draft:
-    """Refuse what cannot be answered, and settle how the rest will be. Nothing runs, nothing is written."""
+    """Refuse what cannot be answered, and settle how the rest will be. Nothing runs, nothing is written.
+
+    With `whole` the answers bring back the row's own value of columns that groups are told by, too.
+    """
     if not isinstance(df, DataFrame):
         raise InvalidInputError(f"df={df!r} must be a Spark DataFrame, not {type(df).__name__}.")
     if late not in ("count", "return", "refuse"):
@@ -190,6 +194,7 @@ def check(
         may_be_late=df.isStreaming and late != "refuse",
         delay=1000 * ((there if delay is None else delay) or 0),
         output=output,
+        whole=whole,
     )
     return Draft(df, _spelled(df, time), prepared, delay, late)
 

@@ -17,13 +17,14 @@ import skyband.errors
 from skyband.columns import position_column
 from skyband.errors import InvalidInputError, PipelineError, SkybandError
 from skyband.query import TopK
+from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.control import Control
 from skyband.spark.metrics import Progress, show_progress
 from skyband.spark.pipeline import Late, Pipeline, assemble, check, checked_output
 from skyband.workload import Workload
 
-__all__ = ["Handle", "start"]
+__all__ = ["Handle", "launch", "start"]
 
 Write = Callable[[DataFrame], DataStreamWriter]
 
@@ -73,6 +74,39 @@ def start(
     >>> handle.metrics()["windows"]  # doctest: +SKIP
     1440
     """
+    return launch(
+        df,
+        workload,
+        write=write,
+        checkpoint=checkpoint,
+        time=time,
+        id_=id,
+        watermark=watermark,
+        bounded=bounded,
+        algorithm=algorithm,
+        late=late,
+        output=checked_output(output),
+        shards=shards,
+    )
+
+
+def launch(
+    df: DataFrame,
+    workload: TopK | Iterable[TopK] | Workload,
+    *,
+    write: Write,
+    checkpoint: str,
+    time: str,
+    id_: str | None,
+    watermark: str | timedelta | None,
+    bounded: bool,
+    algorithm: str,
+    late: Write | Literal["count", "refuse"],
+    output: Output,
+    shards: int | None,
+    whole: bool = False,
+) -> Handle:
+    """What `start` does; answers and changes may be asked for together, and rows with all their columns."""
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise InvalidInputError(
             "start() runs a stream, and df is none; for a batch DataFrame write answers(df, …), which is complete."
@@ -84,12 +118,13 @@ def start(
         df,
         workload,
         time=time,
-        id_=id,
+        id_=id_,
         watermark=watermark,
         algorithm=algorithm,
         late=mode,
-        output=checked_output(output),
+        output=output,
         shards=shards if shards is not None or about is None else about["shards"],
+        whole=whole,
     )
     control = Control(df.sparkSession, kept.control)
     if about is None:

@@ -21,7 +21,7 @@ from skyband.sharding.feeds import Feed, feeds_of
 from skyband.sharding.plan import Output, Plan
 from skyband.workload import Workload
 
-__all__ = ["TIMES", "Prepared", "plain", "prepare"]
+__all__ = ["TIMES", "Prepared", "plain", "prepare", "quoted", "reason", "unlogged"]
 
 _EXACT = 2**53  # whole numbers up to here are exact as scores
 _HIDDEN = "__skyband_"
@@ -51,8 +51,13 @@ def prepare(
     may_be_late: bool,
     delay: int,
     output: Output = "answers",
+    whole: bool = False,
 ) -> Prepared:
-    """Check the workload against the columns of `df`, and compute on the JVM what it ranks by."""
+    """Check the workload against the columns of `df`, and compute on the JVM what it ranks by.
+
+    A column that groups are told by is null in the answers of queries that have none; with `whole` the row's own value
+    comes back besides, as ``row_<name>``.
+    """
     engine = engine_named(choose(workload.queries).algorithm if algorithm == "auto" else algorithm)
     columns = _Columns(df, ANSWER_COLUMNS if output == "answers" else ANSWER_COLUMNS + CHANGE_COLUMNS)
     at = columns.time(time)
@@ -60,18 +65,18 @@ def prepare(
     scores = [columns.score(feed, workload.queries[feed.places[0]]) for feed in feeds]
     groups = [columns.groups(feed, workload.queries[feed.places[0]]) for feed in feeds]
     by_name = {name: column for found in groups for name, column in found.items()}
-    named = columns.returned(workload, {name for feed in feeds for name in columns.spelled(feed)})
+    named = columns.returned(workload, {name for feed in feeds for name in columns.spelled(feed)}, whole=whole)
     returned = {plain(name): old for name, old in named.items()}
     names = {old: new for new, old in returned.items()}
-    selected = [sf.col(_quoted(old)).alias(new) for new, old in returned.items()]
+    selected = [sf.col(quoted(old)).alias(new) for new, old in returned.items()]
     time_name, id_name = names.get(at, at), f"{_HIDDEN}id"
     if at not in names:
         time_name = f"{_HIDDEN}time"
-        selected.append(sf.col(_quoted(at)).alias(time_name))
+        selected.append(sf.col(quoted(at)).alias(time_name))
     if id_ is not None and (known := columns.id(id_)) in names:
         id_name = names[known]
     else:
-        selected.append((columns.identity() if id_ is None else sf.col(_quoted(columns.id(id_)))).alias(id_name))
+        selected.append((columns.identity() if id_ is None else sf.col(quoted(columns.id(id_)))).alias(id_name))
     selected += [column.alias(name) for name, column in by_name.items()]
     selected += [column.alias(f"{_HIDDEN}score_{number}") for number, column in enumerate(scores)]
     rows = df.select(*selected)
@@ -103,7 +108,7 @@ def _only_what_is_asked_for(rows: DataFrame, plan: Plan) -> DataFrame:
     if not all(feed.where for feed in plan.feeds):
         return rows
     # Spark pushes a filter below the watermark, where it would hide times from it, unless it is about the time itself.
-    wanted = sf.col(_quoted(plan.time)) < sf.lit("0001-01-01").cast(rows.schema[plan.time].dataType)
+    wanted = sf.col(quoted(plan.time)) < sf.lit("0001-01-01").cast(rows.schema[plan.time].dataType)
     for name in plan.scores:
         wanted = wanted | sf.col(name).isNotNull()
     return rows.where(wanted)
@@ -167,7 +172,7 @@ class _Columns:
     def identity(self) -> Column:
         """What stands for the id of a row that has none: its content, so that it does not depend on batches."""
         plain = [
-            sf.col(_quoted(field.name)).cast("string") if _has_map(field.dataType) else sf.col(_quoted(field.name))
+            sf.col(quoted(field.name)).cast("string") if _has_map(field.dataType) else sf.col(quoted(field.name))
             for field in self._schema.fields
         ]
         return sf.xxhash64(*plain)
@@ -225,7 +230,7 @@ class _Columns:
         """However a column is spelled, it is one column."""
         return self._by_lower[text.lower()].name if text in self else text
 
-    def returned(self, workload: Workload, groups: set[str]) -> dict[str, str]:
+    def returned(self, workload: Workload, groups: set[str], *, whole: bool) -> dict[str, str]:
         """The row's columns that come back, by the name they have in answers.
 
         A column with the name of one that every answer has comes back as ``row_<name>``; a column that is the score
@@ -236,11 +241,11 @@ class _Columns:
         found = {}
         for field in self._schema.fields:
             name = field.name
-            if name.lower() in grouped:
+            if name.lower() in grouped and not whole:
                 continue
             if name.lower() == "score" and all((q.by or "").strip().lower() == "score" for q in workload):
                 continue
-            if name.lower() in self._taken:
+            if name.lower() in self._taken or name.lower() in grouped:
                 name = f"row_{name}"
                 if name.lower() in taken:
                     raise InvalidInputError(
@@ -260,12 +265,12 @@ class _Columns:
 
     def _type_of(self, query: TopK, what: str, text: str) -> st.DataType:
         try:
-            with _unlogged():
+            with unlogged():
                 kind = self._df.select(sf.expr(text).alias("value")).schema["value"].dataType
         except (AnalysisException, ParseException) as error:
-            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} {_reason(error, self._schema)}") from None
+            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} {reason(error, self._schema)}") from None
         try:
-            with _unlogged():
+            with unlogged():
                 _ = self._df.where(sf.expr(text).isNull()).schema
         except AnalysisException:
             raise InvalidQueryError(
@@ -276,7 +281,7 @@ class _Columns:
 
 
 @contextmanager
-def _unlogged() -> Iterator[None]:
+def unlogged() -> Iterator[None]:
     """What Spark refuses inside is told by us; its own logger would print the Java stack beside it."""
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
@@ -286,7 +291,7 @@ def _unlogged() -> Iterator[None]:
         logger.disabled = before
 
 
-def _reason(error: PySparkException, schema: st.StructType) -> str:
+def reason(error: PySparkException, schema: st.StructType) -> str:
     """Why Spark refused an expression, in one line."""
     condition = error.getCondition() or ""
     parameters: dict[str, str] = error.getMessageParameters() or {}
@@ -342,5 +347,10 @@ def plain(name: str) -> str:
     return name if name.isidentifier() else f"{_HIDDEN}{name.encode().hex()}"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as SQL has it.
+
+    >>> quoted("my column")
+    '`my column`'
+    """
     return "`" + name.replace("`", "``") + "`"

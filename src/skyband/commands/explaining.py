@@ -1,0 +1,57 @@
+"""`skyband explain`: what a workload file means, without running it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from skyband.workfile import Stream, WorkloadFile, read_workload
+
+__all__ = ["explain_file"]
+
+
+def explain_file(path: Path, *, as_json: bool) -> str:
+    """A page on the file's streams, queries and sinks; or the same for machines."""
+    file = read_workload(path)
+    return json.dumps(_plain(file), indent=2) if as_json else "\n".join(_page(file))
+
+
+def _page(file: WorkloadFile) -> list[str]:
+    lines = []
+    for name, workload in file.workloads.items():
+        lines += [f"stream {name}: {_described(file.streams[name])}", ""]
+        lines += [f"  {query}" for query in workload]
+        lines += ["", *(f"  {line}".rstrip() for line in workload.explain().splitlines()), ""]
+    for sink in file.sinks:
+        where = f" in {sink.path}" if sink.path else ""
+        which = "all queries" if sink.queries is None else ", ".join(sink.queries)
+        lines.append(f"sink {sink.type}{where}: {sink.output} of {which}")
+    lines.append(f"state in {file.engine.checkpoint}")
+    return lines
+
+
+def _described(stream: Stream) -> str:
+    where = {
+        "files": f"{stream.format} files, {stream.path}",
+        "rate": f"{stream.rows_per_second or 1} made-up rows a second",
+        "socket": f"lines of {stream.format} from {stream.host}:{stream.port}",
+    }[stream.source]
+    id_ = f", ties broken by {stream.id}" if stream.id else ""
+    return f"{where}; time {stream.time}, watermark {stream.watermark}{id_}"
+
+
+def _plain(file: WorkloadFile) -> dict[str, Any]:
+    return {
+        "file": str(file.path),
+        "streams": {
+            name: {
+                **file.streams[name].model_dump(exclude_none=True, exclude_defaults=True),
+                "queries": [{**query.to_dict(), "sql": str(query)} for query in workload],
+                "explain": workload.explain(),
+            }
+            for name, workload in file.workloads.items()
+        },
+        "sinks": [sink.model_dump(exclude_none=True) for sink in file.sinks],
+        "checkpoint": file.engine.checkpoint,
+    }

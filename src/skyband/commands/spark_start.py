@@ -1,0 +1,57 @@
+"""Spark for a command: started with a word said, kernels compiled meanwhile, and stopped whatever happens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["said", "spark_for"]
+
+
+@contextmanager
+def spark_for(
+    screen: Console,
+    app: str,
+    *,
+    master: str | None = None,
+    memory: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    verbose: bool = False,
+) -> Iterator[SparkSession]:
+    """A session for the block."""
+    with said(screen, "starting Spark, and compiling kernels the first time…"):
+        from skyband.spark import session  # noqa: PLC0415 - what takes seconds to load is loaded with a word said
+
+        warm = threading.Thread(target=_warm_up, daemon=True)
+        warm.start()
+        spark = session(app=app, master=master, memory=memory, settings=settings, verbose=verbose)
+        warm.join()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def said(screen: Console, message: str) -> Iterator[None]:
+    """Say what takes a while: as a spinner on a terminal, as a line elsewhere."""
+    if screen.is_terminal:
+        with screen.status(message):
+            yield
+    else:
+        screen.print(message)
+        yield
+
+
+def _warm_up() -> None:
+    """Have the kernels compiled once, and stored where Spark's workers find them."""
+    from skyband.sharding.warming import warm_up  # noqa: PLC0415
+
+    warm_up()

@@ -1,0 +1,68 @@
+"""`skyband verify`: a bounded input against an evaluation that knows no tricks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from skyband.commands.screen import cell, console
+from skyband.commands.spark_start import said, spark_for
+from skyband.workfile import read_workload
+
+__all__ = ["verify_file"]
+
+DIFFERENT = 1
+
+
+def verify_file(path: Path, *, as_json: bool, verbose: bool) -> int:
+    """Verify every stream of the file; return 0 if all answers agree, 1 if some do not."""
+    file = read_workload(path)
+    talk, out = console(stderr=True), console()
+    engine = file.engine
+    found: dict[str, Any] = {}
+    with spark_for(
+        talk,
+        f"skyband verify {path.stem}",
+        master=engine.master,
+        memory=engine.memory,
+        settings=dict(engine.settings),
+        verbose=verbose,
+    ) as spark:
+        from skyband.spark.verifying import verify  # noqa: PLC0415 - loading Spark takes seconds
+
+        for name in file.workloads:
+            with said(talk, f"{name}: reading…"):
+                found[name] = verify(spark, file, name, lambda line: talk.print(line, style="dim"))
+    if as_json:
+        out.file.write(json.dumps({name: _plain(one) for name, one in found.items()}, default=str) + "\n")
+    else:
+        for name, one in found.items():
+            _tell(out, name, one)
+    return 0 if all(one.agrees for one in found.values()) else DIFFERENT
+
+
+def _plain(one: Any) -> dict[str, Any]:
+    return {**one._asdict(), "difference": one.difference._asdict(), "agrees": one.agrees}
+
+
+def _tell(out: Any, name: str, one: Any) -> None:
+    found = one.difference
+    late = f" ({one.late:,} of them late under the file's watermark)" if one.late else ""
+    out.print(f"{name}: {one.rows:,} rows{late}, {one.windows:,} windows in {one.batches} micro-batches")
+    out.print(f"  one pass {one.seconds:.1f} s, brute force in Spark SQL {one.seconds_by_brute_force:.1f} s")
+    if one.agrees:
+        out.print(f"  all {found.compared:,} rows of answers agree", style="bold green")
+        return
+    out.print(
+        f"  {found.missing:,} of {found.compared:,} rows of answers are missing, {found.unexpected:,} are unexpected",
+        style="bold red",
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="dim")
+    for column in found.examples[0]:
+        table.add_column(column.removeprefix("__"), no_wrap=True)
+    for row in found.examples:
+        table.add_row(*map(cell, row.values()))
+    out.print(table)

@@ -1,0 +1,74 @@
+"""Tables as lines of JSON: what Arrow can hold and JSON cannot, in the spelling that most readers take."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["flat", "json_lines"]
+
+
+def json_lines(table: pa.Table) -> Iterator[str]:
+    r"""A line for each row: times in ISO 8601, infinities and NaN as text, bytes in base64.
+
+    >>> list(json_lines(pa.table({"rank": [1, None], "score": [float("inf"), 2.5]})))
+    ['{"rank": 1, "score": "Infinity"}\n', '{"rank": null, "score": 2.5}\n']
+    """
+    for batch in table.to_batches(max_chunksize=1 << 14):
+        for row in batch.to_pylist():
+            yield json.dumps({name: _plain(value) for name, value in row.items()}, ensure_ascii=False) + "\n"
+
+
+def flat(table: pa.Table) -> pa.Table:
+    """The table with nested columns written as JSON, for formats that have none.
+
+    >>> flat(pa.table({"a": [[1, 2]]})).to_pylist()
+    [{'a': '[1, 2]'}]
+    """
+    for place, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+            texts = [None if value is None else _text(value) for value in table[field.name].to_pylist()]
+            table = table.set_column(place, field.name, pa.array(texts, pa.string()))
+    return table
+
+
+def _text(value: Any) -> str:
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it."""
+    for kind, spelled in _SPELLED.items():
+        if isinstance(value, kind):
+            return spelled(value)
+    return value
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+
+
+def _moment(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z") if value.tzinfo else value.isoformat()
+
+
+_SPELLED: dict[type, Callable[[Any], Any]] = {
+    float: _number,
+    datetime: _moment,  # before date, of which it is one
+    date: date.isoformat,
+    time: time.isoformat,
+    bytes: lambda value: base64.b64encode(value).decode(),
+    Decimal: str,
+    timedelta: timedelta.total_seconds,
+    dict: lambda value: {str(key): _plain(inner) for key, inner in value.items()},
+    list: lambda value: [_plain(inner) for inner in value],
+    tuple: lambda value: [_plain(inner) for inner in value],
+}

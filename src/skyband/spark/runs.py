@@ -1,0 +1,225 @@
+"""A workload file, running: a stream for each of its streams, from its source to its sinks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from time import monotonic
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.spark.checkpoint import Checkpoint
+from skyband.spark.running import Handle, launch
+from skyband.spark.sessions import session
+from skyband.spark.sinks import FileSink, Memory, Wanted, output_of, write_to
+from skyband.spark.sources import files_of, open_stream
+from skyband.workfile import Sink, WorkloadFile
+
+__all__ = ["Mode", "Run", "run"]
+
+Mode = Literal["stream", "once", "catch-up"]
+BATCHES = 20  # that an input of many files is read in when it is read once: something moves on the screen
+
+
+def run(
+    file: WorkloadFile,
+    mode: Mode = "stream",
+    *,
+    fresh: bool = False,
+    watchers: Mapping[str, Sequence[Wanted]] | None = None,
+    spark: SparkSession | None = None,
+) -> Run:
+    """Start all streams of a workload file.
+
+    Parameters
+    ----------
+    file
+        From `skyband.read_workload`.
+    mode
+        ``"stream"``: run until stopped; the state is kept in the file's checkpoint, and the next run goes on from
+        there. ``"once"``: the input is bounded; answer every window of what is there now, and end. Nothing is kept, and
+        files of an earlier such run are replaced. ``"catch-up"``: read what is new since the last run, answer what the
+        watermark makes final, keep the state and end: for a job that is run every so often.
+    fresh
+        Forget the kept state, and remove the files that were written with it.
+    watchers
+        By stream: who else is given its answers, beside the file's sinks. A sink of type terminal is not served here:
+        who has a terminal watches.
+    spark
+        A session to use; by default one is made as the file's engine section says.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> from skyband.spark import run
+    >>> running = run(sb.read_workload("skyband.yaml"), "once")  # doctest: +SKIP
+    >>> running.await_end()  # doctest: +SKIP
+    >>> running.memory("trades")  # where the file has a sink of type memory  # doctest: +SKIP
+    """
+    if mode not in ("stream", "once", "catch-up"):
+        raise InvalidInputError(f"mode={mode!r} must be 'stream', 'once' or 'catch-up'.")
+    for name in file.workloads if mode != "stream" else ():
+        if file.streams[name].source != "files":
+            raise InvalidInputError(
+                f"stream {name!r} is of source {file.streams[name].source!r}, which never ends; "
+                f"mode={mode!r} (--{mode}) is for files. Run it as a stream."
+            )
+    engine = file.engine
+    found = spark or session(
+        app=f"skyband {file.path.stem}", master=engine.master, memory=engine.memory, settings=dict(engine.settings)
+    )
+    if not isinstance(found, SparkSession) or type(found).__module__.startswith("pyspark.sql.connect"):
+        raise UnsupportedError(
+            "a workload file is run by the process that holds its sinks, and this session is one of Spark Connect, "
+            "which would run them elsewhere; take a session of its own, or write with skyband.spark.start()."
+        )
+    running = Run(file, mode)
+    try:
+        for name in file.workloads:
+            running._add(found, name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
+    except BaseException:
+        running.stop()
+        raise
+    return running
+
+
+class Run:
+    """A workload file that runs. Made by `run`."""
+
+    def __init__(self, file: WorkloadFile, mode: Mode) -> None:
+        self.file = file
+        self.mode = mode
+        self.handles: dict[str, Handle] = {}
+        self._memories: dict[str, Memory] = {}
+        self._scratch: list[str] = []
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until all streams have ended, at most `timeout` seconds; return whether they have.
+
+        What stops a stream is raised here, when the others have been stopped too.
+        """
+        until = None if timeout is None else monotonic() + timeout
+        while True:
+            going_on = [handle for handle in self.handles.values() if not self._has_ended(handle, 0)]
+            if not going_on:
+                self._clean_up()
+                return True
+            left = 0.2 if until is None else min(0.2, until - monotonic())
+            if left <= 0:
+                return False
+            self._has_ended(going_on[0], left)
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """The numbers of each stream, by name; see `Handle.metrics`."""
+        return {name: handle.metrics() for name, handle in self.handles.items()}
+
+    def memory(self, stream: str) -> pa.Table | None:
+        """What sinks of type memory were given of a stream; None before its first answers."""
+        if stream not in self._memories:
+            raise InvalidInputError(f"stream {stream!r} has no sink of type memory; its answers are not kept here.")
+        return self._memories[stream].table()
+
+    def stop(self) -> None:
+        """Stop all streams at the next safe moment."""
+        for handle in self.handles.values():
+            handle.stop()
+        self._clean_up()
+
+    def _has_ended(self, handle: Handle, timeout: float) -> bool:
+        """Whether a stream has ended; one that failed stops the others."""
+        try:
+            return handle.await_end(timeout, progress=False)
+        except Exception:
+            self.stop()
+            raise
+
+    def _add(self, spark: SparkSession, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
+        file, stream, engine = self.file, self.file.streams[name], self.file.engine
+        wanted = [*self._outlets(name), *watchers]
+        kept = Checkpoint(spark, file.checkpoint_of(name))
+        folders = [one.outlet for one in wanted if isinstance(one.outlet, FileSink)]
+        if fresh:
+            _forget(file.checkpoint_of(name), folders)
+        has_state = kept.read() is not None
+        _refuse_foreign_files(folders, name, has_state=has_state, mode=self.mode)
+        state = file.checkpoint_of(name)
+        if self.mode == "once":
+            state = mkdtemp(prefix="skyband-once-")
+            self._scratch.append(state)
+            for folder in folders:
+                folder.clear()
+        output = output_of(wanted) if wanted else "answers"
+        take = write_to(wanted, file.workloads[name], output)
+        some_files = max(1, len(files_of(stream)) // BATCHES) if self.mode == "once" else None
+
+        def write(out: DataFrame) -> DataStreamWriter:
+            writer = out.writeStream.foreachBatch(take).queryName(name)
+            return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
+
+        self.handles[name] = launch(
+            open_stream(spark, name, stream, files_per_batch=some_files),
+            file.workloads[name],
+            write=write,
+            checkpoint=state,
+            time=stream.time or "timestamp",
+            id_=stream.id,
+            watermark=stream.watermark,
+            bounded=self.mode == "once",
+            algorithm=engine.algorithm,
+            late=engine.late,
+            output=output,
+            shards=engine.shards,
+            whole=True,
+        )
+
+    def _outlets(self, stream: str) -> list[Wanted]:
+        found = []
+        for sink in self.file.sinks:
+            if sink.type != "terminal" and _serves(sink, self.file, stream):
+                if sink.type == "memory":
+                    outlet: Any = self._memories.setdefault(stream, Memory())
+                else:
+                    outlet = FileSink(str(sink.path), stream, sink.type)
+                found.append(Wanted(outlet, sink.output, sink.queries))
+        return found
+
+    def _clean_up(self) -> None:
+        for folder in self._scratch:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._scratch = []
+
+
+def _serves(sink: Sink, file: WorkloadFile, stream: str) -> bool:
+    return sink.queries is None or any(query.name in sink.queries for query in file.workloads[stream])
+
+
+def _refuse_foreign_files(folders: Sequence[FileSink], stream: str, *, has_state: bool, mode: Mode) -> None:
+    """Files are numbered by micro-batch: those of another run would be mixed with this one's, or replaced by them."""
+    for folder in folders:
+        if not folder.files():
+            continue
+        where = f"{str(folder.folder)!r} holds answers of stream {stream!r}"
+        if mode == "once" and has_state:
+            raise InvalidInputError(
+                f"{where} that belong to a run whose state is kept; answering once would replace them. Give the sink "
+                "another path, go on with that run, or begin anew with --fresh (fresh=True), which removes both."
+            )
+        if mode != "once" and not has_state:
+            raise InvalidInputError(
+                f"{where} from another run, and there is no state to go on from; new files would be mixed with them. "
+                "Give the sink another path, or begin anew with --fresh (fresh=True), which removes them."
+            )
+
+
+def _forget(checkpoint: str, folders: Sequence[FileSink]) -> None:
+    with suppress(FileNotFoundError):
+        shutil.rmtree(Path(checkpoint.removeprefix("file:")))
+    for folder in folders:
+        folder.clear()
