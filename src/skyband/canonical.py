@@ -97,8 +97,8 @@ def _is_cut_out_again(text: str) -> bool:
 
 
 def _name(name: str) -> str:
-    plain = _NAME.fullmatch(name) and name.isprintable()
-    if plain:
+    if _NAME.fullmatch(name) and name.isprintable():
         tokens = tokenize(f"{name}:")
-        plain = [token.text for token in tokens] == [name, ":"]
-    return name if plain else quote(name)
+        if len(tokens) == 2 and tokens[0].kind == "word" and tokens[0].text == name:
+            return name
+    return quote(name)

@@ -17,9 +17,7 @@ def cql(query, stream="trades"):
     groups = ", ".join(map(canonical.expression, query.partition_by))
     groups = f" [PARTITION BY {groups}]" if groups else ""
     order = f"{canonical.expression(query.by)} {query.order}"
-    return (
-        f"{quote(query.name)}: SELECT TOP {query.k}{ties} * FROM {stream} [{window}]{where}{groups} ORDER BY {order}"
-    )
+    return f"{quote(query.name)}: SELECT TOP {query.k}{ties} * FROM {stream} [{window}]{where}{groups} ORDER BY {order}"
 
 
 def flink(query, stream="trades", time="ts"):

@@ -23,7 +23,7 @@ STRINGS = [
     "'it''s'",
     "'\\\\'",
     "'naïve ☃'",
-    '"double -- \'quoted\'"',
+    "\"double -- 'quoted'\"",
     "r'\\d'",
     "x'1F'",
     "'SQL \\'x\\''",
@@ -99,7 +99,9 @@ def expressions():
 
 
 NAMES = st.one_of(
-    st.sampled_from(["topk", "big", "over", "select", "a b", "it's", "`tick`", "x:y", "a\nb", "größe", "1st", "SQL", "-", "ﬁ"]),
+    st.sampled_from(
+        ["topk", "big", "over", "select", "a b", "it's", "`tick`", "x:y", "a\nb", "größe", "1st", "SQL", "-", "ﬁ"]
+    ),
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip),
 )
 TIME_SIZES = ["10 minutes", "1 hour 30 minutes", "1 microsecond", "3 weeks 2 days 1 millisecond", "90 seconds"]

@@ -13,7 +13,9 @@ from tests.spelling.strategies import ATOMS, expressions, queries
 
 ANY_TEXT = st.text(min_size=1).filter(str.strip)  # single surrogates too
 SCRAPS = st.lists(
-    st.sampled_from(["a", "(", ")", "[", "]", ",", ";", "'", "`", '"', "\\", "--", "/*", "*/", "SQL", "OVER", "10", " "])
+    st.sampled_from(
+        ["a", "(", ")", "[", "]", ",", ";", "'", "`", '"', "\\", "--", "/*", "*/", "SQL", "OVER", "10", " "]
+    )
 ).map("".join)
 
 
@@ -75,7 +77,10 @@ def test_a_column_named_like_a_keyword_needs_no_quotes(text):
         (sb.TopK(k=3, size=1, order="asc"), "TOPK 3 ASC OVER 1 ROW"),
         (sb.TopK(k=3, size=10, slide=1, by="10"), "TOPK 10, 3 OVER 10 ROWS EVERY 1 ROW"),
         (sb.TopK(k=3, size="90 min" + "utes", by="a", order="asc"), "TOPK a ASC, 3 OVER 1 HOUR 30 MINUTES"),
-        (sb.TopK(k=3, size=5, by="a", ties="rank", full_only=True), "TOPK a, 3 WITH TIES OVER 5 ROWS FULL WINDOWS ONLY"),
+        (
+            sb.TopK(k=3, size=5, by="a", ties="rank", full_only=True),
+            "TOPK a, 3 WITH TIES OVER 5 ROWS FULL WINDOWS ONLY",
+        ),
         (sb.TopK(k=3, size=5, by="a", origin=-7), "TOPK a, 3 OVER 5 ROWS ORIGIN -7"),
         (
             sb.TopK(k=3, size="1 day", by="a", origin="2024-01-01T09:30:00+00:00"),

@@ -63,9 +63,9 @@ class Cursor:
         if not self.take_symbol(symbol):
             raise self.unexpected(repr(symbol), why)
 
-    def expression(self, stops: Collection[str], what: str) -> Expression:
-        """Step over an expression; `what` names it in messages."""
-        found = cut(self.source, self.tokens, self.at, stops, what=what)
+    def expression(self, stops: Collection[str], what: str, hint: str = "") -> Expression:
+        """Step over an expression; `what` names it in messages, `hint` helps where it is broken."""
+        found = cut(self.source, self.tokens, self.at, stops, what=what, hint=hint)
         self.at += len(found.tokens)
         return found
 

@@ -123,6 +123,8 @@ def _statement(cursor: Cursor, name: str, *, named: bool) -> Statement:
     begin = cursor.peek()
     reader = _READERS.get(begin.keyword) if begin is not None else None
     if reader is None:
+        if begin is not None and (following := cursor.peek(1)) is not None and following.keyword in _READERS:
+            raise cursor.fail(f"a colon is missing between the name {begin.text!r} and {following.text}", _START)
         raise cursor.unexpected("TOPK or SELECT", _START, known=tuple(_READERS))
     draft = reader(cursor)
     draft.put("name", name, first)

@@ -35,8 +35,8 @@ def read_star(cursor: Cursor) -> None:
     """Step over ``*``; any other list is refused."""
     if cursor.sees("DISTINCT"):
         raise cursor.fail("DISTINCT is not for streams of objects: each row is an object of its own", "leave it out")
-    if cursor.sees("FROM"):
-        raise cursor.unexpected("* before FROM", "answers bring whole rows back: write SELECT *")
+    if cursor.sees("FROM") or cursor.peek() is None:
+        raise cursor.unexpected("*", "answers bring whole rows back: write SELECT *")
     if not cursor.take_symbol("*"):
         message = "answers bring whole rows back; a list of columns cannot be chosen here"
         raise cursor.fail(message, "write * and select columns from the answers")

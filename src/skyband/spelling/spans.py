@@ -61,15 +61,13 @@ def interval(cursor: Cursor, what: str) -> str:
     cursor.at += 1
     amount = (unquote(token.text) if token.kind == "string" else token.text).strip()
     unit = cursor.peek()
+    if (to := cursor.peek(1)) is not None and to.keyword == "TO":
+        raise cursor.fail("an interval from one unit TO another is not read", "give it in one: INTERVAL '90' MINUTES")
     if _is_number(amount.lstrip("+-")):
         if unit is None or unit.kind != "word":
             raise cursor.unexpected("a unit such as MINUTES", _INTERVALS)
         cursor.at += 1
         amount = f"{amount} {unit.text}"
-    if cursor.sees("TO"):
-        raise cursor.fail(
-            "an interval from one unit TO another is not read", "give it in one unit: INTERVAL '90' MINUTES"
-        )
     minus_minus = sign and amount.startswith("-")
     return _readable(cursor, amount[1:] if minus_minus else sign + amount, what, at)
 

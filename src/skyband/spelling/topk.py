@@ -10,7 +10,7 @@ from skyband.spelling.spans import span
 from skyband.spelling.statement import Draft
 from skyband.spelling.windows import direction, read_full, read_k, read_origin, read_ties
 
-_SHAPE = "TOPK score, k BY groups OVER size EVERY slide"
+_SHAPE = "the shape is TOPK score, k BY groups OVER size EVERY slide"
 
 
 def read(cursor: Cursor) -> Draft:
@@ -33,7 +33,7 @@ def _read_head(draft: Draft) -> None:
     """``score [ASC|DESC], k`` or ``k [ASC|DESC]``; which of them it is, the comma says."""
     cursor = draft.cursor
     at = cursor.place
-    first = cursor.expression(STOPS, "the score or k")
+    first = cursor.expression(STOPS, "the score or k", _SHAPE)
     turned = cursor.sees("ASC") or cursor.sees("DESC") or cursor.sees("NULLS")
     order = direction(cursor, default="desc")
     if cursor.take_symbol(","):
@@ -46,7 +46,7 @@ def _read_head(draft: Draft) -> None:
         read_k(draft)
         cursor.at += 1 if turned else 0
     else:
-        raise cursor.unexpected("a comma and k after the score", f"the shape is {_SHAPE}")
+        raise cursor.unexpected("a comma and k after the score", _SHAPE)
     draft.put("order", order, at)
 
 

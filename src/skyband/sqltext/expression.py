@@ -14,6 +14,7 @@ from skyband.sqltext.literal import unquote
 from skyband.sqltext.problem import did_you_mean, problem
 from skyband.sqltext.tokens import Token, raw_tokens, spark
 
+_GIVEN = "if Spark knows better, write it as SQL '...': such a text is taken unchecked"
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 # Words after which something must follow: an operand has not ended with them.
 _OPEN_WORDS = frozenset(
@@ -36,17 +37,19 @@ class Expression:
         return self.tokens[0].start
 
 
-def cut(source: str, tokens: Sequence[Token], first: int, stops: Collection[str], *, what: str) -> Expression:
-    """The expression that begins with token number `first`, checked; `what` names it in messages."""
+def cut(
+    source: str, tokens: Sequence[Token], first: int, stops: Collection[str], *, what: str, hint: str = ""
+) -> Expression:
+    """The expression that begins with token number `first`, checked; `what` names it in messages, `hint` helps."""
     last = _end(source, tokens, first, stops)
     inside = tuple(tokens[first:last])
     if not inside:
         at, found = _shown(source, tokens, first)
-        raise problem(source, at, f"expected {what}, got {found}")
+        raise problem(source, at, f"expected {what}, got {found}", hint)
     if len(inside) == 2 and inside[0].keyword == "SQL" and inside[1].text.startswith("'"):
         return Expression(unquote(inside[1].text), inside, given=True)
     text = source[inside[0].start : inside[-1].end]
-    _check(source, text, inside, stops, what)
+    _check(source, text, inside, stops, what, hint or _GIVEN)
     return Expression(text, inside)
 
 
@@ -86,7 +89,7 @@ def _ends_operand(token: Token) -> bool:
     return token.keyword not in _OPEN_WORDS
 
 
-def _check(source: str, text: str, inside: tuple[Token, ...], stops: Collection[str], what: str) -> None:
+def _check(source: str, text: str, inside: tuple[Token, ...], stops: Collection[str], what: str, hint: str) -> None:
     """Let sqlglot judge the expression; its errors are turned into ours.
 
     What is nested too deeply for its parser, about fifty brackets, is taken unchecked: the brackets match, that has
@@ -104,18 +107,15 @@ def _check(source: str, text: str, inside: tuple[Token, ...], stops: Collection[
         detail = error.errors[0] if error.errors else {}
         ends = {(token.line, token.col): token.start for token in tokens}
         at = inside[0].start + ends.get((detail.get("line", 0), detail.get("col", 0)), 0)
-        raise _explained(source, inside, at, str(detail.get("description", "")), stops, what) from None
+        raise _explained(source, inside, at, str(detail.get("description", "")), stops, what, hint) from None
     except Exception:  # a parser that is out of its depth must not look like ours being so
-        raise problem(source, inside[0].start, f"{what} cannot be read as SQL", _GIVEN) from None
+        raise problem(source, inside[0].start, f"{what} cannot be read as SQL", hint) from None
     if len(found) != 1 or found[0] is None or found[0].is_star:
         raise problem(source, inside[0].start, f"{what} must be one value computed from a row", "name a column")
 
 
-_GIVEN = "if Spark knows better, write it as SQL '...': such a text is taken unchecked"
-
-
 def _explained(
-    source: str, inside: tuple[Token, ...], at: int, description: str, stops: Collection[str], what: str
+    source: str, inside: tuple[Token, ...], at: int, description: str, stops: Collection[str], what: str, hint: str
 ) -> Exception:
     place = next((number for number, token in enumerate(inside) if token.end > at), len(inside) - 1)
     token, before = inside[place], inside[place - 1] if place else None
@@ -129,10 +129,10 @@ def _explained(
         wanted = description.replace("Expecting", "expected").replace("Expected", "expected")
         return problem(source, token.start, f"{what} is not complete: {wanted}, near {token.text!r}")
     near = did_you_mean(token.text, stops) if token.kind == "word" else ""
-    return problem(source, token.start, f"{token.text!r} was not expected here, in {what}", near or _GIVEN)
+    return problem(source, token.start, f"{token.text!r} was not expected here, in {what}", near or hint)
 
 
 def _shown(source: str, tokens: Sequence[Token], at: int) -> tuple[int, str]:
     if at < len(tokens):
         return tokens[at].start, repr(tokens[at].text)
-    return (tokens[-1].end if tokens else len(source)), "the end"
+    return (tokens[-1].end if tokens else len(source)), "the end of the statement"

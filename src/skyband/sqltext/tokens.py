@@ -75,8 +75,8 @@ def tokenize(text: str) -> list[Token]:
 
     try:
         raw = raw_tokens(text)
-    except TokenError as error:
-        raise _unclosed(text, error) from None
+    except TokenError:
+        raise _unclosed(text) from None
     found: list[Token] = []
     for token in raw:
         start, end = token.start, token.end + 1
@@ -96,12 +96,12 @@ def _kind(name: str, text: str) -> Kind:
         return "name"
     if name.endswith(_STRINGS):
         return "string"
-    if name == "NUMBER" or text[:1].isdigit():
+    if name == "NUMBER" or "0" <= text[:1] <= "9":
         return "number"
     return "word" if text[:1] == "_" or text[:1].isalnum() or not text[:1].isascii() else "symbol"
 
 
-def _unclosed(text: str, error: Exception) -> Exception:
+def _unclosed(text: str) -> Exception:
     at = 0
     while at < len(text):
         if text.startswith("/*", at):
@@ -113,8 +113,9 @@ def _unclosed(text: str, error: Exception) -> Exception:
             what = _OPENERS.get(text[at], "something")
             return problem(text, at, f"{what} begins here and is never closed", f"it is closed by {_closing(text[at])}")
         at = end
-    reason = str(error).splitlines()[0] if str(error) else "no reason given"
-    return problem(text, 0, f"the text cannot be taken apart ({reason})", "look at its literals, such as x'1F'")
+    # All is closed: what else sqlglot refuses is a literal whose digits are none, x'ZZ'.
+    literal = re.search(r"\b[xXbB](['\"])(?=[^'\"]*[^0-9a-fA-F'\"])|\b[bB](['\"])", text)
+    return problem(text, literal.start() if literal else 0, "this cannot be read as SQL", "look at the literals")
 
 
 def _comment_end(text: str, at: int) -> int | None:
