@@ -41,7 +41,7 @@ def stream_rules(name: str, raw: Mapping[str, Any]) -> Wrong:
     if not re.match(STREAM_NAME, name):
         yield "", f"the name {name!r} must be of letters, digits, _ and -; it names a folder, and a table in SQL."
     source = raw.get("source", "files")
-    if source not in NEEDED:
+    if not isinstance(source, str) or source not in NEEDED:
         return
     for key, others in _owners().items():
         if key in raw and source not in others:

@@ -154,7 +154,7 @@ class _Builder:
             if not isinstance(key, yaml.ScalarNode) or not key.value.strip():
                 self.wrong(key, loc, "a key must be a single word; this one is empty, a list or a mapping.")
                 continue
-            name, place = key.value, _place(key)
+            name, place = _whole(key.value), _place(key)
             if name in seen:
                 self.wrong(key, (*loc, name), f"is here a second time; it is on line {seen[name]} already.")
                 continue
@@ -163,7 +163,7 @@ class _Builder:
             yield name, self.build(value, (*loc, name))
 
     def scalar(self, node: yaml.Node, loc: Loc) -> Scalar:
-        text: str = node.value
+        text = _whole(node.value)
         if "${" in text:
             try:
                 filled = self.substitute(text, loc)
@@ -200,6 +200,13 @@ def _typed(tag: str, text: str) -> Scalar:
             return int(text, 0 if text[:2] in ("0x", "0o") else 10)
         case "float":
             return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return text
+
+
+def _whole(text: str) -> str:
+    r"""Characters that JSON writes in halves (\ud83d\ude00), put together; a half alone is no character."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 
