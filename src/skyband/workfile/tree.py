@@ -87,7 +87,7 @@ def read_tree(text: str, substitute: Callable[[str, Loc], str]) -> Tree:
     >>> tree.value, tree.places["queries", 0, "k"]
     ({'queries': [{'k': 10}]}, Place(line=2, column=5))
     """
-    tree = Tree()
+    tree = Tree(places={(): Place(1, 1)})
     try:
         node = yaml.compose(text, Loader=_Loader)
         if node is not None:
@@ -99,9 +99,8 @@ def read_tree(text: str, substitute: Callable[[str, Loc], str]) -> Tree:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         column = error.position - text.rfind("\n", 0, error.position)
-        tree.wrong.append(
-            Spot(Place(line, column), (), f"the character U+{ord(str(error.character)):04X} may not stand in YAML.")
-        )
+        found = error.character if isinstance(error.character, int) else ord(error.character)
+        tree.wrong.append(Spot(Place(line, column), (), f"the character U+{found:04X} may not stand in YAML."))
     return tree
 
 
@@ -232,7 +231,7 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, place: Place) -> str:
         hint = "the keys of one section begin in the same column"
     elif "cannot start any token" in what:
         hint = "put quotes around text that begins with one of @ ` % * & ! | >"
-    elif "expected a single document" in what:
+    elif "another document" in what:
         hint = "a workload file is one document; take out the line ---"
     elif "nested" in what or "unfold" in what:
         hint = "a workload file needs five levels"
