@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import skyband as sb
 from skyband.algorithms import ENGINES
 
 ALGORITHMS = sorted(ENGINES)
+WITH_TIES = sorted(name for name in ENGINES if ENGINES[name].ranks_ties)
+
+# Every engine under each policy for ties that it serves.
+POLICIES = [*((name, False) for name in ALGORITHMS), *((name, True) for name in WITH_TIES)]
+under_each_policy = pytest.mark.parametrize(
+    ("algorithm", "tied"), POLICIES, ids=[f"{name}-{'rank' if tied else 'row_number'}" for name, tied in POLICIES]
+)
 
 
 def time_query(asked, **more):
@@ -19,6 +27,7 @@ def time_query(asked, **more):
         origin=asked.origin,
         full_only=asked.full_only,
         order="asc" if asked.ascending else "desc",
+        ties="rank" if asked.tied else "row_number",
         **more,
     )
 
@@ -32,6 +41,7 @@ def count_query(asked, **more):
         origin=asked.origin,
         full_only=asked.full_only,
         order="asc" if asked.ascending else "desc",
+        ties="rank" if asked.tied else "row_number",
         **more,
     )
 

@@ -19,6 +19,7 @@ class Asked:
     origin: int = 0
     full_only: bool = False
     ascending: bool = False
+    tied: bool = False  # all objects with fewer than k strictly better ones are in
 
 
 def ranked(objects, ascending=False):
@@ -27,6 +28,22 @@ def ranked(objects, ascending=False):
     by_id = sorted(objects, key=lambda o: o[2], reverse=True)
     by_position = sorted(by_id, key=lambda o: o[0], reverse=True)
     return sorted(by_position, key=lambda o: sign * o[1])
+
+
+def best(objects, k, ascending=False, tied=False):
+    """[(rank, object), ...]: the k best, numbered; or all that fewer than k are strictly better than, by how many."""
+    in_order = ranked(objects, ascending)
+    if not tied:
+        return list(enumerate(in_order[:k], 1))
+    found = []
+    for candidate in in_order:
+        if ascending:
+            better = [o for o in objects if o[1] < candidate[1]]
+        else:
+            better = [o for o in objects if o[1] > candidate[1]]
+        if len(better) < k:
+            found.append((len(better) + 1, candidate))
+    return found
 
 
 def is_object(row):
@@ -67,7 +84,7 @@ def answers(asked, rows, *, watermark=None, first=None):
         if asked.full_only and start < first:
             continue
         inside = [o for o in objects if start <= o[0] < end]
-        for rank, (_, score, id_) in enumerate(ranked(inside, asked.ascending)[: asked.k], 1):
+        for rank, (_, score, id_) in best(inside, asked.k, asked.ascending, asked.tied):
             found.append((start, end, rank, id_, score))
     return found
 
@@ -92,12 +109,12 @@ def minimal_candidates(asked, rows, watermark):
     needed = set()
     for end in ends_between(asked, watermark, newest + asked.size):
         view = [o for o in objects if o[0] >= end - asked.size]
-        needed |= {id_ for _, _, id_ in ranked(view, asked.ascending)[: asked.k]}
+        needed |= {id_ for _, (_, _, id_) in best(view, asked.k, asked.ascending, asked.tied)}
     return needed
 
 
 def minimal_candidates_together(queries, rows, watermark):
-    """The ids of the minimal candidate set of several queries of one direction.
+    """The ids of the minimal candidate set of several queries of one direction and one policy for ties.
 
     A view is known by its start and needs as many objects as the largest k among the queries that have a window with
     this start and an end beyond the watermark.
@@ -113,5 +130,5 @@ def minimal_candidates_together(queries, rows, watermark):
     needed = set()
     for start, k in ks.items():
         view = [o for o in objects if o[0] >= start]
-        needed |= {id_ for _, _, id_ in ranked(view, queries[0].ascending)[:k]}
+        needed |= {id_ for _, (_, _, id_) in best(view, k, queries[0].ascending, queries[0].tied)}
     return needed

@@ -8,12 +8,13 @@ or told twice when the workload changes, and a neighbour that is disturbed.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 import skyband as sb
 from tests import oracle
-from tests.drive import ALGORITHMS, count_query, push_count, push_time, read, time_query
+from tests.drive import ALGORITHMS, count_query, push_count, push_time, read, time_query, under_each_policy
 
 every_engine = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
@@ -21,7 +22,8 @@ every_engine = pytest.mark.parametrize("algorithm", ALGORITHMS)
 class Story:
     """A random stream with queries that come and go, and what the definition says of it."""
 
-    def __init__(self, seed, algorithm):
+    def __init__(self, seed, algorithm, tied):
+        self.tied = tied
         self.draw = random.Random(seed)
         self.timed = self.draw.random() < 0.5
         self.slide = self.draw.randint(1, 6)
@@ -75,6 +77,8 @@ class Story:
         slide = self.slide if size % self.slide == 0 and draw.random() < 0.7 else draw.randint(1, size)
         origin = 0 if draw.random() < 0.6 else draw.randint(-5, 5)
         asked = oracle.Asked(draw.choice([1, 2, 3, 6]), size, slide, origin, draw.random() < 0.2, draw.random() < 0.2)
+        if self.tied:
+            asked = replace(asked, tied=draw.random() < 0.5)
         return f"q{self.made}", asked
 
     def _query(self, name, asked):
@@ -100,11 +104,11 @@ class Story:
             self.gone.append((name, *self.alive.pop(name), self.seen))
 
 
-@every_engine
+@under_each_policy
 @pytest.mark.parametrize("chunk", range(8))
-def test_every_query_is_exact_from_where_it_is_valid(algorithm, chunk):
+def test_every_query_is_exact_from_where_it_is_valid(algorithm, tied, chunk):
     for seed in range(40 * chunk, 40 * (chunk + 1)):
-        story = Story(seed, algorithm)
+        story = Story(seed, algorithm, tied)
         story.run()
         assert sorted(story.got) == sorted(story.wanted()), f"seed {seed}"
 

@@ -7,6 +7,8 @@ view that dies too early or too late, a k that does not shrink, a window that ge
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -18,14 +20,15 @@ from skyband.algorithms import ENGINES
 from skyband.answers import AnswerLog
 from skyband.kernels.stream import Rows
 from tests import oracle
-from tests.drive import ALGORITHMS, count_query, held, push_count, push_time, read, time_query
+from tests.drive import count_query, held, push_count, push_time, read, time_query, under_each_policy
 from tests.streams import asked, count_rows, cut, time_rows
-
-every_engine = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
 # The engines that promise the minimal set of all queries together and nothing else.
 PER_OBJECT = ["mtopband", "mtoplist"]
 per_object = pytest.mark.parametrize("algorithm", PER_OBJECT)
+minimal_under_each_policy = pytest.mark.parametrize(
+    ("algorithm", "tied"), [*((name, False) for name in [*PER_OBJECT, "panes"]), ("panes", True)]
+)
 
 
 @st.composite
@@ -37,10 +40,14 @@ def workloads(draw):
         sizes = [slide * draw(st.integers(1, 5)) + draw(st.sampled_from([0, 0, 1])) for _ in queries]
         origin = draw(st.integers(-5, 5))
         queries = [
-            oracle.Asked(query.k, size, slide, origin, query.full_only, query.ascending)
-            for query, size in zip(queries, sizes, strict=True)
+            replace(query, size=size, slide=slide, origin=origin) for query, size in zip(queries, sizes, strict=True)
         ]
     return queries
+
+
+def under(tied, data, queries):
+    """The queries, some or all of them with ties where `tied` is True."""
+    return [replace(query, tied=tied and data.draw(st.booleans(), label="tied")) for query in queries]
 
 
 def named(queries, kind):
@@ -48,16 +55,16 @@ def named(queries, kind):
 
 
 def together(each):
-    """Answers of each query as one table: by window end, query, rank."""
+    """Answers of each query as one table: by window end, query, rank, and where ranks are shared as they stand."""
     rows = [(f"q{place}", *answer) for place, answers in enumerate(each) for answer in answers]
     return sorted(rows, key=lambda row: (row[2], row[0], row[3]))
 
 
 def minimal(queries, objects, watermark):
-    """What the queries of each direction need, one after another."""
+    """What the queries of each direction and policy need, one after another."""
     found = []
-    for ascending in (False, True):
-        mine = [query for query in queries if query.ascending == ascending]
+    for kind in product((False, True), repeat=2):
+        mine = [query for query in queries if (query.ascending, query.tied) == kind]
         found += oracle.minimal_candidates_together(mine, objects, watermark) if mine else []
     return sorted(found)
 
@@ -75,23 +82,26 @@ def run(data, queries, algorithm, batches, push):
     return seen + read(monitor.answers(), "query")
 
 
-@every_engine
+@under_each_policy
 @given(data=st.data(), queries=workloads(), rows=time_rows())
-def test_time_windows_agree_with_the_definition(algorithm, data, queries, rows):
+def test_time_windows_agree_with_the_definition(algorithm, tied, data, queries, rows):
+    queries = under(tied, data, queries)
     found = run(data, named(queries, time_query), algorithm, data.draw(cut(rows)), push_time)
     assert found == together(oracle.answers(query, rows) for query in queries)
 
 
-@every_engine
+@under_each_policy
 @given(data=st.data(), queries=workloads(), rows=count_rows())
-def test_count_windows_agree_with_the_definition(algorithm, data, queries, rows):
+def test_count_windows_agree_with_the_definition(algorithm, tied, data, queries, rows):
+    queries = under(tied, data, queries)
     found = run(data, named(queries, count_query), algorithm, data.draw(cut(rows)), push_count)
     assert found == together(oracle.count_answers(query, rows) for query in queries)
 
 
-@every_engine
-@given(queries=workloads(), rows=time_rows(most=15))
-def test_repeated_ids_are_different_objects(algorithm, queries, rows):
+@under_each_policy
+@given(data=st.data(), queries=workloads(), rows=time_rows(most=15))
+def test_repeated_ids_are_different_objects(algorithm, tied, data, queries, rows):
+    queries = under(tied, data, queries)
     rows = [(position, score, id_ % 2) for position, score, id_ in rows for _ in range(2)]
     monitor = sb.Monitor(named(queries, time_query), algorithm)
     push_time(monitor, rows)
@@ -99,9 +109,10 @@ def test_repeated_ids_are_different_objects(algorithm, queries, rows):
     assert read(monitor.answers(), "query") == together(oracle.answers(query, rows) for query in queries)
 
 
-@per_object
+@minimal_under_each_policy
 @given(data=st.data(), queries=workloads(), rows=time_rows(), restart=st.booleans())
-def test_exactly_the_minimal_set_is_held_over_time(algorithm, data, queries, rows, restart):
+def test_exactly_the_minimal_set_is_held_over_time(algorithm, tied, data, queries, rows, restart):
+    queries = under(tied, data, queries)
     monitor, upto = sb.Monitor(named(queries, time_query), algorithm), 0
     for batch in data.draw(cut(rows)):
         push_time(monitor, batch)
@@ -119,9 +130,10 @@ def test_exactly_the_minimal_set_is_held_over_time(algorithm, data, queries, row
             assert monitor.candidates == len(held(monitor))
 
 
-@per_object
+@minimal_under_each_policy
 @given(data=st.data(), queries=workloads(), rows=count_rows())
-def test_exactly_the_minimal_set_is_held_over_counts(algorithm, data, queries, rows):
+def test_exactly_the_minimal_set_is_held_over_counts(algorithm, tied, data, queries, rows):
+    queries = under(tied, data, queries)
     monitor, upto = sb.Monitor(named(queries, count_query), algorithm), 0
     for batch in data.draw(cut(rows)):
         push_count(monitor, batch)

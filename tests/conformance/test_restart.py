@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
 from tests import oracle
-from tests.drive import ALGORITHMS, count_query, held, push_count, push_time, read, time_query
+from tests.drive import ALGORITHMS, count_query, held, push_count, push_time, read, time_query, under_each_policy
 from tests.streams import asked, count_rows, cut, time_rows
 
 every_engine = pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -31,24 +33,27 @@ def run_with_restarts(data, query, algorithm, batches, push):
     return seen + read(monitor.answers())
 
 
-@every_engine
+@under_each_policy
 @given(data=st.data(), query=asked(), rows=time_rows())
-def test_restarts_change_no_answer_over_time(algorithm, data, query, rows):
+def test_restarts_change_no_answer_over_time(algorithm, tied, data, query, rows):
+    query = replace(query, tied=tied)
     batches = data.draw(cut(rows))
     assert run_with_restarts(data, time_query(query), algorithm, batches, push_time) == oracle.answers(query, rows)
 
 
-@every_engine
+@under_each_policy
 @given(data=st.data(), query=asked(), rows=count_rows())
-def test_restarts_change_no_answer_over_counts(algorithm, data, query, rows):
+def test_restarts_change_no_answer_over_counts(algorithm, tied, data, query, rows):
+    query = replace(query, tied=tied)
     batches = data.draw(cut(rows))
     found = run_with_restarts(data, count_query(query), algorithm, batches, push_count)
     assert found == oracle.count_answers(query, rows)
 
 
-@every_engine
+@under_each_policy
 @given(query=asked(), rows=time_rows(most=20))
-def test_a_resumed_monitor_is_the_same_monitor(algorithm, query, rows):
+def test_a_resumed_monitor_is_the_same_monitor(algorithm, tied, query, rows):
+    query = replace(query, tied=tied)
     monitor = sb.Monitor(time_query(query), algorithm)
     for row in rows:
         push_time(monitor, [row])

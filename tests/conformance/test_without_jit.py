@@ -6,12 +6,13 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests import oracle
-from tests.drive import ALGORITHMS, count_query, push_count, push_time, run, time_query
+from tests.drive import ALGORITHMS, WITH_TIES, count_query, push_count, push_time, run, time_query
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -29,15 +30,17 @@ def check_seeded_cases(algorithm):
             full_only=draw.random() < 0.3,
             ascending=draw.random() < 0.4,
         )
+        policies = [False, True] if algorithm in WITH_TIES else [False]
         position, rows = draw.randint(-50, 50), []
         for i in range(draw.choice([0, 1, 7, 80])):
             position += draw.choice([0, 0, 1, 2, 5, 60])
             rows.append((position, draw.choice([*map(float, range(6)), float("inf"), float("nan")]), i * 37 % 101))
-        batches = [rows[:3], rows[3:40], rows[40:]]
-        assert run(time_query(query), algorithm, batches, push_time) == oracle.answers(query, rows)
         counted = [row[1:] for row in rows]
-        batches = [counted[:3], counted[3:40], counted[40:]]
-        assert run(count_query(query), algorithm, batches, push_count) == oracle.count_answers(query, counted)
+        for query in [replace(query, tied=tied) for tied in policies]:
+            batches = [rows[:3], rows[3:40], rows[40:]]
+            assert run(time_query(query), algorithm, batches, push_time) == oracle.answers(query, rows)
+            batches = [counted[:3], counted[3:40], counted[40:]]
+            assert run(count_query(query), algorithm, batches, push_count) == oracle.count_answers(query, counted)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -33,7 +33,8 @@ class Posed(NamedTuple):
         return (time_query if axis == "time" else count_query)(self.asked, name=self.name, **self.kind)
 
 
-def draw_posed(random_, name, *, axis="time", scale=1000, kinds=KINDS):
+def draw_posed(random_, name, *, axis="time", scale=1000, kinds=KINDS, ties=False):
+    """A query; with `ties` every other one has ``ties="rank"``."""
     most = 24 if axis == "time" else 12
     scale = scale if axis == "time" else 1
     size = random_.randint(1, most)
@@ -45,6 +46,8 @@ def draw_posed(random_, name, *, axis="time", scale=1000, kinds=KINDS):
         full_only=random_.random() < 0.3,
         ascending=random_.random() < 0.3,
     )
+    if ties:
+        asked = replace(asked, tied=random_.random() < 0.5)
     return Posed(name, asked, random_.choice(kinds))
 
 

@@ -11,7 +11,7 @@ from skyband.algorithms.base import ALWAYS
 from skyband.sharding import ranking
 from skyband.sharding.ranking import NEVER, Lined, rank_rows
 from skyband.windows import AXIS_LIMIT
-from tests.drive import ALGORITHMS
+from tests.drive import under_each_policy
 from tests.sharding import cases
 
 
@@ -36,12 +36,13 @@ def listed(found):
     }
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@under_each_policy
 @pytest.mark.parametrize("seed", range(4))
-def test_groups_end_to_end_are_groups_in_turn(seed, algorithm):
+def test_groups_end_to_end_are_groups_in_turn(seed, algorithm, tied):
     random = cases.rng(seed)
+    ties = "rank" if tied else "row_number"
     posed = [cases.plain(cases.draw_posed(random, f"q{i}", scale=1)) for i in range(3)]
-    queries = tuple(sb.TopK(**{**one.query().to_dict(), "order": "desc"}) for one in posed)
+    queries = tuple(sb.TopK(**{**one.query().to_dict(), "order": "desc", "ties": ties}) for one in posed)
     rows = lined(random, 5)
     middle = int(np.median(rows.positions)) if rows.positions.size else 0
     answered = np.array([ALWAYS if random.random() < 0.3 else middle + random.randint(-9, 9) for _ in range(5)])

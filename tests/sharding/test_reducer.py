@@ -12,15 +12,19 @@ from tests import oracle
 from tests.sharding import cases
 from tests.sharding.pipeline import plan_of, scored
 
+SEEDS = 48
 ONE_FEED = ({"by": "s"},), ({"by": "s", "partition_by": ["g"]},)
 
 
 def drawn(seed):
-    """Queries of one feed, of both directions, and the rows of one task in any order."""
+    """Queries of one feed, of both directions, half of the seeds with ties, and the rows of one task in any order."""
     random = cases.rng(seed)
     scale = random.choice([1, 1000])
     kinds = ONE_FEED[seed % 2]
-    posed = [cases.draw_posed(random, f"q{i}", scale=scale, kinds=kinds) for i in range(random.randint(1, 4))]
+    ties = seed >= SEEDS // 2
+    posed = [
+        cases.draw_posed(random, f"q{i}", scale=scale, kinds=kinds, ties=ties) for i in range(random.randint(1, 4))
+    ]
     rows = cases.draw_rows(random, random.choice([5, 40, 90]), scale=scale)
     random.shuffle(rows)
     return posed, rows
@@ -46,13 +50,13 @@ def needed(posed, rows, watermark=None):
     return found
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_where_nothing_is_late_a_task_keeps_what_its_own_windows_rank(seed):
     posed, rows = drawn(seed)
     assert kept(posed, rows, may_be_late=False)[0] == needed(posed, rows)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_row_is_dropped_that_some_watermark_would_need(seed):
     posed, rows = drawn(seed)
     ids, _ = kept(posed, rows, may_be_late=True)
@@ -60,11 +64,21 @@ def test_no_row_is_dropped_that_some_watermark_would_need(seed):
         assert needed(posed, rows, watermark) <= ids
 
 
-def test_a_task_drops_most_of_a_long_pane():
-    posed = [cases.Posed("q", oracle.Asked(k=3, size=10_000_000, slide=1_000_000), {"by": "s"})]
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_task_drops_most_of_a_long_pane(tied):
+    posed = [cases.Posed("q", oracle.Asked(k=3, size=10_000_000, slide=1_000_000, tied=tied), {"by": "s"})]
     rows = [(1000 * number, float(number * 7919 % 1009), number, "a") for number in range(1000)]
     assert len(kept(posed, rows, may_be_late=False)[0]) == 3
     assert 3 <= len(kept(posed, rows, may_be_late=True)[0]) < 50
+
+
+@pytest.mark.parametrize("may_be_late", [False, True])
+def test_of_one_score_a_task_drops_nothing_for_a_query_with_ties(may_be_late):
+    rows = [(1000 * number, 2.0, number, "a") for number in range(300)]
+    plain = cases.Posed("plain", oracle.Asked(k=3, size=10_000_000, slide=1_000_000), {"by": "s"})
+    tied = cases.Posed("tied", oracle.Asked(k=1, size=10_000_000, slide=1_000_000, tied=True), {"by": "s"})
+    assert len(kept([plain, tied], rows, may_be_late=may_be_late)[0]) == 300
+    assert kept([plain], rows, may_be_late=may_be_late)[0] == {297, 298, 299}
 
 
 def test_with_too_many_lattices_all_rows_are_kept(monkeypatch):

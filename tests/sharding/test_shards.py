@@ -11,7 +11,7 @@ from skyband.sharding.envelope import Note
 from skyband.sharding.reducer import reduce_rows
 from skyband.sharding.shard import Shard
 from tests import oracle
-from tests.drive import ALGORITHMS, time_query
+from tests.drive import ALGORITHMS, WITH_TIES, time_query
 from tests.oracle import Asked
 from tests.sharding import cases
 from tests.sharding.pipeline import Pipeline, plan_of, scored
@@ -22,16 +22,27 @@ MINIMAL = ("mintopk", "mtopband", "mtoplist", "panes", "pretopk")
 @pytest.mark.parametrize("axis", ["time", "count"])
 @pytest.mark.parametrize("seed", range(60))
 def test_answers_are_those_of_the_definitions(seed, axis):
+    check_answers(seed, axis, ALGORITHMS[seed % len(ALGORITHMS)])
+
+
+@pytest.mark.parametrize("axis", ["time", "count"])
+@pytest.mark.parametrize("seed", range(40))
+def test_answers_with_ties_are_those_of_the_definitions(seed, axis):
+    check_answers(seed, axis, WITH_TIES[seed % len(WITH_TIES)], ties=True)
+
+
+def check_answers(seed, axis, algorithm, *, ties=False):
+    """A random workload over a random stream, some of it late, against the oracle."""
     random = cases.rng(seed, axis)
     scale = random.choice([1, 1000, 1000, 500])
-    posed = [cases.draw_posed(random, f"q{i}", axis=axis, scale=scale) for i in range(random.randint(1, 5))]
+    posed = [cases.draw_posed(random, f"q{i}", axis=axis, scale=scale, ties=ties) for i in range(random.randint(1, 5))]
     delay = random.choice([0, 3, 20]) * scale
     may_be_late = random.random() < 0.8
     held_up = delay * random.choice([1, 1, 3]) if may_be_late else delay
     rows = cases.disordered(random, cases.draw_rows(random, random.choice([5, 30, 80, 200]), scale=scale), held_up)
     plan = plan_of(
         [one.query(axis) for one in posed],
-        algorithm=ALGORITHMS[seed % len(ALGORITHMS)],
+        algorithm=algorithm,
         shards=random.choice([1, 2, 3]),
         may_be_late=may_be_late,
     )
@@ -97,12 +108,13 @@ def since(found, position):
     return {key: rows for key, rows in kept.items() if rows}
 
 
+@pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_a_query_added_is_exact_from_the_first_window_after_all_that_was_seen(seed):
+def test_a_query_added_is_exact_from_the_first_window_after_all_that_was_seen(seed, ties):
     random = cases.rng(seed)
-    posed = [cases.plain(cases.draw_posed(random, f"q{i}")) for i in range(3)]
+    posed = [cases.plain(cases.draw_posed(random, f"q{i}", ties=ties)) for i in range(3)]
     rows = cases.draw_rows(random, 160)
-    found, newest = run_changing(random, posed[:2], posed, rows)
+    found, newest = run_changing(random, posed[:2], posed, rows, algorithms=WITH_TIES if ties else ALGORITHMS)
     for one in posed[:2]:
         assert of_query(found, one.name) == cases.wanted(one, rows)
     assert of_query(found, "q2") == since(cases.wanted(posed[2], rows), newest)
@@ -118,13 +130,15 @@ def test_a_query_added_in_a_shard_that_held_nothing():
         assert of_query(found, "new") == since(cases.wanted(new, rows), newest), shards
 
 
+@pytest.mark.parametrize("change", ["k", "ties"])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_query_changed_under_its_name_is_one_added_anew(seed):
+def test_a_query_changed_under_its_name_is_one_added_anew(seed, change):
     random = cases.rng(seed)
     old = cases.plain(cases.draw_posed(random, "q", kinds=cases.KINDS[:1]))
-    new = old._replace(asked=Asked(**{**vars(old.asked), "k": old.asked.k + 2}))
+    changed = {"k": old.asked.k + 2} if change == "k" else {"tied": True}
+    new = old._replace(asked=replace(old.asked, **changed))
     rows = cases.draw_rows(random, 120)
-    found, newest = run_changing(random, [old], [new], rows)
+    found, newest = run_changing(random, [old], [new], rows, algorithms=WITH_TIES if change == "ties" else ALGORITHMS)
     answers = found.get(("q", "-"), [])
     before = cases.wanted(old, rows)["q", "-"]
     after = since(cases.wanted(new, rows), newest).get(("q", "-"), [])
@@ -202,18 +216,22 @@ def open_windows(asked, objects, watermark):
                 yield end, inside
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_what_is_held_is_what_some_open_window_ranks(seed):
+@pytest.mark.parametrize(
+    ("seed", "algorithm", "ties"),
+    [*((seed, MINIMAL[seed % len(MINIMAL)], False) for seed in range(20)), *((s, "panes", True) for s in range(12))],
+)
+def test_what_is_held_is_what_some_open_window_ranks(seed, algorithm, ties):
     random = cases.rng(seed)
-    posed = [cases.draw_posed(random, f"q{i}", kinds=cases.KINDS[:3]) for i in range(random.randint(1, 3))]
+    posed = [cases.draw_posed(random, f"q{i}", kinds=cases.KINDS[:3], ties=ties) for i in range(random.randint(1, 3))]
     delay = random.choice([0, 3000, 20_000])
     rows = cases.disordered(random, cases.draw_rows(random, 80), 2 * delay)
-    for shard, accepted, watermark in stepped(random, posed, rows, MINIMAL[seed % len(MINIMAL)], delay):
+    for shard, accepted, watermark in stepped(random, posed, rows, algorithm, delay):
         needed, ends = set(), []
         for one in posed:
             objects = [row[:3] for row in cases.ranked_by(one, accepted) if row[1] is not None]
             for end, inside in open_windows(one.asked, objects, watermark):
-                needed |= {id_ for _, _, id_ in oracle.ranked(inside, one.asked.ascending)[: one.asked.k]}
+                best = oracle.best(inside, one.asked.k, one.asked.ascending, one.asked.tied)
+                needed |= {id_ for _, (_, _, id_) in best}
                 ends.append(end)
         held = [] if shard.rows is None else shard.rows["id"].to_pylist()
         assert sorted(held) == sorted(needed)

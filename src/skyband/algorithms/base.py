@@ -71,7 +71,7 @@ class Engine(ABC):
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         """Serve `queries`, each from the windows on that start at or after its entry in `since`."""
         self._queries = tuple(queries)
-        self._refuse_ties()
+        self.refuse_ties(self._queries)
         # All queries of an engine have the same policy.
         self._ties: Ties = TIED if self._queries[0].ties == "rank" else None
         self._since = [ALWAYS] * len(self._queries) if since is None else list(since)
@@ -129,11 +129,13 @@ class Engine(ABC):
         """How many of so many objects an answer can have at most."""
         return rows if self._ties else min(max(query.k for query in self._queries), rows)
 
-    def _refuse_ties(self) -> None:
-        for query in self._queries:
-            if query.ties == "rank" and not self.ranks_ties:
+    @classmethod
+    def refuse_ties(cls, queries: Sequence[TopK]) -> None:
+        """Refuse queries with ``ties="rank"`` where the algorithm knows nothing of ties."""
+        for query in queries:
+            if query.ties == "rank" and not cls.ranks_ties:
                 raise UnsupportedError(
-                    f"{query.name!r} has ties='rank', and {self.name} rests on an order in which no two objects are "
+                    f"{query.name!r} has ties='rank', and {cls.name} rests on an order in which no two objects are "
                     "equal: it lets go of objects that tie with the k-th, so that answers would lack them; "
                     "use algorithm='panes'."
                 )
