@@ -160,7 +160,8 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        return f"{place} {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+        message = self.message.replace("\n", "\n  ")  # so that the next problem stands out
+        return f"{place} {self.key}: {message}" if self.key else f"{place}: {message}"
 
 
 class WorkloadFileError(SkybandError, ValueError):

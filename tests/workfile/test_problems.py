@@ -114,3 +114,13 @@ def test_any_value_anywhere_is_read_or_refused_in_our_words(tmp_path, data):
     assert not any(word in problem.message for problem in found for word in FOREIGN)
     assert all(problem.line >= 1 for problem in found)
     assert found or errors(read_tree(file.read_text(), lambda text, loc: text).value) == []
+
+
+def test_the_time_in_sql_is_that_of_the_stream(problems, read):
+    flink = (
+        "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC) AS "
+        "rownum FROM TABLE(TUMBLE(TABLE trades, DESCRIPTOR({}), INTERVAL '10' MINUTES))) WHERE rownum <= 3"
+    )
+    text = SHORT.replace("k: 10\n    size: 1 hour\n    by: price", 'sql: "{}"')
+    assert read(text.format(flink.format("ts"))).workloads["trades"]["big"].k == 3
+    assert "'ts'" in problems(text.format(flink.format("tz")))[0][3]

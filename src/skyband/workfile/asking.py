@@ -11,7 +11,7 @@ from skyband.query import TopK
 from skyband.workfile.model import Query, Stream
 from skyband.workfile.report import Report
 from skyband.workfile.tree import Loc
-from skyband.workfile.wording import among, taken
+from skyband.workfile.wording import among, nearest, taken
 from skyband.workload import Workload
 
 __all__ = ["Asked", "asked", "workloads"]
@@ -87,6 +87,8 @@ def _from_sql(
             over = _named_in_sql(statement.stream, entry.stream, at, streams, report)
         elif over is None:
             report.add((*loc, "stream"), f"is missing, and the SQL has no FROM; say which: {', '.join(streams)}.")
+        if statement.frequency is not None:
+            report.add(at, "FREQUENCY is for uncertain streams, which cannot be asked about from a workload file.")
         if over is None:
             continue
         known = streams[over]
@@ -105,7 +107,9 @@ def _named_in_sql(
     known = {stream.lower(): stream for stream in streams}
     found = known.get(name.lower())
     if found is None:
-        report.add(at, f"FROM {name}: no such stream; {among(name, streams)}")
+        near = nearest(name, streams)
+        hint = f"did you mean {near!r}?" if near else f"streams: {', '.join(streams)}."
+        report.add(at, f"FROM {name} names no stream of this file; {hint}")
     elif beside is not None and beside in streams and beside != found:
         report.add(at, f"FROM {name} does not go with stream: {beside}; say it once.")
     return found

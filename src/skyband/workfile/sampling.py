@@ -110,8 +110,8 @@ def _table(file: Path, kind: Format, block: bytes, options: dict[str, str], name
 
     if kind == "parquet":
         with parquet.ParquetFile(file) as opened:
-            batches = list(_some(opened.iter_batches(batch_size=_ROWS)))
-            return pa.Table.from_batches(batches, schema=opened.schema_arrow)
+            first = next(opened.iter_batches(batch_size=_ROWS), None)
+            return pa.Table.from_batches([] if first is None else [first], schema=opened.schema_arrow)
     if kind == "json":
         rows = [json.loads(line) for line in block.splitlines() if line.strip()]
         if not all(isinstance(row, dict) for row in rows):
@@ -125,10 +125,6 @@ def _table(file: Path, kind: Format, block: bytes, options: dict[str, str], name
         ),
         convert_options=csv.ConvertOptions(timestamp_parsers=["never"]),
     )
-
-
-def _some(batches: Iterator[Any]) -> Iterator[Any]:
-    yield from (batch for batch, _ in zip(batches, range(1), strict=False))
 
 
 def _kind(kind: Any) -> str:

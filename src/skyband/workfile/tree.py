@@ -139,7 +139,11 @@ class _Builder:
             )
         self.tree.places.setdefault(loc, _place(node))
         if not node.tag.startswith(_TAG) or node.tag.removeprefix(_TAG) not in _KINDS:
-            self.wrong(node, loc, f"the tag {_short(node.tag)} is not known here; write plain text, numbers and lists.")
+            self.wrong(
+                self.tree.places[loc],
+                loc,
+                f"the tag {_short(node.tag)} is not known here; write plain text, numbers and lists.",
+            )
             return None
         if isinstance(node, yaml.MappingNode):
             return dict(self.entries(node, loc))
@@ -151,11 +155,11 @@ class _Builder:
         seen: dict[str, int] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or not key.value.strip():
-                self.wrong(key, loc, "a key must be a single word; this one is empty, a list or a mapping.")
+                self.wrong(_place(key), loc, "a key must be a single word; this one is empty, a list or a mapping.")
                 continue
             name, place = _whole(key.value), _place(key)
             if name in seen:
-                self.wrong(key, (*loc, name), f"is here a second time; it is on line {seen[name]} already.")
+                self.wrong(place, (*loc, name), f"is here a second time; it is on line {seen[name]} already.")
                 continue
             seen[name] = place.line
             self.tree.places[(*loc, name)] = place
@@ -167,7 +171,7 @@ class _Builder:
             try:
                 filled = self.substitute(text, loc)
             except ValueError as error:
-                self.wrong(node, loc, str(error))
+                self.wrong(self.tree.places[loc], loc, str(error))
                 return None
             self.tree.written[loc] = text
             if isinstance(node, yaml.ScalarNode) and node.style is None and node.tag == _TAG + "str":
@@ -176,14 +180,11 @@ class _Builder:
         try:
             return _typed(node.tag, text)
         except ValueError:
-            self.wrong(node, loc, f"{text!r} is not what its tag {_short(node.tag)} says.")
+            self.wrong(self.tree.places[loc], loc, f"{text!r} is not what its tag {_short(node.tag)} says.")
             return None
 
-    def wrong(self, node: yaml.Node, loc: Loc, message: str) -> None:
-        place = self.tree.places.get(loc) if isinstance(node, yaml.ScalarNode) and loc in self.tree.places else None
-        # A key that is there twice is shown where it is the second time.
-        own = _place(node)
-        self.tree.wrong.append(Spot(own if "second time" in message else place or own, loc, message))
+    def wrong(self, place: Place, loc: Loc, message: str) -> None:
+        self.tree.wrong.append(Spot(place, loc, message))
 
 
 _KINDS = {"str", "int", "float", "bool", "null", "map", "seq"}
