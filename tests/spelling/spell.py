@@ -29,7 +29,8 @@ def flink(query, stream="trades", time="ts"):
     where = f" WHERE {canonical.expression(query.where)}" if query.where is not None else ""
     order = f"{canonical.expression(query.by)} {query.order}"
     return (
-        f"{quote(query.name)}: SELECT * FROM (SELECT *, {ranking}() OVER (PARTITION BY {groups} ORDER BY {order}) AS rn "
+        f"{quote(query.name)}: SELECT * FROM ("
+        f"SELECT *, {ranking}() OVER (PARTITION BY {groups} ORDER BY {order}) AS rn "
         f"FROM TABLE(HOP(TABLE {stream}, DESCRIPTOR({time}), INTERVAL '{slide}' MICROSECONDS, "
         f"INTERVAL '{size}' MICROSECONDS, INTERVAL '{offset}' MICROSECONDS)){where}) WHERE rn <= {query.k}"
     )

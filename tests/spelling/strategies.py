@@ -48,41 +48,30 @@ BINARY = ["+", "-", "*", "/", "%", "||", "=", "<>", "!=", "<", ">=", "<=>", "AND
 GAPS = [" ", " ", " ", "  ", "\t", "\n", " /* OVER 10 ROWS; */ ", " -- by x, 3\n", "\r\n", "\u00a0"]
 
 
-def _join(parts):
-    return "".join(parts)
-
-
-def _glued(draw, *parts):
-    text = parts[0]
-    for part in parts[1:]:
-        text += draw(st.sampled_from(GAPS)) + part
-    return text
-
-
 @st.composite
 def _larger(draw, inner):
-    first, second, third = draw(inner), draw(inner), draw(inner)
-    shape = draw(st.integers(0, 9))
-    wrapped = f"({first})"
-    if shape == 0:
-        return _glued(draw, wrapped, draw(st.sampled_from(BINARY)), f"({second})")
-    if shape == 1:
-        return _glued(draw, "CASE", "WHEN", f"({first})", "THEN", f"({second})", "else", f"({third})", "END")
-    if shape == 2:
-        return f"coalesce({first}, ({second}))"
-    if shape == 3:
-        return _glued(draw, "cast(", first, "AS", "DECIMAL(10, 2))")
-    if shape == 4:
-        return _glued(draw, wrapped, "IS NOT DISTINCT", "FROM", f"({second})")
-    if shape == 5:
-        return _glued(draw, wrapped, "BETWEEN", f"({second})", "AND", f"({third})")
-    if shape == 6:
-        return _glued(draw, wrapped, "NOT IN", f"(({second}), 1)")
-    if shape == 7:
-        return _glued(draw, "NOT", wrapped)
-    if shape == 8:
-        return f"- {wrapped}"
-    return _glued(draw, wrapped, "IS", "NULL")
+    """Expressions made of smaller ones, with anything between their tokens that may stand there."""
+    first, second, third = (f"({draw(inner)})" for _ in range(3))
+    words = draw(
+        st.sampled_from(
+            [
+                [first, draw(st.sampled_from(BINARY)), second],
+                ["CASE", "WHEN", first, "THEN", second, "else", third, "END"],
+                ["coalesce(", first, ",", second, ")"],
+                ["cast(", first, "AS", "DECIMAL(10, 2))"],
+                [first, "IS NOT DISTINCT", "FROM", second],
+                [first, "BETWEEN", second, "AND", third],
+                [first, "NOT IN", f"({second}, 1)"],
+                ["NOT", first],
+                ["-", first],
+                [first, "IS", "NULL"],
+            ]
+        )
+    )
+    text = words[0]
+    for word in words[1:]:
+        text += draw(st.sampled_from(GAPS)) + word
+    return text
 
 
 ATOMS = st.sampled_from([*COLUMNS, *QUOTED, *NUMBERS, *STRINGS, *OTHERS])

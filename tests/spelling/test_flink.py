@@ -30,6 +30,7 @@ FIELDS = {
     "where": "exchange <> 'D'",
     "partition_by": ["symbol"],
 }
+HOP = "HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '1' MINUTES, INTERVAL '10' MINUTES)"
 
 
 def test_three_spellings_of_one_query():
@@ -60,11 +61,7 @@ def test_three_spellings_of_one_query():
         ("    WHERE exchange <> 'D'\n", "", {"where": None}),
         ("INTERVAL '1' MINUTES, INTERVAL '10'", "INTERVAL '5' minute, INTERVAL 10", {"slide": "5 minutes"}),
         ("TABLE(HOP", "(HOP", None),
-        (
-            "TABLE(HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '1' MINUTES, INTERVAL '10' MINUTES))",
-            "HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '1' MINUTES, INTERVAL '10' MINUTES)",
-            {},
-        ),
+        (f"TABLE({HOP})", HOP, {}),
         (
             "HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '1' MINUTES,",
             "TUMBLE(TABLE trades, DESCRIPTOR(ts),",
@@ -74,7 +71,10 @@ def test_three_spellings_of_one_query():
         ("'10' MINUTES))", "'10' MINUTES, INTERVAL '-30' SECONDS))", {"origin": -30_000_000}),
         (
             "TABLE trades, DESCRIPTOR(ts), INTERVAL '1' MINUTES, INTERVAL '10' MINUTES",
-            "DATA => TABLE trades, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' MINUTES, SLIDE => INTERVAL '1' MINUTES",
+            (
+                "DATA => TABLE trades, TIMECOL => DESCRIPTOR(ts), "
+                "SIZE => INTERVAL '10' MINUTES, SLIDE => INTERVAL '1' MINUTES"
+            ),
             {},
         ),
     ],

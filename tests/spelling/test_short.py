@@ -75,8 +75,10 @@ def test_an_expression_is_kept_to_the_letter():
     [
         "TOPK p, 1 OVER 5 MINUTES",
         "SELECT TOP 1 * FROM t [RANGE 5 MINUTES] ORDER BY p DESC",
-        "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY p DESC) AS n "
-        "FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTES))) WHERE n <= 1",
+        (
+            "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY p DESC) AS n "
+            "FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTES))) WHERE n <= 1"
+        ),
     ],
 )
 def test_a_name_stands_in_front(label, name, statement):
