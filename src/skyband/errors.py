@@ -12,6 +12,7 @@ __all__ = [
     "InvalidSQLError",
     "MissingDependencyError",
     "PipelineError",
+    "Problem",
     "SkybandError",
     "SnapshotError",
     "UnknownNameError",

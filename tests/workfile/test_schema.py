@@ -22,7 +22,8 @@ UNTOLD = {
     "a pattern without a year", "a watermark", "a negative watermark", "streams that are one", "a size",
     "no size at all",
     "a slide", "two axes", "an origin", "a stream that is not there", "queries of one name", "queries on two axes",
-    "a sink of no query", "sinks in one folder", "an algorithm", "sql", "sql over another stream",
+    "a sink of no query", "sinks in one folder", "a sink where rows come from",
+    "an algorithm", "sql", "sql over another stream",
 }  # fmt: skip
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import skyband as sb
 from tests.workfile.files import SHORT
@@ -125,3 +128,40 @@ def test_bombs_do_not_go_off(problems, bomb):
     [found] = problems(bomb)
     assert "levels" in found[3]
     assert time.perf_counter() - begin < 20
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000, "-" + "9" * 5000, "1e" + "9" * 5000, "${N}"])
+def test_numbers_without_end(problems, number):
+    found = problems(SHORT.replace("k: 10", f"k: {number}"), {"N": "9" * 5000})
+    assert [problem[2] for problem in found] == ["queries[0].k"]
+    assert len(found[0][3]) < 300
+
+
+PIECES = st.sampled_from(
+    [
+        *"-?:,[]{}#&*!|>'\"%@`~<\t\n \\",
+        "\n  ",
+        "\n- ",
+        ": ",
+        " #",
+        "${",
+        "}",
+        "a",
+        "k",
+        "1",
+        "streams",
+        "queries",
+        "!!",
+        "---",
+    ]
+)
+
+
+@given(st.lists(PIECES | st.characters(), max_size=40).map("".join), st.integers(0, len(SHORT)))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_any_text_is_read_or_refused(tmp_path, text, at):
+    file = tmp_path / "w.yaml"
+    for content in (text, SHORT[:at] + text + SHORT[at:]):
+        file.write_bytes(content.encode("utf-8", "surrogatepass"))
+        with contextlib.suppress(sb.WorkloadFileError):
+            sb.read_workload(file, {"a": "b"})

@@ -71,6 +71,7 @@ WRONG = {
     "a sink with a folder too many": ("queries:", "sinks:\n  - {type: memory, path: x}\nqueries:", 6, 20, "sinks[0].path", "writes none"),
     "a sink of no query": ("queries:", "sinks:\n  - {type: memory, queries: [bgi]}\nqueries:", 6, 30, "sinks[0].queries[0]", "did you mean 'big'?"),
     "sinks in one folder": ("queries:", "sinks:\n  - {type: csv, path: x}\n  - {type: jsonl, path: x}\nqueries:", 7, 19, "sinks[1].path", "sinks[0]"),
+    "a sink where rows come from": ("queries:", "sinks:\n  - {type: csv, path: ./trades.csv}\nqueries:", 6, 17, "sinks[0].path", "stream 'trades' reads from"),
     "an algorithm": ("queries:", "engine: {algorithm: niave}\nqueries:", 5, 10, "engine.algorithm", "did you mean 'naive'?"),
     "shards": ("queries:", "engine: {shards: 2000}\nqueries:", 5, 10, "engine.shards", "2000 must be at most 1024."),
     "memory": ("queries:", "engine: {memory: lots}\nqueries:", 5, 10, "engine.memory", "write 4g or 512m"),

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from skyband.errors import Problem
 from skyband.workfile.model import Engine, Sink, Stream
 from skyband.workfile.reading import WorkloadFile, read_workload
 from skyband.workfile.sample import DataSample
@@ -17,6 +18,7 @@ __all__ = [
     "DataSample",
     "Engine",
     "Key",
+    "Problem",
     "Sink",
     "Stream",
     "WorkloadFile",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -95,6 +96,7 @@ def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> No
     # A query with a problem still has its name; SQL that could not be read may have had any.
     names = [*found, *(str(query.get("name", "topk")) for query in queries if "sql" not in query)]
     all_known = all(report.is_sound("queries", number) for number, query in enumerate(queries) if "sql" in query)
+    read = {_normal(stream["path"]): name for name, stream in _map(raw, "streams").items() if _has_path(stream)}
     folders: dict[str, int] = {}
     for number, sink in enumerate(_list(raw, "sinks")):
         if not report.is_sound("sinks", number):
@@ -102,8 +104,14 @@ def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> No
         for index, name in enumerate(sink.get("queries", ())):
             if all_known and name not in names:
                 report.add(("sinks", number, "queries", index), among(name, dict.fromkeys(names)))
-        if "path" in sink:
-            first = folders.setdefault(sink["path"], number)
+        if _has_path(sink):
+            folder = _normal(sink["path"])
+            first = folders.setdefault(folder, number)
+            if folder in read:
+                report.add(
+                    ("sinks", number, "path"),
+                    f"{sink['path']!r} is where stream {read[folder]!r} reads from; answers would come in as rows.",
+                )
             if first != number:
                 report.add(
                     ("sinks", number, "path"),
@@ -123,6 +131,14 @@ def _check_names(raw: dict[str, Any], report: Report) -> None:
         first = streams.setdefault(name.lower(), name)
         if first != name:
             report.add(("streams", name), f"the name {name!r} differs from {first!r} by capitals only; SQL sees none.")
+
+
+def _has_path(section: Any) -> bool:
+    return isinstance(section, dict) and isinstance(section.get("path"), str)
+
+
+def _normal(path: str) -> str:
+    return path.rstrip("/") if "://" in path else os.path.normpath(path)
 
 
 def _map(raw: dict[str, Any], key: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ __all__ = ["FILES", "GROUPED", "PLAIN", "RATE", "TAIL"]
 
 _TOP = """\
 # A workload file of Skyband: streams, queries over them, and where the answers go.
-# skyband run FILE runs it, skyband explain FILE says how, skyband schema lists all keys.
+# skyband run FILE runs it, skyband explain FILE says how, skyband schema --keys lists all keys.
 # ${{NAME}} and ${{NAME:-default}} in a value stand for an environment variable.
 
 streams:

@@ -13,6 +13,7 @@ __all__ = ["DEEPEST", "LARGEST", "Loc", "Place", "Spot", "Tree", "plain", "read_
 
 LARGEST = 1_000_000  # bytes of a file
 DEEPEST = 16  # levels of nesting; the keys need five
+_DIGITS = 400  # of a number; what is longer is text
 MOST = 50_000  # values, each alias counted as what it stands for
 
 Loc = tuple[str | int, ...]
@@ -191,6 +192,8 @@ _KINDS = {"str", "int", "float", "bool", "null", "map", "seq"}
 
 
 def _typed(tag: str, text: str) -> Scalar:
+    if len(text) > _DIGITS:
+        return text
     match tag.removeprefix(_TAG):
         case "null":
             return None

@@ -152,7 +152,7 @@ def _wrong_kind(kind: str, value: object) -> str:
         "list_type": "a list (lines that begin with '- ')",
     }.get(kind)
     if wanted is None:
-        return f"{shown(value)} does not fit here; skyband schema lists what each key takes."
+        return f"{shown(value)} does not fit here; skyband schema --keys lists what each key takes."
     fix = ""
     if wanted == "text" and isinstance(value, int | float):
         fix = f" Put quotes around it: '{shown(value)}'."
