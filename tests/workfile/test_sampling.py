@@ -10,6 +10,7 @@ import pytest
 
 import skyband as sb
 from skyband.workfile import sample_of
+from skyband.workfile.clock import Clock, clock_of, moment
 from tests.workfile.test_starter import CSVS
 
 
@@ -32,6 +33,22 @@ def test_the_time_and_how_it_is_written(tmp_path, name, time, pattern):
     found = sample_of(tmp_path / "x.csv")
     assert (found.time, found.time_format) == (time, pattern)
     assert found.first.year == 2024
+
+
+@pytest.mark.parametrize(
+    ("texts", "pattern"),
+    [
+        (["2024-01-01 09:30", "2024-01-01 09:30:10"], "yyyy-MM-dd HH:mm[:ss]"),
+        (["2024-01-01", "2024-01-01 09:30"], "yyyy-MM-dd[ HH:mm]"),
+        (["2024-01-01 09:30Z", "2024-01-01T09:30+01:00"], "yyyy-MM-dd[ ]['T']HH:mmXXX"),
+        (["2024-01-01 09:30+0100", "2024-01-01 09:30"], "yyyy-MM-dd HH:mm[XX]"),
+        (["2024-01-01 09:30+0100", "2024-01-01 09:30Z"], "yyyy-MM-dd HH:mm[XXX][XX]"),
+        (["2024-01-01 09:30:00.5", "2024-01-01 09:30:00"], "yyyy-MM-dd HH:mm:ss[.SSSSSSSSS]"),
+    ],
+)
+def test_parts_that_only_some_have(texts, pattern):
+    assert clock_of("ts", "text", texts) == Clock(pattern)
+    assert all(moment(text, Clock(pattern)) is not None for text in texts)
 
 
 def test_columns_and_distinct_values(tmp_path):

@@ -83,18 +83,20 @@ def moment(value: Any, clock: Clock) -> datetime | None:
 
 def _pattern(found: Sequence[re.Match[str]]) -> str:
     """Spark's pattern for texts of one kind; a part that only some have is in brackets."""
-    first = found[0]
-    dash = first["dash"]
-    pattern = f"yyyy{dash}MM{dash}dd"
-    if not first["gap"]:
-        return pattern
-    pattern += " HH:mm" if first["gap"] == " " else "'T'HH:mm"
-    if first["seconds"]:
-        pattern += ":ss"
-    if any(match["fraction"] for match in found):
-        pattern += "[.SSSSSSSSS]"
-    zones = [match["zone"] for match in found]
-    if any(zones):
-        zone = "XXX" if all(":" in zone or zone == "Z" for zone in zones if zone) else "XX"
-        pattern += zone if all(zones) else f"[{zone}]"
-    return pattern
+    dash = found[0]["dash"]
+    date = f"yyyy{dash}MM{dash}dd"
+    timed = [match for match in found if match["gap"]]
+    if not timed:
+        return date
+    gaps = {match["gap"] for match in timed}
+    gap = "[ ]['T']" if len(gaps) > 1 else " " if gaps == {" "} else "'T'"
+    seconds = _part(":ss", [match["seconds"] for match in timed])
+    fraction = "[.SSSSSSSSS]" if any(match["fraction"] for match in timed) else ""  # any number of digits up to nine
+    zones = [match["zone"] for match in timed]
+    colons = {":" in zone or zone == "Z" for zone in zones if zone}
+    zone = "[XXX][XX]" if len(colons) > 1 else _part("XXX" if True in colons else "XX", zones)
+    return date + _part(f"{gap}HH:mm{seconds}{fraction}{zone}", [match["gap"] for match in found])
+
+
+def _part(pattern: str, there: Sequence[str | None]) -> str:
+    return pattern if all(there) else f"[{pattern}]" if any(there) else ""
