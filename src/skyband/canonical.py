@@ -29,6 +29,18 @@ STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "NULLS", "WITH"})
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[^\W\d]\w*")
+# Most scores are so simple that nobody has to load a parser to see where they end.
+_SIMPLE = re.compile(r"[a-z]\w*(?: [-+*/] [a-z]\w*)*", re.ASCII | re.IGNORECASE)
+# Words that sqlglot's parser does not take for columns, alone or side by side.
+_RESERVED = STOPS.union(
+    re.findall(
+        r"\w+",
+        "ALTER AND ANY AS BETWEEN CASE CONNECT_BY_ROOT CREATE CROSS DISTINCT DIV DROP ELSE EXCEPT EXCLUDE FETCH FOR "
+        "GLOB GRANT HAVING IF ILIKE IN INNER INSERT INTERSECT INTERVAL INTO IS JOIN LATERAL LIKE MINUS NOT NOTNULL ON "
+        "OR OUTER PARTITIONED_BY QUALIFY REGEXP RENAME REPLACE RETURNING REVOKE RLIKE ROLLBACK SELECT SERDEPROPERTIES "
+        "SQL TABLESAMPLE THEN UNCACHE UNION USING VALUES WHEN XOR",
+    )
+)
 
 
 def write(query: Mapping[str, Any], *, named: bool = False) -> str:
@@ -67,7 +79,8 @@ def expression(text: str) -> str:
     >>> print(expression("price * size"), expression("a -- b"), expression("a )("))
     price * size SQL 'a -- b' SQL 'a )('
     """
-    return text if text.isprintable() and _is_cut_out_again(text) else f"SQL {quote(text)}"
+    plain = _is_simple(text) or (text.isprintable() and is_cut_out_again(text))
+    return text if plain else f"SQL {quote(text)}"
 
 
 def span(size: str | int) -> str:
@@ -87,7 +100,12 @@ def origin(place: int, *, clock: bool) -> str:
     return str(place)
 
 
-def _is_cut_out_again(text: str) -> bool:
+def _is_simple(text: str) -> bool:
+    return bool(_SIMPLE.fullmatch(text)) and _RESERVED.isdisjoint(text.upper().split())
+
+
+def is_cut_out_again(text: str) -> bool:
+    """Whether the text, written into a statement, is read back as this very expression."""
     followed = f"{text} WITH"  # every stop ends an expression in the same way
     try:
         found = cut(followed, tokenize(followed), 0, STOPS, what="the expression")
@@ -97,6 +115,8 @@ def _is_cut_out_again(text: str) -> bool:
 
 
 def _name(name: str) -> str:
+    if name.isascii() and _NAME.fullmatch(name):
+        return name
     if _NAME.fullmatch(name) and name.isprintable():
         tokens = tokenize(f"{name}:")
         if len(tokens) == 2 and tokens[0].kind == "word" and tokens[0].text == name:

@@ -107,6 +107,28 @@ def test_the_canonical_form(query, text):
     assert sb.sql(text) == query
 
 
+def words_of_sqlglot():
+    from sqlglot.dialects.spark import Spark
+
+    parts = {*Spark.Tokenizer.KEYWORDS, *Spark.parser_class.FUNCTIONS, *Spark.parser_class.FUNCTION_PARSERS}
+    return sorted({word for part in parts for word in str(part).split() if word.isidentifier()})
+
+
+def test_what_is_called_simple_without_a_parser_is_so_with_one():
+    words = words_of_sqlglot()
+    assert len(words) > 500
+    for at, word in enumerate(words):
+        other = words[(at * 389 + 17) % len(words)]
+        for text in (word, f"{word.lower()} * a", f"a - {word}", f"{word} / {word}", f"a * {word} / {other}"):
+            assert not canonical._is_simple(text) or canonical.is_cut_out_again(text), text
+
+
+def test_every_word_of_sql_can_be_a_name_or_a_column():
+    words = words_of_sqlglot()
+    work = sb.Workload([sb.TopK(name=word, k=1, size=5, by=word, where=f"{word} > 1") for word in words])
+    assert sb.sql(str(work)) == work
+
+
 def test_a_deep_expression_is_taken_unchecked():
     deep = "(" * 3000 + "a" + ")" * 3000
     query = sb.TopK(k=1, size=5, by=deep)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from skyband.sqltext.literal import unquote
 from skyband.sqltext.problem import did_you_mean, problem
-from skyband.sqltext.tokens import Token, raw_tokens, spark
+from skyband.sqltext.tokens import Token, parser, raw_tokens
 
 _GIVEN = "if Spark knows better, write it as SQL '...': such a text is taken unchecked"
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
@@ -100,7 +100,7 @@ def _check(source: str, text: str, inside: tuple[Token, ...], stops: Collection[
 
     try:
         tokens = raw_tokens(text)
-        found = spark().parser().parse_into(exp.Condition, tokens, text)
+        found = parser().parse_into(exp.Condition, tokens, text)
     except RecursionError:
         return
     except ParseError as error:
@@ -110,7 +110,7 @@ def _check(source: str, text: str, inside: tuple[Token, ...], stops: Collection[
         raise _explained(source, inside, at, str(detail.get("description", "")), stops, what, hint) from None
     except Exception:  # a parser that is out of its depth must not look like ours being so
         raise problem(source, inside[0].start, f"{what} cannot be read as SQL", hint) from None
-    if len(found) != 1 or found[0] is None or found[0].is_star:
+    if len(found) != 1 or found[0] is None or found[0].is_star or isinstance(found[0], exp.Command):
         raise problem(source, inside[0].start, f"{what} must be one value computed from a row", "name a column")
 
 

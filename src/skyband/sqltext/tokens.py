@@ -15,6 +15,7 @@ from skyband.sqltext.problem import problem
 
 if TYPE_CHECKING:
     from sqlglot.dialects.dialect import Dialect
+    from sqlglot.parser import Parser
     from sqlglot.tokenizer_core import Token as RawToken
     from sqlglot.tokens import Tokenizer
 
@@ -62,6 +63,20 @@ def _tokenizer() -> type[Tokenizer]:
         COMMANDS: ClassVar[set[Any]] = set()
 
     return Plain
+
+
+@cache
+def _parser() -> type[Parser]:
+    class Plain(type(spark()).parser_class):  # type: ignore[misc]  # a class chosen at run time
+        # With it, what begins with IF and cannot be parsed is not refused but logged and taken for a command.
+        NO_PAREN_IF_COMMANDS: ClassVar[bool] = False
+
+    return Plain
+
+
+def parser() -> Parser:
+    """A parser of Spark SQL."""
+    return _parser()(dialect=spark())
 
 
 def raw_tokens(text: str) -> list[RawToken]:
