@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -25,12 +26,12 @@ def skyband(*arguments, **options):
 def test_help_names_the_commands():
     done = skyband("--help")
     assert done.returncode == 0
-    for command in ("demo", "algorithms", "--version"):
+    for command in ("init", "run", "explain", "verify", "schema", "bench", "demo", "algorithms", "--version"):
         assert command in done.stdout
 
 
 def test_help_loads_nothing_heavy():
-    heavy = ("numba", "numpy", "pyarrow", "rich")
+    heavy = ("numba", "numpy", "pyarrow", "pyspark", "pydantic", "yaml", "sqlglot", "rich")
     code = f"import sys, skyband.cli; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -38,6 +39,118 @@ def test_help_loads_nothing_heavy():
 
 def test_version():
     assert skyband("--version").stdout == f"skyband {sb.__version__}\n"
+
+
+CSV = "at,shop,amount\n2024-01-01 10:00:00,north,5.5\n2024-01-01 10:20:00,south,7.25\n2024-01-01 11:10:00,north,1.0\n"
+
+
+class TestFirstSteps:
+    """What needs no Spark: a file is written, read and explained."""
+
+    def test_init_finds_the_only_data_file(self, tmp_path):
+        (tmp_path / "sales.csv").write_text(CSV)
+        done = skyband("init", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "skyband run" in done.stdout
+        file = sb.read_workload(tmp_path / "skyband.yaml")
+        assert file.streams["sales"].path == str(tmp_path / "sales.csv")
+        assert file.streams["sales"].time == "at"
+
+    def test_init_without_data_makes_rows_up(self, tmp_path):
+        done = skyband("init", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        streams = sb.read_workload(tmp_path / "skyband.yaml").streams
+        assert [stream.source for stream in streams.values()] == ["rate"]
+
+    def test_init_asks_which_of_several(self, tmp_path):
+        for name in ("a.csv", "b b.parquet"):
+            (tmp_path / name).write_text(CSV)
+        done = skyband("init", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "there are 2 data files here (a.csv, b b.parquet)" in done.stderr
+        assert not (tmp_path / "skyband.yaml").exists()
+
+    def test_init_elsewhere_names_the_data_as_seen_from_there(self, tmp_path):
+        (tmp_path / "sales.csv").write_text(CSV)
+        done = skyband("init", "sales.csv", "--file", "jobs/first.yaml", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "skyband run jobs/first.yaml" in done.stdout
+        assert sb.read_workload(tmp_path / "jobs/first.yaml").streams["sales"].path == str(tmp_path / "sales.csv")
+
+    def test_init_replaces_nothing_unasked(self, tmp_path):
+        (tmp_path / "skyband.yaml").write_text("mine")
+        assert skyband("init", cwd=tmp_path).returncode == 2
+        assert (tmp_path / "skyband.yaml").read_text() == "mine"
+        assert skyband("init", "--force", cwd=tmp_path).returncode == 0
+        assert (tmp_path / "skyband.yaml").read_text() != "mine"
+
+    def test_explain_for_people_and_for_machines(self, tmp_path):
+        (tmp_path / "sales.csv").write_text(CSV)
+        skyband("init", cwd=tmp_path)
+        page = skyband("explain", cwd=tmp_path)
+        assert page.returncode == 0, page.stderr
+        assert "csv files" in page.stdout
+        assert "sharing class" in page.stdout
+        plain = json.loads(skyband("explain", "--json", cwd=tmp_path).stdout)
+        queries = plain["streams"]["sales"]["queries"]
+        file = sb.read_workload(tmp_path / "skyband.yaml")
+        assert [sb.sql(query["sql"]) for query in queries] == list(file.workloads["sales"])
+
+    def test_every_problem_of_a_file_is_told_with_its_place(self, tmp_path):
+        (tmp_path / "bad.yaml").write_text(
+            "streams: {s: {path: x.csv, tme: t}}\nqueries: [{k: 0, size: 1 hour, by: v}]\n"
+        )
+        for command in ("run", "explain", "verify"):
+            done = skyband(command, "bad.yaml", cwd=tmp_path)
+            assert done.returncode == 2
+            assert "bad.yaml:1:" in done.stderr
+            assert "did you mean 'time'" in done.stderr
+            assert "bad.yaml:2:" in done.stderr
+            assert "Traceback" not in done.stderr
+
+    def test_a_missing_file_says_how_to_get_one(self, tmp_path):
+        done = skyband("run", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "skyband init writes one" in done.stderr
+
+    def test_schema(self):
+        published = json.loads(skyband("schema").stdout)
+        assert published["$schema"].startswith("https://json-schema.org/")
+        assert {"streams", "queries", "sinks", "engine"} <= set(published["properties"])
+        keys = skyband("schema", "--keys").stdout
+        assert "watermark" in keys
+        assert "files_per_batch" in keys
+
+    def test_once_or_catch_up(self, tmp_path):
+        done = skyband("run", "--once", "--catch-up", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "exclude each other" in done.stderr
+
+    def test_java_that_is_not_there(self, tmp_path):
+        skyband("init", cwd=tmp_path)
+        done = skyband("run", cwd=tmp_path, env={**os.environ, "JAVA_HOME": "/nowhere"})
+        assert done.returncode == 4
+        assert "JAVA_HOME=/nowhere has no bin/java" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_completion_can_be_shown(self, shell):
+        done = skyband("--show-completion", shell)
+        assert done.returncode == 0
+        assert "skyband" in done.stdout.lower()
+
+
+def test_bench_times_what_is_asked_for():
+    done = skyband("bench", "--rows", "50000", "--algorithm", "panes", "--algorithm", "mintopk", "--json")
+    assert done.returncode == 0, done.stderr
+    timed = json.loads(done.stdout)["algorithms"]
+    assert [one["algorithm"] for one in timed] == ["panes", "mintopk"]
+    assert all(one["objects"] == 50_000 and one["per_second"] > 0 for one in timed)
+    assert len({one["candidates"] for one in timed}) == 1
+
+
+def test_algorithms_for_machines():
+    assert list(json.loads(skyband("algorithms", "--json").stdout)) == ["auto", *algorithms()]
 
 
 def test_algorithms_lists_all():

@@ -147,7 +147,7 @@ def demo(
 
         run_in_process(seconds=seconds, speed=speed, k=k, size=size, slide=slide, seed=seed)
     else:
-        from skyband.spark_demo import run as run_on_spark
+        from skyband.commands.spark_demo import run as run_on_spark
 
         run_on_spark(seed=seed)
 

@@ -5,32 +5,28 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import threading
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
-from skyband.commands.screen import console, query_title, screen, spoken, state_line, window_table
+from skyband.commands.following import Follower
+from skyband.commands.outlets import JsonLines, PlainLines
+from skyband.commands.screen import console, spoken
 from skyband.commands.spark_start import said, spark_for
-from skyband.commands.watching import JsonLines, PlainLines
+from skyband.query import TopK
 from skyband.workfile import WorkloadFile, read_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from skyband.spark.runs import Mode, Run
+    from skyband.spark.runs import Mode
     from skyband.spark.sinks import Board, Wanted
 
 __all__ = ["run_file"]
 
-REFRESH = 0.25
-ROWS_AT_THE_END = 10
 INTERRUPTED = 130
 
 
@@ -61,7 +57,6 @@ class _Watched:
         self._file, self._mode, self._as_json = file, mode, as_json
         self._out = console()
         self._board: Board | None = None
-        self._total: int | None = None  # rows of a bounded input, once they have been counted
         self._began = monotonic()
 
     def run(self, spark: SparkSession, talk: Console, *, fresh: bool, seconds: float | None, command: str) -> int:
@@ -70,21 +65,24 @@ class _Watched:
         with said(talk, "reading the streams' columns…"):
             watchers = {name: self._watchers() for name in self._file.workloads}
             running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
+        follower = Follower(self._out, self._shown(), self._board)
+        if self._mode == "once" and self._is_live():
+            follower.count(spark, running)
+        interrupted = False
         try:
-            if self._mode == "once" and self._is_live():
-                threading.Thread(target=self._count, args=(spark,), daemon=True).start()
-            ended = self._watch(running, seconds)
-            if not ended:
-                running.stop()
+            ended = follower.follow(running, seconds) if self._is_live() else running.await_end(seconds)
         except KeyboardInterrupt:
+            ended, interrupted = False, True
+        if not ended:
             running.stop()
-            self._tell_the_end(talk, running)
-            talk.print(self._how_to_go_on(command))
-            return INTERRUPTED
-        self._tell_the_end(talk, running)
+        if self._as_json:
+            sys.stderr.write(json.dumps({"mode": self._mode, "streams": running.metrics()}) + "\n")
+        else:
+            follower.tell()
+            talk.print(self._summary(running.metrics()))
         if not ended:
             talk.print(self._how_to_go_on(command))
-        return 0
+        return INTERRUPTED if interrupted else 0
 
     def _watchers(self) -> list[Wanted]:
         from skyband.spark.sinks import Board, Wanted  # noqa: PLC0415
@@ -104,30 +102,7 @@ class _Watched:
                 found.append(Wanted(PlainLines(), "answers", sink.queries))
         return found
 
-    def _watch(self, running: Run, seconds: float | None) -> bool:
-        """Wait for the end, or for so many seconds; return whether the run has ended."""
-        until = None if seconds is None else monotonic() + seconds
-        if not self._is_live():
-            return running.await_end(seconds)
-        with Live(console=self._out, auto_refresh=False, transient=True) as live:
-            while not running.await_end(REFRESH):
-                live.update(self._screen(running), refresh=True)
-                if until is not None and monotonic() >= until:
-                    return False
-        return True
-
-    def _screen(self, running: Run) -> Any:
-        metrics = running.metrics()
-        foot = Table.grid()
-        foot.add_row(state_line(metrics))
-        if self._mode == "once":
-            rows = sum(one["rows"] for one in metrics.values())
-            foot.add_row(ProgressBar(total=self._total, completed=rows, pulse=self._total is None, width=60))
-        queries = self._shown()
-        newest = {query.name: self._board.newest(query.name) for query in queries} if self._board else {}
-        return screen(queries if self._board else [], newest, self._out.height, foot)
-
-    def _shown(self) -> list[Any]:
+    def _shown(self) -> list[TopK]:
         """The queries that some terminal sink is about."""
         sinks = [sink for sink in self._file.sinks if sink.type == "terminal" and sink.output == "answers"]
         return [
@@ -136,23 +111,6 @@ class _Watched:
             for query in workload
             if any(sink.queries is None or query.name in sink.queries for sink in sinks)
         ]
-
-    def _tell_the_end(self, talk: Console, running: Run) -> None:
-        """The newest answers and the numbers, or for machines the numbers alone."""
-        metrics = running.metrics()
-        if self._as_json:
-            sys.stderr.write(json.dumps({"mode": self._mode, "streams": metrics}) + "\n")
-            return
-        if self._board is not None:
-            for query in self._shown():
-                rows = self._board.newest(query.name)
-                self._out.print(query_title(query, rows))
-                self._out.print(
-                    Text("  no window has ended yet", "dim italic")
-                    if rows is None
-                    else window_table(query, rows, ROWS_AT_THE_END)
-                )
-        talk.print(self._summary(metrics))
 
     def _summary(self, metrics: dict[str, dict[str, Any]]) -> Text:
         lines = ["\n"]
@@ -174,15 +132,6 @@ class _Watched:
         more = " --catch-up" if self._mode == "catch-up" else ""
         where = self._file.engine.checkpoint
         return f"Stopped; the state is kept in {where}. Go on with: {command}{more}"
-
-    def _count(self, spark: SparkSession) -> None:
-        """How many rows there are to read, so that the bar knows where it ends."""
-        from skyband.spark.sources import open_batch  # noqa: PLC0415
-
-        total = 0
-        for name in self._file.workloads:
-            total += open_batch(spark, name, self._file.streams[name]).count()
-        self._total = total
 
     def _is_terminal(self) -> bool:
         return self._out.is_terminal and not self._as_json

@@ -1,0 +1,79 @@
+"""A run on a live screen: the newest answers of its queries, drawn anew until it ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from skyband.commands.screen import query_title, screen, state_line, window_table
+from skyband.query import TopK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from skyband.spark.runs import Run
+    from skyband.spark.sinks import Board
+
+__all__ = ["Follower"]
+
+REFRESH = 0.25
+ROWS_AT_THE_END = 10
+
+
+class Follower:
+    """Shows the newest answers on a console, live while a run goes on and once more when it has ended."""
+
+    def __init__(self, out: Console, queries: Sequence[TopK], board: Board | None) -> None:
+        self._out, self._queries, self._board = out, queries, board
+        self._total: int | None = None  # rows of a bounded input, once they have been counted
+
+    def follow(self, running: Run, seconds: float | None = None) -> bool:
+        """Draw until the run has ended, or for so many seconds; return whether it has."""
+        until = None if seconds is None else monotonic() + seconds
+        with Live(console=self._out, auto_refresh=False, transient=True) as live:
+            while not running.await_end(REFRESH):
+                live.update(self._screen(running), refresh=True)
+                if until is not None and monotonic() >= until:
+                    return False
+        return True
+
+    def tell(self) -> None:
+        """Print the newest answers, to stay."""
+        for query in self._queries if self._board is not None else ():
+            rows = self._board.newest(query.name) if self._board is not None else None
+            self._out.print(query_title(query, rows))
+            self._out.print(
+                Text("  no window has ended yet", "dim italic")
+                if rows is None
+                else window_table(query, rows, ROWS_AT_THE_END)
+            )
+
+    def count(self, spark: SparkSession, running: Run) -> None:
+        """Find out meanwhile how many rows there are, so that the bar knows where it ends."""
+
+        def counted() -> None:
+            from skyband.spark.sources import open_batch  # noqa: PLC0415 - loading Spark takes seconds
+
+            file = running.file
+            self._total = sum(open_batch(spark, name, file.streams[name]).count() for name in file.workloads)
+
+        threading.Thread(target=counted, daemon=True).start()
+
+    def _screen(self, running: Run) -> RenderableType:
+        metrics = running.metrics()
+        foot = Table.grid()
+        foot.add_row(state_line(metrics))
+        if running.mode == "once":
+            rows = sum(one["rows"] for one in metrics.values())
+            foot.add_row(ProgressBar(total=self._total, completed=rows, pulse=self._total is None, width=60))
+        queries = self._queries if self._board is not None else ()
+        newest = {query.name: self._board.newest(query.name) for query in queries} if self._board is not None else {}
+        return screen(queries, newest, self._out.height, foot)

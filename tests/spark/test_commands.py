@@ -1,0 +1,142 @@
+"""`skyband run` and its like as a user meets them: in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.sharding import cases
+
+COMMAND = [sys.executable, "-m", "skyband.cli"]
+POSED = cases.Posed("best", cases.Asked(k=2, size=20_000_000, slide=10_000_000), {"by": "s"})
+FILE = """
+streams: {rows: {path: in, format: csv, time: ts, id: id, watermark: 0 seconds, files_per_batch: 1}}
+queries: [{name: best, k: 2, size: 20 seconds, slide: 10 seconds, by: s}]
+engine: {master: "local[2]", memory: 1g}
+"""
+
+
+@pytest.fixture
+def rows(tmp_path):
+    rows = [row for row in cases.draw_rows(cases.rng("commands"), 90, scale=1_000_000) if row[1] is not None]
+    write(tmp_path / "in", "a.csv", rows[:40])
+    (tmp_path / "work.yaml").write_text(FILE)
+    return rows
+
+
+def write(folder, name, rows):
+    folder.mkdir(exist_ok=True)
+    lines = [f"{position / 1e6:.6f},{id_},{group or ''},{score}" for position, score, id_, group in rows]
+    (folder / f".{name}").write_text("\n".join(["ts,id,g,s", *lines]) + "\n")
+    (folder / f".{name}").rename(folder / name)
+
+
+def found(lines):
+    """The answers of JSON lines, in the oracle's plain values."""
+    rows = []
+    for line in lines:
+        row = json.loads(line)
+        ends = [cases.micros(cases.dt.datetime.fromisoformat(row[name])) for name in ("window_start", "window_end")]
+        rows.append((*ends, row["rank"], row["id"], float(row["score"])))
+    return sorted(rows, key=lambda row: row[1:3])
+
+
+def wait_for(condition, seconds=150):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert condition()
+
+
+def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, rows):
+    (tmp_path / "work.yaml").write_text(FILE.replace("time: ts", "time: ts, time_format: seconds"))
+
+    def start():
+        running = subprocess.Popen(
+            [*COMMAND, "run", "work.yaml", "--json"],
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        lines = []
+        threading.Thread(target=lambda: lines.extend(running.stdout), daemon=True).start()
+        return running, lines
+
+    def stop(running):
+        running.send_signal(signal.SIGINT)
+        running.wait(90)
+        return running.stderr.read()
+
+    first, before = start()
+    wait_for(lambda: before)
+    told = stop(first)
+    assert first.returncode == 130
+    assert "Traceback" not in told
+    assert re.search(r"the state is kept in \S+/\.skyband/work\. Go on with: skyband run work\.yaml", told)
+    assert not re.search(r"\bWARN\b|\bINFO\b|org\.apache", told), "Spark's log is not for the screen"
+    write(tmp_path / "in", "b.csv", rows[40:])
+    second, after = start()
+    newest = max(row[0] for row in rows)
+    want = [row for row in cases.wanted(POSED, rows)["best", "-"] if row[1] <= newest]
+    wait_for(lambda: len(before) + len(after) >= len(want))
+    stop(second)
+    assert found(before + after) == want
+
+
+def test_once_for_machines(tmp_path, rows):
+    (tmp_path / "work.yaml").write_text(FILE.replace("time: ts", "time: ts, time_format: seconds"))
+    done = subprocess.run(
+        [*COMMAND, "run", "work.yaml", "--once", "--json"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert found(done.stdout.splitlines()) == cases.wanted(POSED, rows[:40])["best", "-"]
+    summary = json.loads(done.stderr.splitlines()[-1])
+    assert summary["streams"]["rows"]["rows"] == 40
+
+
+def test_once_on_a_terminal(tmp_path, rows):
+    (tmp_path / "work.yaml").write_text(FILE.replace("time: ts", "time: ts, time_format: seconds"))
+    terminal, inside = pty.openpty()
+    running = subprocess.Popen(
+        [*COMMAND, "run", "work.yaml", "--once"],
+        cwd=tmp_path, stdout=inside, stderr=inside, env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
+    )  # fmt: skip
+    os.close(inside)
+    seen = b""
+    while True:
+        try:
+            seen += os.read(terminal, 65536)
+        except OSError:  # which is how a terminal ends
+            break
+    assert running.wait(180) == 0, seen.decode()
+    text = seen.decode()
+    assert "starting Spark" in text
+    assert "best: the 2 best of 20 seconds" in text.replace("\x1b[0m", "").replace("\x1b[1;36m", "")
+    assert "rows held at the end" in text
+    assert "Traceback" not in text
+    assert not re.search(r"\bWARN\b|org\.apache", text)
+
+
+def test_a_stream_that_fails_while_it_runs(tmp_path, rows):
+    (tmp_path / "work.yaml").write_text(
+        FILE.replace("by: s", "by: \"if(id = 831, raise_error('no such trade'), s)\"").replace(
+            "time: ts", "time: ts, time_format: seconds"
+        )
+    )
+    write(tmp_path / "in", "c.csv", [(2_000_000_000, 1.0, 831, "a")])
+    done = subprocess.run(
+        [*COMMAND, "run", "work.yaml", "--once"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert "the stream stopped" in done.stderr
+    assert "no such trade" in done.stderr
+    assert "Traceback" not in done.stderr
