@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.algorithms.panes import Panes
+from skyband import table
+from skyband.algorithms.panes import MOST_LATTICES, Panes
 from skyband.answers import AnswerLog
 from skyband.kernels.expand import fill_tied_ranks
 from tests import oracle
@@ -45,10 +46,10 @@ def ranked(query, **more):
     return sb.TopK(**{**query.to_dict(), "ties": "rank", **more})
 
 
-def windows(table):
+def windows(answers):
     """{(query, end): its rows in order} of a table."""
     found = {}
-    for query, _, end, *row in read(table, "query"):
+    for query, _, end, *row in read(answers, "query"):
         found.setdefault((query, end), []).append(tuple(row))
     return found
 
@@ -107,6 +108,18 @@ def test_many_queries_in_blocks(shape, common):
             assert pushed(queries, "panes", positions, scores, step).equals(wanted), (queries, n, step)
 
 
+@pytest.mark.parametrize("shape", ["ties", "equal", "phases"])
+def test_more_lattices_than_panes_are_cut_by(shape):
+    scores = TIED_SHAPES[shape](np.random.default_rng(3), 6_000)
+    queries = [
+        sb.TopK(name=f"q{i}", k=1 + i % 5, size=1_500 + 7 * i, slide=700 + 3 * i, ties="rank")
+        for i in range(MOST_LATTICES + 6)
+    ]
+    wanted = sb.replay(queries, None, scores, algorithm="naive")
+    for step in (6_000, 411):
+        assert pushed(queries, "panes", None, scores, step).equals(wanted)
+
+
 def brute_force_held(query, scores):
     """How many of the objects so far have fewer than k strictly better ones in some live view of a count query."""
     n, window = scores.size, query.window
@@ -162,12 +175,12 @@ class TestOneScore:
             monitor = sb.Monitor(query)
             for low in range(0, n, step):
                 monitor.push(None, np.full(min(step, n - low), 2.5))
-            table = monitor.answers()
+            answers = monitor.answers()
             ends = np.arange(slide, n + 1, slide)
-            assert table.num_rows == np.minimum(ends, size).sum()
-            assert table["rank"].unique().to_pylist() == [1]
+            assert answers.num_rows == np.minimum(ends, size).sum()
+            assert answers["rank"].unique().to_pylist() == [1]
             wanted = np.concatenate([np.arange(end - 1, max(-1, end - size - 1), -1) for end in ends])
-            assert np.array_equal(table["id"].to_numpy(), wanted)
+            assert np.array_equal(answers["id"].to_numpy(), wanted)
             assert monitor.candidates == min(n, size - slide)
 
     def test_arrays_double_and_do_not_creep(self, monkeypatch):
@@ -222,6 +235,17 @@ def test_a_look_ahead_that_misses_ties_is_gone_back_on():
         scores = np.concatenate([*warm_up, poor, warm])
         found = sb.replay(query, None, scores)
         assert found.equals(sb.replay(query, None, scores, algorithm="naive"))
+
+
+@pytest.mark.parametrize("queries", [1, 2])
+def test_an_answer_longer_than_any_text_column_comes_in_several_batches(queries, monkeypatch):
+    asked_for = [sb.TopK(name="a query"[i:], k=2, size=30, ties="rank") for i in range(queries)]
+    scores = [float(i % 2) for i in range(90)]
+    wanted = sb.replay(asked_for, None, scores)
+    monkeypatch.setattr(table, "_MOST_LETTERS", 50)
+    found = sb.replay(asked_for, None, scores)
+    assert found["query"].num_chunks > wanted["query"].num_chunks
+    assert found.combine_chunks().equals(wanted.combine_chunks())
 
 
 class TestRefused:

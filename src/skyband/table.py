@@ -22,6 +22,7 @@ from skyband.query import TopK
 __all__ = ["answer_table"]
 
 _CHUNK = 1 << 20  # rows: small enough for Arrow's 32-bit offsets into text, large enough to be few
+_MOST_LETTERS = 2**31 - 1  # of a text column, by those offsets: one answer with ties may be longer than any chunk
 _SMALL = 1 << 16  # rows: copied, because a short answer should not keep the engines' long buffers alive
 
 
@@ -35,7 +36,7 @@ def answer_table(
 ) -> pa.Table:
     """The answers as columns ``query, [group,] window_start, window_end, rank, id, score``."""
     columns = _Columns(queries, position_kind, groups, ids)
-    return pa.Table.from_batches([columns.batch(chunk) for chunk in _chunks(list(parts), groups)])
+    return pa.Table.from_batches([batch for chunk in _chunks(list(parts), groups) for batch in columns.batches(chunk)])
 
 
 class _Columns:
@@ -57,8 +58,22 @@ class _Columns:
         self._ranks = np.empty(0, np.int64)
         self._ranks_of = 0
 
-    def batch(self, chunk: Ranked) -> pa.RecordBatch:
-        columns = {"query": self._names(chunk)}
+    def batches(self, chunk: Ranked) -> Iterator[pa.RecordBatch]:
+        """The chunk as one batch, or as several where the names of its rows would be too long a text."""
+        columns = self._without_names(chunk)
+        step = max(1, _MOST_LETTERS // int(np.diff(self._name_begins).max()))
+        rows = chunk.keys.size
+        if rows <= step:
+            yield pa.record_batch([self._names(chunk), *columns.values()], ["query", *columns])
+            return
+        queries = np.repeat(chunk.queries, chunk.counts)
+        for low in range(0, rows, step):
+            mine = queries[low : low + step]
+            names = self._written_names(mine, np.ones_like(mine), mine.size)
+            yield pa.record_batch([names, *(one.slice(low, step) for one in columns.values())], ["query", *columns])
+
+    def _without_names(self, chunk: Ranked) -> dict[str, pa.Array]:
+        columns = {}
         if self._groups is not None:
             columns["group"] = self._groups_of(chunk)
         starts, ends = np.empty(chunk.keys.size, np.int64), np.empty(chunk.keys.size, np.int64)
@@ -72,7 +87,7 @@ class _Columns:
             scores = np.empty(chunk.keys.size)
             expand.fill_scores(chunk.keys, chunk.queries, chunk.counts, self._ascending, scores)
         columns["score"] = _arrow(scores, pa.float64())
-        return pa.record_batch(list(columns.values()), list(columns))
+        return columns
 
     def _names(self, chunk: Ranked) -> pa.Array:
         rows = chunk.keys.size
