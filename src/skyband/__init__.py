@@ -28,11 +28,13 @@ from skyband.query import TopK
 from skyband.workload import Workload
 
 if TYPE_CHECKING:
+    from skyband.changes import ChangeFeed
     from skyband.monitor import Monitor, replay
     from skyband.spelling import sql
     from skyband.workfile import read_workload
 
 __all__ = [
+    "ChangeFeed",
     "InvalidInputError",
     "InvalidQueryError",
     "InvalidSQLError",
@@ -56,6 +58,7 @@ __version__ = "0.1.0"
 
 # Compiled engines and Arrow are loaded when first used: asking a question costs nothing, `import skyband` stays quick.
 _LATER = {
+    "ChangeFeed": "skyband.changes",
     "Monitor": "skyband.monitor",
     "read_workload": "skyband.workfile",
     "replay": "skyband.monitor",

@@ -107,7 +107,8 @@ def test_once_on_a_terminal(tmp_path, rows):
     terminal, inside = pty.openpty()
     running = subprocess.Popen(
         [*COMMAND, "run", "work.yaml", "--once"],
-        cwd=tmp_path, stdout=inside, stderr=inside, env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
+        cwd=tmp_path, stdout=inside, stderr=inside,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
     )  # fmt: skip
     os.close(inside)
     seen = b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,9 @@ def spark_for(
         warm.start()
         spark = session(app=app, master=master, memory=memory, settings=settings, verbose=verbose)
         warm.join()
+        if not verbose:
+            # What goes wrong while a stream runs is told by the command; the bridge to Java would log it besides.
+            logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:
         yield spark
     finally:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from skyband.answers import Ranked
 from skyband.arrow import one
+from skyband.changes import CHANGES
 from skyband.kernels import expand
 from skyband.kernels.changes import NONE
 from skyband.kernels.stream import Ints
@@ -19,7 +20,6 @@ __all__ = ["ANSWER_COLUMNS", "CHANGE_COLUMNS", "Answered", "Listed", "answered",
 
 ANSWER_COLUMNS = ("query", "window_start", "window_end", "rank", "score")
 CHANGE_COLUMNS = ("change", "old_rank")  # what a change feed has besides
-CHANGES = pa.array(["entered", "left", "moved"])  # in the order of their numbers in kernels.changes
 SLICE = 1 << 16  # rows of answers at a time: what a sink takes in one piece
 
 

@@ -1,4 +1,4 @@
-"""The change feed: of the windows just answered only what differs from the window before, restarts included."""
+"""The change feed of a shard: of the windows just answered only what differs from the window before."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.kernels import changes as kernels
+from skyband.comparing import Windows, compare, parts
 from skyband.kernels.stream import Ints
 from skyband.sharding.answering import Answered, Listed
 from skyband.sharding.grouping import group_rows
 from skyband.sharding.plan import Plan
 
-__all__ = ["Shown", "changed"]
+__all__ = ["Shown", "changed", "joined"]
 
 
 class Shown(NamedTuple):
@@ -32,9 +32,12 @@ class Shown(NamedTuple):
 
     def of(self, places: Ints) -> Shown:
         """The answers of the queries at these places."""
-        mine = np.isin(self.queries, places)
-        rows = np.repeat(mine, self.counts)
-        return Shown(self.queries[mine], self.ends[mine], self.counts[mine], self.rows[rows], self.ranks[rows])
+        return self.chosen(np.flatnonzero(np.isin(self.queries, places)))
+
+    def chosen(self, windows: Ints) -> Shown:
+        """Some of the windows, in this order."""
+        rows, _ = parts(self.counts, windows)
+        return Shown(self.queries[windows], self.ends[windows], self.counts[windows], self.rows[rows], self.ranks[rows])
 
     def moved(self, kept: Any) -> Shown:
         """The same after the shard's table was cut to the rows that the mask `kept` names, these among them."""
@@ -54,9 +57,9 @@ class Shown(NamedTuple):
         return shown.of(np.array(sorted(places.values()), np.int64))
 
 
-def joined(parts: list[Shown]) -> Shown:
+def joined(pieces: list[Shown]) -> Shown:
     """All of them."""
-    return Shown(*map(np.concatenate, zip(Shown.nothing(), *parts, strict=True)))
+    return Shown(*map(np.concatenate, zip(Shown.nothing(), *pieces, strict=True)))
 
 
 def changed(
@@ -67,46 +70,22 @@ def changed(
     Time has come to `reached`: windows that end by then and hold no object are answers too, without rows.
     """
     mine = before.of(np.array(plan.feeds[number].places, np.int64))
-    windows, queries = _in_order(plan, number, rows, mine, fresh)
-    room = 2 * windows.rows.size
-    out = kernels.Changes(*(np.empty(room, np.int64) for _ in kernels.Changes._fields))
-    last = np.empty(windows.ends.size, np.int64)
-    none = np.zeros(rows.num_rows, np.int64)
-    size, kept = kernels.find_changes(windows, reached, none, none.copy(), out, last)
-    out = kernels.Changes._make(column[:size] for column in out)
-    asked = queries[out.windows]
-    order = np.lexsort([windows.owners[out.windows], asked, out.ends])  # stable: ranks stay in order
-    found = Listed(asked, out.ends, out.rows, out.ranks, out.old_ranks, out.kinds)
-    return Listed._make(column[order] for column in found), _shown(windows, queries, last[:kept])
-
-
-def _in_order(plan: Plan, number: int, rows: pa.Table, before: Shown, fresh: Answered) -> tuple[kernels.Windows, Ints]:
-    """The windows of both by query, group and end; and their queries."""
-    together = joined([before, Shown(*fresh)])
-    begins = np.cumsum(together.counts) - together.counts
+    together = joined([mine, Shown(*fresh)])
     groups = np.zeros(together.ends.size, np.int64)
     if plan.groups[number]:
-        groups = group_rows(rows, plan.groups[number]).codes[together.rows[begins]]
-    owners = together.queries * (int(groups.max(initial=0)) + 1) + groups
-    order = np.lexsort([together.ends, owners])
-    counts = together.counts[order]
-    stops = np.cumsum(counts)
-    picked = np.arange(together.rows.size) + np.repeat(begins[order] - (stops - counts), counts)
+        firsts = together.rows[np.cumsum(together.counts) - together.counts]
+        groups = group_rows(rows, plan.groups[number]).codes[firsts]
     slides = np.array([query.window.slide if plan.axis == "time" else 0 for query in plan.queries], np.int64)
-    windows = kernels.Windows(
-        owners=owners[order],
-        ends=together.ends[order],
-        slides=slides[together.queries[order]],
-        known=(order < before.ends.size).astype(np.int64),
-        begins=np.concatenate([[0], stops]),
-        rows=together.rows[picked],
-        ranks=together.ranks[picked],
+    windows = Windows(
+        owners=together.queries * (int(groups.max(initial=0)) + 1) + groups,
+        slides=slides[together.queries],
+        ends=together.ends,
+        known=(np.arange(together.ends.size) < mine.ends.size).astype(np.int64),
+        counts=together.counts,
+        rows=together.rows,
+        ranks=together.ranks,
     )
-    return windows, together.queries[order]
-
-
-def _shown(windows: kernels.Windows, queries: Ints, last: Ints) -> Shown:
-    counts = np.diff(windows.begins)[last]
-    stops = np.cumsum(counts)
-    picked = np.arange(int(counts.sum())) + np.repeat(windows.begins[last] - (stops - counts), counts)
-    return Shown(queries[last], windows.ends[last], counts, windows.rows[picked], windows.ranks[picked])
+    found = compare(windows, reached, rows.num_rows)
+    asked = together.queries[found.windows]
+    out = Listed(asked, found.ends, found.rows, found.ranks, found.old_ranks, found.kinds)
+    return out, together.chosen(found.last)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 from uuid import uuid4
@@ -58,7 +59,8 @@ class FileSink:
             _WRITERS[self._kind](rows, unfinished)
             os.replace(unfinished, path)
         except OSError as error:
-            unfinished.unlink(missing_ok=True)
+            with suppress(OSError):
+                unfinished.unlink()
             raise InvalidInputError(
                 f"answers cannot be written to {str(path)!r} ({error.strerror or error}); the stream stops, and "
                 "nothing is lost: once the folder can be written, run it again."
