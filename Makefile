@@ -40,8 +40,10 @@ format: $(READY) ## put the code into the form that check wants
 bench: $(READY) ## measure all algorithms, write tables and plots
 	$(BIN)/python -m benchmarks
 
-docs: $(READY) ## check that links between the pages lead somewhere and that their Python runs
+docs: $(READY) ## check the pages (links, their Python), then build them as a site in site/
 	@$(BIN)/python tools/check_docs.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
+	@echo "built site/index.html"
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
