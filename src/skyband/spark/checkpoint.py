@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.spark.control import CONTROL_FOLDER
+from skyband.spark.reasons import first_line
 from skyband.spark.scoring import Prepared
 
 __all__ = ["Checkpoint"]
@@ -85,7 +86,7 @@ class Checkpoint:
                 return None
             raise
         except PySparkException as error:
-            raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {_first_line(error)}") from error
+            raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {first_line(error)}") from error
         return str(rows[0][0]) if rows else ""
 
     def refuse_unwritable(self, write: Callable[[], None]) -> None:
@@ -94,15 +95,10 @@ class Checkpoint:
             write()
         except Exception as error:
             raise InvalidInputError(
-                f"checkpoint={self.folder!r} cannot be written ({_first_line(error)}); the stream's state must survive "
+                f"checkpoint={self.folder!r} cannot be written ({first_line(error)}); the stream's state must survive "
                 "it, so nothing was started. Give a folder that Spark may write to."
             ) from None
 
     def _write(self, about: dict[str, Any]) -> None:
         frame = self._spark.createDataFrame([(json.dumps(about),)], "value string")
         frame.coalesce(1).write.text(self._about)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

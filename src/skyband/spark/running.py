@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -13,15 +12,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-import skyband.errors
 from skyband.columns import position_column
-from skyband.errors import InvalidInputError, PipelineError, SkybandError
+from skyband.errors import InvalidInputError
 from skyband.query import TopK
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.control import Control
 from skyband.spark.metrics import Progress, show_progress
 from skyband.spark.pipeline import Late, Pipeline, assemble, check, checked_output
+from skyband.spark.reasons import plain_error
 from skyband.workload import Workload
 
 __all__ = ["Handle", "launch", "start"]
@@ -224,7 +223,7 @@ class Handle:
                 self._queries = self._start_queries()
                 self._await_queries()
         except Exception as error:
-            self._error = _plain(error)
+            self._error = plain_error(error)
             for query in self._queries:
                 query.stop()
         finally:
@@ -253,7 +252,7 @@ class Handle:
         try:
             return writer.start()
         except PySparkException as error:
-            raise _plain(error) from error
+            raise plain_error(error) from error
 
     def _await_queries(self) -> None:
         running = list(self._queries)
@@ -271,20 +270,3 @@ class Handle:
         if self._queries:
             self._progress.take(self._queries[0])
         return self._progress
-
-
-def _plain(error: BaseException) -> BaseException:
-    """What a user did wrong, said as this library says it; what Spark did wrong, in its first line."""
-    text = str(error)
-    for name in re.findall(r"skyband\.errors\.(\w+): ", text):
-        kind = getattr(skyband.errors, name, None)
-        if isinstance(kind, type) and issubclass(kind, SkybandError):
-            said = text.split(f"skyband.errors.{name}: ", 1)[1].split("\n", 1)[0].strip()
-            return kind(said)
-    if isinstance(error, PySparkException):
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        told = [
-            line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)
-        ]  # of Python, below its traceback
-        return PipelineError(f"the stream stopped: {told[0] if told else lines[0] if lines else type(error).__name__}")
-    return error

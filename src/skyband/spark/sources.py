@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.errors import InvalidInputError, UnknownNameError
+from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
+from skyband.spark.reasons import first_line
 from skyband.spark.scoring import TIMES, quoted, reason, unlogged
 from skyband.workfile import Stream
 
@@ -173,8 +174,7 @@ def _told(name: str) -> Iterator[None]:
     try:
         with unlogged():
             yield
-    except PySparkException as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise InvalidInputError(
-            f"stream {name!r} cannot be read: {lines[0] if lines else type(error).__name__}"
-        ) from None
+    except SkybandError:
+        raise
+    except Exception as error:  # Spark's own, and those of the bridge to Java
+        raise InvalidInputError(f"stream {name!r} cannot be read: {first_line(error)}") from None
