@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import typer.main
 from tools import check_docs
 
 from skyband.catalogue import algorithms
+from skyband.cli import CODES, app
 
 PAGES = check_docs.pages()
 
@@ -53,3 +56,27 @@ def test_python_that_fails_is_found(tmp_path, monkeypatch):
     page.write_text("```python\na = 1\n```\n\n```python\nassert a == 2\n```\n")
     with pytest.raises(AssertionError):
         check_docs.run_python(page)
+
+
+class TestCommandLine:
+    """Every command and option that help lists is on the page, in the command's own part of it."""
+
+    PAGE = (check_docs.ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    COMMANDS = typer.main.get_command(app).commands
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_a_command_has_a_part_with_all_its_options(self, command):
+        assert f"\n## skyband {command}\n" in self.PAGE
+        part = self.PAGE.split(f"\n## skyband {command}\n")[1].split("\n## ")[0]
+        options = [name for option in self.COMMANDS[command].params for name in (*option.opts, *option.secondary_opts)]
+        assert [name for name in options if name.startswith("-") and f"`{name}`" not in part] == []
+
+    def test_what_the_program_itself_takes_is_there(self):
+        known = [name for option in typer.main.get_command(app).params for name in option.opts]
+        assert {"--version", "--install-completion", "--show-completion"} <= set(known)
+        assert [name for name in known if f"skyband {name}" not in self.PAGE] == []
+
+    def test_every_exit_code_is_there(self):
+        codes = re.findall(r"\b(\d+) ", CODES)
+        assert codes == ["0", "1", "2", "3", "4", "130"]
+        assert [code for code in codes if f"\n| {code} |" not in self.PAGE] == []

@@ -3,14 +3,14 @@
 On a Git host ``../CONTRIBUTING.md`` or ``../examples/spark_batch.py`` is right; a site knows nothing above docs/. So
 the few files there that are for readers get a page each, links to them and from them are rewritten, and a link to
 anything else outside docs/ stays as it is, which strict mode refuses. In the navigation ``folder/*.md`` stands for all
-pages of a folder, in order: a new decision needs no line there.
+pages it fits, in order: a new decision needs no line there.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from posixpath import relpath
 from typing import Any
 
@@ -39,7 +39,7 @@ def outside() -> dict[Path, str]:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fill in what the navigation says of whole folders."""
+    """Fill in what the navigation says of many pages at once."""
     config.nav = _filled(config.nav)
     return config
 
@@ -58,14 +58,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     lines, fence = [], ""
     for line in markdown.splitlines():
         found = _FENCE.match(line)
-        if fence:
-            fence = "" if line.strip() == fence else fence
-        elif found:
-            fence = found[1]
+        if fence or found:
+            fence = "" if line.strip() == fence else fence or (found[1] if found else "")
+            lines.append(line)
         else:
-            parts = _CODE.split(line)  # every second part is code
-            line = "".join(part if n % 2 else _led(part, stands, page.file.src_uri) for n, part in enumerate(parts))
-        lines.append(line)
+            parts = enumerate(_CODE.split(line))  # every second part is code
+            lines.append("".join(part if n % 2 else _led(part, stands, page.file.src_uri) for n, part in parts))
     return "\n".join(lines)
 
 
@@ -83,18 +81,18 @@ def _filled(nav: Any) -> Any:
     if isinstance(nav, dict):
         return {title: _filled(part) for title, part in nav.items()}
     if isinstance(nav, list):
-        return [entry for part in nav for entry in (_pages_of(part) if _is_folder(part) else [_filled(part)])]
+        return [entry for part in nav for entry in (_fitting(part) if _is_pattern(part) else [_filled(part)])]
     return nav
 
 
-def _is_folder(part: Any) -> bool:
-    return isinstance(part, str) and part.endswith("/*.md")
+def _is_pattern(part: Any) -> bool:
+    return isinstance(part, str) and "*" in part
 
 
-def _pages_of(pattern: str) -> list[str]:
-    folder = pattern.removesuffix("/*.md")
-    made = [uri for uri in outside().values() if uri.startswith(f"{folder}/")]
-    return sorted([*made, *(f"{folder}/{path.name}" for path in (DOCS / folder).glob("*.md"))])
+def _fitting(pattern: str) -> list[str]:
+    made = [uri for uri in outside().values() if PurePosixPath(uri).match(pattern)]
+    written = [path.relative_to(DOCS).as_posix() for path in DOCS.glob(pattern)]
+    return sorted([*made, *written], key=lambda uri: uri.removesuffix(".md"))
 
 
 def _content(path: Path) -> str:
