@@ -46,7 +46,7 @@ docs: $(READY) ## check the pages (links, their Python), then build them as a si
 	@echo "built site/index.html"
 
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site spark-warehouse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Made anew only when what is installed has changed.
