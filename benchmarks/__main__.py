@@ -1,4 +1,4 @@
-"""Everything: ratios and the grid for one query, then many queries at once, then Spark; or the parts that are named.
+"""Everything: ratios and the grid for one query, many queries at once, Spark, the front door; or the parts named.
 
 `--quick` finishes in minutes and writes nothing.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import bench_ratios, bench_shared, bench_single, bench_spark
+from benchmarks import bench_front, bench_ratios, bench_shared, bench_single, bench_spark
 
-PARTS = ("ratios", "single", "shared", "spark")
+PARTS = ("ratios", "single", "shared", "spark", "front")
 
 
 def main() -> None:
@@ -30,6 +30,8 @@ def main() -> None:
         bench_shared.run(quick=asked.quick, **capped)
     if "spark" in parts:
         bench_spark.run(quick=asked.quick)
+    if "front" in parts:
+        bench_front.run(quick=asked.quick)
 
 
 if __name__ == "__main__":

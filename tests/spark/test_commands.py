@@ -19,7 +19,9 @@ from tests.sharding import cases
 COMMAND = [sys.executable, "-m", "skyband.cli"]
 POSED = cases.Posed("best", cases.Asked(k=2, size=20_000_000, slide=10_000_000), {"by": "s"})
 FILE = """
-streams: {rows: {path: in, format: csv, time: ts, id: id, watermark: 0 seconds, files_per_batch: 1}}
+streams:
+  rows: {path: in, format: csv, time: ts, time_format: seconds, id: id, watermark: 0 seconds, files_per_batch: 1,
+         schema: {ts: double, id: long, g: string, s: double}}
 queries: [{name: best, k: 2, size: 20 seconds, slide: 10 seconds, by: s}]
 engine: {master: "local[2]", memory: 1g}
 """
@@ -35,7 +37,10 @@ def rows(tmp_path):
 
 def write(folder, name, rows):
     folder.mkdir(exist_ok=True)
-    lines = [f"{position / 1e6:.6f},{id_},{group or ''},{score}" for position, score, id_, group in rows]
+    lines = [
+        f"{position / 1e6:.6f},{id_},{group or ''},{str(score).replace('inf', 'Inf')}"
+        for position, score, id_, group in rows
+    ]
     (folder / f".{name}").write_text("\n".join(["ts,id,g,s", *lines]) + "\n")
     (folder / f".{name}").rename(folder / name)
 
@@ -58,8 +63,6 @@ def wait_for(condition, seconds=150):
 
 
 def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, rows):
-    (tmp_path / "work.yaml").write_text(FILE.replace("time: ts", "time: ts, time_format: seconds"))
-
     def start():
         running = subprocess.Popen(
             [*COMMAND, "run", "work.yaml", "--json"],
@@ -91,7 +94,6 @@ def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, 
 
 
 def test_once_for_machines(tmp_path, rows):
-    (tmp_path / "work.yaml").write_text(FILE.replace("time: ts", "time: ts, time_format: seconds"))
     done = subprocess.run(
         [*COMMAND, "run", "work.yaml", "--once", "--json"],
         cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False,
@@ -103,7 +105,6 @@ def test_once_for_machines(tmp_path, rows):
 
 
 def test_once_on_a_terminal(tmp_path, rows):
-    (tmp_path / "work.yaml").write_text(FILE.replace("time: ts", "time: ts, time_format: seconds"))
     terminal, inside = pty.openpty()
     running = subprocess.Popen(
         [*COMMAND, "run", "work.yaml", "--once"],
@@ -127,11 +128,8 @@ def test_once_on_a_terminal(tmp_path, rows):
 
 
 def test_a_stream_that_fails_while_it_runs(tmp_path, rows):
-    (tmp_path / "work.yaml").write_text(
-        FILE.replace("by: s", "by: \"if(id = 831, raise_error('no such trade'), s)\"").replace(
-            "time: ts", "time: ts, time_format: seconds"
-        )
-    )
+    by = """by: "if(id = 831, raise_error('no such trade'), s)" """
+    (tmp_path / "work.yaml").write_text(FILE.replace("by: s", by))
     write(tmp_path / "in", "c.csv", [(2_000_000_000, 1.0, 831, "a")])
     done = subprocess.run(
         [*COMMAND, "run", "work.yaml", "--once"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
 from pathlib import Path
 from time import monotonic
@@ -69,6 +70,7 @@ class _Watched:
         if self._mode == "once" and self._is_live():
             follower.count(spark, running)
         interrupted = False
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to be stopped cleanly
         try:
             ended = follower.follow(running, seconds) if self._is_live() else running.await_end(seconds)
         except KeyboardInterrupt:
