@@ -63,19 +63,26 @@ def wait_for(condition, seconds=150):
 
 
 def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, rows):
+    reader = {}
+
     def start():
         running = subprocess.Popen(
             [*COMMAND, "run", "work.yaml", "--json"],
             cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         lines = []
-        threading.Thread(target=lambda: lines.extend(running.stdout), daemon=True).start()
+        reader[running.pid] = threading.Thread(target=lambda: lines.extend(running.stdout), daemon=True)
+        reader[running.pid].start()
         return running, lines
 
     def stop(running):
         running.send_signal(signal.SIGINT)
         running.wait(90)
-        return running.stderr.read()
+        told = running.stderr.read()
+        reader[running.pid].join(30)
+        running.stdout.close()
+        running.stderr.close()
+        return told
 
     first, before = start()
     wait_for(lambda: before)
@@ -118,6 +125,7 @@ def test_once_on_a_terminal(tmp_path, rows):
             seen += os.read(terminal, 65536)
         except OSError:  # which is how a terminal ends
             break
+    os.close(terminal)
     assert running.wait(180) == 0, seen.decode()
     text = seen.decode()
     assert "starting Spark" in text

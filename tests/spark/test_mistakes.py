@@ -67,6 +67,8 @@ MISTAKES = {
     "group": (query(partition_by=["gg"]), {}, "query 'big': partition_by='gg' cannot be computed: column 'gg' does"),
     "score of another type": (query(by="g"), {}, "query 'big': by='g' is of type string; a score must be a number"),
     "filter of another type": (query(where="id"), {}, "query 'big': where='id' is of type bigint; a filter must be"),
+    "ties": (query(ties="rank"), {"algorithm": "mintopk"}, "'big' has ties='rank', and mintopk rests on an order in"),
+    "output": (query(), {"output": "diffs"}, "output='diffs' must be 'answers'"),
     "syntax": (query(by="s +"), {}, "query 'big': by='s +' is no SQL expression: syntax error at or near"),
     "no score": (query(by=None), {}, "query 'big' has no by=; on Spark the score is computed from the row's columns"),
     "aggregate": (query(by="sum(s)"), {}, "query 'big': by='sum(s)'"),

@@ -81,9 +81,9 @@ class _Watched:
             sys.stderr.write(json.dumps({"mode": self._mode, "streams": running.metrics()}) + "\n")
         else:
             follower.tell()
-            talk.print(self._summary(running.metrics()))
+            talk.print(self._summary(running.metrics()), soft_wrap=True)
         if not ended:
-            talk.print(self._how_to_go_on(command))
+            talk.print(self._how_to_go_on(command), soft_wrap=True)  # so that it can be copied
         return INTERRUPTED if interrupted else 0
 
     def _watchers(self) -> list[Wanted]:

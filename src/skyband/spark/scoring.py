@@ -59,6 +59,7 @@ def prepare(
     comes back besides, as ``row_<name>``.
     """
     engine = engine_named(choose(workload.queries).algorithm if algorithm == "auto" else algorithm)
+    engine.refuse_ties(workload.queries)
     columns = _Columns(df, ANSWER_COLUMNS if output == "answers" else ANSWER_COLUMNS + CHANGE_COLUMNS)
     at = columns.time(time)
     feeds = feeds_of(workload)
