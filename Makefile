@@ -43,7 +43,7 @@ bench: $(READY) ## measure all algorithms, write tables and plots
 docs: $(READY) ## check the pages (links, their Python), then build them as a site in site/
 	@$(BIN)/python tools/check_docs.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
-	@echo "built site/index.html"
+	@echo "built site/; to read it with its search: python3 -m http.server -d site"
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist site spark-warehouse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
