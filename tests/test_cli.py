@@ -141,11 +141,11 @@ class TestFirstSteps:
 
 
 def test_bench_times_what_is_asked_for():
-    done = skyband("bench", "--rows", "50000", "--algorithm", "panes", "--algorithm", "mintopk", "--json")
+    done = skyband("bench", "--rows", "500000", "--algorithm", "panes", "--algorithm", "mintopk", "--json")
     assert done.returncode == 0, done.stderr
     timed = json.loads(done.stdout)["algorithms"]
     assert [one["algorithm"] for one in timed] == ["panes", "mintopk"]
-    assert all(one["objects"] == 50_000 and one["per_second"] > 0 for one in timed)
+    assert all(one["objects"] == 500_000 and one["per_second"] > 0 for one in timed)
     assert len({one["candidates"] for one in timed}) == 1
 
 

@@ -44,10 +44,13 @@ def compare(windows: Windows, reached: int, who: int) -> Comparison:
     order = np.lexsort([windows.ends, windows.owners])
     picked, begins = parts(windows.counts, order)
     sorted_ = kernels.Windows(
-        *(column[order] for column in (windows.owners, windows.ends, windows.slides, windows.known)),
-        begins,
-        windows.rows[picked],
-        windows.ranks[picked],
+        owners=windows.owners[order],
+        ends=windows.ends[order],
+        slides=windows.slides[order],
+        known=windows.known[order],
+        begins=begins,
+        rows=windows.rows[picked],
+        ranks=windows.ranks[picked],
     )
     out = kernels.Changes(*(np.empty(2 * windows.rows.size, np.int64) for _ in kernels.Changes._fields))
     last = np.empty(order.size, np.int64)

@@ -37,6 +37,7 @@ WRONG = {
     "a stream that is text": ("queries:", "  b: x\nqueries:", 5, 3, "streams.b", "'x' is here, but a mapping"),
     "a stream of nothing": ("queries:", "  b:\nqueries:", 5, 3, "streams.b", "nothing is here, but a mapping"),
     "streams in a list": ("streams:\n  trades:", "streams:\n  - trades:", 1, 1, "streams", "a list is here, but a mapping"),
+    "a sink in the clouds": ("queries:", "sinks: [{type: csv, path: 's3a://b/x'}]\nqueries:", 5, 21, "sinks[0].path", "is no folder of this machine"),
     "k": ("k: 10", "k: 0", 7, 5, "queries[0].k", "0 must be at least 1."),
     "k as text": ("k: 10", "k: '10'", 7, 5, "queries[0].k", "Take the quotes away."),
     "k as a fraction": ("k: 10", "k: 2.5", 7, 5, "queries[0].k", "2.5 is here, but a whole number is expected."),

@@ -20,6 +20,7 @@ __all__ = ["bench"]
 
 WARM = 20_000  # objects before the clock runs: kernels are compiled, or loaded
 PUSH = 100_000
+LEAST = 5 * PUSH
 SLOW_LIMIT = 20.0  # seconds after which an algorithm is stopped, and counted as far as it came
 
 
@@ -36,8 +37,8 @@ class _Timed(NamedTuple):
 
 def bench(*, rows: int, k: int, size: str, slide: str, only: list[str], as_json: bool) -> None:
     """Time every algorithm on the same seeded trades, best of a few runs in this one process, and print a table."""
-    if rows < 2 * WARM:
-        raise InvalidInputError(f"--rows {rows} must be at least {2 * WARM:,}; shorter runs measure nothing.")
+    if rows < LEAST:
+        raise InvalidInputError(f"--rows {rows} must be at least {LEAST:,}; shorter runs measure nothing.")
     query = TopK(name="bench", k=k, size=size, slide=slide)
     known = only or list(algorithms())
     stream = trades(rows, seed=1)

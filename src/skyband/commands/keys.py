@@ -11,7 +11,7 @@ from skyband.workfile import keys
 
 __all__ = ["print_keys", "print_table"]
 
-WIDE = 200  # where nobody looks at it: a line each, for who reads them by program
+WIDE = 1000  # where nobody looks at it: a line each, for who reads them by program
 
 
 def print_keys() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+from collections.abc import Iterable
 from typing import TextIO
 
 import pyarrow as pa
@@ -14,32 +16,42 @@ from skyband.lines import json_lines
 __all__ = ["JsonLines", "PlainLines"]
 
 
-class JsonLines:
-    """Writes every row as a line of JSON, as it comes."""
+class _Lines:
+    """Writes rows as lines, as they come, until nobody reads them any more."""
 
     def __init__(self, to: TextIO | None = None) -> None:
         self._to = to or sys.stdout
         self._lock = threading.Lock()
+        self.nobody_reads = False
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Write them."""
+        if self.nobody_reads:
+            return
         with self._lock:
-            self._to.writelines(json_lines(rows))
-            self._to.flush()
+            try:
+                self._to.writelines(self._lines(rows))
+                self._to.flush()
+            except BrokenPipeError:  # as with: skyband run --json | head
+                self.nobody_reads = True
+                _let_go_of(self._to)
+
+    def _lines(self, rows: pa.Table) -> Iterable[str]:
+        raise NotImplementedError
 
 
-class PlainLines:
-    """Writes every row as a line of text, as it comes: the window's end, the query, the rank, the score, the rest."""
+class JsonLines(_Lines):
+    """Every row as a line of JSON."""
 
-    def __init__(self, to: TextIO | None = None) -> None:
-        self._to = to or sys.stdout
-        self._lock = threading.Lock()
+    def _lines(self, rows: pa.Table) -> Iterable[str]:
+        return json_lines(rows)
 
-    def take(self, batch: int, rows: pa.Table) -> None:
-        """Write them."""
-        with self._lock:
-            self._to.writelines(map(self._line, rows.to_pylist()))
-            self._to.flush()
+
+class PlainLines(_Lines):
+    """Every row as a line of text: the window's end, the query, the rank, the score, the rest."""
+
+    def _lines(self, rows: pa.Table) -> Iterable[str]:
+        return map(self._line, rows.to_pylist())
 
     @staticmethod
     def _line(row: dict[str, object]) -> str:
@@ -54,3 +66,10 @@ class PlainLines:
 
 def _int(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+def _let_go_of(stream: TextIO) -> None:
+    """Point it nowhere: Python flushes it once more when it ends, and would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

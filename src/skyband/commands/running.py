@@ -17,18 +17,20 @@ from skyband.commands.following import Follower
 from skyband.commands.outlets import JsonLines, PlainLines
 from skyband.commands.screen import console, spoken
 from skyband.commands.spark_start import said, spark_for
+from skyband.errors import PipelineError, SkybandError
 from skyband.query import TopK
 from skyband.workfile import WorkloadFile, read_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from skyband.spark.runs import Mode
+    from skyband.spark.runs import Mode, Run
     from skyband.spark.sinks import Board, Wanted
 
 __all__ = ["run_file"]
 
 INTERRUPTED = 130
+POLL = 0.5  # seconds
 
 
 def run_file(
@@ -58,6 +60,7 @@ class _Watched:
         self._file, self._mode, self._as_json = file, mode, as_json
         self._out = console()
         self._board: Board | None = None
+        self._lines: list[JsonLines | PlainLines] = []
         self._began = monotonic()
 
     def run(self, spark: SparkSession, talk: Console, *, fresh: bool, seconds: float | None, command: str) -> int:
@@ -72,9 +75,11 @@ class _Watched:
         interrupted = False
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to be stopped cleanly
         try:
-            ended = follower.follow(running, seconds) if self._is_live() else running.await_end(seconds)
+            ended = follower.follow(running, seconds) if self._is_live() else self._await(running, seconds)
         except KeyboardInterrupt:
             ended, interrupted = False, True
+        except SkybandError as error:
+            raise PipelineError(str(error)) from error  # it was sound when it started, and failed while it ran
         if not ended:
             running.stop()
         if self._as_json:
@@ -82,9 +87,19 @@ class _Watched:
         else:
             follower.tell()
             talk.print(self._summary(running.metrics()), soft_wrap=True)
-        if not ended:
+        if not ended and not self._nobody_reads():
             talk.print(self._how_to_go_on(command), soft_wrap=True)  # so that it can be copied
         return INTERRUPTED if interrupted else 0
+
+    def _await(self, running: Run, seconds: float | None) -> bool:
+        """Wait for the end, for so many seconds, or until nobody reads the lines any more."""
+        until = None if seconds is None else monotonic() + seconds
+        while not running.await_end(POLL):
+            if self._nobody_reads():
+                return False
+            if until is not None and monotonic() >= until:
+                return False
+        return True
 
     def _watchers(self) -> list[Wanted]:
         from skyband.spark.sinks import Board, Wanted  # noqa: PLC0415
@@ -92,17 +107,25 @@ class _Watched:
         terminals = [sink for sink in self._file.sinks if sink.type == "terminal"]
         if self._as_json:
             lines = JsonLines()
+            self._lines.append(lines)
             return [Wanted(lines, sink.output, sink.queries) for sink in terminals] or [Wanted(lines, "answers")]
         found = []
         for sink in terminals:
             if sink.output == "changes":
-                found.append(Wanted(PlainLines(), "changes", sink.queries))
+                found.append(Wanted(self._plain(), "changes", sink.queries))
             elif self._is_terminal() or self._mode == "once":
                 self._board = self._board or Board()
                 found.append(Wanted(self._board, "both", sink.queries))
             else:
-                found.append(Wanted(PlainLines(), "answers", sink.queries))
+                found.append(Wanted(self._plain(), "answers", sink.queries))
         return found
+
+    def _nobody_reads(self) -> bool:
+        return bool(self._lines) and all(lines.nobody_reads for lines in self._lines)
+
+    def _plain(self) -> PlainLines:
+        self._lines.append(lines := PlainLines())
+        return lines
 
     def _shown(self) -> list[TopK]:
         """The queries that some terminal sink is about."""

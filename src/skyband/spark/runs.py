@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from tempfile import mkdtemp
 from time import monotonic
 from typing import Any, Literal
@@ -21,6 +20,7 @@ from skyband.spark.sessions import session
 from skyband.spark.sinks import FileSink, Memory, Wanted, output_of, write_to
 from skyband.spark.sources import files_of, open_stream
 from skyband.workfile import Sink, WorkloadFile
+from skyband.workfile.paths import has_scheme
 
 __all__ = ["Mode", "Run", "run"]
 
@@ -219,7 +219,12 @@ def _refuse_foreign_files(folders: Sequence[FileSink], stream: str, *, has_state
 
 
 def _forget(checkpoint: str, folders: Sequence[FileSink]) -> None:
+    if has_scheme(checkpoint):
+        raise InvalidInputError(
+            f"the state in {checkpoint!r} is not on this machine and was not removed; remove it with the tools of that "
+            "place, and run without --fresh (fresh=True)."
+        )
     with suppress(FileNotFoundError):
-        shutil.rmtree(Path(checkpoint.removeprefix("file:")))
+        shutil.rmtree(checkpoint)
     for folder in folders:
         folder.clear()

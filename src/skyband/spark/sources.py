@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
 from skyband.spark.reasons import first_line
 from skyband.spark.scoring import TIMES, quoted, reason, unlogged
 from skyband.workfile import Stream
+from skyband.workfile.paths import has_scheme
 
 __all__ = ["files_of", "open_batch", "open_stream"]
 
@@ -58,7 +58,7 @@ def open_batch(spark: SparkSession, name: str, stream: Stream) -> DataFrame:
 
 def files_of(stream: Stream) -> list[Path]:
     """The files of a stream, as far as this machine can tell; Spark leaves out what begins with a dot or a line."""
-    if stream.path is None or _has_scheme(stream.path):
+    if stream.path is None or has_scheme(stream.path):
         return []
     found: list[Path] = []
     for name in sorted(glob.glob(stream.path)):
@@ -78,7 +78,7 @@ def _from_socket(spark: SparkSession, name: str, stream: Stream) -> DataFrame:
 def _schema(spark: SparkSession, name: str, stream: Stream) -> st.StructType | str:
     if stream.schema is not None:
         return _ddl(stream)
-    if not _has_scheme(_path(stream)) and not files_of(stream):
+    if not has_scheme(_path(stream)) and not files_of(stream):
         raise InvalidInputError(
             f"stream {name!r}: path {stream.path!r} has no files yet, so that nothing tells the columns. Put a file "
             "there, correct the path, or name the columns under schema:."
@@ -157,13 +157,9 @@ def _path(stream: Stream) -> str:
     return str(stream.path)
 
 
-def _has_scheme(path: str) -> bool:
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
-
-
 def _as_glob(path: str) -> str:
     """Spark streams folders and globs, not a file: one that is named becomes a glob that only it answers to."""
-    if _has_scheme(path) or not Path(path).is_file():
+    if has_scheme(path) or not Path(path).is_file():
         return path
     return f"{path[:-1]}[{path[-1]}]"
 

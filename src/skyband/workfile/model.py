@@ -157,8 +157,8 @@ class Sink(Section):
     """Where answers go."""
 
     type: Literal["terminal", "parquet", "jsonl", "csv", "memory"] = Field(
-        description="terminal shows answers as they come; parquet, jsonl and csv write files; memory is a table in "
-        "Spark."
+        description="terminal shows answers as they come; parquet, jsonl and csv write files; memory keeps them for "
+        "the program that runs the file."
     )
     path: Text | None = Field(
         default=None,

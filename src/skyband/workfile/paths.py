@@ -38,7 +38,16 @@ def absolute(path: str, folder: Path) -> str:
     >>> absolute("data/*.csv", Path("/work")), absolute("s3a://bucket/x", Path("/work"))
     ('/work/data/*.csv', 's3a://bucket/x')
     """
-    return path if _SCHEME.match(path) else os.path.normpath(folder / Path(path).expanduser())
+    return path if has_scheme(path) else os.path.normpath(folder / Path(path).expanduser())
+
+
+def has_scheme(path: object) -> bool:
+    """Whether a path is an address such as ``s3a://bucket/x``, and none of this machine's folders.
+
+    >>> has_scheme("hdfs://host/x"), has_scheme("C:/x"), has_scheme("answers")
+    (True, False, False)
+    """
+    return isinstance(path, str) and _SCHEME.match(path) is not None
 
 
 def format_of(path: str) -> Format | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from skyband.workfile.model import Query
-from skyband.workfile.paths import format_of
+from skyband.workfile.paths import format_of, has_scheme
 from skyband.workfile.wording import among, nearest, shown
 
 __all__ = ["FIELDS", "NEEDED", "OWN", "STREAM_NAME", "engine_rules", "query_rules", "sink_rules", "stream_rules"]
@@ -80,6 +80,9 @@ def sink_rules(raw: Mapping[str, Any]) -> Wrong:
         yield "path", f"is missing; say which folder the {kind} files go to."
     if kind in ("terminal", "memory") and "path" in raw:
         yield "path", f"is for files; a sink of type {kind} writes none."
+    if kind in ("parquet", "jsonl", "csv") and has_scheme(raw.get("path")):
+        why = "is no folder of this machine, and files are written by the process that runs the workload"
+        yield "path", f"{raw['path']!r} {why}. Spark's own sinks go there: skyband.spark.start(…, write=…)."
 
 
 def engine_rules(raw: Mapping[str, Any], algorithms: Iterable[str]) -> Wrong:

@@ -152,7 +152,3 @@ def _spelled(value: Schema) -> str:
         return f"list of {_spelled(value['items'])}"
     names = {"string": "text", "integer": "whole number", "boolean": "true | false"}
     return names.get(value.get("type", ""), "mapping")
-
-
-if __name__ == "__main__":
-    print(json.dumps(schema(), indent=2))  # noqa: T201 - python -m skyband.workfile.schema > docs/workload.schema.json
