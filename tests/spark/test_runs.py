@@ -93,6 +93,7 @@ sinks:
   - {type: jsonl, path: out/lines}
   - {type: csv, path: out/csv, queries: [each]}
   - {type: memory, output: changes}
+  - {type: memory, queries: [all]}
 """,
     )
     running = finished(file, spark)
@@ -107,7 +108,11 @@ sinks:
         for one in POSED
         for key, rows in cases.wanted(one, source).items()
     }
-    found = reported(running.memory("rows").to_pylist(), POSED)
+    found = reported(running.memory("rows", "changes").to_pylist(), POSED)
+    kept = whole(running.memory("rows", "answers").to_pylist())
+    assert kept == {key: rows for key, rows in wanted(source).items() if key[0] == "all"}
+    with pytest.raises(sb.InvalidInputError, match="say which with output="):
+        running.memory("rows")
     assert {key: sorted(rows, key=by_order) for key, rows in found.items()} == changes
     metrics = running.metrics()["rows"]
     assert metrics["answers"] == sum(map(len, wanted(source).values()))
@@ -128,6 +133,10 @@ def test_answering_once_again_replaces_what_was_written(spark, tmp_path, source)
     stale = tmp_path / "out" / "rows-00000077.parquet"
     (tmp_path / "out" / "notes.parquet.txt").write_text("not ours")
     stale.write_bytes((sorted((tmp_path / "out").glob("*.parquet"))[0]).read_bytes())
+    wrong = workload(tmp_path, STREAM + QUERIES.replace("by: s", "by: t") + "sinks: [{type: parquet, path: out}]\n")
+    with pytest.raises(sb.InvalidQueryError, match="column 't' does not exist"):
+        run(wrong, "once", spark=spark)
+    assert stale.exists(), "what was there stays until it can be replaced"
     finished(file, spark)
     assert not stale.exists()
     assert (tmp_path / "out" / "notes.parquet.txt").exists()

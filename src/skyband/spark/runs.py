@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.running import Handle, launch
 from skyband.spark.sessions import session
@@ -97,7 +98,7 @@ class Run:
         self.file = file
         self.mode = mode
         self.handles: dict[str, Handle] = {}
-        self._memories: dict[str, Memory] = {}
+        self._memories: dict[tuple[str, Output], list[Memory]] = {}  # by stream and output, one for each sink
         self._scratch: list[str] = []
 
     def await_end(self, timeout: float | None = None) -> bool:
@@ -120,11 +121,20 @@ class Run:
         """The numbers of each stream, by name; see `Handle.metrics`."""
         return {name: handle.metrics() for name, handle in self.handles.items()}
 
-    def memory(self, stream: str) -> pa.Table | None:
-        """What sinks of type memory were given of a stream; None before its first answers."""
-        if stream not in self._memories:
-            raise InvalidInputError(f"stream {stream!r} has no sink of type memory; its answers are not kept here.")
-        return self._memories[stream].table()
+    def memory(self, stream: str, output: Literal["answers", "changes"] | None = None) -> pa.Table | None:
+        """What sinks of type memory were given of a stream; None before its first answers.
+
+        `output` need only be said where there are sinks of both kinds.
+        """
+        known = [kind for name, kind in self._memories if name == stream]
+        wanted = known[0] if output is None and len(known) == 1 else output
+        if wanted not in known:
+            has = f"has no sink of type memory{f' for {output}' if output else ''}; its answers are not kept here"
+            both = "has sinks of type memory for answers and for changes; say which with output="
+            raise InvalidInputError(f"stream {stream!r} {both if known and output is None else has}.")
+        tables = [memory.table() for memory in self._memories[stream, wanted]]
+        there = [table for table in tables if table is not None]
+        return pa.concat_tables(there) if there else None
 
     def stop(self) -> None:
         """Stop all streams at the next safe moment."""
@@ -153,13 +163,14 @@ class Run:
         if self.mode == "once":
             state = mkdtemp(prefix="skyband-once-")
             self._scratch.append(state)
-            for folder in folders:
-                folder.clear()
         output = output_of(wanted) if wanted else "answers"
         take = write_to(wanted, file.workloads[name], output)
+        replaced = list(folders) if self.mode == "once" else []
         some_files = max(1, len(files_of(stream)) // BATCHES) if self.mode == "once" else None
 
         def write(out: DataFrame) -> DataStreamWriter:
+            while replaced:  # not before: by now the queries have been found sound
+                replaced.pop().clear()
             writer = out.writeStream.foreachBatch(take).queryName(name)
             return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
 
@@ -184,7 +195,8 @@ class Run:
         for sink in self.file.sinks:
             if sink.type != "terminal" and _serves(sink, self.file, stream):
                 if sink.type == "memory":
-                    outlet: Any = self._memories.setdefault(stream, Memory())
+                    outlet: Any = Memory()
+                    self._memories.setdefault((stream, sink.output), []).append(outlet)
                 else:
                     outlet = FileSink(str(sink.path), stream, sink.type)
                 found.append(Wanted(outlet, sink.output, sink.queries))
