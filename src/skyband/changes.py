@@ -20,8 +20,7 @@ from skyband.workload import Workload
 
 __all__ = ["CHANGES", "ChangeFeed"]
 
-CHANGES = pa.array(["entered", "left", "moved"])
-assert (ENTERED, LEFT, MOVED) == (0, 1, 2)  # their places in CHANGES
+CHANGES = {ENTERED: "entered", LEFT: "left", MOVED: "moved"}  # the numbers are 0, 1, 2
 _LONG_AGO = -(2**62)
 
 
@@ -129,7 +128,7 @@ class ChangeFeed:
         columns |= {
             "window_start": pa.array(found.ends - sizes).cast(kind),
             "window_end": pa.array(found.ends).cast(kind),
-            "change": CHANGES.take(pa.array(found.kinds)),
+            "change": pa.array(CHANGES.values()).take(pa.array(found.kinds)),
             "rank": _ranks(found.ranks),
             "old_rank": _ranks(found.old_ranks),
             "id": objects["id"],

@@ -91,7 +91,7 @@ def _slice(plan: Plan, number: int, rows: pa.Table, out: Listed) -> pa.Table:
     columns["window_start"] = pa.array(out.ends - sizes[out.queries]).cast(bound)
     columns["window_end"] = pa.array(out.ends).cast(bound)
     if plan.output != "answers":
-        columns["change"] = CHANGES.take(pa.array(out.changes, mask=out.changes == NONE))
+        columns["change"] = pa.array(CHANGES.values()).take(pa.array(out.changes, mask=out.changes == NONE))
     columns["rank"] = _ranks(out.ranks)
     if plan.output != "answers":
         columns["old_rank"] = _ranks(out.old_ranks)

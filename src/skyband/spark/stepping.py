@@ -1,0 +1,61 @@
+"""One step of a shard inside a Spark task: bytes and envelopes in, bytes, a timer and rows for the sink out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from skyband.algorithms.base import ALWAYS
+from skyband.arrow import from_bytes, to_bytes
+from skyband.sharding.envelope import MILLISECOND, Note
+from skyband.sharding.plan import Plan
+from skyband.sharding.shard import Shard, Tally
+
+__all__ = ["Done", "step"]
+
+
+class Done(NamedTuple):
+    """What a step leaves behind."""
+
+    blob: bytes  # the shard
+    next_timer: int | None  # in milliseconds
+    out: list[tuple[Any, ...]]  # the columns of the processor's output
+
+
+def step(plan: Plan, number: int, saved: bytes | None, rows: Iterable[Any], watermark: int) -> Done:
+    """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again."""
+    tables, notes, controls = [], [], []
+    for row in rows:
+        if row.control is not None:
+            controls.append(json.loads(row.control))
+            continue
+        tables.append(from_bytes(bytes(row.rows)))
+        notes.append(Note.from_bytes(bytes(row.note)))
+    shard = Shard(plan, number) if saved is None else Shard.resume(plan, number, saved)
+    # Spark's watermark stands at 0 until it has seen a row.
+    at = watermark * MILLISECOND or None
+    parts = [shard.step(tables, notes, at)]
+    parts += [shard.step([], [], told.get("at", at), end=told["kind"] == "end") for told in controls]
+    blob, held = shard.state(), parts[-1][1].candidates
+    end = shard.next_end
+    return Done(
+        blob,
+        None if end is None else max(1, -(-end // MILLISECOND)),
+        [
+            values
+            for answers, tally in parts
+            for values in _values(answers, tally._replace(candidates=held), number, len(blob))
+        ],
+    )
+
+
+def _values(answers: list[pa.Table], tally: Tally, number: int, size: int) -> Iterator[tuple[Any, ...]]:
+    newest = None if tally.newest == ALWAYS else tally.newest
+    last_end = None if tally.last_end == ALWAYS else tally.last_end
+    counts = (tally.late, tally.windows, tally.answers)
+    for data in (None, *map(to_bytes, answers)):
+        yield data, number, *counts, tally.candidates, size, newest, last_end
+        counts = (0, 0, 0)  # they are told once
