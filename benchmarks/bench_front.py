@@ -98,8 +98,8 @@ def _until_first_line(folder: str, *more: str) -> float:
     assert running.stdout is not None
     line = running.stdout.readline()
     seconds = time.perf_counter() - began
-    running.terminate()
-    running.wait(60)
+    running.stdout.close()  # the run sees that nobody reads any more, and ends
+    running.wait(120)
     assert line.startswith(b"{"), line
     return seconds
 
