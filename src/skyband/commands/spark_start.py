@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+
+from skyband.workfile import Engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,21 +20,16 @@ __all__ = ["said", "spark_for"]
 
 @contextmanager
 def spark_for(
-    screen: Console,
-    app: str,
-    *,
-    master: str | None = None,
-    memory: str | None = None,
-    settings: Mapping[str, object] | None = None,
-    verbose: bool = False,
+    screen: Console, app: str, engine: Engine | None = None, *, verbose: bool = False
 ) -> Iterator[SparkSession]:
-    """A session for the block."""
+    """A session for the block, as a workload file's engine section wants it."""
+    asked = engine or Engine()
     with said(screen, "starting Spark, and compiling kernels the first time…"):
         from skyband.spark import session  # noqa: PLC0415 - what takes seconds to load is loaded with a word said
 
         warm = threading.Thread(target=_warm_up, daemon=True)
         warm.start()
-        spark = session(app=app, master=master, memory=memory, settings=settings, verbose=verbose)
+        spark = session(app, asked.master, asked.memory, dict(asked.settings), verbose)
         warm.join()
         if not verbose:
             # What goes wrong while a stream runs is told by the command; the bridge to Java would log it besides.

@@ -21,16 +21,8 @@ def verify_file(path: Path, *, as_json: bool, verbose: bool) -> int:
     """Verify every stream of the file; return 0 if all answers agree, 1 if some do not."""
     file = read_workload(path)
     talk, out = console(stderr=True), console()
-    engine = file.engine
     found: dict[str, Any] = {}
-    with spark_for(
-        talk,
-        f"skyband verify {path.stem}",
-        master=engine.master,
-        memory=engine.memory,
-        settings=dict(engine.settings),
-        verbose=verbose,
-    ) as spark:
+    with spark_for(talk, f"skyband verify {path.stem}", file.engine, verbose=verbose) as spark:
         from skyband.spark.verifying import verify  # noqa: PLC0415 - loading Spark takes seconds
 
         for name in file.workloads:
