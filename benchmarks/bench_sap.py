@@ -1,7 +1,7 @@
 """The grids of the SAP paper: equal, dynamic and enhanced partitions against MinTopk, k-skyband and SMA.
 
-Its tables 2 (how many partitions; delay and stacks), 3 (the three partitioners), 5 (high-speed streams), 6 (candidates) and
-8 (memory), on streams like its own.
+Its tables 2 (how many partitions; delay and stacks), 3 (the three partitioners), 5 (high-speed streams), 6 (candidates)
+and 8 (memory), on streams like its own.
 
 python -m benchmarks sap [--quick] [--cap SECONDS]
 """

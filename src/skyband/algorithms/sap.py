@@ -37,8 +37,8 @@ class _Sap(Engine):
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
-        self._plan = _plan(self.mode, self._asked.k, self._queries[0].axis == "count")
-        span = np.zeros(2, np.int64)
+        self._plan = _plan(self.mode, self._asked.k, self._asked.slide if self._queries[0].axis == "count" else 0)
+        span = np.zeros(rings.SPAN, np.int64)
         registers = np.zeros(states.REGISTERS, np.int64)
         registers[states.UNIT_PLACE] = 2
         lists = [64, self._most(64), self._longest_list(64)]
@@ -72,7 +72,8 @@ class _Sap(Engine):
 
     def _room(self, capacity: int, candidates: int) -> states.Work:
         """Room to work in, for a window of so many objects and so many candidates."""
-        longest = candidates + 4 * self._most(capacity) + self._longest_list(capacity) + 2 * SPARE
+        most = min(kernels.LONG_CELL * self._asked.k, capacity)
+        longest = candidates + most + 4 * self._most(capacity) + self._longest_list(capacity) + 2 * SPARE
         return _arrays(states.Work, longest)._replace(waiting=empty_waiting())
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
@@ -137,9 +138,11 @@ class _Sap(Engine):
         return self._at_most_k(self.held)
 
     def objects(self) -> Objects:
-        ring = self._sap.ring
-        slots = self._window_numbers() % ring.keys.size
-        return Objects(ring.keys[slots], ring.positions[slots], ring.ids[slots])
+        ring, numbers = self._sap.ring, self._window_numbers()
+        slots, span = numbers % ring.keys.size, ring.span
+        positions = ring.positions[slots] if span[rings.LOOSE_POSITIONS] else numbers + span[rings.POSITION_BASE]
+        ids = ring.ids[slots] if span[rings.LOOSE_IDS] else numbers + span[rings.ID_BASE]
+        return Objects(ring.keys[slots], positions, ids)
 
     @property
     def next_end(self) -> int:
@@ -281,8 +284,8 @@ def _wider(table: Any, numbers: Ints) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _plan(mode: int, k: int, counts: bool) -> states.Plan:
-    """What follows from k."""
+def _plan(mode: int, k: int, slide: int) -> states.Plan:
+    """What follows from k, and from the objects a slide has (0: time windows)."""
     # The solution of (eta k - k) / sqrt(eta k) = 3. The equation for zeta* is the same.
     sample = ((3.0 + sqrt(9.0 + 4.0 * k)) / 2.0) ** 2
     keep, limit = k, 2 * k + SPARE
@@ -290,7 +293,8 @@ def _plan(mode: int, k: int, counts: bool) -> states.Plan:
         keep = ceil(sample)
         limit = ceil(max(2 * keep, sample + 3.0 * sqrt(sample)))
     most_ranks = _most_ranks(k, ceil(sample)) if k <= SMALL_SAMPLE else np.zeros((1, 1), np.int64)
-    return states.Plan(mode, int(counts), keep, limit, sample / k, ceil(sample), most_ranks)
+    long_cells = int(slide == 0 or slide > kernels.LONG_CELL * k)
+    return states.Plan(mode, int(slide > 0), keep, limit, long_cells, sample / k, ceil(sample), most_ranks)
 
 
 def _most_ranks(a: int, b: int) -> Ints:

@@ -10,11 +10,16 @@ from typing import NamedTuple
 
 from skyband.kernels._jit import kernel
 from skyband.kernels.select import BLOCK, SMALL
-from skyband.kernels.stream import Floats, Ints, Rows
+from skyband.kernels.stream import Floats, Ints, Rows, id_at, position_at
 
 # Ring.span
 HEAD = 0  # the number of the oldest object held
 TAIL = 1  # one past the newest
+LOOSE_POSITIONS = 2  # 0: an object's position is its number and POSITION_BASE, and `positions` is not filled
+POSITION_BASE = 3
+LOOSE_IDS = 4  # the same for ids
+ID_BASE = 5
+SPAN = 6
 
 
 class Ring(NamedTuple):
@@ -28,16 +33,32 @@ class Ring(NamedTuple):
 
 
 @kernel
+def position_of(ring: Ring, number: int) -> int:
+    """The position of an object."""
+    if ring.span[LOOSE_POSITIONS]:
+        return ring.positions[number & (ring.keys.size - 1)]
+    return number + ring.span[POSITION_BASE]
+
+
+@kernel
+def id_of(ring: Ring, number: int) -> int:
+    """The id of an object."""
+    if ring.span[LOOSE_IDS]:
+        return ring.ids[number & (ring.keys.size - 1)]
+    return number + ring.span[ID_BASE]
+
+
+@kernel
 def ahead(ring: Ring, key_a: float, a: int, key_b: float, b: int) -> bool:
     """Whether object number `a` ranks before object number `b`; of two equal in everything the later does."""
     if key_a != key_b:
         return key_a > key_b
-    head, mask = ring.span[HEAD], ring.keys.size - 1
+    head = ring.span[HEAD]
     # What has expired may be overwritten, and stands before whatever has not.
-    if a < head or b < head or ring.positions[a & mask] != ring.positions[b & mask]:
+    if a < head or b < head or position_of(ring, a) != position_of(ring, b):
         return a > b
-    if ring.ids[a & mask] != ring.ids[b & mask]:
-        return ring.ids[a & mask] > ring.ids[b & mask]
+    if id_of(ring, a) != id_of(ring, b):
+        return id_of(ring, a) > id_of(ring, b)
     return a > b
 
 
@@ -86,6 +107,11 @@ def split_pairs(ring: Ring, keys: Floats, numbers: Ints, low: int, high: int) ->
 @kernel
 def sort_pairs(ring: Ring, keys: Floats, numbers: Ints, low: int, high: int, waiting: Ints) -> None:
     """Sort ``[low, high)`` best first; `waiting` is room for ``select.SORT_DEPTH`` pairs of numbers."""
+    at = low + 1
+    while at < high and ahead(ring, keys[at - 1], numbers[at - 1], keys[at], numbers[at]):
+        at += 1
+    if at >= high:
+        return  # where scores fall, they come in order
     depth = 0
     while True:
         while high - low > SMALL:
@@ -201,6 +227,8 @@ def how_many_ahead(ring: Ring, keys: Floats, numbers: Ints, size: int, key: floa
 def first_number_at(ring: Ring, position: int) -> int:
     """The number of the oldest object at or after `position`; TAIL if there is none."""
     mask, tail = ring.keys.size - 1, ring.span[TAIL]
+    if not ring.span[LOOSE_POSITIONS]:
+        return min(tail, max(ring.span[HEAD], position - ring.span[POSITION_BASE]))
     low = high = ring.span[HEAD]
     step = 1
     while high < tail and ring.positions[high & mask] < position:
@@ -218,26 +246,72 @@ def first_number_at(ring: Ring, position: int) -> int:
 
 
 @kernel
+def first_number_back_to(ring: Ring, low: int, high: int, position: int) -> int:
+    """The number of the oldest object of ``[low, high)`` at or after `position`, which is not far from the end."""
+    mask = ring.keys.size - 1
+    if not ring.span[LOOSE_POSITIONS]:
+        return min(high, max(low, position - ring.span[POSITION_BASE]))
+    step, at = 1, high
+    while at > low and ring.positions[(at - 1) & mask] >= position:
+        high = at - 1
+        at = max(low, high - step)
+        step *= 2
+    # All from `high` on are at or after the position; what is before `at` is not, if `at` is not `low`.
+    at = max(low, at - 1)
+    while at < high:
+        middle = (at + high) // 2
+        if ring.positions[middle & mask] < position:
+            at = middle + 1
+        else:
+            high = middle
+    return high
+
+
+@kernel
+def loosen(ring: Ring) -> None:
+    """Fill in positions and ids that were not kept: from now on each object has its own."""
+    span, mask = ring.span, ring.keys.size - 1
+    if not span[LOOSE_POSITIONS]:
+        for number in range(span[HEAD], span[TAIL]):
+            ring.positions[number & mask] = number + span[POSITION_BASE]
+        span[LOOSE_POSITIONS] = 1
+    if not span[LOOSE_IDS]:
+        for number in range(span[HEAD], span[TAIL]):
+            ring.ids[number & mask] = number + span[ID_BASE]
+        span[LOOSE_IDS] = 1
+
+
+@kernel
+def settle_columns(ring: Ring, rows: Rows, at: int) -> None:
+    """Before rows from `at` on are added: see whether their positions and ids follow those before, or must be kept."""
+    span = ring.span
+    if span[HEAD] == span[TAIL]:
+        span[LOOSE_POSITIONS] = 1 if rows.positions.size else 0
+        span[LOOSE_IDS] = 1 if rows.ids.size else 0
+        span[POSITION_BASE], span[ID_BASE] = rows.first_position + at - span[TAIL], rows.first_id + at - span[TAIL]
+    elif (
+        not span[LOOSE_POSITIONS]
+        and (rows.positions.size or rows.first_position + at != span[TAIL] + span[POSITION_BASE])
+    ) or (not span[LOOSE_IDS] and (rows.ids.size or rows.first_id + at != span[TAIL] + span[ID_BASE])):
+        loosen(ring)
+
+
+@kernel
 def append_rows(ring: Ring, rows: Rows, low: int, high: int) -> None:
-    """Add the rows ``[low, high)``, for which there must be room."""
+    """Add the rows ``[low, high)``, for which there must be room; `settle_columns` has seen the first of them."""
     tail, mask = ring.span[TAIL], ring.keys.size - 1
     while low < high:
         slot = tail & mask
         length = min(high - low, ring.keys.size - slot)
+        keys, new = ring.keys[slot : slot + length], rows.keys[low : low + length]
         for i in range(length):
-            ring.keys[slot + i] = rows.keys[low + i]
-        if rows.positions.size:
+            keys[i] = new[i]
+        if ring.span[LOOSE_POSITIONS]:
             for i in range(length):
-                ring.positions[slot + i] = rows.positions[low + i]
-        else:
+                ring.positions[slot + i] = position_at(rows, low + i)
+        if ring.span[LOOSE_IDS]:
             for i in range(length):
-                ring.positions[slot + i] = rows.first_position + low + i
-        if rows.ids.size:
-            for i in range(length):
-                ring.ids[slot + i] = rows.ids[low + i]
-        else:
-            for i in range(length):
-                ring.ids[slot + i] = rows.first_id + low + i
+                ring.ids[slot + i] = id_at(rows, low + i)
         low += length
         tail += length
     ring.span[TAIL] = tail

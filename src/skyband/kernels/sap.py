@@ -7,17 +7,36 @@ partitions come about, `sap_merging` for how their candidates are refined, `sap_
 
 from __future__ import annotations
 
+import numpy as np
+
 from skyband.kernels import savl as stacks
 from skyband.kernels._jit import kernel
-from skyband.kernels.ring import HEAD, TAIL, ahead, append_rows, bring_best_pairs_forward, first_number_at
+from skyband.kernels.ring import (
+    HEAD,
+    TAIL,
+    Ring,
+    ahead,
+    append_rows,
+    bring_best_pairs_forward,
+    first_number_at,
+    first_number_back_to,
+    id_of,
+    loosen,
+    position_of,
+    settle_columns,
+)
 from skyband.kernels.sap_forming import begin_forming, form_ahead, go_on_forming, open_ahead
 from skyband.kernels.sap_state import (
     BAR,
     BARRED,
     CANDIDATES,
+    CELL_BAR,
+    CELL_BEGIN,
+    CELL_SIZE,
     CLOSE_AT,
     DELETIONS,
     ENHANCED,
+    EVENT,
     FORMATIONS,
     FORMED,
     FORMING,
@@ -47,8 +66,10 @@ from skyband.kernels.sap_state import (
     UNIT_PLACE,
     UNIT_SIZE,
     UNIT_STATE,
+    Front,
     Plan,
     Sap,
+    cell_begin,
     cell_end,
 )
 from skyband.kernels.sap_units import (
@@ -60,6 +81,8 @@ from skyband.kernels.sap_units import (
     order_unit,
     relearn_unit,
 )
+from skyband.kernels.savl import Savl
+from skyband.kernels.select import BLOCK, highest, skip_hopeless
 from skyband.kernels.stream import (
     ANSWERS_FULL,
     DONE,
@@ -79,15 +102,18 @@ from skyband.kernels.stream import (
 )
 
 LEAST_WASTE = 32  # expired entries of the front partition's list that are put up with
+SHARE = 64  # objects that expire before another share of the work ahead is done, if slides are shorter
+CHUNK = 2048  # rows that are stored and compared with the bar at a time, while they are in the nearest cache
+LONG_CELL = 16  # a cell of so many times k objects has a bar of its own
 NOBODY = -1
 
 
 @kernel
-def sweep_front(sap: Sap) -> None:
+def sweep_front(ring: Ring, front: Front, r: Ints) -> None:
     """Drop what has expired of the front partition's list."""
-    r, front, kept = sap.registers, sap.front, 0
+    kept = 0
     for i in range(r[FRONT_SIZE]):
-        if front.numbers[i] >= sap.ring.span[HEAD]:
+        if front.numbers[i] >= ring.span[HEAD]:
             front.keys[kept], front.numbers[kept] = front.keys[i], front.numbers[i]
             front.dominated[kept] = front.dominated[i]
             kept += 1
@@ -95,30 +121,28 @@ def sweep_front(sap: Sap) -> None:
 
 
 @kernel
-def best_meaningful(sap: Sap) -> int:
+def best_meaningful(ring: Ring, savl: Savl, r: Ints) -> int:
     """The place of the S-AVL that has the best meaningful object of the front partition on top; NOBODY if none has."""
-    r, savl = sap.registers, sap.savl
     if not r[FORMED]:
         return NOBODY
     a, b = r[PLACE], r[UNIT_PLACE]
-    number_a, number_b = stacks.best_of(sap.ring, savl, a), stacks.best_of(sap.ring, savl, b)
+    number_a, number_b = stacks.best_of(ring, savl, a), stacks.best_of(ring, savl, b)
     if number_a < 0:
         return b if number_b >= 0 else NOBODY
-    if number_b < 0 or ahead(sap.ring, savl.keys[a, 0], number_a, savl.keys[b, 0], number_b):
+    if number_b < 0 or ahead(ring, savl.keys[a, 0], number_a, savl.keys[b, 0], number_b):
         return a
     return b
 
 
 @kernel
-def promote(sap: Sap, place: int) -> None:
+def promote(ring: Ring, savl: Savl, front: Front, r: Ints, place: int) -> None:
     """Move the best meaningful object behind the front partition's candidates: it is worse than all of them."""
-    r, front, savl = sap.registers, sap.front, sap.savl
     if r[FRONT_SIZE] == front.keys.size:
-        sweep_front(sap)
+        sweep_front(ring, front, r)
     at = r[FRONT_SIZE]
     front.keys[at], front.numbers[at], front.dominated[at] = savl.keys[place, 0], savl.numbers[place, 0], 0
     r[FRONT_SIZE] = at + 1
-    stacks.pop_best(sap.ring, savl, place)
+    stacks.pop_best(ring, savl, place)
 
 
 @kernel
@@ -126,51 +150,56 @@ def write_best(sap: Sap, k: int, answers: Answers) -> int:
     """Write the k best of all candidates, promoting what is wanted; return the number of the last (NOBODY: none)."""
     r, ring, front, opened = sap.registers, sap.ring, sap.front, sap.opened
     keys, numbers = sap.candidates.keys[r[SIDE]], sap.candidates.numbers[r[SIDE]]
-    head, mask = ring.span[HEAD], ring.keys.size - 1
-    i, j, u, f, wasted, last = 0, 0, 0, 0, 0, NOBODY
-    place = NOBODY
-    asked_savl = False
+    head = ring.span[HEAD]
+    candidates, in_open, in_unit = r[CANDIDATES], r[OPEN_SIZE], r[UNIT_SIZE]
+    # Of each of the four lists: how far it is used up, and the best that is left.
+    i, j, u, f, wasted, last, place = 0, 0, 0, 0, 0, NOBODY, NOBODY
+    key_i, number_i = (keys[0], numbers[0]) if candidates > 0 else (-np.inf, NOBODY)
+    key_j, number_j = (opened.keys[0], opened.numbers[0]) if in_open > 0 else (-np.inf, NOBODY)
+    key_u, number_u = (opened.unit_keys[0], opened.unit_numbers[0]) if in_unit > 0 else (-np.inf, NOBODY)
+    key_f, number_f, moved = -np.inf, NOBODY, True
     for _ in range(k):
-        best, source = NOBODY, NOBODY
-        key = 0.0
-        if i < r[CANDIDATES]:
-            key, best, source = keys[i], numbers[i], 0
-        if j < r[OPEN_SIZE] and (best < 0 or ahead(ring, opened.keys[j], opened.numbers[j], key, best)):
-            key, best, source = opened.keys[j], opened.numbers[j], 1
-        if u < r[UNIT_SIZE] and (best < 0 or ahead(ring, opened.unit_keys[u], opened.unit_numbers[u], key, best)):
-            key, best, source = opened.unit_keys[u], opened.unit_numbers[u], 2
-        while f < r[FRONT_SIZE] and front.numbers[f] < head:
-            f += 1
-            wasted += 1
-        if f < r[FRONT_SIZE]:
-            if best < 0 or ahead(ring, front.keys[f], front.numbers[f], key, best):
-                key, best, source = front.keys[f], front.numbers[f], 3
-        else:
-            if not asked_savl:
-                place = best_meaningful(sap)
-                asked_savl = True
-            if place >= 0 and (
-                best < 0 or ahead(ring, sap.savl.keys[place, 0], sap.savl.numbers[place, 0], key, best)
-            ):
-                key, best, source = sap.savl.keys[place, 0], sap.savl.numbers[place, 0], 4
+        if moved:
+            while f < r[FRONT_SIZE] and front.numbers[f] < head:
+                f += 1
+                wasted += 1
+            if f < r[FRONT_SIZE]:
+                key_f, number_f = front.keys[f], front.numbers[f]
+            else:
+                place = best_meaningful(sap.ring, sap.savl, r)
+                key_f, number_f = -np.inf, NOBODY
+                if place >= 0:
+                    key_f, number_f = sap.savl.keys[place, 0], sap.savl.numbers[place, 0]
+            moved = False
+        key, best, source = key_i, number_i, 0
+        if key_j > key or (key_j == key and (best < 0 or (number_j >= 0 and ahead(ring, key_j, number_j, key, best)))):
+            key, best, source = key_j, number_j, 1
+        if key_u > key or (key_u == key and (best < 0 or (number_u >= 0 and ahead(ring, key_u, number_u, key, best)))):
+            key, best, source = key_u, number_u, 2
+        if key_f > key or (key_f == key and (best < 0 or (number_f >= 0 and ahead(ring, key_f, number_f, key, best)))):
+            key, best, source = key_f, number_f, 3
+        if best < 0:
+            break
         if source == 0:
             i += 1
+            key_i, number_i = (keys[i], numbers[i]) if i < candidates else (-np.inf, NOBODY)
         elif source == 1:
             j += 1
+            key_j, number_j = (opened.keys[j], opened.numbers[j]) if j < in_open else (-np.inf, NOBODY)
         elif source == 2:
             u += 1
-        elif source == 3:
+            key_u, number_u = (opened.unit_keys[u], opened.unit_numbers[u]) if u < in_unit else (-np.inf, NOBODY)
+        elif f < r[FRONT_SIZE]:
             f += 1
-        elif source == 4:
-            promote(sap, place)
-            f = r[FRONT_SIZE]
-            asked_savl = False
+            moved = True
         else:
-            break
-        write_row(answers, key, ring.ids[best & mask])
+            promote(sap.ring, sap.savl, front, r, place)
+            f = r[FRONT_SIZE]
+            moved = True
+        write_row(answers, key, id_of(ring, best))
         last = best
     if wasted > LEAST_WASTE + f - wasted:
-        sweep_front(sap)
+        sweep_front(ring, front, r)
     return last
 
 
@@ -206,7 +235,7 @@ def reset(sap: Sap) -> None:
     r[NEXT_STATE] = r[UNIT_STATE] = UNDECIDED
     r[OLDEST_PART], r[OLDEST_UNIT], r[OLDEST_KEPT] = r[NEWEST_PART], r[NEWEST_UNIT], r[NEWEST_KEPT]
     r[OPEN_BEGIN] = r[UNIT_BEGIN] = sap.ring.span[TAIL]
-    r[BARRED] = r[TAKEN_OVER] = 0
+    r[BARRED] = r[TAKEN_OVER] = r[CELL_SIZE] = 0
     for place in range(stacks.PLACES):
         stacks.clear(sap.savl, place)
 
@@ -280,13 +309,26 @@ def drop_front(sap: Sap) -> None:
 
 
 @kernel
-def expire(sap: Sap, plan: Plan, asked: Asked, live_from: int) -> None:
-    """Drop all objects that stand before `live_from`, and do the share of the work that comes with it."""
+def plan_event(sap: Sap, plan: Plan) -> None:
+    """Learn up to where the window's start can move before anything else has to be done."""
+    r, parts, units = sap.registers, sap.parts, sap.units
+    if r[FRONT]:
+        at = r[OLDEST_PART] & (parts.begins.size - 1)
+        event = min(parts.ends[at], sap.ring.span[HEAD] + SHARE)
+        if plan.mode == ENHANCED and r[FORMED] and r[FRONT_UNIT] < parts.last_units[at]:
+            event = min(event, units.begins[(r[FRONT_UNIT] + 1) & (units.begins.size - 1)] + 1)
+        r[EVENT] = event
+    elif r[OLDEST_PART] < r[NEWEST_PART]:
+        r[EVENT] = parts.begins[r[OLDEST_PART] & (parts.begins.size - 1)] + 1
+    else:
+        r[EVENT] = (r[OPEN_BEGIN] if r[OPEN_SIZE] else r[UNIT_BEGIN]) + 1
+
+
+@kernel
+def expire(sap: Sap, plan: Plan, asked: Asked, head: int) -> None:
+    """Drop all objects before number `head`, and do the share of the work that comes with it."""
     r, ring, parts = sap.registers, sap.ring, sap.parts
     mask = parts.begins.size - 1
-    head = first_number_at(ring, live_from)
-    if head == ring.span[HEAD]:
-        return
     if head == ring.span[TAIL]:
         reset(sap)
         return
@@ -303,6 +345,7 @@ def expire(sap: Sap, plan: Plan, asked: Asked, live_from: int) -> None:
             drop_front(sap)
         else:
             form_ahead(sap, plan, asked)
+    plan_event(sap, plan)
 
 
 @kernel
@@ -335,14 +378,21 @@ def lacks_kept(sap: Sap, plan: Plan) -> bool:
 
 
 @kernel
-def rows_until_unit_ends(sap: Sap, asked: Asked, rows: Rows, i: int, stop: int) -> int:
-    """The first row from `i` on, `stop` at most, at which the open unit's end has to be thought of."""
-    r = sap.registers
-    count = sap.ring.span[TAIL] - r[UNIT_BEGIN]
+def lacks_anything(sap: Sap, plan: Plan, k: int) -> bool:
+    """Whether closing what is open might not fit."""
+    return lacks_candidates(sap, k) or lacks_parts(sap) or lacks_units(sap, plan) or lacks_kept(sap, plan)
+
+
+@kernel
+def quiet_rows(sap: Sap, asked: Asked, rows: Rows, i: int) -> int:
+    """The first row from `i` on at which the open unit's end has to be thought of, or before which room ends."""
+    r, span = sap.registers, sap.ring.span
+    stop = min(rows.keys.size, i + sap.ring.keys.size - (span[TAIL] - span[HEAD]))
+    count = span[TAIL] - r[UNIT_BEGIN]
     if count < r[LEAST]:
         return min(stop, i + r[LEAST] - count)
-    newest = sap.ring.positions[(sap.ring.span[TAIL] - 1) & (sap.ring.keys.size - 1)]
-    return min(stop, first_row_at(rows, i, max(r[CLOSE_AT], cell_end(asked, newest))))
+    boundary = max(r[CLOSE_AT], cell_end(asked, position_of(sap.ring, span[TAIL] - 1)))
+    return min(stop, first_row_at(rows, i, boundary))
 
 
 @kernel
@@ -352,7 +402,54 @@ def unit_is_complete(sap: Sap, asked: Asked, position: int) -> bool:
     count = ring.span[TAIL] - r[UNIT_BEGIN]
     if count == 0 or count < r[LEAST] or position < r[CLOSE_AT]:
         return False
-    return position >= cell_end(asked, ring.positions[(ring.span[TAIL] - 1) & (ring.keys.size - 1)])
+    return position >= cell_end(asked, position_of(ring, ring.span[TAIL] - 1))
+
+
+@kernel
+def kept_of_cell(sap: Sap, asked: Asked, position: int) -> int:
+    """How many objects are kept of the cell that holds `position`, the newest one."""
+    r, ring = sap.registers, sap.ring
+    begin = first_number_back_to(ring, ring.span[HEAD], ring.span[TAIL], cell_begin(asked, position))
+    if begin != r[CELL_BEGIN]:
+        r[CELL_BEGIN], r[CELL_SIZE] = begin, 0
+    return ring.span[TAIL] - begin
+
+
+@kernel
+def learn_cell_bar(sap: Sap, k: int) -> None:
+    """The k-th best key of the newest objects kept of the newest cell: what is below cannot be in any answer."""
+    r, ring, work = sap.registers, sap.ring, sap.work
+    tail, mask = ring.span[TAIL], ring.keys.size - 1
+    size = min(tail - r[CELL_BEGIN], LONG_CELL * k)
+    for i in range(size):
+        work.keys[i] = ring.keys[(tail - 1 - i) & mask]
+    bar = highest(work.keys, size, k)
+    sap.reals[CELL_BAR] = max(bar, sap.reals[CELL_BAR]) if r[CELL_SIZE] else bar
+    r[CELL_SIZE] = tail - r[CELL_BEGIN]
+
+
+@kernel
+def take_hopeful_of_cell(sap: Sap, plan: Plan, asked: Asked, rows: Rows, i: int, stop: int) -> int:
+    """Take in the rows up to `stop`, all of the newest cell, but keep only those that reach its bar; return how far."""
+    r, ring, k = sap.registers, sap.ring, asked.k
+    if r[CELL_SIZE] == 0 or ring.span[TAIL] - r[CELL_BEGIN] >= r[CELL_SIZE] + 4 * k:
+        learn_cell_bar(sap, k)
+    loosen(ring)
+    bar = sap.reals[CELL_BAR]
+    most = min(ring.span[HEAD] + ring.keys.size, r[CELL_BEGIN] + r[CELL_SIZE] + 4 * k)
+    while i < stop:
+        i = skip_hopeless(rows.keys, i, stop, bar)
+        until = min(stop, i + BLOCK)
+        while i < until:
+            if rows.keys[i] >= bar:
+                if ring.span[TAIL] == most:
+                    return i
+                number = ring.span[TAIL]
+                append_rows(ring, rows, i, i + 1)
+                if not r[BARRED] or rows.keys[i] >= sap.reals[BAR]:
+                    list_hopeful(sap, plan, rows.keys, i, i + 1, number)
+            i += 1
+    return i
 
 
 @kernel
@@ -360,10 +457,10 @@ def advance(
     sap: Sap, plan: Plan, asked: Asked, rows: Rows, at: int, watermark: int, first: int, answers: Answers
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
-    r, span, n, i = sap.registers, sap.ring.span, rows.keys.size, at
+    r, ring, span, n, i = sap.registers, sap.ring, sap.ring.span, rows.keys.size, at
     while True:
         due = position_at(rows, i) if i < n else watermark
-        if lacks_candidates(sap, asked.k) or lacks_parts(sap) or lacks_units(sap, plan) or lacks_kept(sap, plan):
+        if lacks_anything(sap, plan, asked.k):
             return STATE_FULL, i
         while span[TAIL] > span[HEAD] and r[NEXT_END] <= due:
             end = r[NEXT_END]
@@ -372,26 +469,49 @@ def advance(
                     return ANSWERS_FULL, i
                 write_answer(sap, plan, asked.k, end, answers)
             r[NEXT_END] = end + asked.slide
-            expire(sap, plan, asked, end + asked.slide - asked.size)
+            head = first_number_at(ring, end + asked.slide - asked.size)
+            if head < r[EVENT] and head < span[TAIL]:
+                span[HEAD] = head
+            elif head > span[HEAD]:
+                expire(sap, plan, asked, head)
         if i == n:
             return DONE, n
         if span[TAIL] == span[HEAD]:
             r[NEXT_END] = end_after(asked, due)
+        settle_columns(ring, rows, i)
         if unit_is_complete(sap, asked, due):
-            if lacks_candidates(sap, asked.k) or lacks_parts(sap) or lacks_units(sap, plan) or lacks_kept(sap, plan):
+            if lacks_anything(sap, plan, asked.k):
                 return STATE_FULL, i
             close_unit(sap, plan, asked)
         if span[TAIL] == r[UNIT_BEGIN]:
             open_unit(sap, plan, asked, due)
-        if span[TAIL] - span[HEAD] == sap.ring.keys.size:
+        if span[TAIL] - span[HEAD] == ring.keys.size:
             return STATE_FULL, i
-        stop = first_row_at(rows, i, r[NEXT_END])
-        stop = rows_until_unit_ends(sap, asked, rows, i, stop)
-        stop = min(stop, i + sap.ring.keys.size - (span[TAIL] - span[HEAD]))
-        tail = span[TAIL]
-        append_rows(sap.ring, rows, i, stop)
-        list_hopeful(sap, plan, rows.keys, i, stop, tail)
-        i = stop
+        quiet = quiet_rows(sap, asked, rows, i)
+        if plan.long_cells:
+            kept = kept_of_cell(sap, asked, due)
+            if kept >= LONG_CELL * asked.k:
+                stop = first_row_at(rows, i, min(r[NEXT_END], cell_end(asked, due)))
+                i = take_hopeful_of_cell(sap, plan, asked, rows, i, stop)
+                continue
+            quiet = min(quiet, i + LONG_CELL * asked.k - kept)
+        while i < quiet:
+            due = position_at(rows, i)
+            if r[NEXT_END] <= due:
+                end = r[NEXT_END]
+                head = first_number_at(ring, end + asked.slide - asked.size)
+                if head >= r[EVENT] or head >= span[TAIL] or is_reported(asked, end, first):
+                    break
+                span[HEAD], r[NEXT_END] = head, end + asked.slide
+                continue
+            stop = min(quiet, i + CHUNK)
+            if r[NEXT_END] <= position_at(rows, stop - 1):
+                stop = first_row_at(rows, i, r[NEXT_END])
+            tail = span[TAIL]
+            append_rows(ring, rows, i, stop)
+            if stop - i > 1 or not r[BARRED] or rows.keys[i] >= sap.reals[BAR]:
+                list_hopeful(sap, plan, rows.keys, i, stop, tail)
+            i = stop
 
 
 @kernel

@@ -12,10 +12,18 @@ import numpy as np
 
 from skyband.kernels import savl as stacks
 from skyband.kernels._jit import kernel
-from skyband.kernels.ring import HEAD, TAIL, after_last_hopeful, ahead, bring_best_pairs_forward, how_many_ahead, sort_pairs
+from skyband.kernels.ring import (
+    HEAD,
+    after_last_hopeful,
+    ahead,
+    bring_best_pairs_forward,
+    first_number_back_to,
+    how_many_ahead,
+    position_of,
+    sort_pairs,
+)
 from skyband.kernels.sap_state import (
     AT,
-    BARRED,
     BEST_KEY,
     BEST_NUMBER,
     CANDIDATES,
@@ -53,12 +61,12 @@ from skyband.kernels.sap_state import (
     UNITS_SKIPPED,
     Plan,
     Sap,
-    cell_of,
+    cell_begin,
 )
+from skyband.kernels.select import BLOCK, skip_hopeless
 from skyband.kernels.stream import Asked
 
 SPARE = 32  # a cell's survivors are cut back when there are twice as many as can matter, and so many more
-NO_CELL = -(2**62) - 1
 
 
 @kernel
@@ -108,8 +116,10 @@ def push_cell(sap: Sap, k: int, making: int, place: int, size: int, passed: int)
     if left <= 0:
         return
     sort_pairs(sap.ring, work.keys, work.numbers, 0, size, work.waiting)
+    near = 0
     for i in range(min(size, left)):
-        if not stacks.push(sap.ring, sap.savl, place, left, work.keys[i], work.numbers[i], work.waiting):
+        near = stacks.push(sap.ring, sap.savl, place, left, work.keys[i], work.numbers[i], near, work.waiting)
+        if near < 0:
             break
         r[INSERTIONS] += 1
 
@@ -138,47 +148,60 @@ def scan(
     best_key, best_number = sap.reals[BEST_KEY + making], r[BEST_NUMBER + making]
     left = stacks_left(sap, k, making)
     floor = max(global_floor, stacks.floor_of(sap.savl, place, left))
-    number, entry, cell, size, passed = r[AT + making], list_high, NO_CELL, 0, 0
+    number, entry = r[AT + making], list_high
     while left > 0:
+        # The newest object that is not hopeless, and all of its cell.
         if listed:
-            number = low - 1
-            while entry > list_low:
+            while entry > list_low and ring.keys[sap.kept[(entry - 1) & kept_mask] & mask] < floor:
                 entry -= 1
-                other = sap.kept[entry & kept_mask]
-                if other < low:
-                    break
-                key = ring.keys[other & mask]
-                if key >= floor and not ahead(ring, list_key, list_number, key, other):
-                    number = other
-                    break
+            number = sap.kept[(entry - 1) & kept_mask] if entry > list_low else low - 1
         else:
             number = after_last_hopeful(ring, low, number, floor) - 1
         if number < low:
-            break
-        key = ring.keys[number & mask]
-        here = cell_of(asked, ring.positions[number & mask])
-        if here != cell:
-            if size or passed:
-                push_cell(sap, k, making, place, size, passed)
-                size = passed = 0
-                left = stacks_left(sap, k, making)
-            floor = max(global_floor, stacks.floor_of(sap.savl, place, left))
-            cell = here
-            if left > 0 and number < until:
-                return number + 1
-        if left <= 0 or key < floor or (r[HAS_FLOOR + making] and key <= global_floor):
-            continue  # an object at F_theta is the older one
-        if not ahead(ring, best_key, best_number, key, number):
-            passed += 1
-            continue
-        work.keys[size], work.numbers[size] = key, number
-        size += 1
-        if size == 2 * left + SPARE:
-            bring_best_pairs_forward(ring, work.keys, work.numbers, size, left)
-            size = left
-            floor = max(floor, work.keys[left - 1])
-    if size or passed:
+            return low
+        if number < until:
+            return number + 1
+        begin = cell_begin(asked, position_of(ring, number))
+        cell_low = first_number_back_to(ring, low, number, begin)
+        size, passed = 0, 0
+        at, stop = cell_low, number + 1
+        if listed:
+            at = stop = entry
+            while at > list_low and sap.kept[(at - 1) & kept_mask] >= cell_low:
+                at -= 1
+            entry = at
+        # From the oldest of the cell to the newest: in streams that need an M, the best tend to come first.
+        while at < stop:
+            if listed:
+                number = sap.kept[at & kept_mask]
+                if ahead(ring, list_key, list_number, ring.keys[number & mask], number):
+                    at += 1
+                    continue
+            else:
+                if stop - at > BLOCK and ring.keys[at & mask] < floor:
+                    slot = at & mask
+                    length = min(stop - at, ring.keys.size - slot)
+                    at += skip_hopeless(ring.keys, slot, slot + length, floor) - slot
+                    if at == stop:
+                        break
+                number = at
+            at += 1
+            key = ring.keys[number & mask]
+            if key < floor or (r[HAS_FLOOR + making] and key <= global_floor):
+                continue  # an object at F_theta is the older one
+            if not ahead(ring, best_key, best_number, key, number):
+                passed += 1
+                continue
+            work.keys[size], work.numbers[size] = key, number
+            size += 1
+            if size == 2 * left + SPARE:
+                bring_best_pairs_forward(ring, work.keys, work.numbers, size, left)
+                size = left
+                floor = max(floor, work.keys[left - 1])
         push_cell(sap, k, making, place, size, passed)
+        left = stacks_left(sap, k, making)
+        floor = max(global_floor, stacks.floor_of(sap.savl, place, left))
+        number = cell_low
     return low
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from skyband.kernels import savl as stacks
 from skyband.kernels._jit import kernel
-from skyband.kernels.ring import HEAD, ahead, how_many_ahead
+from skyband.kernels.ring import HEAD, ahead, how_many_ahead, position_of
 from skyband.kernels.sap_forming import later_floor
 from skyband.kernels.sap_state import (
     CANDIDATES,
@@ -49,7 +49,7 @@ def count_dominators(sap: Sap, asked: Asked) -> None:
     source, target = work.order, work.merged
     for i in range(size):
         source[i], work.dominated[i] = i, 0
-        work.cells[i] = cell_of(asked, ring.positions[opened.numbers[i] & (ring.keys.size - 1)])
+        work.cells[i] = cell_of(asked, position_of(ring, opened.numbers[i]))
     width = 1
     while width < size:
         for low in range(0, size, 2 * width):
@@ -117,7 +117,15 @@ def merge_candidates(sap: Sap, k: int) -> None:
 
 
 @kernel
-def close_partition(sap: Sap, asked: Asked, end: int) -> None:
+def objects_between(sap: Sap, plan: Plan, begin: int, end: int) -> int:
+    """How many objects came between two that are kept (time windows: how many of them are kept)."""
+    if plan.counts:
+        return position_of(sap.ring, end - 1) - position_of(sap.ring, begin) + 1
+    return end - begin
+
+
+@kernel
+def close_partition(sap: Sap, plan: Plan, asked: Asked, end: int) -> None:
     """The open partition ends before number `end`: its k best join the candidates. There must be room."""
     r, parts, opened, k = sap.registers, sap.parts, sap.opened, asked.k
     mask, size = parts.begins.size - 1, r[OPEN_SIZE]
@@ -139,10 +147,10 @@ def close_partition(sap: Sap, asked: Asked, end: int) -> None:
             stacks.clear(sap.savl, r[PLACE])
             stacks.clear(sap.savl, r[UNIT_PLACE])
     merge_candidates(sap, k)
-    at, length = r[NEWEST_PART] & mask, end - r[OPEN_BEGIN]
+    at, length = r[NEWEST_PART] & mask, objects_between(sap, plan, r[OPEN_BEGIN], end)
     parts.begins[at], parts.ends[at], parts.rho[at] = r[OPEN_BEGIN], end, 0
     parts.best_keys[at], parts.best_numbers[at] = opened.keys[size - 1], opened.numbers[size - 1]
-    parts.beyond[at] = 1 if length > size else 0
+    parts.beyond[at] = 1 if end - r[OPEN_BEGIN] > size else 0
     parts.first_units[at], parts.last_units[at] = r[OPEN_UNIT], r[NEWEST_UNIT] - 1
     r[NEWEST_PART] += 1
     r[OPEN_SIZE], r[OPEN_BEGIN] = 0, end

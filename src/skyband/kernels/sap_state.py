@@ -49,6 +49,7 @@ UNIT_PLACE = 25  # the same for units, at 2 and 3
 NEXT_STATE = 26  # what becomes of the M of the partition after the front
 UNIT_STATE = 27  # the same for the unit after FRONT_UNIT
 FORM_UNIT = 28  # the unit of that partition that is scanned next
+EVENT = 29  # until the window's start has come to this number, nothing has to be done but to move it
 # Of each of the two S-AVLs in the making, the partition's and the unit's:
 AT = 30  # all before this number is still to be scanned
 PASSED = 32  # of the best ones, which are no part of it, so many have been passed
@@ -68,13 +69,17 @@ UNITS_SKIPPED = 48
 INSERTIONS = 49
 DELETIONS = 50
 RELEARNED = 51
-REGISTERS = 52
+# The newest cell
+CELL_BEGIN = 52  # the number of its first object
+CELL_SIZE = 53  # objects kept of it when its bar was last learnt; 0: it has none
+REGISTERS = 54
 
 # Sap.reals
 BAR = 0
 FLOOR = 1  # F_theta for each of the two S-AVLs in the making
 BEST_KEY = 3  # with BEST_NUMBER
-REALS = 5
+CELL_BAR = 5  # what is below it has k better objects in the newest cell, and is not kept
+REALS = 6
 
 # NEXT_STATE, UNIT_STATE
 UNDECIDED = 0
@@ -103,6 +108,7 @@ class Plan(NamedTuple):
     counts: int  # 1: count windows, which have `size` objects
     keep: int  # entries that the open unit's list is cut back to: k, or zeta*
     limit: int  # when it has so many
+    long_cells: int  # 1: cells can have many times k objects
     eta: float
     sample: int  # eta * k
     most_ranks: Ints  # [a, b]: T_up, for a of the open partition and b of the interval before it
@@ -194,6 +200,12 @@ class Sap(NamedTuple):
 def cell_of(asked: Asked, position: int) -> int:
     """The stretch between two window starts that holds `position`: its objects expire together."""
     return (position - asked.origin + asked.size) // asked.slide
+
+
+@kernel
+def cell_begin(asked: Asked, position: int) -> int:
+    """Where that stretch begins."""
+    return asked.origin - asked.size + cell_of(asked, position) * asked.slide
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 
 from skyband.kernels._jit import kernel
 from skyband.kernels.ring import HEAD, TAIL, ahead, bring_best_pairs_forward, bring_in_order, sort_numbers
-from skyband.kernels.sap_merging import close_partition, is_too_good
+from skyband.kernels.sap_merging import close_partition, is_too_good, objects_between
 from skyband.kernels.sap_state import (
     BAR,
     BARRED,
@@ -36,12 +36,13 @@ from skyband.kernels.sap_state import (
     UNIT_SIZE,
     UNITS,
     UNSEEN,
+    Opened,
     Plan,
     Sap,
     cell_end,
 )
 from skyband.kernels.select import BLOCK, skip_hopeless
-from skyband.kernels.stream import Asked, Floats
+from skyband.kernels.stream import Asked, Floats, Ints
 
 
 @kernel
@@ -77,22 +78,35 @@ def cut_unit(sap: Sap, plan: Plan) -> None:
 
 
 @kernel
-def list_hopeful(sap: Sap, plan: Plan, keys: Floats, low: int, high: int, number: int) -> None:
-    """Bring into the open unit's list what reaches the bar of ``keys[low:high]``; `number` is that of ``keys[low]``."""
-    r, opened, begin = sap.registers, sap.opened, low
+def list_until_full(
+    opened: Opened, r: Ints, reals: Floats, limit: int, keys: Floats, low: int, high: int, number: int
+) -> int:
+    """List what reaches the bar of ``keys[low:high]`` until the list is at its limit; return where that is."""
+    begin = low
     while low < high:
         if r[BARRED]:
-            low = skip_hopeless(keys, low, high, sap.reals[BAR])
+            low = skip_hopeless(keys, low, high, reals[BAR])
         until = min(high, low + BLOCK)
         while low < until:
-            if not r[BARRED] or keys[low] >= sap.reals[BAR]:
+            if not r[BARRED] or keys[low] >= reals[BAR]:
                 size = r[UNIT_SIZE]
                 opened.unit_keys[size], opened.unit_numbers[size] = keys[low], number + low - begin
                 r[UNIT_SIZE] = size + 1
                 r[INSERTIONS] += 1
-                if size + 1 == plan.limit:
-                    cut_unit(sap, plan)
+                if size + 1 == limit:
+                    return low + 1
             low += 1
+    return high
+
+
+@kernel
+def list_hopeful(sap: Sap, plan: Plan, keys: Floats, low: int, high: int, number: int) -> None:
+    """Bring into the open unit's list what reaches the bar of ``keys[low:high]``; `number` is that of ``keys[low]``."""
+    begin = low
+    while low < high:
+        low = list_until_full(sap.opened, sap.registers, sap.reals, plan.limit, keys, low, high, number + low - begin)
+        if sap.registers[UNIT_SIZE] == plan.limit:
+            cut_unit(sap, plan)
 
 
 @kernel
@@ -202,7 +216,7 @@ def join_unit(sap: Sap, plan: Plan, asked: Asked, end: int, best: int) -> bool:
     """Let the open unit join the open partition, if that is a proper one then; whether it was."""
     r, opened, work, k = sap.registers, sap.opened, sap.work, asked.k
     objects = objects_a_window(sap, plan, asked)
-    if (end - r[OPEN_BEGIN]) * (1.0 + plan.eta) > objects:
+    if objects_between(sap, plan, r[OPEN_BEGIN], end) * (1.0 + plan.eta) > objects:
         return False
     # Merged at the end of the work space: the test uses the beginning.
     most = min(k, r[OPEN_SIZE] + best)
@@ -240,14 +254,14 @@ def close_unit(sap: Sap, plan: Plan, asked: Asked) -> None:
     r[UNITS] += 1
     if plan.mode == EQUAL:
         take_unit(sap, best)
-        close_partition(sap, asked, end)
+        close_partition(sap, plan, asked, end)
     elif r[OPEN_SIZE] == 0:
         take_unit(sap, best)
         r[OPEN_UNIT] = unit
     elif not join_unit(sap, plan, asked, end, best):
         # The unit is the first of the next partition; it is no part of the one that is closed.
         r[NEWEST_UNIT] = unit
-        close_partition(sap, asked, r[UNIT_BEGIN])
+        close_partition(sap, plan, asked, r[UNIT_BEGIN])
         r[NEWEST_UNIT] = unit + (1 if plan.mode == ENHANCED else 0)
         take_unit(sap, best)
         r[OPEN_UNIT] = unit
@@ -263,4 +277,4 @@ def close_all(sap: Sap, plan: Plan, asked: Asked) -> None:
     if r[UNIT_BEGIN] < sap.ring.span[TAIL]:
         close_unit(sap, plan, asked)
     if r[OPEN_SIZE]:
-        close_partition(sap, asked, sap.ring.span[TAIL])
+        close_partition(sap, plan, asked, sap.ring.span[TAIL])

@@ -62,10 +62,13 @@ def floor_of(savl: Savl, place: int, stacks: int) -> float:
 
 
 @kernel
-def push(ring: Ring, savl: Savl, place: int, stacks: int, key: float, number: int, waiting: Ints) -> bool:
-    """Put in an object that stands no later than those inside; False if the tops of `stacks` stacks are better.
+def push(
+    ring: Ring, savl: Savl, place: int, stacks: int, key: float, number: int, near: int, waiting: Ints
+) -> int:
+    """Put in an object that stands no later than those inside; return its stack, -1 if `stacks` tops are better.
 
-    `stacks` may fall from call to call. The first objects found a stack each.
+    `stacks` may fall from call to call. The first objects found a stack each. The stack `near` is tried first: it is
+    known that those before it will not do.
     """
     r, keys, numbers, slot = savl.registers, savl.keys[place], savl.numbers[place], number & (ring.keys.size - 1)
     founded = r[STACKS + place]
@@ -75,19 +78,19 @@ def push(ring: Ring, savl: Savl, place: int, stacks: int, key: float, number: in
             ring.below[slot] = -1
             r[STACKS + place] += 1
             r[PUSHED + place] += 1
-            return True
+            return 0
         order_tops(ring, savl, place, waiting)
+        near = 0
     among = min(founded, stacks)
-    if among > 0 and ahead(ring, key, number, keys[0], numbers[0]):
-        at = 0
-    else:
-        at = how_many_ahead(ring, keys, numbers, among, key, number)
+    at = near
+    if at < among and not ahead(ring, key, number, keys[at], numbers[at]):
+        at += 1 + how_many_ahead(ring, keys[at + 1 :], numbers[at + 1 :], among - at - 1, key, number)
     if at >= among:
-        return False
+        return -1
     ring.below[slot] = numbers[at]
     keys[at], numbers[at] = key, number
     r[PUSHED + place] += 1
-    return True
+    return at
 
 
 @kernel
@@ -105,17 +108,19 @@ def pop_best(ring: Ring, savl: Savl, place: int) -> None:
         stacks -= 1
         r[STACKS + place] = stacks
         key, number = keys[stacks], numbers[stacks]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= stacks:
-            break
+    # What comes from below is usually worse than most tops: move the better child up all the way, then step back.
+    at, child = 0, 1
+    while child < stacks:
         if child + 1 < stacks and ahead(ring, keys[child + 1], numbers[child + 1], keys[child], numbers[child]):
             child += 1
-        if not ahead(ring, keys[child], numbers[child], key, number):
-            break
         keys[at], numbers[at] = keys[child], numbers[child]
-        at = child
+        at, child = child, 2 * child + 1
+    while at > 0:
+        parent = (at - 1) // 2
+        if not ahead(ring, key, number, keys[parent], numbers[parent]):
+            break
+        keys[at], numbers[at] = keys[parent], numbers[parent]
+        at = parent
     keys[at], numbers[at] = key, number
 
 
