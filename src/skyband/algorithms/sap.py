@@ -293,7 +293,7 @@ def _plan(mode: int, k: int, slide: int) -> states.Plan:
         keep = ceil(sample)
         limit = ceil(max(2 * keep, sample + 3.0 * sqrt(sample)))
     most_ranks = _most_ranks(k, ceil(sample)) if k <= SMALL_SAMPLE else np.zeros((1, 1), np.int64)
-    long_cells = int(slide == 0 or slide > kernels.LONG_CELL * k)
+    long_cells = int(slide == 0 or slide > 4 * kernels.LONG_CELL * k)
     return states.Plan(mode, int(slide > 0), keep, limit, long_cells, sample / k, ceil(sample), most_ranks)
 
 

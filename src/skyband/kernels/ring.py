@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.select import BLOCK, SMALL
 from skyband.kernels.stream import Floats, Ints, Rows, id_at, position_at
 
@@ -32,7 +32,7 @@ class Ring(NamedTuple):
     span: Ints
 
 
-@kernel
+@inner_kernel
 def position_of(ring: Ring, number: int) -> int:
     """The position of an object."""
     if ring.span[LOOSE_POSITIONS]:
@@ -40,7 +40,7 @@ def position_of(ring: Ring, number: int) -> int:
     return number + ring.span[POSITION_BASE]
 
 
-@kernel
+@inner_kernel
 def id_of(ring: Ring, number: int) -> int:
     """The id of an object."""
     if ring.span[LOOSE_IDS]:
@@ -49,10 +49,8 @@ def id_of(ring: Ring, number: int) -> int:
 
 
 @kernel
-def ahead(ring: Ring, key_a: float, a: int, key_b: float, b: int) -> bool:
-    """Whether object number `a` ranks before object number `b`; of two equal in everything the later does."""
-    if key_a != key_b:
-        return key_a > key_b
+def ahead_of_equal(ring: Ring, a: int, b: int) -> bool:
+    """Whether object number `a` ranks before object number `b`, which has the same key."""
     head = ring.span[HEAD]
     # What has expired may be overwritten, and stands before whatever has not.
     if a < head or b < head or position_of(ring, a) != position_of(ring, b):
@@ -62,7 +60,16 @@ def ahead(ring: Ring, key_a: float, a: int, key_b: float, b: int) -> bool:
     return a > b
 
 
-@kernel
+@inner_kernel
+def ahead(ring: Ring, key_a: float, a: int, key_b: float, b: int) -> bool:
+    """Whether object number `a` ranks before object number `b`; of two equal in everything the later does."""
+    # Small, so that it is compiled into its callers; the rest is seldom needed.
+    if key_a != key_b:
+        return key_a > key_b
+    return ahead_of_equal(ring, a, b)
+
+
+@inner_kernel
 def swap_pairs(keys: Floats, numbers: Ints, a: int, b: int) -> None:
     """Exchange the entries `a` and `b`."""
     keys[a], keys[b] = keys[b], keys[a]
@@ -210,7 +217,7 @@ def sort_numbers(numbers: Ints, size: int, waiting: Ints) -> None:
         low, high = waiting[2 * depth], waiting[2 * depth + 1]
 
 
-@kernel
+@inner_kernel
 def how_many_ahead(ring: Ring, keys: Floats, numbers: Ints, size: int, key: float, number: int) -> int:
     """How many of the first `size` entries, which come best first, rank before the object."""
     low, high = 0, size

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels import savl as stacks
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.ring import (
     HEAD,
     TAIL,
@@ -104,7 +104,7 @@ from skyband.kernels.stream import (
 LEAST_WASTE = 32  # expired entries of the front partition's list that are put up with
 SHARE = 64  # objects that expire before another share of the work ahead is done, if slides are shorter
 CHUNK = 2048  # rows that are stored and compared with the bar at a time, while they are in the nearest cache
-LONG_CELL = 16  # a cell of so many times k objects has a bar of its own
+LONG_CELL = 8  # a cell of so many times k objects has a bar of its own
 NOBODY = -1
 
 
@@ -120,12 +120,13 @@ def sweep_front(ring: Ring, front: Front, r: Ints) -> None:
     r[FRONT_SIZE] = kept
 
 
-@kernel
+@inner_kernel
 def best_meaningful(ring: Ring, savl: Savl, r: Ints) -> int:
     """The place of the S-AVL that has the best meaningful object of the front partition on top; NOBODY if none has."""
-    if not r[FORMED]:
-        return NOBODY
     a, b = r[PLACE], r[UNIT_PLACE]
+    if savl.registers[stacks.STACKS + b] == 0 and savl.registers[stacks.STACKS + a] > 0:
+        if savl.numbers[a, 0] >= ring.span[HEAD]:
+            return a
     number_a, number_b = stacks.best_of(ring, savl, a), stacks.best_of(ring, savl, b)
     if number_a < 0:
         return b if number_b >= 0 else NOBODY
@@ -134,7 +135,7 @@ def best_meaningful(ring: Ring, savl: Savl, r: Ints) -> int:
     return b
 
 
-@kernel
+@inner_kernel
 def promote(ring: Ring, savl: Savl, front: Front, r: Ints, place: int) -> None:
     """Move the best meaningful object behind the front partition's candidates: it is worse than all of them."""
     if r[FRONT_SIZE] == front.keys.size:
@@ -166,7 +167,7 @@ def write_best(sap: Sap, k: int, answers: Answers) -> int:
             if f < r[FRONT_SIZE]:
                 key_f, number_f = front.keys[f], front.numbers[f]
             else:
-                place = best_meaningful(sap.ring, sap.savl, r)
+                place = best_meaningful(ring, sap.savl, r) if r[FORMED] else NOBODY
                 key_f, number_f = -np.inf, NOBODY
                 if place >= 0:
                     key_f, number_f = sap.savl.keys[place, 0], sap.savl.numbers[place, 0]
@@ -420,7 +421,8 @@ def learn_cell_bar(sap: Sap, k: int) -> None:
     """The k-th best key of the newest objects kept of the newest cell: what is below cannot be in any answer."""
     r, ring, work = sap.registers, sap.ring, sap.work
     tail, mask = ring.span[TAIL], ring.keys.size - 1
-    size = min(tail - r[CELL_BEGIN], LONG_CELL * k)
+    # The newest of them have passed an earlier bar: once there is one, few are enough to learn a good one.
+    size = min(tail - r[CELL_BEGIN], 5 * k if r[CELL_SIZE] else LONG_CELL * k)
     for i in range(size):
         work.keys[i] = ring.keys[(tail - 1 - i) & mask]
     bar = highest(work.keys, size, k)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels import savl as stacks
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.ring import (
     HEAD,
     after_last_hopeful,
@@ -101,7 +101,7 @@ def open_ahead(sap: Sap, key: float, number: int) -> int:
     return count
 
 
-@kernel
+@inner_kernel
 def stacks_left(sap: Sap, k: int, making: int) -> int:
     """How many objects of the stretch itself it takes to make another one needless."""
     return k - sap.registers[RHO + making] - sap.registers[PASSED + making]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel
 from skyband.kernels.ring import Ring
 from skyband.kernels.savl import Savl
 from skyband.kernels.stream import Asked, Floats, Ints
@@ -196,19 +196,19 @@ class Sap(NamedTuple):
     registers: Ints
 
 
-@kernel
+@inner_kernel
 def cell_of(asked: Asked, position: int) -> int:
     """The stretch between two window starts that holds `position`: its objects expire together."""
     return (position - asked.origin + asked.size) // asked.slide
 
 
-@kernel
+@inner_kernel
 def cell_begin(asked: Asked, position: int) -> int:
     """Where that stretch begins."""
     return asked.origin - asked.size + cell_of(asked, position) * asked.slide
 
 
-@kernel
+@inner_kernel
 def cell_end(asked: Asked, position: int) -> int:
     """Where that stretch ends."""
     return asked.origin - asked.size + (cell_of(asked, position) + 1) * asked.slide

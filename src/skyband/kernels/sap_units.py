@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.ring import HEAD, TAIL, ahead, bring_best_pairs_forward, bring_in_order, sort_numbers
 from skyband.kernels.sap_merging import close_partition, is_too_good, objects_between
 from skyband.kernels.sap_state import (
@@ -77,7 +77,7 @@ def cut_unit(sap: Sap, plan: Plan) -> None:
     sap.reals[BAR], r[BARRED] = opened.unit_keys[plan.keep - 1], 1
 
 
-@kernel
+@inner_kernel
 def list_until_full(
     opened: Opened, r: Ints, reals: Floats, limit: int, keys: Floats, low: int, high: int, number: int
 ) -> int:
@@ -99,7 +99,7 @@ def list_until_full(
     return high
 
 
-@kernel
+@inner_kernel
 def list_hopeful(sap: Sap, plan: Plan, keys: Floats, low: int, high: int, number: int) -> None:
     """Bring into the open unit's list what reaches the bar of ``keys[low:high]``; `number` is that of ``keys[low]``."""
     begin = low

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.ring import HEAD, Ring, ahead, how_many_ahead, sort_pairs
 from skyband.kernels.stream import Floats, Ints
 
@@ -52,7 +52,7 @@ def order_tops(ring: Ring, savl: Savl, place: int, waiting: Ints) -> None:
         r[ORDERED + place] = 1
 
 
-@kernel
+@inner_kernel
 def floor_of(savl: Savl, place: int, stacks: int) -> float:
     """The key that an object must reach so that it is not pruned by the tops of `stacks` stacks."""
     r = savl.registers
@@ -61,7 +61,7 @@ def floor_of(savl: Savl, place: int, stacks: int) -> float:
     return -np.inf
 
 
-@kernel
+@inner_kernel
 def push(
     ring: Ring, savl: Savl, place: int, stacks: int, key: float, number: int, near: int, waiting: Ints
 ) -> int:
@@ -93,7 +93,7 @@ def push(
     return at
 
 
-@kernel
+@inner_kernel
 def pop_best(ring: Ring, savl: Savl, place: int) -> None:
     """Take away the best object, and with it what has expired of its stack; the tops are a heap from now on."""
     r, keys, numbers = savl.registers, savl.keys[place], savl.numbers[place]
@@ -124,7 +124,7 @@ def pop_best(ring: Ring, savl: Savl, place: int) -> None:
     keys[at], numbers[at] = key, number
 
 
-@kernel
+@inner_kernel
 def best_of(ring: Ring, savl: Savl, place: int) -> int:
     """The number of the best object that has not expired, which heads the tops; -1 if there is none."""
     while savl.registers[STACKS + place] > 0:
