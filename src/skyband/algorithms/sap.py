@@ -43,7 +43,7 @@ class _Sap(Engine):
         registers[states.UNIT_PLACE] = 2
         lists = [64, self._most(64), self._longest_list(64)]
         self._sap = states.Sap(
-            ring=rings.Ring(np.zeros(64), *(np.zeros(64, np.int64) for _ in range(3)), span),
+            ring=_arrays(rings.Ring, 64)._replace(span=span),
             candidates=_arrays(states.Candidates, 2, 64),
             front=_arrays(states.Front, 2 * lists[1] + kernels.LEAST_WASTE),
             opened=states.Opened(
@@ -74,7 +74,8 @@ class _Sap(Engine):
         """Room to work in, for a window of so many objects and so many candidates."""
         most = min(kernels.LONG_CELL * self._asked.k, capacity)
         longest = candidates + most + 4 * self._most(capacity) + self._longest_list(capacity) + 2 * SPARE
-        return _arrays(states.Work, longest)._replace(waiting=empty_waiting())
+        work: states.Work = _arrays(states.Work, longest)._replace(waiting=empty_waiting())
+        return work
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(self._sap, self._plan, self._asked, rows, at, watermark, first, answers)
@@ -85,11 +86,17 @@ class _Sap(Engine):
             self._grow_ring()
         if kernels.lacks_candidates(sap, self._asked.k):
             needed = int(sap.registers[states.CANDIDATES]) + 2 * self._most(self.held)
-            self._sap = self._sap._replace(candidates=with_room(sap.candidates, max(needed, 2 * sap.candidates.keys.shape[1])))
+            self._sap = self._sap._replace(
+                candidates=with_room(sap.candidates, max(needed, 2 * sap.candidates.keys.shape[1]))
+            )
         if kernels.lacks_parts(sap):
-            self._sap = self._sap._replace(parts=_wider(sap.parts, self._numbers(states.OLDEST_PART, states.NEWEST_PART)))
+            self._sap = self._sap._replace(
+                parts=_wider(sap.parts, self._numbers(states.OLDEST_PART, states.NEWEST_PART))
+            )
         if kernels.lacks_units(sap, self._plan):
-            self._sap = self._sap._replace(units=_wider(sap.units, self._numbers(states.OLDEST_UNIT, states.NEWEST_UNIT)))
+            self._sap = self._sap._replace(
+                units=_wider(sap.units, self._numbers(states.OLDEST_UNIT, states.NEWEST_UNIT))
+            )
         while kernels.lacks_kept(self._sap, self._plan):
             numbers = self._numbers(states.OLDEST_KEPT, states.NEWEST_KEPT)
             self._sap = self._sap._replace(kept=_spread(self._sap.kept, numbers))
@@ -100,7 +107,7 @@ class _Sap(Engine):
         for place in range(stacks.PLACES):
             stacks.drop_expired(sap.ring, sap.savl, place, sap.work.waiting)
         numbers = self._window_numbers()
-        ring = rings.Ring(*(_spread(column, numbers) for column in sap.ring[:-1]), sap.ring.span)
+        ring = _wider(sap.ring, numbers)
         capacity = ring.keys.size
         most, longest = self._most(capacity), self._longest_list(capacity)
         opened = with_room(sap.opened, most, keep=["unit_keys", "unit_numbers"])
@@ -193,28 +200,28 @@ class _Sap(Engine):
 class SapEqual(_Sap):
     """Cuts the window into m* = ⌈√(n / max(s, k))⌉ equal partitions and holds the k best of each.
 
-    An object beside the k best of its partition can be in no answer before the partition begins to expire. So only the
-    front partition needs more than its k best: its meaningful objects M, the k-skyband among the others. Even that is
-    empty if k candidates of later partitions beat the partition's k-th (group dominance number ρ ≥ k); else M is found by a
-    scan of the partition from its newest object to its oldest, into an S-AVL, a share of it with each slide while the
-    partition before expires. For that scan the window is kept as it came; `candidates` counts C ∪ M, as the paper does,
-    and `counters` has the `window_objects`.
+    An object beside the k best of its partition can be in no answer before the partition begins to expire. So only
+    the front partition needs more than its k best: its meaningful objects M, the k-skyband among the others. Even
+    that is empty if k candidates of later partitions beat the partition's k-th (group dominance number ρ ≥ k); else M
+    is found by a scan of the partition from its newest object to its oldest, into an S-AVL, a share of it with each
+    slide while the partition before expires. For that scan the window is kept as it came; `candidates` counts C ∪ M,
+    as the paper does, and `counters` has the `window_objects`.
 
-    |C ∪ M| is at most (m - 1)·k + n/m·k/max(s, k). Cost: one comparison for a hopeless object, O(1) amortised for one of
-    the k best so far of its partition, O(log k) for an object that is put into M or taken from it, O(|C|) for each
+    |C ∪ M| is at most (m - 1)·k + n/m·k/max(s, k). Cost: one comparison for a hopeless object, O(1) amortised for one
+    of the k best so far of its partition, O(log k) for an object that is put into M or taken from it, O(|C|) for each
     partition that is closed: O(log k) an object in the worst case, and O(k) for each answer that is written.
 
     Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017.
 
-    Departures from the paper: the tops of an S-AVL stand in an array, first sorted and then a heap, instead of an AVL tree;
-    those of the k best that a scan has passed count as dominators; and an object of M is promoted when an answer wants
-    it, not whenever a candidate expires.
+    Departures from the paper: the tops of an S-AVL stand in an array, first sorted and then a heap, instead of an AVL
+    tree; those of the k best that a scan has passed count as dominators; and an object of M is promoted when an
+    answer wants it, not whenever a candidate expires.
 
     >>> import skyband as sb
     >>> monitor = sb.Monitor(sb.TopK(k=1, size=9, slide=1), algorithm="sap-equal")
     >>> monitor.push(None, [5.0, 9.0, 7.0, 3.0, 1.0, 4.0, 8.0, 2.0, 6.0])
     >>> monitor.candidates, monitor.metrics()["window_objects"], monitor.metrics()["partitions"]
-    (3, 8, 2)
+    (3, 8, 3)
     """
 
     name = "sap-equal"
@@ -226,10 +233,10 @@ class SapDynamic(_Sap):
     """Lets the scores decide how long a partition is: units of n/m* objects join it while it stays proper.
 
     What is held, and why that is enough, is as for `sap-equal`. When a unit is complete, a rank test (Mann, Whitney)
-    compares the k best that the partition would have with the η·k best candidates of the window before it. If they tend to
-    be higher, later objects are unlikely to make its M needless, and the unit begins the next partition; it does too
-    where the partition would pass l_max = n / (1 + η). So partitions are long where scores are unremarkable (fewer
-    candidates), and short where they are high (less to scan). Up to k = 10 the test is exact.
+    compares the k best that the partition would have with the η·k best candidates of the window before it. If they
+    tend to be higher, later objects are unlikely to make its M needless, and the unit begins the next partition; it
+    does too where the partition would pass l_max = n / (1 + η). So partitions are long where scores are unremarkable
+    (fewer candidates), and short where they are high (less to scan). Up to k = 10 the test is exact.
 
     Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017.
 
@@ -250,9 +257,10 @@ class SapEnhanced(_Sap):
 
     The bar of a unit's list, τ, is taken over from the unit before (TBUI): while scores do not change, each unit has
     about ζ* objects above it, and every other object costs one comparison. A unit that is followed by one with k
-    objects above its bar is a non-k-unit: of it only the best key is kept; of a k-unit the list is. When a partition needs
-    an M (UBSA), non-k-units whose best key does not reach the k-th best of what comes later are skipped as a whole, and
-    k-units give their k best first and the rest only when their turn to expire has come, from the list if that is enough.
+    objects above its bar is a non-k-unit: of it only the best key is kept; of a k-unit the list is. When a partition
+    needs an M (UBSA), non-k-units whose best key does not reach the k-th best of what comes later are skipped as a
+    whole, and k-units give their k best first and the rest only when their turn to expire has come, from the list if
+    that is enough.
 
     Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017.
 
@@ -279,8 +287,9 @@ def _spread(column: Any, numbers: Ints) -> Any:
 
 
 def _wider(table: Any, numbers: Ints) -> Any:
-    """The same for all columns of a table."""
-    return type(table)(*(_spread(column, numbers) for column in table))
+    """The same for all columns of a table that have as many places as its first."""
+    places = table[0].size
+    return type(table)(*(_spread(column, numbers) if column.size == places else column for column in table))
 
 
 @lru_cache(maxsize=64)

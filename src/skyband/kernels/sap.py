@@ -1,8 +1,8 @@
 """SAP's kernel: answers from candidates, the front partition and the open one; expiry; and what happens when.
 
-The window is cut into partitions, and only the k best of each are candidates. The partition that expires is the front one;
-from its M objects are promoted when an answer has need of them. See `sap_state` for what is held, `sap_units` for how
-partitions come about, `sap_merging` for how their candidates are refined, `sap_forming` and `savl` for M.
+The window is cut into partitions, and only the k best of each are candidates. The partition that expires is the front
+one; from its M objects are promoted when an answer has need of them. See `sap_state` for what is held, `sap_units` for
+how partitions come about, `sap_merging` for how their candidates are refined, `sap_forming` and `savl` for M.
 """
 
 from __future__ import annotations
@@ -124,9 +124,9 @@ def sweep_front(ring: Ring, front: Front, r: Ints) -> None:
 def best_meaningful(ring: Ring, savl: Savl, r: Ints) -> int:
     """The place of the S-AVL that has the best meaningful object of the front partition on top; NOBODY if none has."""
     a, b = r[PLACE], r[UNIT_PLACE]
-    if savl.registers[stacks.STACKS + b] == 0 and savl.registers[stacks.STACKS + a] > 0:
-        if savl.numbers[a, 0] >= ring.span[HEAD]:
-            return a
+    stacks_a, stacks_b = savl.registers[stacks.STACKS + a], savl.registers[stacks.STACKS + b]
+    if stacks_b == 0 and stacks_a > 0 and savl.numbers[a, 0] >= ring.span[HEAD]:
+        return a
     number_a, number_b = stacks.best_of(ring, savl, a), stacks.best_of(ring, savl, b)
     if number_a < 0:
         return b if number_b >= 0 else NOBODY
@@ -476,15 +476,18 @@ def advance(
                 span[HEAD] = head
             elif head > span[HEAD]:
                 expire(sap, plan, asked, head)
+        if i == n and not plan.counts:
+            return DONE, n
+        # Count windows: the watermark is where the next object will stand, so that nothing is gained by waiting for it.
+        if unit_is_complete(sap, asked, due):
+            if lacks_anything(sap, plan, asked.k):
+                return STATE_FULL, i
+            close_unit(sap, plan, asked)
         if i == n:
             return DONE, n
         if span[TAIL] == span[HEAD]:
             r[NEXT_END] = end_after(asked, due)
         settle_columns(ring, rows, i)
-        if unit_is_complete(sap, asked, due):
-            if lacks_anything(sap, plan, asked.k):
-                return STATE_FULL, i
-            close_unit(sap, plan, asked)
         if span[TAIL] == r[UNIT_BEGIN]:
             open_unit(sap, plan, asked, due)
         if span[TAIL] - span[HEAD] == ring.keys.size:

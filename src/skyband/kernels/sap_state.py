@@ -1,8 +1,8 @@
 """What the SAP engines hold: the window, its partitions, their candidates, and the S-AVLs of those in front.
 
-Key to the paper's symbols: P_0 the front partition, P_m the open one, P^k the k best of a partition, C their union, o_k
-the k-th of a partition, ``rho`` its group dominance number, M its meaningful objects, U a unit, ``tau`` the threshold of
-the open unit, L what is kept of a unit, F_theta the k-th best key of what comes after a partition.
+Key to the paper's symbols: P_0 the front partition, P_m the open one, P^k the k best of a partition, C their union,
+o_k the k-th of a partition, ``rho`` its group dominance number, M its meaningful objects, U a unit, ``tau`` the
+threshold of the open unit, L what is kept of a unit, F_theta the k-th best key of what comes after a partition.
 """
 
 from __future__ import annotations

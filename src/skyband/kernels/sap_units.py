@@ -141,13 +141,13 @@ def objects_a_window(sap: Sap, plan: Plan, asked: Asked) -> int:
 def open_unit(sap: Sap, plan: Plan, asked: Asked, position: int) -> None:
     """A unit begins with an object at `position`: decide how long it is to be.
 
-    m* = ceil(sqrt(n / max(s, k))) units make a window, n and s being numbers of objects. Where a slide has k objects, that
-    is a stretch of the axis, in whole slides; otherwise it is a number of objects.
+    m* = ceil(sqrt(n / max(s, k))) units make a window, n and s being numbers of objects. Where a slide has k objects,
+    that is a stretch of the axis, in whole slides; otherwise it is a number of objects.
     """
     r, k = sap.registers, asked.k
     objects = objects_a_window(sap, plan, asked)
     slides = asked.size / asked.slide
-    units = max(1, np.int64(np.ceil(np.sqrt(min(slides, objects / k)))))
+    units: int = max(1, int(np.ceil(np.sqrt(min(slides, objects / k)))))
     if objects >= k * slides:
         cells = asked.size // units // asked.slide
         if asked.size <= 2 * asked.slide * units:
@@ -162,7 +162,7 @@ def open_unit(sap: Sap, plan: Plan, asked: Asked, position: int) -> None:
 
 @kernel
 def note_unit(sap: Sap, plan: Plan, asked: Asked, end: int) -> None:
-    """TBUI: the open unit, its list in order, is complete. Keep its list, and see whether the one before is a k-unit."""
+    """TBUI: the open unit, its list in order, is complete. Keep the list; see whether the unit before is a k-unit."""
     r, units, opened, k = sap.registers, sap.units, sap.opened, asked.k
     mask, kept_mask, size = units.begins.size - 1, sap.kept.size - 1, r[UNIT_SIZE]
     at, before = r[NEWEST_UNIT] & mask, (r[NEWEST_UNIT] - 1) & mask

@@ -62,9 +62,7 @@ def floor_of(savl: Savl, place: int, stacks: int) -> float:
 
 
 @inner_kernel
-def push(
-    ring: Ring, savl: Savl, place: int, stacks: int, key: float, number: int, near: int, waiting: Ints
-) -> int:
+def push(ring: Ring, savl: Savl, place: int, stacks: int, key: float, number: int, near: int, waiting: Ints) -> int:
     """Put in an object that stands no later than those inside; return its stack, -1 if `stacks` tops are better.
 
     `stacks` may fall from call to call. The first objects found a stack each. The stack `near` is tried first: it is
