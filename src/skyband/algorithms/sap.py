@@ -49,6 +49,7 @@ class _Sap(Engine):
             opened=states.Opened(
                 np.zeros(lists[1]), np.zeros(lists[1], np.int64), np.zeros(lists[2]), np.zeros(lists[2], np.int64)
             ),
+            result=_arrays(states.Result, lists[1]),
             parts=_arrays(states.Parts, 4),
             units=_arrays(states.Units, 4),
             kept=np.zeros(64, np.int64),
@@ -115,6 +116,7 @@ class _Sap(Engine):
             ring=ring,
             front=with_room(sap.front, 2 * most + kernels.LEAST_WASTE),
             opened=with_room(opened, longest, keep=["keys", "numbers"]),
+            result=with_room(sap.result, most),
             savl=with_room(sap.savl, most, keep=["registers"]),
         )
 
@@ -186,6 +188,7 @@ class _Sap(Engine):
             "candidates": states.Candidates,
             "front": states.Front,
             "opened": states.Opened,
+            "result": states.Result,
             "parts": states.Parts,
             "units": states.Units,
             "savl": stacks.Savl,
@@ -297,13 +300,14 @@ def _plan(mode: int, k: int, slide: int) -> states.Plan:
     """What follows from k, and from the objects a slide has (0: time windows)."""
     # The solution of (eta k - k) / sqrt(eta k) = 3. The equation for zeta* is the same.
     sample = ((3.0 + sqrt(9.0 + 4.0 * k)) / 2.0) ** 2
+    plenty = sample + 3.0 * sqrt(sample)
     keep, limit = k, 2 * k + SPARE
     if mode == states.ENHANCED:
         keep = ceil(sample)
-        limit = ceil(max(2 * keep, sample + 3.0 * sqrt(sample)))
+        limit = ceil(max(2 * keep, plenty))
     most_ranks = _most_ranks(k, ceil(sample)) if k <= SMALL_SAMPLE else np.zeros((1, 1), np.int64)
     long_cells = int(slide == 0 or slide > 4 * kernels.LONG_CELL * k)
-    return states.Plan(mode, int(slide > 0), keep, limit, long_cells, sample / k, ceil(sample), most_ranks)
+    return states.Plan(mode, int(slide > 0), keep, limit, plenty, long_cells, sample / k, ceil(sample), most_ranks)
 
 
 def _most_ranks(a: int, b: int) -> Ints:

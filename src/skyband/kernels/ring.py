@@ -230,7 +230,7 @@ def how_many_ahead(ring: Ring, keys: Floats, numbers: Ints, size: int, key: floa
     return low
 
 
-@kernel
+@inner_kernel
 def first_number_at(ring: Ring, position: int) -> int:
     """The number of the oldest object at or after `position`; TAIL if there is none."""
     mask, tail = ring.keys.size - 1, ring.span[TAIL]
@@ -303,7 +303,7 @@ def settle_columns(ring: Ring, rows: Rows, at: int) -> None:
         loosen(ring)
 
 
-@kernel
+@inner_kernel
 def append_rows(ring: Ring, rows: Rows, low: int, high: int) -> None:
     """Add the rows ``[low, high)``, for which there must be room; `settle_columns` has seen the first of them."""
     tail, mask = ring.span[TAIL], ring.keys.size - 1

@@ -24,9 +24,14 @@ from skyband.kernels.ring import (
     loosen,
     position_of,
     settle_columns,
+    sort_pairs,
 )
 from skyband.kernels.sap_forming import begin_forming, form_ahead, go_on_forming, open_ahead
 from skyband.kernels.sap_state import (
+    ANSWER_OLDEST,
+    ANSWER_SEEN,
+    ANSWER_UNIT,
+    ANSWERED,
     BAR,
     BARRED,
     CANDIDATES,
@@ -75,6 +80,7 @@ from skyband.kernels.sap_state import (
 from skyband.kernels.sap_units import (
     close_all,
     close_unit,
+    cut_unit,
     lacks_the_best,
     list_hopeful,
     open_unit,
@@ -98,7 +104,6 @@ from skyband.kernels.stream import (
     has_room,
     is_reported,
     position_at,
-    write_row,
 )
 
 LEAST_WASTE = 32  # expired entries of the front partition's list that are put up with
@@ -147,19 +152,19 @@ def promote(ring: Ring, savl: Savl, front: Front, r: Ints, place: int) -> None:
 
 
 @kernel
-def write_best(sap: Sap, k: int, answers: Answers) -> int:
-    """Write the k best of all candidates, promoting what is wanted; return the number of the last (NOBODY: none)."""
-    r, ring, front, opened = sap.registers, sap.ring, sap.front, sap.opened
+def find_best(sap: Sap, k: int) -> None:
+    """R anew: the k best of all candidates, promoting what is wanted. The open unit's list must be in order."""
+    r, ring, front, opened, result = sap.registers, sap.ring, sap.front, sap.opened, sap.result
     keys, numbers = sap.candidates.keys[r[SIDE]], sap.candidates.numbers[r[SIDE]]
     head = ring.span[HEAD]
     candidates, in_open, in_unit = r[CANDIDATES], r[OPEN_SIZE], r[UNIT_SIZE]
     # Of each of the four lists: how far it is used up, and the best that is left.
-    i, j, u, f, wasted, last, place = 0, 0, 0, 0, 0, NOBODY, NOBODY
+    i, j, u, f, wasted, size, place = 0, 0, 0, 0, 0, 0, NOBODY
     key_i, number_i = (keys[0], numbers[0]) if candidates > 0 else (-np.inf, NOBODY)
     key_j, number_j = (opened.keys[0], opened.numbers[0]) if in_open > 0 else (-np.inf, NOBODY)
     key_u, number_u = (opened.unit_keys[0], opened.unit_numbers[0]) if in_unit > 0 else (-np.inf, NOBODY)
-    key_f, number_f, moved = -np.inf, NOBODY, True
-    for _ in range(k):
+    key_f, number_f, moved, oldest = -np.inf, NOBODY, True, ring.span[TAIL]
+    while size < k:
         if moved:
             while f < r[FRONT_SIZE] and front.numbers[f] < head:
                 f += 1
@@ -197,33 +202,82 @@ def write_best(sap: Sap, k: int, answers: Answers) -> int:
             promote(sap.ring, sap.savl, front, r, place)
             f = r[FRONT_SIZE]
             moved = True
-        write_row(answers, key, id_of(ring, best))
-        last = best
+        result.keys[size], result.numbers[size], result.ids[size] = key, best, id_of(ring, best)
+        oldest = min(oldest, best)
+        size += 1
     if wasted > LEAST_WASTE + f - wasted:
         sweep_front(ring, front, r)
-    return last
+    r[ANSWERED], r[ANSWER_OLDEST] = size, oldest
+
+
+@inner_kernel
+def can_update(sap: Sap, k: int) -> bool:
+    """Whether the next answer is the last one and what has come since: nothing in it has expired, all is listed."""
+    r = sap.registers
+    if r[ANSWERED] < k or r[ANSWER_OLDEST] < sap.ring.span[HEAD] or r[ANSWER_UNIT] != r[UNIT_BEGIN]:
+        return False
+    return not r[TAKEN_OVER] or sap.result.keys[k - 1] >= sap.reals[BAR]
+
+
+@kernel
+def update_best(sap: Sap, k: int) -> None:
+    """Bring what has come since the last answer into R."""
+    r, ring, result, opened, work, late = sap.registers, sap.ring, sap.result, sap.opened, sap.work, 0
+    for i in range(r[ANSWER_SEEN], r[UNIT_SIZE]):
+        key, number = opened.unit_keys[i], opened.unit_numbers[i]
+        if ahead(ring, key, number, result.keys[k - 1], result.numbers[k - 1]):
+            work.keys[late], work.numbers[late] = key, number
+            late += 1
+    if late == 0:
+        return
+    sort_pairs(ring, work.keys, work.numbers, 0, late, work.waiting)
+    # How many of the late ones are in, and how many of the others stay: then from the last place to the first.
+    i, j = 0, 0
+    while i + j < k:
+        if j < late and ahead(ring, work.keys[j], work.numbers[j], result.keys[i], result.numbers[i]):
+            j += 1
+        else:
+            i += 1
+    i -= 1
+    j -= 1
+    at = k - 1
+    while j >= 0:
+        if i >= 0 and ahead(ring, work.keys[j], work.numbers[j], result.keys[i], result.numbers[i]):
+            result.keys[at], result.numbers[at], result.ids[at] = result.keys[i], result.numbers[i], result.ids[i]
+            i -= 1
+        else:
+            result.keys[at], result.numbers[at] = work.keys[j], work.numbers[j]
+            result.ids[at] = id_of(ring, work.numbers[j])
+            j -= 1
+        at -= 1
 
 
 @kernel
 def write_answer(sap: Sap, plan: Plan, k: int, end: int, answers: Answers) -> None:
     """Write the answer of the window that ends at `end`."""
-    r = sap.registers
-    order_unit(sap)
-    if plan.mode != ENHANCED and r[UNIT_SIZE] > k:
-        r[DELETIONS] += r[UNIT_SIZE] - k
-        r[UNIT_SIZE] = r[UNIT_ORDERED] = k
-    if plan.mode != ENHANCED and r[UNIT_SIZE] == k:
-        sap.reals[BAR], r[BARRED] = sap.opened.unit_keys[k - 1], 1
-    begin = answers.cursor[ROWS]
-    last = write_best(sap, k, answers)
-    if lacks_the_best(sap, k) and (
-        answers.cursor[ROWS] - begin < k or sap.ring.keys[last & (sap.ring.keys.size - 1)] < sap.reals[BAR]
-    ):
-        # Scores fall: the bar taken over hides objects that belong into this answer.
-        answers.cursor[ROWS] = begin
-        relearn_unit(sap, plan)
+    r, result = sap.registers, sap.result
+    if can_update(sap, k):
+        update_best(sap, k)
+    else:
         order_unit(sap)
-        write_best(sap, k, answers)
+        if plan.mode != ENHANCED and r[UNIT_SIZE] >= k:
+            r[DELETIONS] += r[UNIT_SIZE] - k
+            r[UNIT_SIZE] = r[UNIT_ORDERED] = k
+            sap.reals[BAR], r[BARRED] = sap.opened.unit_keys[k - 1], 1
+        elif plan.mode == ENHANCED and r[UNIT_SIZE] > plan.plenty:
+            cut_unit(sap, plan)  # scores rise; the list is in order, so there is no need to wait for its limit
+        find_best(sap, k)
+        if lacks_the_best(sap, k) and (r[ANSWERED] < k or result.keys[k - 1] < sap.reals[BAR]):
+            # Scores fall: the bar taken over hides objects that belong into this answer.
+            relearn_unit(sap, plan)
+            order_unit(sap)
+            find_best(sap, k)
+    r[ANSWER_UNIT], r[ANSWER_SEEN] = r[UNIT_BEGIN], r[UNIT_SIZE]
+    begin, size = answers.cursor[ROWS], r[ANSWERED]
+    keys, ids = answers.keys[begin : begin + size], answers.ids[begin : begin + size]
+    for i in range(size):
+        keys[i], ids[i] = result.keys[i], result.ids[i]
+    answers.cursor[ROWS] = begin + size
     close_window(answers, 0, end)
 
 
@@ -236,7 +290,7 @@ def reset(sap: Sap) -> None:
     r[NEXT_STATE] = r[UNIT_STATE] = UNDECIDED
     r[OLDEST_PART], r[OLDEST_UNIT], r[OLDEST_KEPT] = r[NEWEST_PART], r[NEWEST_UNIT], r[NEWEST_KEPT]
     r[OPEN_BEGIN] = r[UNIT_BEGIN] = sap.ring.span[TAIL]
-    r[BARRED] = r[TAKEN_OVER] = r[CELL_SIZE] = 0
+    r[BARRED] = r[TAKEN_OVER] = r[CELL_SIZE] = r[ANSWERED] = 0
     for place in range(stacks.PLACES):
         stacks.clear(sap.savl, place)
 
@@ -315,9 +369,13 @@ def plan_event(sap: Sap, plan: Plan) -> None:
     r, parts, units = sap.registers, sap.parts, sap.units
     if r[FRONT]:
         at = r[OLDEST_PART] & (parts.begins.size - 1)
-        event = min(parts.ends[at], sap.ring.span[HEAD] + SHARE)
+        event = parts.ends[at]
+        if r[NEXT_STATE] == FORMING:
+            event = min(event, sap.ring.span[HEAD] + SHARE)
         if plan.mode == ENHANCED and r[FORMED] and r[FRONT_UNIT] < parts.last_units[at]:
             event = min(event, units.begins[(r[FRONT_UNIT] + 1) & (units.begins.size - 1)] + 1)
+            if r[UNIT_STATE] == FORMING:
+                event = min(event, sap.ring.span[HEAD] + SHARE)
         r[EVENT] = event
     elif r[OLDEST_PART] < r[NEWEST_PART]:
         r[EVENT] = parts.begins[r[OLDEST_PART] & (parts.begins.size - 1)] + 1
@@ -349,7 +407,7 @@ def expire(sap: Sap, plan: Plan, asked: Asked, head: int) -> None:
     plan_event(sap, plan)
 
 
-@kernel
+@inner_kernel
 def lacks_candidates(sap: Sap, k: int) -> bool:
     """Whether the candidates of the open partition and unit might not fit."""
     r = sap.registers
@@ -357,20 +415,20 @@ def lacks_candidates(sap: Sap, k: int) -> bool:
     return r[CANDIDATES] + r[OPEN_SIZE] + unit > sap.candidates.keys.shape[1]
 
 
-@kernel
+@inner_kernel
 def lacks_parts(sap: Sap) -> bool:
     """Whether two more partitions might not fit."""
     return sap.registers[NEWEST_PART] - sap.registers[OLDEST_PART] + 2 > sap.parts.begins.size
 
 
-@kernel
+@inner_kernel
 def lacks_units(sap: Sap, plan: Plan) -> bool:
     """Whether one more unit might not fit."""
     r = sap.registers
     return plan.mode == ENHANCED and r[NEWEST_UNIT] - r[OLDEST_UNIT] + 1 > sap.units.begins.size
 
 
-@kernel
+@inner_kernel
 def lacks_kept(sap: Sap, plan: Plan) -> bool:
     """Whether the list of one more unit might not fit."""
     r = sap.registers
@@ -378,13 +436,13 @@ def lacks_kept(sap: Sap, plan: Plan) -> bool:
     return plan.mode == ENHANCED and r[NEWEST_KEPT] - r[OLDEST_KEPT] + unit > sap.kept.size
 
 
-@kernel
+@inner_kernel
 def lacks_anything(sap: Sap, plan: Plan, k: int) -> bool:
     """Whether closing what is open might not fit."""
     return lacks_candidates(sap, k) or lacks_parts(sap) or lacks_units(sap, plan) or lacks_kept(sap, plan)
 
 
-@kernel
+@inner_kernel
 def quiet_rows(sap: Sap, asked: Asked, rows: Rows, i: int) -> int:
     """The first row from `i` on at which the open unit's end has to be thought of, or before which room ends."""
     r, span = sap.registers, sap.ring.span
@@ -396,7 +454,7 @@ def quiet_rows(sap: Sap, asked: Asked, rows: Rows, i: int) -> int:
     return min(stop, first_row_at(rows, i, boundary))
 
 
-@kernel
+@inner_kernel
 def unit_is_complete(sap: Sap, asked: Asked, position: int) -> bool:
     """Whether the open unit ends before an object at `position`."""
     r, ring = sap.registers, sap.ring

@@ -11,6 +11,7 @@ from skyband.kernels.sap_forming import later_floor
 from skyband.kernels.sap_state import (
     CANDIDATES,
     DELETIONS,
+    EVENT,
     FORMED,
     FORMING,
     FRONT,
@@ -157,6 +158,7 @@ def close_partition(sap: Sap, plan: Plan, asked: Asked, end: int) -> None:
     r[PARTITIONS] += 1
     r[PARTITIONED] += length
     r[LARGEST] = max(r[LARGEST], length)
+    r[EVENT] = 0  # it may be the next one
     if r[NEXT_STATE] == FORMING:
         later_floor(sap, k, parts.ends[(r[OLDEST_PART] + r[FRONT]) & mask], OF_PARTITION)
 

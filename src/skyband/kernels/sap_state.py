@@ -72,7 +72,12 @@ RELEARNED = 51
 # The newest cell
 CELL_BEGIN = 52  # the number of its first object
 CELL_SIZE = 53  # objects kept of it when its bar was last learnt; 0: it has none
-REGISTERS = 54
+# The last answer
+ANSWERED = 54  # its rows, or 0 if the next one cannot be made from it
+ANSWER_OLDEST = 55  # no object in it has a lower number
+ANSWER_UNIT = 56  # where the open unit began when it was made …
+ANSWER_SEEN = 57  # … and how many entries its list had
+REGISTERS = 58
 
 # Sap.reals
 BAR = 0
@@ -108,6 +113,7 @@ class Plan(NamedTuple):
     counts: int  # 1: count windows, which have `size` objects
     keep: int  # entries that the open unit's list is cut back to: k, or zeta*
     limit: int  # when it has so many
+    plenty: float  # more entries than this mean that scores rise (zeta_max)
     long_cells: int  # 1: cells can have many times k objects
     eta: float
     sample: int  # eta * k
@@ -137,6 +143,14 @@ class Opened(NamedTuple):
     numbers: Ints
     unit_keys: Floats
     unit_numbers: Ints
+
+
+class Result(NamedTuple):
+    """R: the last answer, best first."""
+
+    keys: Floats
+    numbers: Ints
+    ids: Ints
 
 
 class Parts(NamedTuple):
@@ -187,6 +201,7 @@ class Sap(NamedTuple):
     candidates: Candidates
     front: Front
     opened: Opened
+    result: Result
     parts: Parts
     units: Units
     kept: Ints  # L: numbers of objects, ascending within a unit, in a ring, a power of two

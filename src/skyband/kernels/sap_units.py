@@ -13,6 +13,7 @@ from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.ring import HEAD, TAIL, ahead, bring_best_pairs_forward, bring_in_order, sort_numbers
 from skyband.kernels.sap_merging import close_partition, is_too_good, objects_between
 from skyband.kernels.sap_state import (
+    ANSWERED,
     BAR,
     BARRED,
     CLOSE_AT,
@@ -49,6 +50,8 @@ from skyband.kernels.stream import Asked, Floats, Ints
 def order_unit(sap: Sap) -> None:
     """Sort the open unit's list best first."""
     r, opened, work = sap.registers, sap.opened, sap.work
+    if r[UNIT_ORDERED] < r[UNIT_SIZE]:
+        r[ANSWERED] = 0  # the list no longer tells what is new in it
     bring_in_order(
         sap.ring,
         opened.unit_keys,
@@ -74,6 +77,7 @@ def cut_unit(sap: Sap, plan: Plan) -> None:
         r[UNIT_ORDERED] = 0
     r[DELETIONS] += r[UNIT_SIZE] - plan.keep
     r[UNIT_SIZE] = plan.keep
+    r[ANSWERED] = 0  # the list no longer tells what is new in it
     sap.reals[BAR], r[BARRED] = opened.unit_keys[plan.keep - 1], 1
 
 
@@ -113,7 +117,7 @@ def list_hopeful(sap: Sap, plan: Plan, keys: Floats, low: int, high: int, number
 def relearn_unit(sap: Sap, plan: Plan) -> None:
     """The bar that was taken over is too high: list the open unit anew, from the window."""
     r, ring = sap.registers, sap.ring
-    r[UNIT_SIZE] = r[UNIT_ORDERED] = r[BARRED] = r[TAKEN_OVER] = 0
+    r[UNIT_SIZE] = r[UNIT_ORDERED] = r[BARRED] = r[TAKEN_OVER] = r[ANSWERED] = 0
     r[FELL] = 1
     r[RELEARNED] += 1
     number, mask = r[UNIT_BEGIN], ring.keys.size - 1
@@ -124,7 +128,7 @@ def relearn_unit(sap: Sap, plan: Plan) -> None:
         number += length
 
 
-@kernel
+@inner_kernel
 def lacks_the_best(sap: Sap, k: int) -> bool:
     """Whether the open unit has some of its k best outside its list."""
     r = sap.registers
