@@ -113,6 +113,11 @@ class Engine(ABC):
         """How many objects are held."""
 
     @property
+    def held(self) -> int:
+        """How many objects `objects` shows: the candidates, and what an engine keeps to find further ones in."""
+        return self.candidates
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing is held."""
         return self.candidates == 0

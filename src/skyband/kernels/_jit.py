@@ -46,7 +46,7 @@ _settle_cache()
 
 from numba import njit
 
-__all__ = ["allocating_kernel", "kernel"]
+__all__ = ["allocating_kernel", "inner_kernel", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,6 +62,14 @@ def kernel(function: F) -> F:
     No recursion: a kernel that calls itself does not survive being loaded from the cache.
     """
     return cast("F", njit(**_OPTIONS | {"_nrt": False})(function))
+
+
+def inner_kernel(function: F) -> F:
+    """The same for a function that is called for single objects: it becomes a part of every kernel that calls it.
+
+    A call hands over every array of a tuple by value, seven words each. That may take longer than the function itself.
+    """
+    return cast("F", njit(**_OPTIONS | {"_nrt": False, "forceinline": True})(function))
 
 
 def allocating_kernel(function: F) -> F:

@@ -1,0 +1,239 @@
+"""The grids of the SAP paper: equal, dynamic and enhanced partitions against MinTopk, k-skyband and SMA.
+
+Its tables 2 (how many partitions; delay and stacks), 3 (the three partitioners), 5 (high-speed streams), 6 (candidates)
+and 8 (memory), on streams like its own.
+
+python -m benchmarks sap [--quick] [--cap SECONDS]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import matplotlib
+import numpy as np
+
+from benchmarks import report
+from benchmarks.measure import Cell, measure_cell
+from benchmarks.report import Ratio
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+PAGE = report.ROOT / "docs" / "performance-sap.md"
+STREAMS = ("stock", "trip", "air", "time-u", "time-r")
+PARTITIONERS = ("sap", "sap-dynamic", "sap-equal")
+RIVALS = ("mintopk", "sma", "kskyband", "auto")
+N, K, S = 100_000, 100, 100  # the paper's default: m* = 33, s a thousandth of n
+SIZES = (10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
+KS = (10, 50, 100, 200, 500, 1_000)
+SLIDES = (10, 50, 100, 1_000, 2_000, 5_000, 10_000)
+FAST_N, FAST_K, FAST_S = 1_000_000, 1_000, 20_000  # the paper's default for high-speed streams
+FAST_SIZES = (200_000, 400_000, 600_000, 800_000, 1_000_000)
+FAST_KS = (500, 1_000, 5_000, 10_000, 50_000)
+FAST_SLIDES = (100, 1_000, 10_000, 20_000, 50_000, 100_000)
+
+
+class Place(NamedTuple):
+    """A place of a grid: what is varied, and the query."""
+
+    varied: str
+    size: int
+    slide: int
+    k: int
+
+    @property
+    def shown(self) -> str:
+        value = {"n": self.size, "k": self.k, "s": self.slide}[self.varied]
+        return f"{self.varied} {report.short(value)}"
+
+
+def table_1() -> list[Place]:
+    """The places of the paper's table 1: n, k and s varied around its default."""
+    return [
+        *(Place("n", size, max(1, size // 1000), K) for size in SIZES),
+        *(Place("k", N, S, k) for k in KS),
+        *(Place("s", N, slide, K) for slide in SLIDES),
+    ]
+
+
+def table_4() -> list[Place]:
+    """The same for high-speed streams."""
+    return [
+        *(Place("n", size, size // 50, FAST_K) for size in FAST_SIZES),
+        *(Place("k", FAST_N, FAST_S, k) for k in FAST_KS),
+        *(Place("s", FAST_N, slide, FAST_K) for slide in FAST_SLIDES),
+    ]
+
+
+def cells(
+    places: Sequence[Place], algorithms: Sequence[str], cap: float, rounds: int, streams: Sequence[str] = STREAMS
+) -> Iterator[tuple[Place, Cell]]:
+    """Measure every algorithm at every place, on every stream."""
+    for stream in streams:
+        for place in places:
+            for algorithm in algorithms:
+                cell = measure_cell(algorithm, stream, place.size, place.slide, place.k, cap, rounds)
+                print(f"  {stream:7} {place.shown:9} {algorithm:12} {cell.skipped or f'{cell.ns:.2f} ns'}", flush=True)
+                yield place, cell
+
+
+def pivot(found: Sequence[tuple[Place, Cell]], figure: str) -> tuple[list[str], list[list[str]]]:
+    """A row for each stream and algorithm, a column for each place."""
+    columns = list(dict.fromkeys(place.shown for place, _ in found))
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for place, cell in found:
+        value = "-" if cell.skipped else report.amount(round(getattr(cell, figure), 2))
+        rows.setdefault((cell.stream, cell.algorithm), {})[place.shown] = value
+    return ["stream", "algorithm", *columns], [
+        [*key, *(row.get(column, "") for column in columns)] for key, row in rows.items()
+    ]
+
+
+def total(found: Sequence[tuple[Place, Cell]], algorithm: str, field: str = "ns") -> float:
+    return sum(getattr(cell, field) for _, cell in found if cell.algorithm == algorithm and not cell.skipped)
+
+
+def at(found: Sequence[tuple[Place, Cell]], algorithm: str, stream: str, place: Place) -> Cell | None:
+    for where, cell in found:
+        if (cell.algorithm, cell.stream, where) == (algorithm, stream, place) and not cell.skipped:
+            return cell
+    return None
+
+
+def ratios(found: Sequence[tuple[Place, Cell]]) -> list[Ratio]:
+    """What the issue of this page promised, from the cells of table 1."""
+    default, coarse = Place("s", N, S, K), Place("s", N, N // 10, K)
+    times, ends, held = {}, {}, {}
+    for stream in STREAMS:
+        pair = at(found, "sap", stream, default), at(found, "mintopk", stream, default)
+        last = at(found, "sap", stream, coarse), at(found, "mintopk", stream, coarse)
+        if pair[0] and pair[1]:
+            times[stream] = pair[0].ns / pair[1].ns
+            held[stream] = pair[0].candidates_mean / pair[1].candidates_mean
+        if last[0] and last[1]:
+            ends[stream] = last[0].ns / last[1].ns
+    sums = [total(found, name) for name in PARTITIONERS]
+    listed = ", ".join(f"{stream} {ratio:.2f}×" for stream, ratio in times.items())
+    worst = ", ".join(f"{stream} {ratio:.2f}×" for stream, ratio in ends.items())
+    return [
+        Ratio("`sap` against `mintopk`, default place, time", "at most 0.5× on four streams of five", listed,
+              sum(ratio <= 0.5 for ratio in times.values()) >= 4),
+        Ratio("`sap` against `mintopk`, slide a tenth of the window", "at most 1.1×", worst, max(ends.values()) <= 1.1),
+        Ratio("in total over the grid", "`sap` ≤ `sap-dynamic` ≤ `sap-equal`",
+              " ≤ ".join(f"{value:,.0f} ns" for value in sums), sums == sorted(sums)),
+        Ratio("mean candidates of `sap` against `mintopk`, TIME^R", "at most 0.6×", f"{held['time-r']:.2f}×",
+              held["time-r"] <= 0.6),
+    ]  # fmt: skip
+
+
+def worst_case(cap: float, rounds: int, write: bool) -> None:
+    """Scores that only fall, slide 1: what an object costs as k grows."""
+    ks = (10, 100, 1_000, 10_000)
+    rows = []
+    for algorithm in (*PARTITIONERS, "mintopk"):
+        found = [measure_cell(algorithm, "decreasing", 1_000_000, 1, k, cap, rounds) for k in ks]
+        figures = ["-" if cell.skipped else f"{cell.ns:,.0f}" for cell in found]
+        growth = ""
+        if not found[0].skipped and not found[-1].skipped:
+            growth = f"{found[-1].ns / found[0].ns:.2f} (log k grows {np.log(ks[-1]) / np.log(ks[0]):.1f})"
+        rows.append([algorithm, *figures, growth])
+    report.show(
+        "sap-worst",
+        "Falling scores, window 1M, slide 1: ns an object, no answers written between rounds",
+        ("algorithm", *(f"k {report.short(k)}" for k in ks), "k 10K / k 10"),
+        rows,
+        write=write,
+        page=PAGE,
+    )
+
+
+def choice(found: Sequence[tuple[Place, Cell]], write: bool) -> None:
+    """How far what `auto` runs lies above the best engine, at every place."""
+    best: dict[tuple[str, Place], float] = {}
+    auto: dict[tuple[str, Place], float] = {}
+    for place, cell in found:
+        if cell.skipped:
+            continue
+        key = (cell.stream, place)
+        if cell.algorithm == "auto":
+            auto[key] = cell.ns
+        else:
+            best[key] = min(cell.ns, best.get(key, float("inf")))
+    over = {key: auto[key] / best[key] for key in auto if key in best}
+    worst = max(over, key=lambda key: over[key])
+    ratio = Ratio(
+        "`auto` against the best engine, over all places",
+        "never more than 1.3×",
+        f"{over[worst]:.2f}× at the worst ({worst[0]}, {worst[1].shown}), median {np.median(list(over.values())):.2f}×",
+        over[worst] <= 1.3,
+    )
+    heads = ("what", "target", "measured", "met")
+    report.show("sap-choice", "The planner", heads, [ratio.row()], write=write, page=PAGE)
+
+
+def plot(found: Sequence[tuple[Place, Cell]]) -> None:
+    """Time against n, k and s, a row of panels for each stream."""
+    figure, axes = pyplot.subplots(len(STREAMS), 3, figsize=(12, 3 * len(STREAMS)), layout="constrained")
+    for line, stream in zip(axes, STREAMS, strict=True):
+        for axis, varied in zip(line, ("n", "k", "s"), strict=True):
+            for algorithm in (*PARTITIONERS, *RIVALS):
+                mine = [
+                    ({"n": place.size, "k": place.k, "s": place.slide}[varied], cell.ns)
+                    for place, cell in found
+                    if place.varied == varied
+                    and (cell.stream, cell.algorithm) == (stream, algorithm)
+                    and not cell.skipped
+                ]
+                axis.loglog(
+                    [x for x, _ in mine],
+                    [y for _, y in mine],
+                    marker=".",
+                    label=algorithm,
+                    linestyle="--" if algorithm == "auto" else "-",
+                )
+            axis.set_title(f"{stream}: ns an object against {varied}", fontsize=9)
+            axis.grid(alpha=0.3)
+    axes[0][0].legend(fontsize=7)
+    report.IMAGES.mkdir(parents=True, exist_ok=True)
+    figure.savefig(report.IMAGES / "performance-sap.png", dpi=100, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def run(*, quick: bool = False, cap: float = 6.0) -> None:
+    """Measure all of it."""
+    write, rounds = not quick, 2 if quick else 4
+    cap = min(cap, 0.5) if quick else cap
+    if write:
+        report.into_page("sap-machine", report.machine(), page=PAGE)
+    places = [Place("s", N // 10, S // 10, K), Place("s", N // 10, N // 100, K)] if quick else table_1()
+    found = list(cells(places, (*PARTITIONERS, *RIVALS), cap, rounds))
+    for name, title, field in (
+        ("sap-time", "Time, ns an object (the paper's table 3 and figures 9 and 10)", "ns"),
+        ("sap-candidates", "Candidates, mean (table 6)", "candidates_mean"),
+        ("sap-memory", "State, bytes (table 8)", "state_bytes"),
+    ):
+        report.show(name, title, *pivot(found, field), write=write, page=PAGE)
+    if not quick:
+        report.show("sap-ratios", "Promised and measured", ("what", "target", "measured", "met"),
+                    [ratio.row() for ratio in ratios(found)], write=True, page=PAGE)  # fmt: skip
+        plot(found)
+    choice(found, write)
+    if not quick:
+        fast = list(cells(table_4(), ("sap", "mintopk", "auto"), cap, rounds))
+        report.show("sap-fast", "High-speed streams, ns an object (table 5)", *pivot(fast, "ns"), write=True, page=PAGE)
+    worst_case(cap, rounds, write)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="two small places, nothing written")
+    parser.add_argument("--cap", type=float, default=6.0, help="the most seconds for a cell of the table")
+    asked = parser.parse_args()
+    run(quick=asked.quick, cap=asked.cap)
+
+
+if __name__ == "__main__":
+    main()
