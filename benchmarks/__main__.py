@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import bench_front, bench_ratios, bench_shared, bench_single, bench_spark
+from benchmarks import bench_front, bench_ratios, bench_sap, bench_shared, bench_single, bench_spark
 
-PARTS = ("ratios", "single", "shared", "spark", "front")
+PARTS = ("ratios", "single", "shared", "spark", "front", "sap")
 
 
 def main() -> None:
@@ -32,6 +32,8 @@ def main() -> None:
         bench_spark.run(quick=asked.quick)
     if "front" in parts:
         bench_front.run(quick=asked.quick)
+    if "sap" in parts:
+        bench_sap.run(quick=asked.quick, **capped)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from skyband.choice import choose
+from skyband.choice import Choice, choose, choose_on_spark
 from skyband.duration import format_duration
 from skyband.metaquery import MetaQuery, SharingClass, View, sharing_classes
 from skyband.query import Axis, TopK
@@ -46,8 +46,9 @@ class Cost:
         return f"{self.views:+d} views, {self.candidates:+.0f} candidates, {self.time:+.0%} time"
 
 
-def explain(queries: Sequence[TopK]) -> str:
+def explain(queries: Sequence[TopK], *, on_spark: bool = False) -> str:
     """The page: sharing classes, views, panes, candidates, the algorithm and why."""
+    chosen = choose_on_spark if on_spark else choose
     classes = sharing_classes(queries)
     axis = queries[0].axis
     lines = [f"{_count(len(queries), 'query', 'queries')} on the {axis} axis, {_count(len(classes), 'sharing class')}"]
@@ -55,7 +56,7 @@ def explain(queries: Sequence[TopK]) -> str:
         lines += [
             "",
             f"class {number}: {_described(shared)}",
-            *(f"  {line}" for line in _class_page(shared, meta, axis)),
+            *(f"  {line}" for line in _class_page(shared, meta, axis, chosen(meta.queries))),
         ]
     return "\n".join(lines)
 
@@ -74,10 +75,9 @@ def cost(queries: Sequence[TopK], added: TopK) -> Cost:
     return Cost(after.views - views, after.candidates - candidates, more / work)
 
 
-def _class_page(shared: SharingClass, meta: MetaQuery, axis: Axis) -> list[str]:
+def _class_page(shared: SharingClass, meta: MetaQuery, axis: Axis, choice: Choice) -> list[str]:
     figures = _figures(meta)
     held_alone = sum(_expected(MetaQuery([query])) for query in meta.queries)
-    choice = choose(meta.queries)
     each = ", in each group" if shared.partition_by else ""
     most = f"never more than {figures.most}" if shared.ties == "row_number" else "and all that tie with them"
     page = {

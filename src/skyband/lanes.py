@@ -88,6 +88,7 @@ class Lanes:
 
     def changed(
         self,
+        engine: type[Engine],
         queries: tuple[TopK, ...],
         grouped: Iterable[int],
         since: Sequence[int],
@@ -96,13 +97,13 @@ class Lanes:
         first: int,
         objects: int,
     ) -> Lanes:
-        """Lanes for other queries over the same stream, from what is held now.
+        """Lanes for other queries over the same stream, or with another engine, from what is held now.
 
         `moved` leads from the new place of a query to its old one; a query that has none joins with `since`. The
         minimal set of the new queries is among the objects held, so new engines that are shown just these go on as if
         they had seen the whole stream. `objects` is the number of objects the stream has had.
         """
-        lanes = Lanes(queries, grouped, self._engine, since)
+        lanes = Lanes(queries, grouped, engine, since)
         for code, lane in {UNGROUPED: _Lane(self._since), **self._lanes}.items():
             places = lanes._whole if code == UNGROUPED else lanes._grouped
             if not places:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.algorithms import engine_named
+from skyband.algorithms import Engine, engine_named
 from skyband.algorithms.base import ALWAYS
 from skyband.answers import Ranked, joined
 from skyband.arrow import from_bytes, to_bytes
-from skyband.choice import choose
+from skyband.choice import Seen, choose
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
 from skyband.groups import GroupBook
 from skyband.ids import IdBook
@@ -53,16 +53,18 @@ class Monitor:
         self._workload = Workload(queries)
         for query in self._workload:
             _refuse_filter(query)
-        is_auto = isinstance(algorithm, str) and algorithm == "auto"
-        self._engine = engine_named(choose(self.queries).algorithm if is_auto else algorithm)
+        self._auto = isinstance(algorithm, str) and algorithm == "auto"
+        self._consider_at = 0  # objects: `auto` looks again at what it chose when there have been so many
+        self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
         self._intake = Intake(self._workload.axis)
+        self._engine = engine_named("panes" if self._auto else algorithm)
+        self._engine = self._suitable_engine(self._workload)
         self._ids: IdBook | None = None
         self._pending: list[Ranked] = []
         self._windows = 0
         self._finished = False
         self._ready: list[pa.Table] = []  # answers of earlier workloads
         self._valid_from: dict[str, int] = {}
-        self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
         self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
 
     @property
@@ -106,8 +108,10 @@ class Monitor:
         self._intake.adopt(batch)
         if first_groups and not self._grouped(self.queries):
             self._all_grouped = True
+            self._engine = self._suitable_engine(self._workload)
             self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
         self._advance(self._arrivals(batch))
+        self._reconsider()
 
     def advance_to(self, position: Any) -> None:
         """Move time forward without a row: windows that end at or before `position` become final.
@@ -261,6 +265,8 @@ class Monitor:
                 "ready": [to_bytes(table) for table in self._ready],
                 "valid_from": self._valid_from,
                 "all_grouped": self._all_grouped,
+                "auto": self._auto,
+                "consider_at": self._consider_at,
                 "lanes": self._lanes.state(),
             }
         )
@@ -287,6 +293,7 @@ class Monitor:
             groups = GroupBook(column.type, column.to_pylist())
         monitor._intake = Intake.load(saved["intake"], groups)
         monitor._all_grouped = saved["all_grouped"]
+        monitor._auto, monitor._consider_at = saved["auto"], saved["consider_at"]
         monitor._lanes = Lanes(monitor.queries, monitor._grouped(monitor.queries), monitor._engine)
         monitor._ready = [from_bytes(table) for table in saved["ready"]]
         monitor._valid_from = saved["valid_from"]
@@ -330,10 +337,37 @@ class Monitor:
             query, [self.queries[place] for place in mine], [self._lanes.since[place] for place in mine], stream
         )
 
+    def _suitable_engine(self, workload: Workload) -> type[Engine]:
+        """The engine that was named, or the one that `auto` stands for with what has been seen so far."""
+        if not self._auto:
+            return self._engine
+        # SAP keeps the whole window. Who numbers ids of other types remembers one for each object kept: too many.
+        kind = self._intake.id_kind
+        apart = bool(self._grouped(workload.queries)) or kind not in (None, pa.int64())
+        return engine_named(choose(workload.queries, self._seen(workload), grouped=apart).algorithm)
+
+    def _seen(self, workload: Workload) -> Seen | None:
+        """How many objects windows hold, once a time window has been seen from its start to its end."""
+        window, first, newest = workload.queries[0].window, self._intake.first, self._intake.newest
+        if workload.axis == "count" or first is None or newest is None or newest - first < window.size:
+            return None
+        density = self._intake.objects / (newest - first)
+        return Seen(density * window.size, density * window.slide)
+
+    def _reconsider(self) -> None:
+        """Where `auto` chose too early, go on with another engine: when a stream begins, and as often as it doubles."""
+        if not self._auto or self._intake.objects < self._consider_at:
+            return
+        self._consider_at = 2 * self._intake.objects
+        if self._suitable_engine(self._workload) is not self._engine:
+            self._change(self._workload, [ALWAYS], {0: 0})
+
     def _change(self, workload: Workload, since: list[int], moved: dict[int, int]) -> None:
         """Go on with another workload; `moved` leads from the places of queries that stay to their old ones."""
         since = [self._lanes.since[moved[place]] if place in moved else at for place, at in enumerate(since)]
+        self._engine = self._suitable_engine(workload)
         lanes = self._lanes.changed(
+            self._engine,
             workload.queries,
             self._grouped(workload.queries),
             since,

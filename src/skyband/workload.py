@@ -47,8 +47,8 @@ class Workload:
         """``"time"`` or ``"count"``: what the windows of all queries run along."""
         return self.queries[0].axis
 
-    def explain(self) -> str:
-        """A page on what will be shared, held and run for this workload.
+    def explain(self, *, on_spark: bool = False) -> str:
+        """A page on what will be shared, held and run for this workload, in process or on Spark.
 
         >>> import skyband as sb
         >>> print(sb.Workload([sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute")]).explain())
@@ -62,9 +62,10 @@ class Workload:
           panes         1 minute
           candidates    about 29 expected, never more than 100
           share factor  1.0: run alone, the queries would hold about 29 candidates and look at each object 1 time
-          algorithm     panes: keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time
+          algorithm     panes: keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time; \
+sap takes over if windows turn out to hold many objects and slides few
         """
-        return explain(self.queries)
+        return explain(self.queries, on_spark=on_spark)
 
     def cost(self, query: TopK) -> Cost:
         """What adding `query` would cost: views and candidates held more, and the work per object.

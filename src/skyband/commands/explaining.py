@@ -22,7 +22,7 @@ def _page(file: WorkloadFile) -> list[str]:
     for name, workload in file.workloads.items():
         lines += [f"stream {name}: {_described(file.streams[name])}", ""]
         lines += [f"  {query}" for query in workload]
-        lines += ["", *(f"  {line}".rstrip() for line in workload.explain().splitlines()), ""]
+        lines += ["", *(f"  {line}".rstrip() for line in workload.explain(on_spark=True).splitlines()), ""]
     for sink in file.sinks:
         where = f" in {sink.path}" if sink.path else ""
         which = "all queries" if sink.queries is None else ", ".join(sink.queries)
@@ -48,7 +48,7 @@ def _plain(file: WorkloadFile) -> dict[str, Any]:
             name: {
                 **file.streams[name].model_dump(exclude_none=True, exclude_defaults=True),
                 "queries": [{**query.to_dict(), "sql": str(query)} for query in workload],
-                "explain": workload.explain(),
+                "explain": workload.explain(on_spark=True),
             }
             for name, workload in file.workloads.items()
         },

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from skyband.algorithms import engine_named
-from skyband.choice import choose
+from skyband.choice import choose_on_spark
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
 from skyband.query import TopK
 from skyband.sharding.answering import ANSWER_COLUMNS, CHANGE_COLUMNS
@@ -58,7 +58,7 @@ def prepare(
     A column that groups are told by is null in the answers of queries that have none; with `whole` the row's own value
     comes back besides, as ``row_<name>``.
     """
-    engine = engine_named(choose(workload.queries).algorithm if algorithm == "auto" else algorithm)
+    engine = engine_named(choose_on_spark(workload.queries).algorithm if algorithm == "auto" else algorithm)
     engine.refuse_ties(workload.queries)
     columns = _Columns(df, ANSWER_COLUMNS if output == "answers" else ANSWER_COLUMNS + CHANGE_COLUMNS)
     at = columns.time(time)
