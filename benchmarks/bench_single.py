@@ -18,7 +18,7 @@ from skyband import TopK
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-ALGORITHMS = ("naive", "kskyband", "sma", "pretopk", "mintopk", "auto")
+ALGORITHMS = ("naive", "kskyband", "sma", "pretopk", "mintopk", "panes")
 HEADS = (
     "",
     "algorithm",
@@ -132,7 +132,7 @@ def plot_grid(section: Section, cells: list[Cell]) -> None:
                 [getattr(cell, field) for cell in mine],
                 marker="o",
                 label=algorithm,
-                linestyle="--" if algorithm == "auto" else "-",
+                linestyle="--" if algorithm == "panes" else "-",
             )
         axis.set_xlabel(section.name)
         axis.set_title(label, fontsize=10)
@@ -171,7 +171,7 @@ def uneven(cap: float, quick: bool, write: bool) -> None:
         figure, axis = pyplot.subplots(figsize=(6, 4), layout="constrained")
         for algorithm in ALGORITHMS:
             mine = [(slide, mean) for slide, name, mean in means if name == algorithm]
-            line = "--" if algorithm == "auto" else "-"
+            line = "--" if algorithm == "panes" else "-"
             axis.loglog(
                 [slide for slide, _ in mine], [1e3 * mean for _, mean in mine], line, marker="o", label=algorithm
             )
