@@ -151,7 +151,7 @@ def promote(ring: Ring, savl: Savl, front: Front, r: Ints, place: int) -> None:
     stacks.pop_best(ring, savl, place)
 
 
-@kernel
+@inner_kernel
 def find_best(sap: Sap, k: int) -> None:
     """R anew: the k best of all candidates, promoting what is wanted. The open unit's list must be in order."""
     r, ring, front, opened, result = sap.registers, sap.ring, sap.front, sap.opened, sap.result
@@ -219,7 +219,7 @@ def can_update(sap: Sap, k: int) -> bool:
     return not r[TAKEN_OVER] or sap.result.keys[k - 1] >= sap.reals[BAR]
 
 
-@kernel
+@inner_kernel
 def update_best(sap: Sap, k: int) -> None:
     """Bring what has come since the last answer into R."""
     r, ring, result, opened, work, late = sap.registers, sap.ring, sap.result, sap.opened, sap.work, 0
@@ -252,14 +252,16 @@ def update_best(sap: Sap, k: int) -> None:
         at -= 1
 
 
-@kernel
+@inner_kernel
 def write_answer(sap: Sap, plan: Plan, k: int, end: int, answers: Answers) -> None:
     """Write the answer of the window that ends at `end`."""
     r, result = sap.registers, sap.result
     if can_update(sap, k):
-        update_best(sap, k)
+        if r[ANSWER_SEEN] < r[UNIT_SIZE]:
+            update_best(sap, k)
     else:
-        order_unit(sap)
+        if r[UNIT_ORDERED] < r[UNIT_SIZE]:
+            order_unit(sap)
         if plan.mode != ENHANCED and r[UNIT_SIZE] >= k:
             r[DELETIONS] += r[UNIT_SIZE] - k
             r[UNIT_SIZE] = r[UNIT_ORDERED] = k

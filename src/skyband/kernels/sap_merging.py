@@ -33,6 +33,7 @@ from skyband.kernels.sap_state import (
     UNIT_PLACE,
     Plan,
     Sap,
+    cell_end,
     cell_of,
 )
 from skyband.kernels.stream import Asked, Floats
@@ -118,10 +119,10 @@ def merge_candidates(sap: Sap, k: int) -> None:
 
 
 @kernel
-def objects_between(sap: Sap, plan: Plan, begin: int, end: int) -> int:
-    """How many objects came between two that are kept (time windows: how many of them are kept)."""
-    if plan.counts:
-        return position_of(sap.ring, end - 1) - position_of(sap.ring, begin) + 1
+def objects_between(sap: Sap, plan: Plan, asked: Asked, begin: int, end: int) -> int:
+    """How many objects came from number `begin` to `end`, a cell's end (time windows: how many of them are kept)."""
+    if plan.counts and plan.long_cells:
+        return cell_end(asked, position_of(sap.ring, end - 1)) - position_of(sap.ring, begin)
     return end - begin
 
 
@@ -148,7 +149,7 @@ def close_partition(sap: Sap, plan: Plan, asked: Asked, end: int) -> None:
             stacks.clear(sap.savl, r[PLACE])
             stacks.clear(sap.savl, r[UNIT_PLACE])
     merge_candidates(sap, k)
-    at, length = r[NEWEST_PART] & mask, objects_between(sap, plan, r[OPEN_BEGIN], end)
+    at, length = r[NEWEST_PART] & mask, objects_between(sap, plan, asked, r[OPEN_BEGIN], end)
     parts.begins[at], parts.ends[at], parts.rho[at] = r[OPEN_BEGIN], end, 0
     parts.best_keys[at], parts.best_numbers[at] = opened.keys[size - 1], opened.numbers[size - 1]
     parts.beyond[at] = 1 if end - r[OPEN_BEGIN] > size else 0

@@ -220,7 +220,7 @@ def join_unit(sap: Sap, plan: Plan, asked: Asked, end: int, best: int) -> bool:
     """Let the open unit join the open partition, if that is a proper one then; whether it was."""
     r, opened, work, k = sap.registers, sap.opened, sap.work, asked.k
     objects = objects_a_window(sap, plan, asked)
-    if objects_between(sap, plan, r[OPEN_BEGIN], end) * (1.0 + plan.eta) > objects:
+    if objects_between(sap, plan, asked, r[OPEN_BEGIN], end) * (1.0 + plan.eta) > objects:
         return False
     # Merged at the end of the work space: the test uses the beginning.
     most = min(k, r[OPEN_SIZE] + best)
