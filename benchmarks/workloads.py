@@ -49,7 +49,8 @@ def decreasing(n: int) -> Floats:
 @cache
 def time_r(n: int) -> Floats:
     """Scores that rise and fall with time, sin(π t / 10⁶): the TIME^R of the SAP paper."""
-    return np.sin(np.pi * np.arange(1, n + 1) / 1e6)
+    scores: Floats = np.sin(np.pi * np.arange(1, n + 1) / 1e6)
+    return scores
 
 
 @cache
@@ -92,7 +93,8 @@ def _column(table: Any, name: str) -> Floats:
     column = table[name].combine_chunks()
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
-    return column.to_numpy(zero_copy_only=False).astype(np.float64)
+    values: Floats = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    return values
 
 
 def scores_of(stream: str, n: int) -> Floats:
