@@ -34,10 +34,12 @@ class _Sap(Engine):
     """What the three engines share: all but the choice of where a partition ends."""
 
     mode: ClassVar[int]
+    units: ClassVar[int] = 0  # that a window is cut into; 0: m*, which bounds the candidates best
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
-        self._plan = _plan(self.mode, self._asked.k, self._asked.slide if self._queries[0].axis == "count" else 0)
+        slide = self._asked.slide if self._queries[0].axis == "count" else 0
+        self._plan = _plan(self.mode, self._asked.k, slide, self.units)
         span = np.zeros(rings.SPAN, np.int64)
         registers = np.zeros(states.REGISTERS, np.int64)
         registers[states.UNIT_PLACE] = 2
@@ -296,8 +298,8 @@ def _wider(table: Any, numbers: Ints) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _plan(mode: int, k: int, slide: int) -> states.Plan:
-    """What follows from k, and from the objects a slide has (0: time windows)."""
+def _plan(mode: int, k: int, slide: int, units: int = 0) -> states.Plan:
+    """What follows from k, from the objects a slide has (0: time windows), and from the units of a window."""
     # The solution of (eta k - k) / sqrt(eta k) = 3. The equation for zeta* is the same.
     sample = ((3.0 + sqrt(9.0 + 4.0 * k)) / 2.0) ** 2
     plenty = sample + 3.0 * sqrt(sample)
@@ -307,7 +309,9 @@ def _plan(mode: int, k: int, slide: int) -> states.Plan:
         limit = ceil(max(2 * keep, plenty))
     most_ranks = _most_ranks(k, ceil(sample)) if k <= SMALL_SAMPLE else np.zeros((1, 1), np.int64)
     long_cells = int(slide == 0 or slide > 4 * kernels.LONG_CELL * k)
-    return states.Plan(mode, int(slide > 0), keep, limit, plenty, long_cells, sample / k, ceil(sample), most_ranks)
+    return states.Plan(
+        mode, units, int(slide > 0), keep, limit, plenty, long_cells, sample / k, ceil(sample), most_ranks
+    )
 
 
 def _most_ranks(a: int, b: int) -> Ints:

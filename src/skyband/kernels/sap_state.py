@@ -110,6 +110,7 @@ class Plan(NamedTuple):
     """What follows from the query, beside `Asked`."""
 
     mode: int
+    units: int  # that make a window; 0: m*
     counts: int  # 1: count windows, which have `size` objects
     keep: int  # entries that the open unit's list is cut back to: k, or zeta*
     limit: int  # when it has so many

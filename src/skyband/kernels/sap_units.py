@@ -152,6 +152,8 @@ def open_unit(sap: Sap, plan: Plan, asked: Asked, position: int) -> None:
     objects = objects_a_window(sap, plan, asked)
     slides = asked.size / asked.slide
     units: int = max(1, int(np.ceil(np.sqrt(min(slides, objects / k)))))
+    if plan.units:
+        units = plan.units
     if objects >= k * slides:
         cells = asked.size // units // asked.slide
         if asked.size <= 2 * asked.slide * units:
