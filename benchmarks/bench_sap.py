@@ -29,11 +29,14 @@ PAGE = report.ROOT / "docs" / "performance-sap.md"
 STREAMS = ("stock", "trip", "air", "time-u", "time-r")
 PARTITIONERS = ("sap", "sap-dynamic", "sap-equal")
 RIVALS = ("mintopk", "sma", "kskyband", "panes", "auto")
+CHOICES = ("mintopk", "sap", "panes")  # what the planner chooses from
 N, K, S = 100_000, 100, 100  # the paper's default: m* = 33, s a thousandth of n
 SIZES = (10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 KS = (10, 50, 100, 200, 500, 1_000)
 SLIDES = (10, 50, 100, 1_000, 2_000, 5_000, 10_000)
 RESOLUTIONS = (5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37)
+WORST_KS = (10, 100, 1_000, 10_000)
+NEVER = 2**61  # as the stream's first object: no window begins so late, so that none is written
 FAST_N, FAST_K, FAST_S = 1_000_000, 1_000, 20_000  # the paper's default for high-speed streams
 FAST_SIZES = (200_000, 400_000, 600_000, 800_000, 1_000_000)
 FAST_KS = (500, 1_000, 5_000, 10_000, 50_000)
@@ -176,49 +179,66 @@ def resolutions(rounds: int, write: bool) -> None:
     report.show("sap-m", title, ("stream", "", *map(str, RESOLUTIONS)), rows, write=write, page=PAGE)
 
 
-def worst_case(cap: float, rounds: int, write: bool) -> None:
-    """Scores that only fall, slide 1: what an object costs as k grows."""
-    ks = (10, 100, 1_000, 10_000)
+def worst_case(quick: bool, write: bool) -> None:
+    """Scores that only fall, slide 1: what an object costs as k grows, and what a row of an answer does."""
+    size = 50_000 if quick else 1_000_000
     rows = []
-    for algorithm in (*PARTITIONERS, "mintopk"):
-        found = [measure_cell(algorithm, "decreasing", 1_000_000, 1, k, cap, rounds) for k in ks]
-        figures = ["-" if cell.skipped else f"{cell.ns:,.0f}" for cell in found]
-        growth = ""
-        if not found[0].skipped and not found[-1].skipped:
-            growth = f"{found[-1].ns / found[0].ns:.2f} (log k grows {np.log(ks[-1]) / np.log(ks[0]):.1f})"
-        rows.append([algorithm, *figures, growth])
-    report.show(
-        "sap-worst",
-        "Falling scores, window 1M, slide 1: ns an object, no answers written between rounds",
-        ("algorithm", *(f"k {report.short(k)}" for k in ks), "k 10K / k 10"),
-        rows,
-        write=write,
-        page=PAGE,
+    for algorithm in PARTITIONERS:
+        kept = [_falling(algorithm, size, k, size, NEVER) for k in WORST_KS]
+        # A slide of one object has an answer of k rows: what is timed then is the rows.
+        written = [_falling(algorithm, size // 10, k, max(1_000, 10_000_000 // k), 0) / k for k in WORST_KS[:3]]
+        growth = f"{kept[-1] / kept[0]:.2f}, log k {np.log(WORST_KS[-1]) / np.log(WORST_KS[0]):.1f}"
+        rows.append([algorithm, *(f"{value:,.0f}" for value in kept), growth, *(f"{value:.1f}" for value in written)])
+    heads = (
+        "algorithm",
+        *(f"k {report.short(k)}" for k in WORST_KS),
+        "grows by",
+        *(f"answers, k {report.short(k)}" for k in WORST_KS[:3]),
     )
+    title = "Falling scores, slide 1: ns an object (window 1M, no answers written); ns a row of an answer (window 100K)"
+    report.show("sap-worst", title, heads, rows, write=write, page=PAGE)
+
+
+def _falling(algorithm: str, size: int, k: int, objects: int, first: int) -> float:
+    """Nanoseconds an object over so many objects, the window full and past its first partition."""
+    query = TopK(k=k, size=size, slide=1, full_only=True)
+    feed = Feed(engine_of(algorithm, query), workloads.scores_of("decreasing", STREAM), first)
+    if first:
+        feed.take(2 * size)
+    else:
+        feed.take(size - 1)
+        feed.take(1_000)
+    return 1e9 * feed.take(objects) / objects
 
 
 def choice(found: Sequence[tuple[Place, Cell]], write: bool) -> None:
-    """How far what `auto` runs lies above the best engine, at every place."""
+    """How far what `auto` runs lies above the fastest engine at every place."""
+    rows = [
+        _over(found, CHOICES, "`auto` against the fastest of those it chooses from", 1.3).row(),
+        _over(found, (*PARTITIONERS, *RIVALS[:-1]), "`auto` against the fastest of all", None).row(),
+    ]
+    report.show("sap-choice", "The planner", ("what", "target", "measured", "met"), rows, write=write, page=PAGE)
+
+
+def _over(found: Sequence[tuple[Place, Cell]], rivals: Sequence[str], what: str, most: float | None) -> Ratio:
     best: dict[tuple[str, Place], float] = {}
     auto: dict[tuple[str, Place], float] = {}
     for place, cell in found:
-        if cell.skipped:
-            continue
         key = (cell.stream, place)
-        if cell.algorithm == "auto":
+        if cell.algorithm == "auto" and not cell.skipped:
             auto[key] = cell.ns
-        else:
+        elif cell.algorithm in rivals and not cell.skipped:
             best[key] = min(cell.ns, best.get(key, float("inf")))
     over = {key: auto[key] / best[key] for key in auto if key in best}
     worst = max(over, key=lambda key: over[key])
-    ratio = Ratio(
-        "`auto` against the best engine, over all places",
-        "never more than 1.3×",
-        f"{over[worst]:.2f}× at the worst ({worst[0]}, {worst[1].shown}), median {np.median(list(over.values())):.2f}×",
-        over[worst] <= 1.3,
+    within = sum(ratio <= 1.3 for ratio in over.values())
+    return Ratio(
+        what,
+        "" if most is None else f"never more than {most}×",
+        f"{over[worst]:.2f}× at the worst ({worst[0]}, {worst[1].shown}), {within} of {len(over)} places within 1.3×, "
+        f"median {np.median(list(over.values())):.2f}×",
+        None if most is None else over[worst] <= most,
     )
-    heads = ("what", "target", "measured", "met")
-    report.show("sap-choice", "The planner", heads, [ratio.row()], write=write, page=PAGE)
 
 
 def plot(found: Sequence[tuple[Place, Cell]]) -> None:
@@ -272,7 +292,7 @@ def run(*, quick: bool = False, cap: float = 6.0) -> None:
         fast = list(cells(table_4(), ("sap", "mintopk", "panes", "auto"), cap, rounds))
         report.show("sap-fast", "High-speed streams, ns an object (table 5)", *pivot(fast, "ns"), write=True, page=PAGE)
     resolutions(2 if quick else rounds, write)
-    worst_case(cap, rounds, write)
+    worst_case(quick, write)
 
 
 def main() -> None:

@@ -100,9 +100,10 @@ def engine_of(algorithm: str, query: TopK) -> Engine:
 class Feed:
     """Feeds an engine on a count axis, and clocks it."""
 
-    def __init__(self, engine: Engine, scores: Any) -> None:
+    def __init__(self, engine: Engine, scores: Any, first: int = 0) -> None:
         self.engine = engine
         self.scores = scores
+        self.first = first  # where the stream is said to begin: no window that begins earlier is written
         self.fed = 0
         self.log = AnswerLog()
 
@@ -114,7 +115,7 @@ class Feed:
             some = min(count, self.scores.size - at)
             rows = Rows(self.scores[at : at + some], NOTHING, NOTHING, self.fed, self.fed)
             begin = time.thread_time()
-            self.engine.advance(rows, self.fed + some, 0, self.log)
+            self.engine.advance(rows, self.fed + some, self.first, self.log)
             spent += time.thread_time() - begin
             self.log.take()
             self.fed += some
