@@ -269,7 +269,7 @@ def plot(found: Sequence[tuple[Place, Cell]]) -> None:
     pyplot.close(figure)
 
 
-def run(*, quick: bool = False, cap: float = 6.0) -> None:
+def run(*, quick: bool = False, cap: float = 1.2) -> None:
     """Measure all of it."""
     write, rounds = not quick, 2 if quick else 4
     cap = min(cap, 0.5) if quick else cap
@@ -298,7 +298,7 @@ def run(*, quick: bool = False, cap: float = 6.0) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two small places, nothing written")
-    parser.add_argument("--cap", type=float, default=6.0, help="the most seconds for a cell of the table")
+    parser.add_argument("--cap", type=float, default=1.2, help="the most seconds for a cell of the table")
     asked = parser.parse_args()
     run(quick=asked.quick, cap=asked.cap)
 
