@@ -31,23 +31,22 @@ class Seen(NamedTuple):
 
 def choose_on_spark(queries: Sequence[TopK]) -> Choice:
     """The algorithm inside a shard: it is shown the rows of all groups anew in every batch, and panes set up least."""
-    return Choice("panes", _PANES if len(queries) == 1 else _SHARED)
+    return Choice("panes", _why_panes(queries))
 
 
 def choose(queries: Sequence[TopK], seen: Seen | None = None, *, grouped: bool = False) -> Choice:
     """The algorithm for these queries when none is named; `grouped` if each group of the stream has its own windows."""
-    if len(queries) > 1:
-        return Choice("panes", _SHARED)
-    query = queries[0]
+    why, query = _why_panes(queries), queries[0]
+    if len(queries) > 1 or query.ties == "rank" or grouped or query.partition_by:
+        return Choice("panes", why)
     if seen is None and query.axis == "count":
         seen = Seen(query.window.size, query.window.slide)
-    if query.ties == "rank" or grouped or query.partition_by or seen is None:
-        reason = "" if seen is not None or grouped or query.partition_by else _UNTIL_SEEN
-        return Choice("panes", _PANES + reason)
+    if seen is None:
+        return Choice("panes", f"{why}; sap takes over if windows turn out to hold many objects and slides few")
     if seen.size > MOST_KEPT:
-        return Choice("panes", f"{_PANES}; a window of {seen.size:,.0f} objects is too long to be kept whole")
+        return Choice("panes", f"{why}; a window of {seen.size:,.0f} objects is too long to be kept whole")
     if PART * seen.slide >= seen.size or PART * query.k >= seen.size:
-        return Choice("panes", _PANES)
+        return Choice("panes", why)
     return Choice(
         "sap",
         f"a slide is short against the window ({seen.slide:,.0f} of {seen.size:,.0f} objects): the window is kept "
@@ -55,9 +54,12 @@ def choose(queries: Sequence[TopK], seen: Seen | None = None, *, grouped: bool =
     )
 
 
-_PANES = "keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time"
-_SHARED = (
-    "keeps MTopList's minimal candidate set for all queries in one structure, a block at a time instead of an object "
-    "at a time"
-)
-_UNTIL_SEEN = "; sap takes over if windows turn out to hold many objects and slides few"
+def _why_panes(queries: Sequence[TopK]) -> str:
+    if any(query.ties == "rank" for query in queries):
+        return "keeps the minimal candidate set with all its ties, where the published structures rest on a total order"
+    if len(queries) == 1:
+        return "keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time"
+    return (
+        "keeps MTopList's minimal candidate set for all queries in one structure, a block at a time instead of an "
+        "object at a time"
+    )
