@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,8 @@ class Follower:
             from skyband.spark.sources import open_batch  # noqa: PLC0415 - loading Spark takes seconds
 
             file = running.file
-            self._total = sum(open_batch(spark, name, file.streams[name]).count() for name in file.workloads)
+            with suppress(Exception):  # the run may be over by now, and Spark with it
+                self._total = sum(open_batch(spark, name, file.streams[name]).count() for name in file.workloads)
 
         threading.Thread(target=counted, daemon=True).start()
 
