@@ -8,13 +8,13 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
-from skyband.commands.screen import query_title, screen, state_line, window_table
+from skyband.commands.screen import newest_answer, screen, state_line
 from skyband.query import TopK
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class Follower:
     """Shows the newest answers on a console, live while a run goes on and once more when it has ended."""
 
     def __init__(self, out: Console, queries: Sequence[TopK], board: Board | None) -> None:
-        self._out, self._queries, self._board = out, queries, board
+        self._out, self._board = out, board
+        self._queries = queries if board is not None else ()
         self._total: int | None = None  # rows of a bounded input, once they have been counted
 
     def follow(self, running: Run, seconds: float | None = None) -> bool:
@@ -48,14 +49,10 @@ class Follower:
 
     def tell(self) -> None:
         """Print the newest answers, to stay."""
-        for query in self._queries if self._board is not None else ():
-            rows = self._board.newest(query.name) if self._board is not None else None
-            self._out.print(query_title(query, rows))
-            self._out.print(
-                Text("  no window has ended yet", "dim italic")
-                if rows is None
-                else window_table(query, rows, ROWS_AT_THE_END)
-            )
+        newest = self._newest()
+        for query in self._queries:
+            for part in newest_answer(query, newest[query.name], ROWS_AT_THE_END):
+                self._out.print(part)
 
     def count(self, spark: SparkSession, running: Run) -> None:
         """Find out meanwhile how many rows there are, so that the bar knows where it ends."""
@@ -76,6 +73,7 @@ class Follower:
         if running.mode == "once":
             rows = sum(one["rows"] for one in metrics.values())
             foot.add_row(ProgressBar(total=self._total, completed=rows, pulse=self._total is None, width=60))
-        queries = self._queries if self._board is not None else ()
-        newest = {query.name: self._board.newest(query.name) for query in queries} if self._board is not None else {}
-        return screen(queries, newest, self._out.height, foot)
+        return screen(self._queries, self._newest(), self._out.height, foot)
+
+    def _newest(self) -> dict[str, pa.Table | None]:
+        return {} if self._board is None else {query.name: self._board.newest(query.name) for query in self._queries}

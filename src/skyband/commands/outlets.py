@@ -1,4 +1,4 @@
-"""Who watches a run: a live screen, lines for people, lines for machines."""
+"""Answers as lines, for people and for machines."""
 
 from __future__ import annotations
 

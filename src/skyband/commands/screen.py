@@ -15,7 +15,7 @@ from rich.text import Text
 
 from skyband.query import TopK
 
-__all__ = ["cell", "console", "move", "query_title", "screen", "spoken", "state_line", "window_table"]
+__all__ = ["cell", "console", "move", "newest_answer", "screen", "spoken", "state_line"]
 
 WIDEST = 120
 MOST_QUERIES = 8
@@ -40,16 +40,16 @@ def screen(
     most = max(LEAST_ROWS, (height - 4) // max(1, len(shown)) - 3)
     parts: list[RenderableType] = []
     for query in shown:
-        rows = newest.get(query.name)
-        parts.append(query_title(query, rows))
-        parts.append(
-            Text("  no window has ended yet", "dim italic")
-            if rows is None
-            else window_table(query, rows, min(most, 20))
-        )
+        parts += newest_answer(query, newest.get(query.name), min(most, 20))
     if len(queries) > len(shown):
         parts.append(Text(f"\n… and {len(queries) - len(shown)} more queries", "dim"))
     return Padding(Group(*parts, foot), (0, 1))
+
+
+def newest_answer(query: TopK, rows: pa.Table | None, most: int) -> tuple[Text, RenderableType]:
+    """What is asked, and the first rows of its newest window; None: there is none yet."""
+    table = Text("  no window has ended yet", "dim italic") if rows is None else window_table(query, rows, most)
+    return query_title(query, rows), table
 
 
 def query_title(query: TopK, rows: pa.Table | None) -> Text:
