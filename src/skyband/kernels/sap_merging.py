@@ -6,6 +6,7 @@ import numpy as np
 
 from skyband.kernels import savl as stacks
 from skyband.kernels._jit import kernel
+from skyband.kernels.overtaking import count_dominators
 from skyband.kernels.ring import HEAD, ahead, how_many_ahead, position_of
 from skyband.kernels.sap_forming import later_floor
 from skyband.kernels.sap_state import (
@@ -42,31 +43,12 @@ QUANTILE = 1.959963984540054  # u of 1 - alpha / 2, alpha = 0.05
 
 
 @kernel
-def count_dominators(sap: Sap, asked: Asked) -> None:
-    """For each of the open partition's k best: how many better ones of them expire no earlier.
-
-    A merge sort by cell, from the last to the first, that counts who overtakes whom.
-    """
-    work, opened, ring, size = sap.work, sap.opened, sap.ring, sap.registers[OPEN_SIZE]
-    source, target = work.order, work.merged
+def count_in_partition(sap: Sap, asked: Asked) -> None:
+    """For each of the open partition's k best: how many better ones of them expire no earlier."""
+    work, opened, size = sap.work, sap.opened, sap.registers[OPEN_SIZE]
     for i in range(size):
-        source[i], work.dominated[i] = i, 0
-        work.cells[i] = cell_of(asked, position_of(ring, opened.numbers[i]))
-    width = 1
-    while width < size:
-        for low in range(0, size, 2 * width):
-            middle, high = min(low + width, size), min(low + 2 * width, size)
-            i, j = low, middle  # i: the better half, j: the worse half
-            for at in range(low, high):
-                if j == high or (i < middle and work.cells[source[i]] >= work.cells[source[j]]):
-                    target[at] = source[i]
-                    i += 1
-                else:
-                    work.dominated[source[j]] += i - low
-                    target[at] = source[j]
-                    j += 1
-        source, target = target, source
-        width *= 2
+        work.cells[i] = cell_of(asked, position_of(sap.ring, opened.numbers[i]))
+    count_dominators(work.cells, size, work.order, work.merged, work.dominated)
 
 
 @kernel
@@ -131,7 +113,7 @@ def close_partition(sap: Sap, plan: Plan, asked: Asked, end: int) -> None:
     """The open partition ends before number `end`: its k best join the candidates. There must be room."""
     r, parts, opened, k = sap.registers, sap.parts, sap.opened, asked.k
     mask, size = parts.begins.size - 1, r[OPEN_SIZE]
-    count_dominators(sap, asked)
+    count_in_partition(sap, asked)
     for part in range(r[OLDEST_PART], r[NEWEST_PART]):
         at = part & mask
         if parts.beyond[at] and parts.rho[at] < k:

@@ -12,6 +12,7 @@ from skyband.kernels import kskyband
 from skyband.kernels._jit import kernel
 from skyband.kernels.kskyband import Band, enter, write_answer
 from skyband.kernels.order import beats
+from skyband.kernels.overtaking import count_dominators
 from skyband.kernels.select import bring_best_forward, sort_best_first
 from skyband.kernels.stream import (
     ANSWERS_FULL,
@@ -138,33 +139,6 @@ def draw_cells(grid: Grid, work: Work, k: int) -> None:
 
 
 @kernel
-def count_dominators(band: Band, work: Work, size: int) -> None:
-    """For each of the first `size` objects of the band, which come best first: how many better ones stand no earlier.
-
-    A merge sort by position, from the last to the first, that counts who overtakes whom.
-    """
-    source, target = work.order, work.merged
-    for i in range(size):
-        source[i] = i
-        band.dominated[i] = 0
-    width = 1
-    while width < size:
-        for low in range(0, size, 2 * width):
-            middle, high = min(low + width, size), min(low + 2 * width, size)
-            i, j = low, middle  # i: the better half, j: the worse half
-            for at in range(low, high):
-                if j == high or (i < middle and band.positions[source[i]] >= band.positions[source[j]]):
-                    target[at] = source[i]
-                    i += 1
-                else:
-                    band.dominated[source[j]] += i - low
-                    target[at] = source[j]
-                    j += 1
-        source, target = target, source
-        width *= 2
-
-
-@kernel
 def refill(grid: Grid, band: Band, work: Work, k: int) -> None:
     """Fill the skyband with the 2k best objects of the window, less those that k of them dominate."""
     r = grid.registers
@@ -191,7 +165,7 @@ def refill(grid: Grid, band: Band, work: Work, k: int) -> None:
         oldest = min(oldest, work.positions[i])
     grid.bar[0], r[BAR_POSITION], r[BAR_ID] = work.keys[best - 1], work.positions[best - 1], work.ids[best - 1]
     r[COMPLETE] = 1 if best == held else 0
-    count_dominators(band, work, best)
+    count_dominators(band.positions, best, work.order, work.merged, band.dominated)
     kept = 0
     for i in range(best):
         if band.dominated[i] < k:
