@@ -24,7 +24,7 @@ from skyband.errors import (
     UnsupportedError,
     WorkloadFileError,
 )
-from skyband.query import TopK
+from skyband.queries import AggregateTopK, IncompleteTopK, TopK
 from skyband.workload import Workload
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from skyband.workfile import read_workload
 
 __all__ = [
+    "AggregateTopK",
     "ChangeFeed",
+    "IncompleteTopK",
     "InvalidInputError",
     "InvalidQueryError",
     "InvalidSQLError",

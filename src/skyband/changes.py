@@ -15,8 +15,8 @@ from skyband.comparing import Comparison, Windows, compare
 from skyband.errors import InvalidInputError
 from skyband.kernels.changes import ENTERED, LEFT, MOVED
 from skyband.kernels.stream import Ints
-from skyband.query import TopK
-from skyband.workload import Workload
+from skyband.queries import TopK
+from skyband.workload import Workload, of_family
 
 __all__ = ["CHANGES", "ChangeFeed"]
 
@@ -51,7 +51,7 @@ class ChangeFeed:
     """
 
     def __init__(self, queries: TopK | Iterable[TopK] | Workload) -> None:
-        self._queries = Workload(queries).queries
+        self._queries = of_family(queries, TopK, "skyband.ChangeFeed").queries
         self._shown: pa.Table | None = None
 
     def take(self, answers: pa.Table, now: Any = None) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["MOST_KEPT", "Choice", "Seen", "choose", "choose_on_spark"]
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from skyband.errors import InvalidInputError
 from skyband.monitor import Monitor
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.streams import OPENING, Ints, Trades, trades
 
 __all__ = ["WIDEST", "Leaderboard", "Shown", "clock", "run"]

@@ -12,7 +12,7 @@ from skyband.errors import InvalidInputError
 from skyband.groups import Coded, GroupBook
 from skyband.kernels.intake import count_nan, first_backwards
 from skyband.kernels.stream import Floats, Ints
-from skyband.query import Axis
+from skyband.queries import Axis
 from skyband.windows import AXIS_LIMIT
 
 __all__ = ["Batch", "Intake"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from skyband.algorithms.base import ALWAYS
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["Stream", "first_exact_start"]
 

@@ -13,7 +13,7 @@ from skyband.algorithms.base import ALWAYS, Objects
 from skyband.answers import AnswerLog, Ranked
 from skyband.kernels.intake import rows_by_group
 from skyband.kernels.stream import Floats, Ints, Rows
-from skyband.query import Axis, TopK
+from skyband.queries import Axis, TopK
 
 __all__ = ["UNGROUPED", "Arrivals", "Lanes"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from skyband.query import Axis, Order, Ties, TopK
+from skyband.queries import Axis, Order, Ties, TopK
 
 __all__ = ["MetaQuery", "SharingClass", "View", "sharing_classes"]
 

@@ -19,10 +19,10 @@ from skyband.ids import IdBook
 from skyband.intake import NONE, Batch, Intake
 from skyband.joining import Stream, first_exact_start
 from skyband.lanes import Arrivals, Lanes
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.snapshot import decode, encode, resuming
 from skyband.table import answer_table
-from skyband.workload import Workload
+from skyband.workload import Workload, of_family
 
 __all__ = ["Monitor", "replay"]
 
@@ -50,7 +50,7 @@ class Monitor:
     """
 
     def __init__(self, queries: TopK | Iterable[TopK] | Workload, algorithm: str = "auto") -> None:
-        self._workload = Workload(queries)
+        self._workload = of_family(queries, TopK, "skyband.Monitor")
         for query in self._workload:
             _refuse_filter(query)
         self._auto = isinstance(algorithm, str) and algorithm == "auto"

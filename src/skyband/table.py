@@ -17,7 +17,7 @@ from skyband.groups import GroupBook
 from skyband.ids import IdBook
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["answer_table"]
 

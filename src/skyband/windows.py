@@ -6,12 +6,13 @@ integers floor towards minus infinity, so that positions before the origin (befo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from skyband.errors import InvalidQueryError
 
-__all__ = ["AXIS_LIMIT", "SlidingWindow"]
+__all__ = ["AXIS_LIMIT", "SlidingWindow", "common_pane"]
 
 # Kernels add a size to a position in int64; staying this far inside means that the sum never wraps.
 AXIS_LIMIT = 2**62
@@ -92,3 +93,15 @@ class SlidingWindow:
     def most_alive(self) -> int:
         """The largest number of windows that one object is in (the papers' C_nw)."""
         return -(-self.size // self.slide)
+
+
+def common_pane(windows: Iterable[SlidingWindow]) -> tuple[int, int]:
+    """The longest equal panes such that no window begins or ends inside one: their length, and where one begins.
+
+    >>> common_pane([SlidingWindow(size=60, slide=20), SlidingWindow(size=90, slide=30, origin=15)])
+    (5, 0)
+    """
+    found = list(windows)
+    anchor = found[0].origin
+    length = math.gcd(*(number for one in found for number in (one.origin - anchor, one.slide, one.size)))
+    return length, anchor % length

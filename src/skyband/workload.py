@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from skyband import canonical
-from skyband.errors import InvalidQueryError, UnknownNameError
+from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError
 from skyband.explain import Cost, cost, explain
-from skyband.query import Axis, TopK
+from skyband.queries import Axis, Query, TopK
 
-__all__ = ["Workload"]
+__all__ = ["Workload", "of_family"]
+
+Q = TypeVar("Q", bound=Query, default=TopK)
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
-    """One or more queries with distinct names on one axis; frozen, ordered, comparable.
+class Workload(Generic[Q]):
+    """One or more queries of one family with distinct names on one axis; frozen, ordered, comparable.
 
     >>> import skyband as sb
     >>> work = sb.Workload([
@@ -26,21 +31,27 @@ class Workload:
     (2, 'time', 20)
     """
 
-    queries: tuple[TopK, ...]
+    queries: tuple[Q, ...]
 
-    def __init__(self, queries: TopK | Iterable[TopK] | Workload) -> None:
+    def __init__(self, queries: Q | Iterable[Q] | Workload[Q]) -> None:
         try:
-            found = (queries,) if isinstance(queries, TopK) else tuple(iter(queries))
+            found: tuple[Any, ...] = (queries,) if isinstance(queries, Query) else tuple(iter(queries))
         except TypeError as error:
-            raise InvalidQueryError(f"{queries!r} is not a query; a workload holds skyband.TopK values.") from error
+            raise InvalidQueryError(f"{queries!r} is not a query; a workload holds {_FAMILIES}.") from error
         for query in found:
-            if not isinstance(query, TopK):
-                raise InvalidQueryError(f"{query!r} is not a query; a workload holds skyband.TopK values.")
+            if not isinstance(query, Query):
+                raise InvalidQueryError(f"{query!r} is not a query; a workload holds {_FAMILIES}.")
         if not found:
             raise InvalidQueryError("a workload needs at least one query; with none there is nothing to answer.")
+        _refuse_mixed_families(found)
         _refuse_duplicates(found)
         _refuse_mixed_axes(found)
         object.__setattr__(self, "queries", found)
+
+    @property
+    def family(self) -> str:
+        """``"topk"``, ``"aggregate"`` or ``"incomplete"``: what kind of question all queries ask."""
+        return self.queries[0].family
 
     @property
     def axis(self) -> Axis:
@@ -67,7 +78,7 @@ sap takes over if windows turn out to hold many objects and slides few
         """
         return explain(self.queries, on_spark=on_spark)
 
-    def cost(self, query: TopK) -> Cost:
+    def cost(self, query: Q) -> Cost:
         """What adding `query` would cost: views and candidates held more, and the work per object.
 
         >>> import skyband as sb
@@ -75,16 +86,16 @@ sap takes over if windows turn out to hold many objects and slides few
         >>> print(work.cost(sb.TopK(name="half", k=20, size="12 hours", slide="1 hour")))
         +0 views, +0 candidates, +50% time
         """
-        Workload([*self.queries, query])  # refuses what could not be added
-        return cost(self.queries, query)
+        together = of_family([*self.queries, query], TopK, "cost()")  # refuses what could not be added
+        return cost(together.queries[:-1], together.queries[-1])
 
-    def __iter__(self) -> Iterator[TopK]:
+    def __iter__(self) -> Iterator[Q]:
         return iter(self.queries)
 
     def __len__(self) -> int:
         return len(self.queries)
 
-    def __getitem__(self, name: str) -> TopK:
+    def __getitem__(self, name: str) -> Q:
         for query in self.queries:
             if query.name == name:
                 return query
@@ -98,6 +109,8 @@ sap takes over if windows turn out to hold many objects and slides few
         few: TOPK 3 OVER 500 ROWS;
         many: TOPK 90 OVER 500 ROWS EVERY 50 ROWS
         """
+        if self.family != "topk":
+            return ";\n".join(map(repr, self.queries))
         # Statements without a name are numbered when there are several, so even the default name must be written.
         several = len(self.queries) > 1
         return ";\n".join(canonical.write(query.to_dict(), named=several) for query in self.queries)
@@ -106,7 +119,39 @@ sap takes over if windows turn out to hold many objects and slides few
         return f"Workload([{', '.join(map(repr, self.queries))}])"
 
 
-def _refuse_duplicates(queries: tuple[TopK, ...]) -> None:
+_FAMILIES = "skyband.TopK, AggregateTopK or IncompleteTopK values"
+
+
+def of_family(queries: Any, family: type[Q], user: str) -> Workload[Q]:
+    """The workload of these queries, all of which are of the family that `user` (a function or a class) can answer."""
+    found = Workload(queries)
+    first = found.queries[0]
+    if not isinstance(first, family):
+        raise UnsupportedError(
+            f"query {first.name!r} is of the type {type(first).__name__}, and {user} answers {family.__name__}; "
+            f"use {_ANSWERED_BY[first.family]}."
+        )
+    return found
+
+
+_ANSWERED_BY = {
+    "topk": "skyband.replay or skyband.Monitor",
+    "aggregate": "skyband.aggregate.replay or skyband.aggregate.Monitor, or skyband.spark.answers",
+    "incomplete": "skyband.incomplete.replay or skyband.incomplete.Monitor, or skyband.spark.answers",
+}
+
+
+def _refuse_mixed_families(queries: tuple[Query, ...]) -> None:
+    first = queries[0]
+    for query in queries:
+        if query.family != first.family:
+            raise InvalidQueryError(
+                f"{first.name!r} is of the type {type(first).__name__} and {query.name!r} of the type "
+                f"{type(query).__name__}; one workload holds one family of queries. Make two workloads of them."
+            )
+
+
+def _refuse_duplicates(queries: tuple[Query, ...]) -> None:
     seen: set[str] = set()
     for query in queries:
         if query.name in seen:
@@ -117,7 +162,7 @@ def _refuse_duplicates(queries: tuple[TopK, ...]) -> None:
         seen.add(query.name)
 
 
-def _refuse_mixed_axes(queries: tuple[TopK, ...]) -> None:
+def _refuse_mixed_axes(queries: tuple[Query, ...]) -> None:
     first = queries[0]
     for query in queries:
         if query.axis != first.axis:

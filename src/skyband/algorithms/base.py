@@ -11,7 +11,7 @@ import numpy as np
 from skyband.answers import AnswerLog
 from skyband.errors import UnsupportedError
 from skyband.kernels.stream import ANSWERS_FULL, DONE, TIED, Answers, Asked, Floats, Ints, Queries, Rows, Ties
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["ALWAYS", "Engine", "Objects", "asked", "asked_together", "with_room"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from skyband.algorithms.base import Engine, Objects, State, packed, with_room
 from skyband.kernels import kskyband as kernels
 from skyband.kernels.stream import Answers, Rows
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["KSkyband", "empty_band"]
 

@@ -12,7 +12,7 @@ from skyband.errors import UnsupportedError
 from skyband.kernels import mintopk as kernels
 from skyband.kernels import skiplist
 from skyband.kernels.stream import Answers, Rows
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["MinTopk"]
 

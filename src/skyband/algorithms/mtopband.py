@@ -14,7 +14,7 @@ from skyband.kernels import mtopband as kernels
 from skyband.kernels import pretopk
 from skyband.kernels.stream import Answers, Ints, Rows
 from skyband.kernels.views import BLOCK, NONE, moved
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["MTopBand"]
 

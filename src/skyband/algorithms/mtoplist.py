@@ -13,7 +13,7 @@ from skyband.kernels import mtoplist as kernels
 from skyband.kernels import skiplist
 from skyband.kernels.stream import Answers, Ints, Rows
 from skyband.kernels.views import BLOCK, moved
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["MTopList"]
 

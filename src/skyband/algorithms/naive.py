@@ -11,7 +11,7 @@ from skyband.algorithms.base import Engine, Objects, State, packed, with_room
 from skyband.kernels import naive as kernels
 from skyband.kernels.select import empty_waiting
 from skyband.kernels.stream import Answers, Rows
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["Naive"]
 

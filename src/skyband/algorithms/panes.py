@@ -14,7 +14,7 @@ from skyband.kernels import panes as kernels
 from skyband.kernels.moments import Moments, due_by_query, moments_of
 from skyband.kernels.radix import sort_room
 from skyband.kernels.stream import TIED, Answers, Queries, Rows, Ties
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["Panes"]
 

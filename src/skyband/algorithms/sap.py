@@ -17,7 +17,7 @@ from skyband.kernels import savl as stacks
 from skyband.kernels.sap_forming import SPARE
 from skyband.kernels.select import empty_waiting
 from skyband.kernels.stream import Answers, Ints, Rows
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["SapDynamic", "SapEnhanced", "SapEqual"]
 

@@ -11,7 +11,7 @@ from skyband.errors import UnsupportedError
 from skyband.kernels import views as kernels
 from skyband.kernels.agenda import Agenda
 from skyband.kernels.stream import Ints
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["SharedEngine"]
 

@@ -13,7 +13,7 @@ from skyband.kernels import kskyband
 from skyband.kernels import sma as kernels
 from skyband.kernels.select import empty_waiting
 from skyband.kernels.stream import Answers, Rows
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["SMA"]
 

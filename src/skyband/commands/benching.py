@@ -13,7 +13,7 @@ from skyband.catalogue import algorithms
 from skyband.commands.screen import console
 from skyband.errors import InvalidInputError
 from skyband.monitor import Monitor
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.streams import Trades, trades
 
 __all__ = ["bench"]

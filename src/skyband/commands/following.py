@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from skyband.commands.screen import newest_answer, screen, state_line
-from skyband.query import TopK
+from skyband.queries import TopK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from skyband.commands.outlets import JsonLines, PlainLines
 from skyband.commands.screen import console, spoken
 from skyband.commands.spark_start import said, spark_for
 from skyband.errors import PipelineError, SkybandError
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.workfile import WorkloadFile, read_workload
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["cell", "console", "move", "newest_answer", "screen", "spoken", "state_line"]
 

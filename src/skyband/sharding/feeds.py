@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from zlib import crc32
 
-from skyband.query import TopK
+from skyband.queries import TopK
 
 __all__ = ["Feed", "feeds_of"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from skyband.query import Axis, TopK
+from skyband.queries import Axis, TopK
 from skyband.sharding.feeds import Feed, feeds_of
 
 __all__ = ["Output", "Plan"]

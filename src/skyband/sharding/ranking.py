@@ -19,7 +19,7 @@ from skyband.algorithms import Engine
 from skyband.algorithms.base import ALWAYS
 from skyband.answers import AnswerLog, Ranked, chosen, joined
 from skyband.kernels.stream import Floats, Ints, Rows
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.windows import AXIS_LIMIT
 
 __all__ = ["NEVER", "Lined", "Ranking", "rank_rows"]

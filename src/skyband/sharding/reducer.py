@@ -15,7 +15,7 @@ from skyband.algorithms.panes import Panes
 from skyband.arrow import one
 from skyband.kernels.reduce import mark_unbeaten, newest_of_cells
 from skyband.kernels.stream import TIED, Floats, Ints
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.sharding.envelope import Envelope, Histogram, Note
 from skyband.sharding.grouping import Grouping, group_rows, shard_of_groups
 from skyband.sharding.order import by_group_and_position, positions_of, scores_of, stream_order

@@ -19,7 +19,7 @@ from skyband.answers import Ranked, chosen
 from skyband.arrow import from_bytes, one, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import Ints
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.sharding.answering import Answered, answered, listed, tables
 from skyband.sharding.changing import Shown, changed, joined
 from skyband.sharding.envelope import MILLISECOND, Note

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.sharding.plan import Plan
 from skyband.sharding.reducer import reduce_rows
 from skyband.sharding.shard import Shard

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.spark.scoring import quoted
 from skyband.workload import Workload
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField
 
 from skyband.duration import parse_duration
 from skyband.errors import InvalidInputError
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.sharding.feeds import feeds_of
 from skyband.sharding.plan import Output
 from skyband.spark import tasks

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.columns import position_column
 from skyband.errors import InvalidInputError
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.control import Control

@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 from skyband.algorithms import engine_named
 from skyband.choice import choose_on_spark
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.sharding.answering import ANSWER_COLUMNS, CHANGE_COLUMNS
 from skyband.sharding.feeds import Feed, feeds_of
 from skyband.sharding.plan import Output, Plan

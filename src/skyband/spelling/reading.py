@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from skyband.canonical import DEFAULT_NAME
 from skyband.errors import InvalidQueryError, UnsupportedError
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.spelling import select, topk
 from skyband.spelling.cursor import Cursor, spelled_name
 from skyband.spelling.statement import Draft, Statement

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skyband.errors import InvalidQueryError, InvalidSQLError
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.spelling.cursor import Cursor
 from skyband.sqltext.expression import Expression
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skyband.errors import InvalidQueryError, SkybandError
-from skyband.query import TopK
+from skyband.queries import TopK
 from skyband.workfile.model import Query, Stream
 from skyband.workfile.report import Report
 from skyband.workfile.tree import Loc

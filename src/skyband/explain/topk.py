@@ -1,4 +1,4 @@
-"""What a workload means for the engine, on a page that a person reads."""
+"""The page of top-k queries: sharing classes, views, panes, candidates, the algorithm and why."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from itertools import pairwise
 
 from skyband.choice import Choice, choose, choose_on_spark
 from skyband.duration import format_duration
+from skyband.explain.wording import counted
 from skyband.metaquery import MetaQuery, SharingClass, View, sharing_classes
-from skyband.query import Axis, TopK
+from skyband.queries import Axis, TopK
 
-__all__ = ["Cost", "cost", "explain"]
+__all__ = ["Cost", "cost", "page"]
 
 MOST_WINDOWS = 2_000_000  # beyond this, views are not listed one by one
 
@@ -46,12 +47,14 @@ class Cost:
         return f"{self.views:+d} views, {self.candidates:+.0f} candidates, {self.time:+.0%} time"
 
 
-def explain(queries: Sequence[TopK], *, on_spark: bool = False) -> str:
-    """The page: sharing classes, views, panes, candidates, the algorithm and why."""
+def page(queries: Sequence[TopK], *, on_spark: bool = False) -> str:
+    """The page on these queries."""
     chosen = choose_on_spark if on_spark else choose
     classes = sharing_classes(queries)
     axis = queries[0].axis
-    lines = [f"{_count(len(queries), 'query', 'queries')} on the {axis} axis, {_count(len(classes), 'sharing class')}"]
+    lines = [
+        f"{counted(len(queries), 'query', 'queries')} on the {axis} axis, {counted(len(classes), 'sharing class')}"
+    ]
     for number, (shared, meta) in enumerate(classes.items(), 1):
         lines += [
             "",
@@ -85,7 +88,7 @@ def _class_page(shared: SharingClass, meta: MetaQuery, axis: Axis, choice: Choic
         "meta query": f"window {_length(axis, meta.size)}, slide and k adaptive",
         "views": f"{figures.views} alive, for {meta.windows} windows of the queries",
         "k per view": ", ".join(
-            f"{k} ({_count(views, 'view')})" for k, views in sorted(figures.ks.items(), reverse=True)[:6]
+            f"{k} ({counted(views, 'view')})" for k, views in sorted(figures.ks.items(), reverse=True)[:6]
         )
         + (f", and {len(figures.ks) - 6} more values" if len(figures.ks) > 6 else ""),
         "panes": _length(axis, figures.shortest_pane)
@@ -93,7 +96,7 @@ def _class_page(shared: SharingClass, meta: MetaQuery, axis: Axis, choice: Choic
         else f"{_length(axis, figures.shortest_pane)} to {_length(axis, figures.longest_pane)}",
         "candidates": f"about {figures.candidates:.0f} expected, {most}{each}",
         "share factor": f"{held_alone / figures.candidates:.1f}: run alone, the queries would hold "
-        f"about {held_alone:.0f} candidates and look at each object {_count(len(meta.queries), 'time')}",
+        f"about {held_alone:.0f} candidates and look at each object {counted(len(meta.queries), 'time')}",
         "algorithm": f"{choice.algorithm}: {choice.why}",
     }
     return [f"{name:<13} {text}" for name, text in page.items()]
@@ -183,13 +186,9 @@ def _described(shared: SharingClass) -> str:
 
 
 def _length(axis: Axis, ticks: int) -> str:
-    return format_duration(ticks) if axis == "time" else _count(ticks, "object")
+    return format_duration(ticks) if axis == "time" else counted(ticks, "object")
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:
     more = f", … {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + ('es' if one.endswith('s') else 's')}"

@@ -1,0 +1,1 @@
+"""Ranking objects whose attributes arrive in different streams at different moments, some of them never."""

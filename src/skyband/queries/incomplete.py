@@ -1,0 +1,216 @@
+"""Objects whose attributes arrive in different streams at different moments, some of them never."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from numbers import Real
+from typing import Any, ClassVar, Literal
+
+from skyband.errors import InvalidQueryError, UnknownNameError
+from skyband.queries.base import Query
+from skyband.queries.fields import (
+    Axis,
+    checked_choice,
+    checked_expression,
+    checked_k,
+    checked_name,
+    is_integer,
+    same_axis,
+    spelled,
+    window_of,
+)
+from skyband.windows import SlidingWindow
+
+__all__ = ["METHODS", "MONOTONE", "IncompleteTopK", "Method", "Monotone"]
+
+Monotone = Literal["sum", "avg", "min", "max"]
+MONOTONE = {
+    "sum": "the sum of an object's attributes, each times its weight",
+    "avg": "their mean over all declared streams",
+    "min": "the smallest of them",
+    "max": "the largest of them",
+}
+Method = Literal["exact", "sorted-lists", "approximate"]
+METHODS = {
+    "exact": "early aggregation (EAA): keeps only the instances of objects that may still be in an answer",
+    "sorted-lists": "a sorted list per stream and the threshold algorithm (SLA): keeps every tuple of the window",
+    "approximate": "early aggregation with likely instead of best possible scores: keeps fewer, may miss some",
+}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IncompleteTopK(Query):
+    """The k best objects at every ``origin + i * every``, over tuples (object, stream, value) of the last `size`.
+
+    An object's score is the aggregate of its value in each declared stream, with the lower bound where the window holds
+    no tuple of it in that stream; objects with at least one tuple compete. Higher scores come first; of equal ones the
+    object seen last, then the larger object id.
+
+    Parameters
+    ----------
+    k
+        How many objects an answer ranks, at least 1.
+    size, every
+        Interval text (``"10 minutes"``) or `timedelta` for a window over event time, integers for a window over the
+        last `size` tuples of all streams together. `every` defaults to `size`.
+    name
+        What the query is called in its answers; unique in a workload.
+    object, stream, value, where
+        SQL expressions for the object id, the name of the stream, the attribute's value and a filter. Arrays carry them
+        themselves, so that `skyband.incomplete.replay` needs none of them.
+    streams
+        The names of all streams. In process they default to those in the input.
+    aggregate, weights
+        ``"sum"`` (with ``weights={stream: factor}``, 1 where a stream has none), ``"avg"``, ``"min"`` or ``"max"``.
+    bounds
+        The smallest and the largest value a tuple may have. A value outside is refused: scores could not be bounded.
+    occurrences
+        How often a stream may report an object in one window; its values add up. What comes more often is left out and
+        counted.
+    method
+        ``"exact"``, ``"sorted-lists"`` (exact too, keeps every tuple) or ``"approximate"``.
+    origin
+        Where the answers are anchored: a `datetime`, ISO text or microseconds (time), or a tuple's number (count).
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> sb.IncompleteTopK(name="flows", k=20, size="5 minutes", every="10 seconds", object="flow", stream="router",
+    ...                   value="bytes", streams=["r1", "r2"], bounds=(0, 1e9))  # doctest: +NORMALIZE_WHITESPACE
+    IncompleteTopK(name='flows', k=20, size='5 minutes', every='10 seconds', object='flow', stream='router',
+        value='bytes', streams=('r1', 'r2'), bounds=(0.0, 1000000000.0))
+    """
+
+    family: ClassVar[str] = "incomplete"
+
+    name: str = "topk"
+    k: int
+    size: str | timedelta | int
+    every: str | timedelta | int | None = None
+    object: str | None = None
+    stream: str | None = None
+    value: str | None = None
+    where: str | None = None
+    streams: Iterable[str | int] | None = None
+    aggregate: Monotone = "sum"
+    weights: Mapping[Any, float] | Iterable[tuple[str | int, float]] | None = None
+    bounds: tuple[float, float] = (0.0, 1.0)
+    occurrences: int = 1
+    method: Method = "exact"
+    origin: datetime | str | int | None = None
+    axis: Axis = field(init=False, compare=False)
+    window: SlidingWindow = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        every = self.size if self.every is None else self.every
+        axis = same_axis(self.size, every, "every")
+        window = window_of(axis, self.size, every, self.origin, called="every")
+        streams = checked_streams(self.streams)
+        aggregate = _checked_aggregate(self.aggregate)
+        self._settle(
+            {
+                "name": checked_name(self.name),
+                "k": checked_k(self.k),
+                "size": spelled(axis, window.size),
+                "every": spelled(axis, window.slide),
+                "object": checked_expression("object", self.object),
+                "stream": checked_expression("stream", self.stream),
+                "value": checked_expression("value", self.value),
+                "where": checked_expression("where", self.where),
+                "streams": streams,
+                "aggregate": aggregate,
+                "weights": _checked_weights(self.weights, streams, aggregate),
+                "bounds": _checked_bounds(self.bounds),
+                "occurrences": _checked_occurrences(self.occurrences),
+                "method": checked_choice("method", self.method, METHODS),
+                "origin": window.origin,
+                "axis": axis,
+                "window": window,
+            }
+        )
+
+    def weight_of(self, stream: str | int) -> float:
+        """The factor of a stream's values.
+
+        >>> import skyband as sb
+        >>> query = sb.IncompleteTopK(k=1, size=10, streams=["a", "b"], weights={"b": 2})
+        >>> query.weight_of("a"), query.weight_of("b")
+        (1.0, 2.0)
+        """
+        return float(dict(self.weights or ()).get(stream, 1.0))
+
+
+def checked_streams(streams: object) -> tuple[str | int, ...] | None:
+    """The names of streams, each once; all are text or all are whole numbers."""
+    if streams is None:
+        return None
+    try:
+        names: tuple[Any, ...] = () if isinstance(streams, str) else tuple(streams)  # type: ignore[arg-type]
+    except TypeError:
+        names = ()
+    if not names:
+        raise InvalidQueryError(f"streams={streams!r} must be a list of names; an object has an attribute in each.")
+    texts = [isinstance(name, str) for name in names]
+    if any(texts) != all(texts) or not all(text or is_integer(name) for text, name in zip(texts, names, strict=True)):
+        raise InvalidQueryError(f"streams={names!r} must be all text or all whole numbers; others cannot be compared.")
+    found = names if all(texts) else tuple(operator.index(name) for name in names)
+    if len(set(found)) < len(found):
+        raise InvalidQueryError(f"streams={found!r} names a stream twice; an object has one attribute in each.")
+    return found
+
+
+def _checked_aggregate(aggregate: object) -> str:
+    if isinstance(aggregate, str) and aggregate in MONOTONE:
+        return aggregate
+    raise InvalidQueryError(
+        f"aggregate={aggregate!r} must be one of {', '.join(map(repr, MONOTONE))}: of an aggregate that may fall when "
+        "a value rises, nothing bounds the score of an object whose other values have not arrived."
+    )
+
+
+def _checked_weights(
+    weights: object, streams: tuple[str | int, ...] | None, aggregate: str
+) -> tuple[tuple[str | int, float], ...] | None:
+    if weights is None:
+        return None
+    if aggregate != "sum":
+        raise InvalidQueryError(f"weights={weights!r} were given, but only aggregate='sum' has them.")
+    try:
+        found = dict(weights)  # type: ignore[call-overload]  # what is no mapping is refused
+    except (TypeError, ValueError):
+        raise InvalidQueryError(f"weights={weights!r} must map streams to factors: {{'stream': 2.0}}.") from None
+    for stream, weight in found.items():
+        if streams is not None and stream not in streams:
+            raise UnknownNameError.among("stream in weights=", str(stream), map(str, streams))
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
+            raise InvalidQueryError(
+                f"weights[{stream!r}]={weight!r} must be a number of at least 0; with a negative one a score would "
+                "fall when a value rises, and nothing could be told of an object before all its values have arrived."
+            )
+    return tuple((stream, float(weight)) for stream, weight in found.items())
+
+
+def _checked_bounds(bounds: object) -> tuple[float, float]:
+    try:
+        low, high = (float(value) for value in bounds)  # type: ignore[attr-defined]  # what is no pair is refused
+    except (TypeError, ValueError):
+        raise InvalidQueryError(f"bounds={bounds!r} must be the smallest and the largest value: (0, 1).") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InvalidQueryError(
+            f"bounds={bounds!r} must be two finite numbers, the smaller first; from them follows how far a score can "
+            "still rise."
+        )
+    return low, high
+
+
+def _checked_occurrences(occurrences: object) -> int:
+    if not is_integer(occurrences) or operator.index(occurrences) < 1:  # type: ignore[arg-type]
+        raise InvalidQueryError(
+            f"occurrences={occurrences!r} must be a whole number of at least 1; so often a stream may report an object "
+            "in one window."
+        )
+    return operator.index(occurrences)  # type: ignore[arg-type]  # checked just above
