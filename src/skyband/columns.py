@@ -227,7 +227,8 @@ def _refuse_inexact(values: Any, name: str) -> None:
     if abs(int(values[worst])) > _EXACT:
         raise InvalidInputError(
             f"{name}[{worst}]={values[worst]} is a whole number beyond 2**53; as float64 it could tie with its "
-            f"neighbour and rank wrongly. Scale the {name}, or convert them to float64 yourself if that is exact enough."
+            f"neighbour and rank wrongly. Scale the {name}, or convert them to float64 yourself if that is exact "
+            "enough."
         )
 
 

@@ -1,4 +1,4 @@
-"""Aggregate answers by definition: plain Python, every window looked through on its own. Shares nothing with the engine."""
+"""Aggregate answers by definition: plain Python, every window looked through on its own, nothing of the engine."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ def answers(queries, rows: list[Row], *, valued=True, grouped=False):
         for row in objects:
             streams.setdefault(row.group if by_group[place] else None, []).append(row)
         first = 0 if count or not objects else objects[0].position
-        for group, stream in streams.items():
-            if count:
-                stream = [row._replace(position=number) for number, row in enumerate(stream)]
+        for group, mine in streams.items():
+            stream = [row._replace(position=number) for number, row in enumerate(mine)] if count else mine
             for end, ranked in windows(query, stream, first, count):
                 for rank, (score, _, key) in enumerate(ranked, 1):
                     order = (group is None, group if group is not None else "")

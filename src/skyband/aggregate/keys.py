@@ -1,4 +1,4 @@
-"""Keys of any kind as slots, which are small numbers; what is no longer needed is forgotten, and its slot used again."""
+"""Keys of any kind as slots, which are small numbers; what is not needed any more is forgotten, its slot used again."""
 
 from __future__ import annotations
 

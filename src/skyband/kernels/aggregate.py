@@ -12,10 +12,10 @@ from skyband.kernels.limbs import add_double
 from skyband.kernels.partials import (
     COUNT,
     FIRST_LIMB,
+    FIRST_PANE,
     HEAD,
     INFINITE,
     IS_OPEN,
-    FIRST_PANE,
     LAST_PANE,
     MINUS,
     NEVER,

@@ -137,16 +137,16 @@ def score_window(state: State, asked: Asked, keys: Keys, track: int, what: int, 
         slot = state.live[track, i]
         score = score_of(state, asked, track, what, slot, room)
         room.scores[slot] = score
-        if score == score:
-            begins[keys.groups[slot]] += 1
-        else:
+        if np.isnan(score):
             state.clock[UNRANKABLE] += 1
+        else:
+            begins[keys.groups[slot]] += 1
     found = 0
     for group in range(begins.size):
         found, begins[group] = found + begins[group], found
     for i in range(alive):
         slot = state.live[track, i]
-        if room.scores[slot] == room.scores[slot]:
+        if not np.isnan(room.scores[slot]):
             room.sorted[begins[keys.groups[slot]]] = slot
             begins[keys.groups[slot]] += 1
     return found

@@ -1,8 +1,8 @@
 """Pane partials, and what follows from them: a key's totals in every window, kept by adding and taking away.
 
 Keys stand in *slots*. What a key has in one pane is a *partial*: a row of whole numbers that add up (how many values,
-how many infinities, the limbs of their sum), and its extremes. Queries with one window size are on one *track*, whatever
-their slides: the oldest pane in the window follows from the end and the size. A partial is added once for all tracks,
+how many infinities, the limbs of their sum), and its extremes. Queries with one window size are on one *track*,
+whatever their slides: the oldest pane in the window follows from the end and the size. A partial is added once for all tracks,
 and taken away once for each:
 
 ```text
