@@ -16,14 +16,16 @@ from skyband.kernels.partials import (
     CLOCK,
     ENTERED,
     FIRST_LIMB,
+    FIRST_PANE,
     HEAD,
     IS_OPEN,
+    LAST_PANE,
     LEFT,
-    LOOKED_AT,
     NEVER,
     NEXT,
     NONE,
     OPEN_AT,
+    SCORED,
     TAIL,
     UNRANKABLE,
     State,
@@ -34,7 +36,7 @@ __all__ = ["Engine", "Rows"]
 
 _FEW = 1024
 _PER_SLOT = ("added", "last", "open", "tails")
-_PER_TRACK = ("left", "place", "live", "heads")
+_PER_TRACK = ("left", "place", "live", "heads", "dirty", "touched", "scores")
 _PER_PARTIAL = ("slots", "adds", "extremes", "older", "younger")
 _PER_PANE = ("lows", "firsts")
 
@@ -76,7 +78,7 @@ class Engine:
     def counters(self) -> dict[str, int]:
         """The work done so far, in partials and keys."""
         clock = self._state.clock
-        names = {"partials": TAIL, "entered": ENTERED, "left": LEFT, "looked_at": LOOKED_AT, "unrankable": UNRANKABLE}
+        names = {"partials": TAIL, "entered": ENTERED, "left": LEFT, "scored": SCORED, "unrankable": UNRANKABLE}
         return {name: int(clock[place]) for name, place in names.items()}
 
     def unused(self, slots: int) -> Any:
@@ -173,6 +175,9 @@ class Engine:
             place=np.zeros((tracks, 0), np.int32),
             live=np.zeros((tracks, 0), np.int32),
             heads=np.zeros((tracks, 0, extremes), np.int64),
+            dirty=np.zeros((tracks, 0), bool),
+            touched=np.zeros((tracks, 0), np.int32),
+            scores=np.zeros((self._asked.whats.size, 0)),
             slots=np.zeros(_FEW, np.int64),
             adds=np.zeros((_FEW, width), np.int64),
             extremes=np.zeros((_FEW, extremes)),
@@ -182,6 +187,7 @@ class Engine:
             firsts=np.zeros(16, np.int64),
             gone=np.zeros(tracks, np.int64),
             alive=np.zeros(tracks, np.int64),
+            stale=np.zeros(tracks, np.int64),
             next_end=np.full(len(self.shape.queries), NEVER),
             clock=clock,
         )
@@ -196,9 +202,10 @@ class Engine:
                 grown[name][-more:] = NONE
             for name in ("place", "heads"):
                 grown[name][:, -more:] = NONE
+            grown["scores"][:, -more:] = np.nan
             self._state = state._replace(**grown)
         slots = self._state.last.size
-        if self._room.scores.size != slots or self._room.begins.size != groups:
+        if self._room.heap.size != slots or self._room.begins.size != groups:
             self._room = _room(slots, groups, self._limbs)
 
     def _grow_rings(self) -> None:
@@ -208,7 +215,7 @@ class Engine:
             numbers = np.arange(clock[HEAD], clock[TAIL])
             self._state = state._replace(**{name: _rering(getattr(state, name), numbers) for name in _PER_PARTIAL})
             return
-        panes = np.arange(clock[kernels.FIRST_PANE], clock[kernels.LAST_PANE])
+        panes = np.arange(clock[FIRST_PANE], clock[LAST_PANE])
         self._state = state._replace(**{name: _rering(getattr(state, name), panes) for name in _PER_PANE})
 
     def _reserve_limbs(self, bits: Ints) -> None:
@@ -231,12 +238,11 @@ class Engine:
         )
         self._low, self._limbs = low, high - low
         self._asked = self._asked._replace(low=low)
-        self._room = _room(self._room.scores.size, self._room.begins.size, self._limbs)
+        self._room = _room(self._room.heap.size, self._room.begins.size, self._limbs)
 
 
 def _room(slots: int, groups: int, limbs: int) -> Room:
     return Room(
-        scores=np.zeros(slots),
         sorted=np.zeros(slots, np.int64),
         heap=np.zeros(slots, np.int64),
         begins=np.zeros(groups, np.int64),

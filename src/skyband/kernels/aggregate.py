@@ -7,12 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.kernels._jit import kernel
-from skyband.kernels.keytop import Keys, Room, best_keys, score_window
+from skyband.kernels.keytop import (
+    Keys,
+    Room,
+    best_of_all,
+    best_of_group,
+    count_unrankable,
+    line_up,
+    score_again,
+)
 from skyband.kernels.limbs import add_double
 from skyband.kernels.partials import (
     COUNT,
     FIRST_LIMB,
     FIRST_PANE,
+    HAS_INFINITE,
     HEAD,
     INFINITE,
     IS_OPEN,
@@ -22,6 +31,7 @@ from skyband.kernels.partials import (
     NEXT,
     OPEN_AT,
     TAIL,
+    UNRANKABLE,
     Asked,
     State,
     begin_partial,
@@ -72,22 +82,29 @@ class Answers(NamedTuple):
 @kernel
 def answer(state: State, asked: Asked, keys: Keys, room: Room, out: Answers, end: int, first: int) -> None:
     """Answer all windows that end at `end`; there is room for them."""
-    q, queries, groups = 0, asked.ks.size, room.begins.size
+    q, queries = 0, asked.ks.size
     while q < queries:
-        # Queries with the same score in the same window differ in k only: one ranking serves them.
-        track, what, behind, k = asked.tracks[q], asked.scores[q], q, 0
-        while behind < queries and asked.tracks[behind] == track and asked.scores[behind] == what:
+        # Queries of one ranking differ in k only: the answer with the largest k begins with all others.
+        ranking, track, behind, k = asked.rankings[q], asked.tracks[q], q, 0
+        while behind < queries and asked.rankings[behind] == ranking:
             if is_due(state, asked, behind, end, first):
                 k = max(k, asked.ks[behind])
             behind += 1
         if k > 0:
-            score_window(state, asked, keys, track, what, room)
-            for group in range(groups):
-                low = room.begins[group - 1] if group else 0
-                found = best_keys(state, keys, room, low, room.begins[group], k)
+            score_again(state, asked, track, room)
+            scores = state.scores[ranking]
+            if state.clock[HAS_INFINITE]:
+                state.clock[UNRANKABLE] += count_unrankable(state, track, scores)
+            if room.begins.size > 1:
+                line_up(state, keys, track, scores, room)
+            for group in range(room.begins.size):
+                if room.begins.size > 1:
+                    found = best_of_group(state.last, keys, scores, room, group, k)
+                else:
+                    found = best_of_all(state.last, keys, scores, room.heap, k)
                 for mine in range(q, behind):
                     if found and is_due(state, asked, mine, end, first):
-                        write(room, out, asked.places[mine], group, end, min(found, asked.ks[mine]))
+                        write(scores, room, out, asked.places[mine], group, end, min(found, asked.ks[mine]))
         q = behind
 
 
@@ -99,12 +116,12 @@ def is_due(state: State, asked: Asked, q: int, end: int, first: int) -> bool:
 
 
 @kernel
-def write(room: Room, out: Answers, place: int, group: int, end: int, rows: int) -> None:
+def write(scores: Floats, room: Room, out: Answers, place: int, group: int, end: int, rows: int) -> None:
     """Write one window's answer, the first of the heap."""
     window, row = out.cursor[WINDOWS], out.cursor[ROWS]
     for i in range(rows):
         out.slots[row + i] = room.heap[i]
-        out.scores[row + i] = room.scores[room.heap[i]]
+        out.scores[row + i] = scores[room.heap[i]]
     out.queries[window], out.groups[window], out.ends[window] = place, group, end
     out.stops[window] = row + rows
     out.cursor[WINDOWS], out.cursor[ROWS] = window + 1, row + rows
@@ -197,6 +214,7 @@ def add_value(state: State, asked: Asked, at: int, value: float, bits: int) -> N
         add_double(state.adds[at], FIRST_LIMB, asked.low, bits)
     else:
         state.adds[at, INFINITE] += 1 if value > 0 else MINUS
+        state.clock[HAS_INFINITE] = 1
 
 
 @kernel
@@ -226,6 +244,8 @@ def take_partials(
         state.last[slot] = max(state.last[slot], rows.positions[i]) if known else rows.positions[i]
         for column in range(state.adds.shape[1]):
             state.adds[at, column] += rows.adds[i, column]
+        if state.adds.shape[1] > 1 and rows.adds[i, INFINITE]:
+            clock[HAS_INFINITE] = 1
         for e in range(asked.signs.size):
             state.extremes[at, e] = max(state.extremes[at, e], rows.extremes[i, e])
     progress[TAKEN] = rows.slots.size
