@@ -15,6 +15,7 @@ import skyband as sb
 from skyband import streams
 from skyband.incomplete.sketches import AmsSketches, Sketches
 from skyband.kernels.mixing import mixed
+from skyband.snapshot import decode, encode
 
 ROUNDS = 200
 
@@ -230,7 +231,7 @@ def test_a_resumed_sketch_goes_on_as_the_first():
         first.observe(tuples.streams[half], tuples.objects[half], np.flatnonzero(half))
         saved = first.state()
         first.observe(tuples.streams[~half], tuples.objects[~half], np.flatnonzero(~half))
-        second.load(sb.snapshot.decode(sb.snapshot.encode(saved)))
+        second.load(decode(encode(saved)))
         second.observe(tuples.streams[~half], tuples.objects[~half], np.flatnonzero(~half))
         np.testing.assert_array_equal(ask(first, 1_400), ask(second, 1_400))
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from skyband.kernels._jit import allocating_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 
+Bools = NDArray[np.bool_]
+
 
 class _Pools(NamedTuple):
     """For each stream the objects it may report again: recent in another stream, and not yet reported to the full."""
@@ -44,9 +46,7 @@ def _settle(pools: _Pools, object_: int, occurrences: int) -> None:
 
 
 @allocating_kernel
-def draw_objects(
-    streams: Ints, again: NDArray[np.bool_], choices: Floats, d: int, recent: int, occurrences: int
-) -> Ints:
+def draw_objects(streams: Ints, again: Bools, choices: Floats, d: int, recent: int, occurrences: int) -> Ints:
     """The object of each tuple, given its stream, whether it is to be a known one, and a number in [0, 1) to choose."""
     n = streams.size
     # No pool has more than the recent objects of the other streams, and one that is about to leave.
