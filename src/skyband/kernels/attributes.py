@@ -1,4 +1,4 @@
-"""The score of an object from its value in each stream: one order of operations, so that methods agree to the bit."""
+"""The score of an object from its value in each stream: one order of operations, so that all methods agree exactly."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MAX = 3
 
 @inner_kernel
 def score_of(values: Floats, weights: Floats, aggregate: int) -> float:
-    """The aggregate of one value a stream, taken in the order of the streams; weights count for sums and means only."""
-    if aggregate in (SUM, AVG):
+    """The aggregate of one value a stream, in the order of the streams; weights count for sums and means only."""
+    if aggregate <= AVG:
         total = 0.0
         for stream in range(values.size):
             total += weights[stream] * values[stream]
