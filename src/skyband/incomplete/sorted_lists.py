@@ -42,7 +42,8 @@ class SortedLists:
     >>> from skyband.incomplete.shape import Shape
     >>> from skyband.incomplete.sorted_lists import SortedLists
     >>> from skyband.kernels.attributes import SUM
-    >>> shape = Shape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1, occurrences=1)
+    >>> shape = Shape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1,
+    ...               occurrences=1)
     >>> lists = SortedLists(shape)
     >>> lists.push(np.arange(4), np.array([7, 8, 7, 9]), np.array([0, 0, 1, 1]), np.array([0.5, 0.75, 0.5, 0.25]))
     >>> best = lists.answer(4)

@@ -1,9 +1,9 @@
 """All tuples of a window, the objects they belong to, a sorted list a stream, and the best objects kept at hand.
 
-Tuples are numbered as they come and stand in a ring; those of one object in one stream are chained, so that their values
-can be added up again in the order of arrival when the first of them leaves. Objects have slots, found by hashing, with
-a value a stream: random access is one look into an array. The view holds the best objects; nobody outside it beats its
-floor. It is drawn up anew, by the threshold algorithm, only when an answer finds fewer than k in it.
+Tuples are numbered as they come and stand in a ring; those of one object in one stream are chained, so that their
+values can be added up again in the order of arrival when the first of them leaves. Objects have slots, found by
+hashing, with a value a stream: random access is one look into an array. The view holds the best objects; nobody outside
+it beats its floor. It is drawn up anew, by the threshold algorithm, only when an answer finds fewer than k in it.
 """
 
 from __future__ import annotations
