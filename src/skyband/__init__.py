@@ -66,17 +66,20 @@ _LATER = {
     "replay": "skyband.monitor",
     "sql": "skyband.spelling",
 }
+_PACKAGES = ("aggregate", "incomplete")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'skyband' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _PACKAGES:
+        return import_module(f"skyband.{name}")
+    if name not in _LATER:
+        raise AttributeError(f"module 'skyband' has no attribute {name!r}")
     value = getattr(import_module(_LATER[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -64,24 +64,24 @@ def as_arrow(column: Any, name: str) -> pa.Array:
     return pa.nulls(len(array)) if array.null_count == len(array) else array
 
 
-def score_column(column: Any) -> Floats:
-    """Scores as float64, NaN where there is none."""
+def score_column(column: Any, name: str = "scores") -> Floats:
+    """Scores, or whatever numbers are called here, as float64, NaN where there is none."""
     if _is_plain(column, "fiu"):
         values = column
     else:
-        array = as_arrow(column, "scores")
+        array = as_arrow(column, name)
         if not _is_number(array.type):
             raise InvalidInputError(
-                f"scores are of type {array.type}; a score must be a number, or objects cannot be ranked."
+                f"{name} are of type {array.type}; a {name[:-1]} must be a number, or objects cannot be ranked."
             )
         if pa.types.is_decimal(array.type) or pa.types.is_null(array.type) or pa.types.is_float16(array.type):
             array = array.cast(pa.float64())
         if array.null_count and pa.types.is_integer(array.type):
-            _refuse_inexact(array.fill_null(0).to_numpy(zero_copy_only=False))
+            _refuse_inexact(array.fill_null(0).to_numpy(zero_copy_only=False), name)
             array = array.cast(pa.float64(), safe=False)
         values = array.to_numpy(zero_copy_only=False)
     if values.dtype.kind in "iu":
-        _refuse_inexact(values)
+        _refuse_inexact(values, name)
     scores: Floats = _kernel_array(values, np.float64)
     return scores
 
@@ -220,14 +220,15 @@ def _is_number(kind: pa.DataType) -> bool:
     )
 
 
-def _refuse_inexact(values: Any) -> None:
+def _refuse_inexact(values: Any, name: str) -> None:
     if values.dtype.itemsize < 8 or values.size == 0:
         return
     worst = int(np.argmax(np.abs(values.astype(np.float64))))
     if abs(int(values[worst])) > _EXACT:
         raise InvalidInputError(
-            f"scores[{worst}]={values[worst]} is a whole number beyond 2**53; as float64 it could tie with its "
-            "neighbour and rank wrongly. Scale the scores, or convert them to float64 yourself if that is exact enough."
+            f"{name}[{worst}]={values[worst]} is a whole number beyond 2**53; as float64 it could tie with its "
+            f"neighbour and rank wrongly. Scale the {name}, or convert them to float64 yourself if that is exact "
+            "enough."
         )
 
 

@@ -111,6 +111,13 @@ class IncompleteTopK(Query):
         window = window_of(axis, self.size, every, self.origin, called="every")
         streams = checked_streams(self.streams)
         aggregate = _checked_aggregate(self.aggregate)
+        bounds = _checked_bounds(self.bounds)
+        occurrences = _checked_occurrences(self.occurrences)
+        if occurrences > 1 and bounds[0] < 0:
+            raise InvalidQueryError(
+                f"bounds={self.bounds!r} with occurrences={occurrences}: values that add up must not be negative, or "
+                "one more of them could lower a score. Shift the values, or ask for occurrences=1."
+            )
         self._settle(
             {
                 "name": checked_name(self.name),
@@ -124,8 +131,8 @@ class IncompleteTopK(Query):
                 "streams": streams,
                 "aggregate": aggregate,
                 "weights": _checked_weights(self.weights, streams, aggregate),
-                "bounds": _checked_bounds(self.bounds),
-                "occurrences": _checked_occurrences(self.occurrences),
+                "bounds": bounds,
+                "occurrences": occurrences,
                 "method": checked_choice("method", self.method, METHODS),
                 "origin": window.origin,
                 "axis": axis,

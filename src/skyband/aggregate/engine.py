@@ -1,0 +1,277 @@
+"""Running totals of keys over one stream, and the answers that follow from them: arrays, and kernels that move them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.aggregate.shape import Shape
+from skyband.answers import Ranked
+from skyband.kernels import aggregate as kernels
+from skyband.kernels.keytop import Keys, Room
+from skyband.kernels.limbs import LIMBS, limb_range
+from skyband.kernels.partials import (
+    CLOCK,
+    ENTERED,
+    FIRST_LIMB,
+    HEAD,
+    IS_OPEN,
+    LEFT,
+    LOOKED_AT,
+    NEVER,
+    NEXT,
+    NONE,
+    OPEN_AT,
+    TAIL,
+    UNRANKABLE,
+    State,
+)
+from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, WINDOWS, Floats, Ints
+
+__all__ = ["Engine", "Rows"]
+
+_FEW = 1024
+_PER_SLOT = ("added", "last", "open", "tails")
+_PER_TRACK = ("left", "place", "live", "heads")
+_PER_PARTIAL = ("slots", "adds", "extremes", "older", "younger")
+_PER_PANE = ("lows", "firsts")
+
+
+class Rows(NamedTuple):
+    """Rows in stream order, with slots for their keys."""
+
+    slots: Ints
+    positions: Ints  # empty: they stand one after another, from first_position on
+    values: Floats  # empty: nothing but their number is asked for
+    first_position: int
+
+
+class Engine:
+    """Answers queries over the same keys and values. Slots are given out by a `KeyBook`, whose `Keys` order them."""
+
+    def __init__(self, shape: Shape, since: Sequence[int] | None = None) -> None:
+        self.shape = shape
+        self._since = since
+        self._low = 0  # the first limb that is held
+        self._limbs = 0
+        self._asked = shape.asked(0, since)
+        self._state = self._fresh_state()
+        self._room = _room(0, 1, 0)
+        self._first: int | None = None  # the first row's position
+        self._parts: list[Ranked] = []
+        self._out = _buffers(_FEW)
+
+    @property
+    def partials(self) -> int:
+        """How many partials are held, those of the open pane too."""
+        return int(self._state.clock[TAIL] - self._state.clock[HEAD])
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is held: only rows can make a window."""
+        return self.partials == 0
+
+    def counters(self) -> dict[str, int]:
+        """The work done so far, in partials and keys."""
+        clock = self._state.clock
+        names = {"partials": TAIL, "entered": ENTERED, "left": LEFT, "looked_at": LOOKED_AT, "unrankable": UNRANKABLE}
+        return {name: int(clock[place]) for name, place in names.items()}
+
+    def unused(self, slots: int) -> Any:
+        """Which of the first `slots` slots no window needs any more."""
+        state = self._state
+        mask = np.ones(slots, bool)
+        known = min(slots, state.last.size)
+        mask[:known] = (state.place[:, :known] == NONE).all(axis=0)
+        if state.clock[IS_OPEN]:
+            mask[:known] &= state.open[:known] < state.clock[OPEN_AT]
+        return mask
+
+    def take_rows(self, rows: Rows, keys: Keys, groups: int, first: int) -> None:
+        """Take rows in; `first` is where the stream began."""
+        self._reserve_slots(keys.prefix.size, groups)
+        values = rows.values if self.shape.values else np.empty(0)
+        bits = values.view(np.int64)
+        if self.shape.sums:
+            self._reserve_limbs(bits)
+        arrivals = kernels.Arrivals(rows.slots, rows.positions, values, bits, rows.first_position)
+        self._run(
+            lambda progress: kernels.take_rows(
+                self._state, self._asked, keys, self._room, arrivals, self._out, progress, first
+            )
+        )
+
+    def advance(self, to: int, keys: Keys, groups: int, first: int) -> None:
+        """Move time to `to`: every window that ends at or before it is answered."""
+        self._reserve_slots(keys.prefix.size, groups)
+        self._run(
+            lambda progress: kernels.advance(self._state, self._asked, keys, self._room, self._out, progress, to, first)
+        )
+
+    def answers(self) -> list[Ranked]:
+        """What was answered since the last call; ids are slots."""
+        self._put_aside()
+        parts, self._parts = self._parts, []
+        return parts
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs."""
+        return {"low": self._low, "limbs": self._limbs, **self._state._asdict()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self._low, self._limbs = state["low"], state["limbs"]
+        self._asked = self._asked._replace(low=self._low)
+        self._state = State(**{name: state[name] for name in State._fields})
+
+    def _run(self, call: Callable[[Ints], int]) -> None:
+        """Call a kernel until it is done, and make room where it lacks some."""
+        progress = np.zeros(2, np.int64)
+        while True:
+            reason = call(progress)
+            if reason == DONE:
+                return
+            if reason == ANSWERS_FULL:
+                self._put_aside()
+                self._out = _buffers(max(2 * int(progress[kernels.WANTED]), _FEW))
+            else:
+                self._grow_rings()
+
+    def _put_aside(self) -> None:
+        windows, rows = (int(self._out.cursor[place]) for place in (WINDOWS, ROWS))
+        if not windows:
+            return
+        out = self._out
+        self._parts.append(
+            Ranked(
+                out.queries[:windows].copy(),
+                out.groups[:windows].copy(),
+                out.ends[:windows].copy(),
+                np.diff(out.stops[:windows], prepend=0),
+                out.scores[:rows].copy(),
+                out.slots[:rows].copy(),
+            )
+        )
+        out.cursor[:] = 0
+
+    @property
+    def _width(self) -> int:
+        return FIRST_LIMB + self._limbs if self.shape.sums else 1
+
+    def _fresh_state(self) -> State:
+        tracks, extremes, width = len(self.shape.sizes), len(self.shape.extremes), self._width
+        clock = np.zeros(CLOCK, np.int64)
+        clock[NEXT] = NEVER
+        return State(
+            added=np.zeros((0, width), np.int64),
+            last=np.zeros(0, np.int64),
+            open=np.zeros(0, np.int64),
+            tails=np.zeros((0, extremes), np.int64),
+            left=np.zeros((tracks, 0, width), np.int64),
+            place=np.zeros((tracks, 0), np.int32),
+            live=np.zeros((tracks, 0), np.int32),
+            heads=np.zeros((tracks, 0, extremes), np.int64),
+            slots=np.zeros(_FEW, np.int64),
+            adds=np.zeros((_FEW, width), np.int64),
+            extremes=np.zeros((_FEW, extremes)),
+            older=np.zeros((_FEW, extremes), np.int64),
+            younger=np.zeros((_FEW, extremes), np.int64),
+            lows=np.zeros(16, np.int64),
+            firsts=np.zeros(16, np.int64),
+            gone=np.zeros(tracks, np.int64),
+            alive=np.zeros(tracks, np.int64),
+            next_end=np.full(len(self.shape.queries), NEVER),
+            clock=clock,
+        )
+
+    def _reserve_slots(self, slots: int, groups: int) -> None:
+        state = self._state
+        more = slots - state.last.size
+        if more > 0:
+            grown = {name: _longer(getattr(state, name), more, 0) for name in _PER_SLOT}
+            grown |= {name: _longer(getattr(state, name), more, 1) for name in _PER_TRACK}
+            for name in ("open", "tails"):
+                grown[name][-more:] = NONE
+            for name in ("place", "heads"):
+                grown[name][:, -more:] = NONE
+            self._state = state._replace(**grown)
+        slots = self._state.last.size
+        if self._room.scores.size != slots or self._room.begins.size != groups:
+            self._room = _room(slots, groups, self._limbs)
+
+    def _grow_rings(self) -> None:
+        """Room for twice as many partials, or panes, whichever lacks it."""
+        state, clock = self._state, self._state.clock
+        if self.partials == state.slots.size:
+            numbers = np.arange(clock[HEAD], clock[TAIL])
+            self._state = state._replace(**{name: _rering(getattr(state, name), numbers) for name in _PER_PARTIAL})
+            return
+        panes = np.arange(clock[kernels.FIRST_PANE], clock[kernels.LAST_PANE])
+        self._state = state._replace(**{name: _rering(getattr(state, name), panes) for name in _PER_PANE})
+
+    def _reserve_limbs(self, bits: Ints) -> None:
+        """Widen the range of limbs where values need it."""
+        found = np.array([self._low, self._low + self._limbs] if self._limbs else [LIMBS, 0], np.int64)
+        limb_range(bits, found)
+        low, high = map(int, found)
+        if high <= low or (low, high) == (self._low, self._low + self._limbs):
+            return
+        self._widen(low, high)
+
+    def _widen(self, low: int, high: int) -> None:
+        before = self._low - low if self._limbs else 0
+        after = high - low - self._limbs - before
+        state = self._state
+        self._state = state._replace(
+            added=_wider(state.added, before, after),
+            left=_wider(state.left, before, after),
+            adds=_wider(state.adds, before, after),
+        )
+        self._low, self._limbs = low, high - low
+        self._asked = self._asked._replace(low=low)
+        self._room = _room(self._room.scores.size, self._room.begins.size, self._limbs)
+
+
+def _room(slots: int, groups: int, limbs: int) -> Room:
+    return Room(
+        scores=np.zeros(slots),
+        sorted=np.zeros(slots, np.int64),
+        heap=np.zeros(slots, np.int64),
+        begins=np.zeros(groups, np.int64),
+        total=np.zeros(limbs + 2, np.int64),
+    )
+
+
+def _buffers(rows: int) -> kernels.Answers:
+    return kernels.Answers(
+        queries=np.zeros(rows, np.int64),
+        groups=np.zeros(rows, np.int64),
+        ends=np.zeros(rows, np.int64),
+        stops=np.zeros(rows, np.int64),
+        scores=np.zeros(rows),
+        slots=np.zeros(rows, np.int64),
+        cursor=np.zeros(2, np.int64),
+    )
+
+
+def _longer(array: Any, more: int, axis: int) -> Any:
+    shape = list(array.shape)
+    shape[axis] = more
+    return np.concatenate([array, np.zeros(shape, array.dtype)], axis=axis)
+
+
+def _wider(array: Any, before: int, after: int) -> Any:
+    """More limbs, in front of those that are there and behind them."""
+    shape = [*array.shape[:-1], before]
+    front = np.zeros(shape, array.dtype)
+    shape[-1] = after
+    return np.concatenate([array[..., :FIRST_LIMB], front, array[..., FIRST_LIMB:], np.zeros(shape, array.dtype)], -1)
+
+
+def _rering(ring: Any, numbers: Ints) -> Any:
+    """The ring at twice its size; what has these numbers stands where they lead in it."""
+    grown = np.zeros((2 * ring.shape[0], *ring.shape[1:]), ring.dtype)
+    grown[numbers & (grown.shape[0] - 1)] = ring[numbers & (ring.shape[0] - 1)]
+    return grown

@@ -1,0 +1,356 @@
+"""Continuous ranking of keys by an aggregate, in this process: arrays in, Arrow tables out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.keys import KeyColumn, key_column
+from skyband.aggregate.lane import Answered, Batch, Lane
+from skyband.aggregate.shape import Shape
+from skyband.aggregate.table import answer_table
+from skyband.answers import Ranked, joined
+from skyband.arrow import from_bytes, one, to_bytes
+from skyband.columns import length, score_column
+from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
+from skyband.groups import GroupBook
+from skyband.intake import Batch as Checked
+from skyband.intake import Intake
+from skyband.kernels.intake import rows_by_group
+from skyband.queries import AggregateTopK
+from skyband.snapshot import decode, encode, resuming
+from skyband.workload import Workload, of_family
+
+__all__ = ["Monitor", "replay"]
+
+_WHOLE = -1  # the lane of queries that answer for the stream as a whole; the others are known by their group
+_ALL_GROUPS = -2  # the lane of all groups together, on a time axis
+
+
+class Monitor:
+    """Ranks keys by an aggregate of their values, over a stream that is pushed to it, exactly and incrementally.
+
+    All queries share one partial per key and pane. A partial is added to a key's running total once and taken away once
+    for each window size, and sums are exact, so that answers do not depend on how the stream was cut into pushes.
+
+    Parameters
+    ----------
+    queries
+        One `AggregateTopK`, several, or a `Workload` of them.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=2, size="10 seconds", slide="5 seconds"))
+    >>> monitor.push([1_000_000, 4_000_000, 7_000_000], ["ann", "bob", "ann"], [3.0, 9.0, 7.0])
+    >>> monitor.answers().to_pylist()[0]
+    {'query': 'topk', 'window_start': -5000000, 'window_end': 5000000, 'rank': 1, 'key': 'bob', 'score': 9.0}
+    >>> monitor.finish()
+    >>> monitor.answers()["score"].to_pylist()
+    [10.0, 9.0, 7.0]
+    """
+
+    def __init__(self, queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK]) -> None:
+        self._workload = of_family(queries, AggregateTopK, "skyband.aggregate.Monitor")
+        for query in self._workload:
+            _refuse_filter(query)
+        self._intake = Intake(self._workload.axis)
+        self._key_kind: pa.DataType | None = None
+        self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
+        self._lanes: dict[int, Lane] = {}
+        self._pending: list[Answered] = []
+        self._windows = 0
+        self._finished = False
+
+    @property
+    def queries(self) -> tuple[AggregateTopK, ...]:
+        """The queries, in workload order."""
+        return self._workload.queries
+
+    @property
+    def candidates(self) -> int:
+        """How many partials are held, one for each key and pane that some window still needs."""
+        return sum(lane.engine.partials for lane in self._lanes.values())
+
+    def push(self, positions: Any, keys: Any, values: Any = None, *, groups: Any = None) -> None:
+        """Take in the next rows of the stream. A push that is refused changes nothing.
+
+        Parameters
+        ----------
+        positions
+            int64 microseconds or timestamps that do not go backwards; None for count windows.
+        keys
+            What is ranked: numbers, text, dates, …; a null or NaN key leaves the row out.
+        values
+            What is aggregated: numbers; a null or NaN leaves the row out. None where all queries count rows.
+        groups
+            One value a row: each group has its own windows and its own top k. Null and NaN are one group.
+        """
+        self._refuse_after_end()
+        self._refuse_missing(values, groups)
+        rows = length(keys, "keys")
+        for name, column in (("positions", positions), ("values", values), ("groups", groups)):
+            if column is not None and length(column, name) != rows:
+                raise InvalidInputError(
+                    f"{name} has {length(column, name)} values and keys has {rows}; a row has one of each, so they "
+                    "must be equally long."
+                )
+        found = self._checked_keys(keys)
+        numbers = np.zeros(rows) if values is None else score_column(values, "values")
+        if found.stored.null_count:
+            numbers = np.where(found.stored.is_null().to_numpy(zero_copy_only=False), np.nan, numbers)
+        checked = self._intake.check(positions, numbers, None, groups)
+        if checked.groups is not None and self._intake.groups is None and not self._grouped_places():
+            self._all_grouped = True
+        self._intake.adopt(checked)
+        self._key_kind = self._key_kind or found.kind
+        self._take_in(checked, found, values is not None)
+
+    def advance_to(self, position: Any) -> None:
+        """Move time forward without a row: windows that end at or before `position` become final.
+
+        >>> import skyband as sb
+        >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size="10 seconds", aggregate="count"))
+        >>> monitor.push([1_000_000], ["a"])
+        >>> monitor.advance_to(10_000_000)
+        >>> monitor.answers().num_rows
+        1
+        """
+        self._refuse_after_end()
+        self._intake.newest, kind = self._intake.check_time(position)
+        self._intake.position_kind = self._intake.position_kind or kind
+        self._advance(self._intake.newest)
+
+    def finish(self) -> None:
+        """End the stream: every time window that holds a row is answered. Fetch them with `answers`."""
+        if self._finished:
+            return
+        self._finished = True
+        if self._intake.axis == "time" and self._intake.newest is not None:
+            self._advance(self._intake.newest + max(query.window.size for query in self.queries))
+
+    def answers(self) -> pa.Table:
+        """What has become final since the last call, by window end, query, group and rank."""
+        pending, self._pending = self._pending, []
+        return answer_table(
+            pending,
+            self.queries,
+            position_kind=self._intake.position_kind or pa.int64(),
+            key_kind=self._key_kind or pa.int64(),
+            groups=self._intake.groups,
+        )
+
+    def metrics(self) -> dict[str, Any]:
+        """Counts so far: rows pushed, left out, windows answered, partials made and held, keys held, ….
+
+        ``entered`` and ``left`` are how often a partial was added to running totals and taken away, over all queries;
+        ``looked_at`` how many keys were looked at for answers; ``unrankable`` how often a key's aggregate was NaN,
+        because both infinities were among its values.
+
+        >>> import skyband as sb
+        >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size=2))
+        >>> monitor.push(None, ["a", None, "b"], [1.0, 2.0, float("nan")])
+        >>> monitor.metrics()["left_out"]
+        2
+        """
+        counters = ("partials", "entered", "left", "looked_at", "unrankable")
+        work = [lane.engine.counters() for lane in self._lanes.values()]
+        return {
+            "rows": self._intake.rows,
+            "left_out": self._intake.left_out,
+            "late": 0,  # positions never go backwards here: a late row is refused, not dropped
+            "objects": self._intake.objects,
+            "groups": len(self._intake.groups) if self._intake.groups is not None else 0,
+            "windows": self._windows,
+            "candidates": self.candidates,
+            "keys": sum(len(lane.book) for lane in self._lanes.values()),
+            **{name: sum(done[name] for done in work) for name in counters},
+        }
+
+    def snapshot(self) -> bytes:
+        """The monitor as bytes, answers not yet fetched included.
+
+        >>> import skyband as sb
+        >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size=2))
+        >>> monitor.push(None, ["a"], [1.0])
+        >>> again = sb.aggregate.Monitor.resume(monitor.snapshot())
+        >>> again.push(None, ["a"], [2.0])
+        >>> again.answers()["score"].to_pylist()
+        [3.0]
+        """
+        groups = self._intake.groups
+        stored = [part.keys for part in self._pending if len(part.keys)]
+        kind = pa.schema([] if self._key_kind is None else [("key", self._key_kind)])
+        return encode(
+            {
+                "family": AggregateTopK.family,
+                "queries": [query.to_dict() for query in self.queries],
+                "finished": self._finished,
+                "windows": self._windows,
+                "all_grouped": self._all_grouped,
+                "key_kind": kind.serialize().to_pybytes(),
+                "intake": self._intake.state(),
+                "groups": None if groups is None else to_bytes(pa.table({"group": groups.column()})),
+                "pending": joined([part.windows for part in self._pending])._asdict(),
+                "pending_keys": to_bytes(pa.table({"key": pa.concat_arrays(stored)})) if stored else None,
+                "lanes": [{"lane": name, **lane.state()} for name, lane in self._lanes.items()],
+            }
+        )
+
+    @classmethod
+    def resume(
+        cls, blob: bytes, queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK] | None = None
+    ) -> Monitor:
+        """The monitor that `snapshot` was taken of; with `queries`, refused unless they are the snapshot's own."""
+        asked = None if queries is None else Workload(queries)
+        with resuming():
+            monitor = cls._load(decode(blob))
+        if asked is not None and asked != monitor._workload:
+            raise SnapshotError(
+                f"the snapshot is of {monitor._workload!r} and was resumed under {asked!r}; what it holds of the past "
+                "does not suffice for other windows, so the answers would be wrong. Resume it without queries."
+            )
+        return monitor
+
+    @classmethod
+    def _load(cls, saved: dict[str, Any]) -> Monitor:
+        if saved.get("family") != AggregateTopK.family:
+            raise SnapshotError("the snapshot is of another kind of monitor; nothing was resumed.")
+        monitor = cls([AggregateTopK(**fields) for fields in saved["queries"]])
+        groups = None
+        if saved["groups"] is not None:
+            column = from_bytes(saved["groups"])["group"]
+            groups = GroupBook(column.type, column.to_pylist())
+        monitor._intake = Intake.load(saved["intake"], groups)
+        kinds = pa.ipc.read_schema(pa.py_buffer(saved["key_kind"]))
+        monitor._key_kind = kinds.field(0).type if len(kinds) else None
+        monitor._all_grouped = saved["all_grouped"]
+        monitor._windows, monitor._finished = saved["windows"], saved["finished"]
+        if saved["pending_keys"] is not None:
+            keys = one(from_bytes(saved["pending_keys"])["key"])
+            monitor._pending = [Answered(Ranked(**saved["pending"]), keys)]
+        for state in saved["lanes"]:
+            monitor._lane(state["lane"]).load(state)
+        return monitor
+
+    def _checked_keys(self, keys: Any) -> KeyColumn:
+        found = key_column(keys)
+        if self._key_kind is None or found.kind in (None, self._key_kind):
+            return found
+        raise InvalidInputError(
+            f"keys are of type {found.kind} and those of earlier pushes of type {self._key_kind}; a key would be told "
+            "apart from itself."
+        )
+
+    def _take_in(self, checked: Checked, keys: KeyColumn, valued: bool) -> None:
+        """Lead accepted rows to their lanes, and move time to the newest of them."""
+        stored = keys.stored
+        if checked.ids.size or checked.scores.size < checked.rows:
+            stored = stored.take(pa.array(checked.ids - checked.first_id, pa.int64()))
+        codes = None if checked.groups is None else checked.groups.codes
+        batch = Batch(stored, checked.scores if valued else np.empty(0), checked.positions, codes)
+        if len(stored):
+            if self._whole_places():
+                self._feed(_WHOLE, batch._replace(groups=None))
+            if codes is not None and self._grouped_places():
+                self._feed_groups(batch)
+        if self._intake.axis == "count":
+            for lane in self._lanes.values():
+                self._collect(lane.advance(lane.objects, 1, 0))
+        elif self._intake.newest is not None:
+            self._advance(self._intake.newest)
+
+    def _feed_groups(self, batch: Batch) -> None:
+        if self._intake.axis == "time":
+            self._feed(_ALL_GROUPS, batch)
+            return
+        # Each group counts its own rows, so that each has panes of its own.
+        codes: Any = batch.groups
+        order, begins = rows_by_group(codes, int(codes.max()) + 1)
+        keys = batch.keys.take(pa.array(order))
+        values = batch.values[order] if batch.values.size else batch.values
+        for code in np.flatnonzero(np.diff(begins)).tolist():
+            mine = slice(begins[code], begins[code + 1])
+            self._feed(code, Batch(keys[mine], values[mine], batch.positions, None))
+
+    def _feed(self, name: int, batch: Batch) -> None:
+        groups = len(self._intake.groups) if name == _ALL_GROUPS and self._intake.groups is not None else 1
+        first = 0 if self._intake.axis == "count" or self._intake.first is None else self._intake.first
+        self._collect(self._lane(name).take_in(batch, groups, first))
+
+    def _advance(self, to: int) -> None:
+        first = self._intake.first or 0
+        for name, lane in self._lanes.items():
+            groups = len(self._intake.groups) if name == _ALL_GROUPS and self._intake.groups is not None else 1
+            self._collect(lane.advance(to, groups, first))
+
+    def _lane(self, name: int) -> Lane:
+        if name not in self._lanes:
+            places = self._whole_places() if name == _WHOLE else self._grouped_places()
+            shape = Shape(tuple(self.queries[place] for place in places))
+            self._lanes[name] = Lane(shape, places, name == _ALL_GROUPS, max(name, -1))
+        return self._lanes[name]
+
+    def _grouped_places(self) -> tuple[int, ...]:
+        """The places of the queries that answer for each group."""
+        return tuple(place for place, query in enumerate(self.queries) if self._all_grouped or query.partition_by)
+
+    def _whole_places(self) -> tuple[int, ...]:
+        grouped = self._grouped_places()
+        return tuple(place for place in range(len(self.queries)) if place not in grouped)
+
+    def _collect(self, answered: list[Answered]) -> None:
+        self._windows += sum(part.windows.ends.size for part in answered)
+        self._pending += answered
+
+    def _refuse_after_end(self) -> None:
+        if self._finished:
+            raise InvalidInputError("the stream has ended with finish(); rows pushed now would belong to no window.")
+
+    def _refuse_missing(self, values: Any, groups: Any) -> None:
+        for query in self.queries:
+            if groups is None and query.partition_by:
+                raise InvalidInputError(
+                    f"groups=None, but {query.name!r} has partition_by={list(query.partition_by)}; "
+                    "pass the group of every row as groups=."
+                )
+            if values is None and query.aggregate != "count":
+                raise InvalidInputError(
+                    f"values=None, but {query.name!r} asks for the {query.aggregate} of values; only counts need none."
+                )
+
+
+def _refuse_filter(query: AggregateTopK) -> None:
+    if query.where is not None:
+        raise InvalidQueryError(
+            f"{query.name!r} has where={query.where!r}, and arrays have no columns to filter by; "
+            "filter the arrays first and leave where= out."
+        )
+
+
+def replay(
+    query: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK],
+    positions: Any,
+    keys: Any,
+    values: Any = None,
+    *,
+    groups: Any = None,
+) -> pa.Table:
+    """All answers over a whole, bounded stream.
+
+    The columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank, key,
+    score``, by window end, query in workload order, group and rank.
+
+    >>> import skyband as sb
+    >>> clicks = sb.AggregateTopK(k=2, size="1 minute", slide="30 seconds", aggregate="count")
+    >>> table = sb.aggregate.replay(clicks, [5_000_000, 20_000_000, 50_000_000], ["shoe", "hat", "hat"])
+    >>> table.select(["window_end", "rank", "key", "score"]).slice(2).to_pylist()[0]
+    {'window_end': 60000000, 'rank': 1, 'key': 'hat', 'score': 2.0}
+    """
+    monitor = Monitor(query)
+    monitor.push(positions, keys, values, groups=groups)
+    monitor.finish()
+    return monitor.answers()

@@ -1,0 +1,90 @@
+"""What a set of aggregate queries shares: the pane, the tracks, the scores, and what partials must hold for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skyband.kernels.keytop import AVG, EXTREME, SUM, TALLY
+from skyband.kernels.partials import Asked
+from skyband.queries import AggregateTopK
+from skyband.windows import AXIS_LIMIT, common_pane
+
+__all__ = ["Shape"]
+
+ALWAYS = -AXIS_LIMIT
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Queries over the same keys and values, as kernels see them.
+
+    >>> import skyband as sb
+    >>> hour, high = (sb.AggregateTopK(k=3, size="1 hour", slide=s, aggregate=a) for s, a in [("1 minute", "sum"),
+    ...     ("5 minutes", "max")])
+    >>> shape = Shape((hour, high))
+    >>> shape.sizes, shape.extremes, shape.sums
+    ((3600000000,), ('max',), True)
+    """
+
+    queries: tuple[AggregateTopK, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The window sizes: a track each."""
+        return tuple(dict.fromkeys(query.window.size for query in self.queries))
+
+    @property
+    def extremes(self) -> tuple[str, ...]:
+        """Which extremes are asked for."""
+        return tuple(name for name in ("max", "min") if any(query.aggregate == name for query in self.queries))
+
+    @property
+    def sums(self) -> bool:
+        """Whether sums are asked for."""
+        return any(query.aggregate in ("sum", "avg") for query in self.queries)
+
+    @property
+    def values(self) -> bool:
+        """Whether anything but the number of values is asked for."""
+        return self.sums or bool(self.extremes)
+
+    @property
+    def pane(self) -> tuple[int, int]:
+        """The length of the panes, and where one begins."""
+        return common_pane(query.window for query in self.queries)
+
+    def asked(self, low: int, since: Sequence[int] | None = None) -> Asked:
+        """The queries as arrays, with limbs from `low` on; `since` are the smallest starts they answer for."""
+        sizes, extremes = self.sizes, self.extremes
+        codes = {"sum": SUM, "avg": AVG, "count": TALLY}
+        codes |= {name: EXTREME + place for place, name in enumerate(extremes)}
+        order = sorted(
+            range(len(self.queries)),
+            key=lambda place: (sizes.index(self.queries[place].window.size), codes[self.queries[place].aggregate]),
+        )
+        found = [self.queries[place] for place in order]
+        pane, offset = self.pane
+        return Asked(
+            tracks=_ints(sizes.index(query.window.size) for query in found),
+            scores=_ints(codes[query.aggregate] for query in found),
+            ks=_ints(query.k for query in found),
+            sizes=_ints(query.window.size for query in found),
+            slides=_ints(query.window.slide for query in found),
+            origins=_ints(query.window.origin for query in found),
+            full_only=_ints(query.full_only for query in found),
+            since=_ints(ALWAYS if since is None else since[place] for place in order),
+            places=_ints(order),
+            spans=_ints(sizes),
+            signs=np.array([1.0 if name == "max" else -1.0 for name in extremes]),
+            pane=pane,
+            offset=offset,
+            low=low,
+        )
+
+
+def _ints(numbers: Any) -> Any:
+    return np.array(list(numbers), np.int64)

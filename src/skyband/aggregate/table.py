@@ -1,0 +1,61 @@
+"""Aggregate answers as the Arrow table a user reads: by window end, query, group and rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.aggregate.lane import Answered
+from skyband.answers import joined
+from skyband.groups import GroupBook
+from skyband.kernels.stream import Ints
+from skyband.queries import AggregateTopK
+
+__all__ = ["answer_table", "restored"]
+
+
+def answer_table(
+    parts: Sequence[Answered],
+    queries: tuple[AggregateTopK, ...],
+    *,
+    position_kind: pa.DataType,
+    key_kind: pa.DataType,
+    groups: GroupBook | None,
+) -> pa.Table:
+    """The answers as columns ``query, [group,] window_start, window_end, rank, key, score``."""
+    windows = joined([part.windows for part in parts])
+    ranks = np.array([-1], np.int64) if groups is None else np.append(groups.ranks(), -1)  # code -1 finds the last
+    order = np.lexsort([ranks[windows.groups], windows.queries, windows.ends])
+    counts = windows.counts[order]
+    rows = _rows_of(windows.counts, order)
+    sizes = np.array([query.window.size for query in queries], np.int64)
+    ends, places = np.repeat(windows.ends[order], counts), np.repeat(windows.queries[order], counts)
+    columns = {"query": pa.array([query.name for query in queries], pa.string()).take(pa.array(places))}
+    if groups is not None:
+        codes = np.repeat(windows.groups[order], counts)
+        columns["group"] = groups.column().take(pa.array(codes, mask=codes < 0))
+    columns["window_start"] = pa.array(ends - sizes[places]).cast(position_kind)
+    columns["window_end"] = pa.array(ends).cast(position_kind)
+    columns["rank"] = pa.array(np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts) + 1, pa.int64())
+    stored = [part.keys for part in parts if len(part.keys)]
+    keys = pa.concat_arrays(stored).take(pa.array(rows)) if stored else pa.array([], key_kind)
+    columns["key"] = restored(keys, key_kind)
+    columns["score"] = pa.array(windows.keys[rows], pa.float64())
+    return pa.table(columns)
+
+
+def restored(stored: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Keys of the kind that they came in."""
+    if pa.types.is_temporal(kind) and not stored.type.equals(kind):
+        return stored.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    return stored.cast(kind)
+
+
+def _rows_of(counts: Ints, order: Ints) -> Ints:
+    """The rows of the windows in `order`, where the windows' rows stand one after another."""
+    begins = np.cumsum(counts) - counts
+    mine = counts[order]
+    inside = np.arange(int(mine.sum())) - np.repeat(np.cumsum(mine) - mine, mine)
+    return np.repeat(begins[order], mine) + inside

@@ -1,0 +1,240 @@
+"""Pane partials, and what follows from them: a key's totals in every window, kept by adding and taking away.
+
+Keys stand in *slots*. What a key has in one pane is a *partial*: a row of whole numbers that add up (how many values,
+how many infinities, the limbs of their sum), and its extremes. Queries with one window size are on one *track*,
+whatever their slides: the oldest pane in the window follows from the end and the size. A partial is added once for all tracks,
+and taken away once for each:
+
+```text
+added[slot]          all partials that ever entered
+left[track, slot]    of these, the ones that have left the track's window          in the window: added - left
+```
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.stream import Floats, Ints
+
+NEVER = 2**62
+NONE = -1
+
+# The columns that add up; limbs come behind.
+COUNT = 0
+INFINITE = 1  # infinities, and in units of MINUS the negative ones
+FIRST_LIMB = 2
+MINUS = 2**32
+
+# State.clock
+HEAD = 0  # the oldest partial held, by its number
+TAIL = 1  # the number that the next partial gets
+OPEN_AT = 2  # the first partial of the open pane
+FIRST_PANE = 3  # the oldest pane held, by its number
+LAST_PANE = 4  # the number that the next pane gets
+IS_OPEN = 5  # whether the newest pane still takes rows
+NEXT = 6  # nothing is to be done for rows before this position
+ENTERED = 7  # work so far: partials that were added,
+LEFT = 8  # taken away, over all tracks,
+LOOKED_AT = 9  # and keys that were looked at for answers
+UNRANKABLE = 10  # keys whose aggregate was NaN
+CLOCK = 11
+
+
+class State(NamedTuple):
+    """Everything that is held. Partials and panes are numbered on and on, and stand in rings of a power of two."""
+
+    # per slot
+    added: Any  # (slots, width)
+    last: Ints  # the newest position of the key
+    open: Ints  # its partial in the open pane, if that is not from an older one
+    tails: Any  # (slots, extremes): the youngest partial of its ladder
+    # per track and slot
+    left: Any  # (tracks, slots, width)
+    place: Any  # (tracks, slots) int32: where the key stands in `live`, NONE if it is not in the window
+    live: Any  # (tracks, slots) int32: the keys in the window
+    heads: Any  # (tracks, slots, extremes): the partial that holds the extreme
+    # per partial
+    slots: Ints
+    adds: Any  # (partials, width)
+    extremes: Any  # (partials, extremes); higher wins
+    older: Any  # (partials, extremes): ladders, see `climb`
+    younger: Any
+    # per pane
+    lows: Ints  # where it begins
+    firsts: Ints  # its first partial
+    # per track
+    gone: Ints  # the first pane that has not left it
+    alive: Ints  # how many keys are in the window
+    # per query
+    next_end: Ints  # the next window to answer; NEVER where only rows can make one
+    clock: Ints
+
+
+class Asked(NamedTuple):
+    """The queries, those with the same track and score side by side."""
+
+    tracks: Ints
+    scores: Ints  # what is ranked: see `keytop`
+    ks: Ints
+    sizes: Ints
+    slides: Ints
+    origins: Ints
+    full_only: Ints
+    since: Ints  # the smallest window start that the query answers for
+    places: Ints  # in the workload
+    # per track
+    spans: Ints  # its window size
+    # per extreme
+    signs: Floats  # 1: the largest value, -1: the smallest
+    pane: int
+    offset: int  # where a pane begins
+    low: int  # the limb that stands first
+
+
+@kernel
+def first_end_after(asked: Asked, q: int, position: int) -> int:
+    """The end of the oldest window of query `q` that holds `position`."""
+    slide, origin = asked.slides[q], asked.origins[q]
+    return origin + ((position - origin) // slide + 1) * slide
+
+
+@kernel
+def enter(state: State, asked: Asked, number: int) -> None:
+    """Let a partial into the windows of all tracks."""
+    at = number & (state.slots.size - 1)
+    slot = state.slots[at]
+    for column in range(state.added.shape[1]):
+        state.added[slot, column] += state.adds[at, column]
+    for track in range(asked.spans.size):
+        if state.place[track, slot] == NONE:
+            state.place[track, slot] = state.alive[track]
+            state.live[track, state.alive[track]] = slot
+            state.alive[track] += 1
+    for e in range(asked.signs.size):
+        climb(state, asked, slot, number, e)
+    state.clock[ENTERED] += 1
+
+
+@kernel
+def climb(state: State, asked: Asked, slot: int, number: int, e: int) -> None:
+    """Put a partial on the ladder of its key.
+
+    A ladder holds the partials that no younger one beats, so that extremes fall from the oldest to the youngest. A
+    window's extreme is the oldest of them inside it: `heads` has it for each track. So a partial is put on once, taken
+    off once, and passed once by each track.
+    """
+    ring = state.slots.size - 1
+    mine = state.extremes[number & ring, e]
+    below = state.tails[slot, e]
+    while below >= state.clock[HEAD] and state.extremes[below & ring, e] <= mine:
+        below = state.older[below & ring, e]
+    state.older[number & ring, e] = below
+    state.younger[number & ring, e] = NONE
+    if below >= state.clock[HEAD]:
+        state.younger[below & ring, e] = number
+    state.tails[slot, e] = number
+    for track in range(asked.spans.size):
+        head = state.heads[track, slot, e]
+        if head == NONE or state.extremes[head & ring, e] <= mine:
+            state.heads[track, slot, e] = number
+
+
+@kernel
+def leave(state: State, asked: Asked, track: int, number: int) -> None:
+    """Take a partial out of the window of a track."""
+    at = number & (state.slots.size - 1)
+    slot = state.slots[at]
+    for column in range(state.added.shape[1]):
+        state.left[track, slot, column] += state.adds[at, column]
+    for e in range(asked.signs.size):
+        if state.heads[track, slot, e] == number:
+            state.heads[track, slot, e] = state.younger[at, e]
+    if state.left[track, slot, COUNT] == state.added[slot, COUNT]:
+        state.alive[track] -= 1
+        other, hole = state.live[track, state.alive[track]], state.place[track, slot]
+        state.live[track, hole], state.place[track, other] = other, hole
+        state.place[track, slot] = NONE
+    state.clock[LEFT] += 1
+
+
+@kernel
+def partials_end(state: State, pane: int) -> int:
+    """The number behind the last partial of a pane."""
+    if pane + 1 == state.clock[LAST_PANE]:
+        return state.clock[TAIL]
+    return state.firsts[(pane + 1) & (state.firsts.size - 1)]
+
+
+@kernel
+def leave_before(state: State, asked: Asked, track: int, start: int) -> None:
+    """Take the panes before `start` out of the window of a track."""
+    ring = state.lows.size - 1
+    closed = state.clock[LAST_PANE] - state.clock[IS_OPEN]
+    pane = state.gone[track]
+    while pane < closed and state.lows[pane & ring] < start:
+        for number in range(state.firsts[pane & ring], partials_end(state, pane)):
+            leave(state, asked, track, number)
+        pane += 1
+    state.gone[track] = pane
+
+
+@kernel
+def close_pane(state: State, asked: Asked) -> None:
+    """The newest pane is complete: let its partials in, and say which windows end next for queries that had none."""
+    clock = state.clock
+    low = state.lows[(clock[LAST_PANE] - 1) & (state.lows.size - 1)]
+    for number in range(clock[OPEN_AT], clock[TAIL]):
+        enter(state, asked, number)
+    clock[IS_OPEN] = 0
+    for q in range(asked.ks.size):
+        if state.next_end[q] == NEVER:
+            state.next_end[q] = first_end_after(asked, q, low)
+
+
+@kernel
+def let_go(state: State, asked: Asked) -> None:
+    """Take out of each track what none of its windows to come needs, and forget the panes that no track has."""
+    clock = state.clock
+    oldest = clock[LAST_PANE]
+    for track in range(asked.spans.size):
+        start = NEVER
+        for q in range(asked.ks.size):
+            if asked.tracks[q] == track:
+                start = min(start, state.next_end[q] - asked.sizes[q])
+        leave_before(state, asked, track, start)
+        oldest = min(oldest, state.gone[track])
+    clock[FIRST_PANE] = oldest
+    if oldest == clock[LAST_PANE]:
+        clock[HEAD] = clock[TAIL]
+    else:
+        clock[HEAD] = state.firsts[oldest & (state.firsts.size - 1)]
+
+
+@kernel
+def open_pane(state: State, asked: Asked, position: int) -> None:
+    """Begin the pane around `position`; there is room for it."""
+    clock = state.clock
+    at = clock[LAST_PANE] & (state.lows.size - 1)
+    state.lows[at] = position - (position - asked.offset) % asked.pane
+    state.firsts[at] = clock[OPEN_AT] = clock[TAIL]
+    clock[LAST_PANE] += 1
+    clock[IS_OPEN] = 1
+    clock[NEXT] = state.lows[at] + asked.pane
+
+
+@kernel
+def begin_partial(state: State, slot: int) -> int:
+    """An empty partial for the key in the open pane; there is room for it. Returns where it stands."""
+    number = state.clock[TAIL]
+    at = number & (state.slots.size - 1)
+    state.slots[at] = slot
+    state.adds[at, :] = 0
+    for e in range(state.extremes.shape[1]):
+        state.extremes[at, e] = -np.inf
+    state.open[slot] = number
+    state.clock[TAIL] += 1
+    return at

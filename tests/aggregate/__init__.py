@@ -1,0 +1,1 @@
+"""Ranking keys by an aggregate: against brute force, and what the engine promises about its work and state."""

@@ -1,0 +1,84 @@
+"""Aggregate answers by definition: plain Python, every window looked through on its own, nothing of the engine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+
+class Row(NamedTuple):
+    position: int | None  # None on a count axis too
+    key: Any
+    value: float | None
+    group: Any = None
+
+
+def answers(queries, rows: list[Row], *, valued=True, grouped=False):
+    """The rows of the answer table as tuples: query, group, start, end, rank, key, score."""
+    found = []
+    by_group = [bool(query.partition_by) for query in queries]
+    if grouped and not any(by_group):
+        by_group = [True] * len(queries)
+    count = queries[0].axis == "count"
+    objects = [row for row in rows if is_object(row, count, valued)]
+    for place, query in enumerate(queries):
+        streams: dict[Any, list[Row]] = {}
+        for row in objects:
+            streams.setdefault(row.group if by_group[place] else None, []).append(row)
+        first = 0 if count or not objects else objects[0].position
+        for group, mine in streams.items():
+            stream = [row._replace(position=number) for number, row in enumerate(mine)] if count else mine
+            for end, ranked in windows(query, stream, first, count):
+                for rank, (score, _, key) in enumerate(ranked, 1):
+                    order = (group is None, group if group is not None else "")
+                    found.append(
+                        ((end, place, order, rank), (query.name, group, end - query.window.size, end, rank, key, score))
+                    )
+    return [row for _, row in sorted(found, key=lambda item: item[0])]
+
+
+def is_object(row: Row, count: bool, valued: bool) -> bool:
+    if row.key is None or row.key != row.key or (row.position is None and not count):
+        return False
+    return not valued or (row.value is not None and not math.isnan(row.value))
+
+
+def windows(query, stream: list[Row], first: int, count: bool):
+    size, slide, origin = query.window.size, query.window.slide, query.window.origin
+    ends = set()
+    for row in stream:
+        end = origin + ((row.position - origin) // slide + 1) * slide
+        while end <= row.position + size:
+            ends.add(end)
+            end += slide
+    for end in sorted(ends):
+        if count and end > len(stream):
+            continue
+        if query.full_only and end - size < first:
+            continue
+        inside: dict[Any, list[Row]] = {}
+        for row in stream:
+            if end - size <= row.position < end:
+                inside.setdefault(row.key, []).append(row)
+        scored = [(score(query.aggregate, mine), mine[-1].position, key) for key, mine in inside.items()]
+        ranked = sorted((one for one in scored if not math.isnan(one[0])), reverse=True)[: query.k]
+        if ranked:
+            yield end, ranked
+
+
+def score(aggregate: str, rows: list[Row]) -> float:
+    if aggregate == "count":
+        return float(len(rows))
+    values = [row.value for row in rows]
+    if aggregate in ("max", "min"):
+        return float({"max": max, "min": min}[aggregate](values)) + 0.0
+    infinite = {value for value in values if math.isinf(value)}
+    total = (infinite.pop() if len(infinite) == 1 else math.nan) if infinite else math.fsum(values)
+    return total / len(rows) if aggregate == "avg" else total
+
+
+def listed(table):
+    """An answer table as the same tuples."""
+    columns = [table[name].to_pylist() for name in table.column_names]
+    rows = list(zip(*columns, strict=True))
+    return rows if "group" in table.column_names else [(row[0], None, *row[1:]) for row in rows]
