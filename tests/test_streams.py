@@ -89,6 +89,62 @@ class TestTrades:
         assert streams.trades(10, seed=1, start=-5_000_000).position[0] >= -5_000_000
 
 
+class TestCorrelated:
+    def test_same_arguments_same_stream_and_a_longer_one_begins_with_it(self):
+        for short, long in zip(streams.correlated(700, seed=3), streams.correlated(7_000, seed=3), strict=True):
+            np.testing.assert_array_equal(short, long[:700])
+        assert not np.array_equal(streams.correlated(700, seed=4).objects, streams.correlated(700, seed=3).objects)
+
+    def test_columns_have_one_entry_a_tuple(self):
+        for n in (0, 1, 257):
+            assert [(column.size, column.dtype) for column in streams.correlated(n)] == [
+                (n, np.int64),
+                (n, np.int64),
+                (n, np.float64),
+            ]
+
+    @pytest.mark.parametrize("occurrences", [1, 3])
+    def test_no_stream_reports_an_object_too_often(self, occurrences):
+        some = streams.correlated(20_000, seed=3, streams=3, rho=0.9, occurrences=occurrences)
+        assert np.unique(some.objects * 3 + some.streams, return_counts=True)[1].max() == occurrences
+
+    @pytest.mark.parametrize("rho", [0.0, 0.3, 0.6])
+    def test_rho_is_how_often_an_object_is_known(self, rho):
+        some = streams.correlated(50_000, seed=3, streams=4, rho=rho)
+        assert abs(1 - np.unique(some.objects).size / 50_000 - rho) < 0.01
+
+    def test_two_streams_share_half_at_most(self):
+        some = streams.correlated(50_000, seed=3, streams=2, rho=1.0)
+        assert 0.48 < 1 - np.unique(some.objects).size / 50_000 <= 0.5
+
+    @pytest.mark.parametrize("occurrences", [1, 2])
+    def test_known_objects_are_recent_ones_of_another_stream(self, occurrences):
+        some = streams.correlated(3_000, seed=3, streams=3, rho=0.7, recent=20, occurrences=occurrences)
+        seen, last = set(), [[], [], []]
+        for object_, stream in zip(some.objects.tolist(), some.streams.tolist(), strict=True):
+            others = {known for other in range(3) if other != stream for known in last[other][-20:]}
+            assert object_ in others or object_ not in seen
+            seen.add(object_)
+            last[stream].append(object_)
+
+    def test_streams_are_drawn_evenly_and_values_too(self):
+        some = streams.correlated(50_000, seed=3, streams=5)
+        assert (np.abs(np.bincount(some.streams) - 10_000) < 400).all()
+        assert some.values.min() >= 0
+        assert some.values.max() < 1
+        assert abs(some.values.mean() - 0.5) < 0.01
+
+    def test_one_stream_has_nothing_to_share(self):
+        assert streams.correlated(100, streams=1, rho=1.0).objects.tolist() == list(range(100))
+
+    @pytest.mark.parametrize(
+        "wrong", [{"n": -1}, {"streams": 0}, {"rho": 1.5}, {"rho": float("nan")}, {"recent": 0}, {"occurrences": 0}]
+    )
+    def test_bad_parameters_are_refused(self, wrong):
+        with pytest.raises(sb.InvalidInputError, match=next(iter(wrong))):
+            streams.correlated(**{"n": 10, **wrong})
+
+
 def test_decreasing_is_the_worst_case_for_candidates():
     monitor = sb.Monitor(sb.TopK(k=2, size=100, slide=10), "mintopk")
     monitor.push(None, streams.decreasing(95).score)

@@ -66,7 +66,7 @@ _LATER = {
     "replay": "skyband.monitor",
     "sql": "skyband.spelling",
 }
-_PACKAGES = ("aggregate",)
+_PACKAGES = ("aggregate", "incomplete")
 
 
 def __getattr__(name: str) -> Any:

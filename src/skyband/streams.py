@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.errors import InvalidInputError
+from skyband.kernels.correlated import draw_objects
 
-__all__ = ["OPENING", "Stream", "Trades", "decreasing", "trades", "trend", "uneven", "uniform"]
+__all__ = ["OPENING", "Stream", "Trades", "Tuples", "correlated", "decreasing", "trades", "trend", "uneven", "uniform"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -54,6 +55,14 @@ class Trades(NamedTuple):
     price: Floats  # two decimals
     size: Ints  # shares, at least 1
     score: Floats  # price * size: what changed hands
+
+
+class Tuples(NamedTuple):
+    """What several streams report of objects, one entry a tuple, for `skyband.incomplete`."""
+
+    objects: Ints
+    streams: Ints  # 0, 1, …
+    values: Floats
 
 
 def trades(n: int, seed: int = 0, *, start: int = OPENING) -> Trades:
@@ -157,6 +166,33 @@ def uneven(n: int, seed: int = 0, *, per_second: float = 1_000.0) -> Stream:
     silences = np.flatnonzero(silence.random(n) < 1 / 20_000)
     gaps[silences] += quiet.uniform(2e6, 20e6, silences.size)
     return Stream(np.cumsum(gaps).astype(np.int64), score.random(n))
+
+
+def correlated(
+    n: int, seed: int = 0, *, streams: int = 3, rho: float = 0.5, recent: int = 100, occurrences: int = 1
+) -> Tuples:
+    """Tuples of several streams that report some objects in common: n in all, the stream drawn by lot each time.
+
+    With probability `rho` a stream reports an object that is among the `recent` last ones of another stream and that
+    it has not reported itself; otherwise, and where there is no such object, a new one. No stream reports an object
+    more than `occurrences` times. Values are drawn evenly from [0, 1). Objects are numbered as they come.
+
+    Two streams cannot share more than half of what they report: each common object is new in one of them.
+
+    >>> from skyband import streams
+    >>> some = streams.correlated(10_000, seed=3, streams=2, rho=0.2)
+    >>> round(1 - np.unique(some.objects).size / 10_000, 2)
+    0.2
+    """
+    n, streams, recent = _checked("n", n, 0), _checked("streams", streams, 1), _checked("recent", recent, 1)
+    if not 0 <= rho <= 1:
+        raise InvalidInputError(f"rho={rho!r} must lie in 0..1; it is the chance that an object comes again elsewhere.")
+    occurrences = _checked("occurrences", occurrences, 1)
+    which, coin, choice, value = _generators(seed, 4)
+    stream = which.integers(0, streams, n)
+    again = coin.random(n) < rho
+    objects = draw_objects(stream, again, choice.random(n), streams, recent, min(occurrences, max(n, 1)))
+    return Tuples(objects, stream, value.random(n))
 
 
 def _checked(name: str, value: Any, least: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.aggregate.engine import Engine, Rows
-from skyband.aggregate.keys import KeyBook
+from skyband.keys import KeyBook
 from skyband.aggregate.shape import Shape
 from skyband.answers import Ranked, joined
 from skyband.arrow import from_bytes, one, to_bytes

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.aggregate.keys import KeyColumn, key_column
+from skyband.keys import KeyColumn, key_column
 from skyband.aggregate.lane import Answered, Batch, Lane
 from skyband.aggregate.shape import Shape
 from skyband.aggregate.table import answer_table

@@ -1,6 +1,7 @@
 """A list sorted best first with logarithmic search: objects in numbered slots, linked at several levels.
 
-Slot 0 is the head and holds no object; 0 as a link means the end of the list. Heights are drawn from a seeded generator
+Slot 0 is the head and holds no object; 0 as a link means the end of the list. Several lists may share the slots; then
+the first slots are their heads, one each. Heights are drawn from a seeded generator
 whose state is part of the list, so that a resumed list goes on exactly as the first would have.
 """
 
@@ -36,10 +37,10 @@ class SkipList(NamedTuple):
     registers: Ints
 
 
-def empty_list(capacity: int) -> SkipList:
-    """A list with room for ``capacity - 1`` objects."""
+def empty_list(capacity: int, lists: int = 1) -> SkipList:
+    """A list, or several, with room for ``capacity - lists`` objects."""
     links = np.zeros((LEVELS, capacity), np.int64)
-    links[0, 1:-1] = np.arange(2, capacity)  # the chain of free slots
+    links[0, lists:-1] = np.arange(lists + 1, capacity)  # the chain of free slots
     return SkipList(
         np.zeros(capacity),
         np.zeros(capacity, np.int64),
@@ -47,18 +48,19 @@ def empty_list(capacity: int) -> SkipList:
         links,
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int64),
-        np.array([0, 1, 20110321, 1], np.int64),
+        np.array([0, lists, 20110321, 1], np.int64),
     )
 
 
 def grown_list(old: SkipList) -> SkipList:
-    """The same list with twice the room; slots keep their numbers. To be called when no slot is free."""
+    """The same list with twice the room; slots keep their numbers."""
     capacity = old.keys.size
     new = empty_list(2 * capacity)
     for target, source in zip(new[:-1], old[:-1], strict=True):
         target[..., :capacity] = source
     new.registers[:] = old.registers
     new.registers[FREE] = capacity
+    new.links[0, -1] = old.registers[FREE]
     return new
 
 
@@ -85,7 +87,7 @@ def draw_height(chain: SkipList) -> int:
 
 
 @kernel
-def insert(chain: SkipList, key: float, position: int, id_: int) -> int:
+def insert(chain: SkipList, key: float, position: int, id_: int, head: int = HEAD) -> int:
     """Put an object in its place, in front of any equal in all three, and return its slot. There must be a free one."""
     slot = chain.registers[FREE]
     chain.registers[FREE] = chain.links[0, slot]
@@ -94,7 +96,7 @@ def insert(chain: SkipList, key: float, position: int, id_: int) -> int:
     chain.registers[TALLEST] = tallest
     chain.keys[slot], chain.positions[slot], chain.ids[slot] = key, position, id_
     chain.heights[slot] = height
-    at = HEAD
+    at = head
     for level in range(tallest - 1, -1, -1):
         follower = chain.links[level, at]
         while follower and beats(
@@ -111,11 +113,11 @@ def insert(chain: SkipList, key: float, position: int, id_: int) -> int:
 
 
 @kernel
-def remove(chain: SkipList, slot: int) -> None:
-    """Take the object in `slot` out of the list and free the slot."""
+def remove(chain: SkipList, slot: int, head: int = HEAD) -> None:
+    """Take the object in `slot` out of the list that begins at `head` and free the slot."""
     key, position, id_ = chain.keys[slot], chain.positions[slot], chain.ids[slot]
     height = chain.heights[slot]
-    at = HEAD
+    at = head
     # At level 0 the links backwards make a search unnecessary; an object of height 1 is gone at once.
     for level in range(chain.registers[TALLEST] - 1 if height > 1 else 0, 0, -1):
         follower = chain.links[level, at]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.spark.control import CONTROL_FOLDER
 from skyband.spark.reasons import first_line
-from skyband.spark.scoring import Prepared
 
 __all__ = ["Checkpoint"]
 
@@ -57,17 +56,9 @@ class Checkpoint:
             )
         return about
 
-    def agree(self, prepared: Prepared, about: dict[str, Any] | None) -> None:
+    def agree(self, plan: Mapping[str, Any], about: dict[str, Any] | None) -> None:
         """Refuse a plan that does not fit what is there; write down a new one."""
-        plan = prepared.plan
-        now = {
-            "version": VERSION,
-            "axis": plan.axis,
-            "time": plan.time,
-            "id": plan.id,
-            "columns": prepared.types,
-            "shards": plan.shards,
-        }
+        now = {"version": VERSION, **plan}
         if about is None:
             self._write(now)
             return

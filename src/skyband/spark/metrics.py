@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from skyband.sharding.plan import Plan
 from skyband.spark.control import CONTROL_FOLDER
+from skyband.spark.drafts import Followed
 
 __all__ = ["Metrics", "Progress", "show_progress"]
 
@@ -26,8 +26,8 @@ _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 class Progress:
     """Adds up the micro-batches of one run of a stream, each once."""
 
-    def __init__(self, plan: Plan | None = None) -> None:
-        self._plan = plan
+    def __init__(self, followed: Followed | None = None) -> None:
+        self._followed = followed
         self._lock = threading.Lock()
         self._batches: set[tuple[str, int]] = set()
         self._counts = dict.fromkeys([*_COUNTED_IN.values(), *_COUNTED_OUT.values()], 0)
@@ -54,7 +54,7 @@ class Progress:
                 for column, metric in source.items():
                     self._counts[metric] += _value(seen.get(name), column) or 0
             # Where every query has a filter, rows that none of them wants do not reach the tasks that count.
-            filtered = self._plan is not None and all(feed.where for feed in self._plan.feeds)
+            filtered = self._followed is not None and self._followed.filtered
             sources = report["sources"] or [] if filtered else []
             read = [source for source in sources if CONTROL_FOLDER not in source["description"]]
             unseen = sum(int(source["numInputRows"]) for source in read) - (
@@ -71,23 +71,22 @@ class Progress:
     def metrics(self) -> dict[str, Any]:
         """The numbers, by name."""
         with self._lock:
-            found: dict[str, Any] = {"algorithm": self._plan.algorithm if self._plan else None}
+            found: dict[str, Any] = {"algorithm": self._followed.algorithm if self._followed else None}
             found |= {"batches": len(self._batches), **self._counts}
             for name in ("candidates", "bytes"):
                 found[name] = sum(held for column, held in self._held.items() if column.startswith(f"{name}_"))
             found["state_bytes"] = found.pop("bytes")
-            found["bound"] = None if self._plan is None else bound(self._plan)
+            found["bound"] = None if self._followed is None else self._followed.bound
             lag = None
-            if self._plan is not None and self._plan.axis == "time" and None not in (self._newest, self._last_end):
+            if (
+                self._followed is not None
+                and self._followed.axis == "time"
+                and None not in (self._newest, self._last_end)
+            ):
                 lag = max(0, self._newest - self._last_end) / 1e6  # type: ignore[operator]  # neither is None
             found["emit_lag"] = lag
             found["seconds"] = self._milliseconds / 1e3
             return found
-
-
-def bound(plan: Plan) -> int:
-    """What the candidates of one group, over all feeds, can never exceed: k for each view alive."""
-    return sum(query.k * query.window.most_alive for query in plan.queries)
 
 
 class Metrics(StreamingQueryListener):

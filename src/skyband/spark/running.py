@@ -14,12 +14,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.columns import position_column
 from skyband.errors import InvalidInputError
-from skyband.queries import TopK
+from skyband.queries import Query
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.control import Control
+from skyband.spark.drafts import Late, Pipeline, frames_of
 from skyband.spark.metrics import Progress, show_progress
-from skyband.spark.pipeline import Late, Pipeline, assemble, check, checked_output
+from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.reasons import plain_error
 from skyband.workload import Workload
 
@@ -29,8 +30,8 @@ Write = Callable[[DataFrame], DataStreamWriter]
 
 
 def start(
-    df: DataFrame,
-    workload: TopK | Iterable[TopK] | Workload,
+    df: Frames,
+    workload: Query | Iterable[Query] | Workload[Any],
     *,
     write: Write,
     checkpoint: str,
@@ -90,8 +91,8 @@ def start(
 
 
 def launch(
-    df: DataFrame,
-    workload: TopK | Iterable[TopK] | Workload,
+    df: Frames,
+    workload: Query | Iterable[Query] | Workload[Any],
     *,
     write: Write,
     checkpoint: str,
@@ -106,11 +107,13 @@ def launch(
     whole: bool = False,
 ) -> Handle:
     """What `start` does; answers and changes may be asked for together, and rows with all their columns."""
-    if not isinstance(df, DataFrame) or not df.isStreaming:
+    frames = list(frames_of(df))
+    if not frames or not all(frame.isStreaming for frame in frames):
         raise InvalidInputError(
             "start() runs a stream, and df is none; for a batch DataFrame write answers(df, …), which is complete."
         )
-    kept = Checkpoint(df.sparkSession, checkpoint)
+    spark = frames[0].sparkSession
+    kept = Checkpoint(spark, checkpoint)
     about = kept.read()
     mode: Late = "return" if callable(late) else late
     draft = check(
@@ -125,13 +128,14 @@ def launch(
         shards=shards if shards is not None or about is None else about["shards"],
         whole=whole,
     )
-    control = Control(df.sparkSession, kept.control)
+    control = Control(spark, kept.control)
     if about is None:
         kept.refuse_unwritable(control.open)
-    kept.agree(draft.prepared, about)
-    found = assemble(draft, kept.control)
-    progress = Progress(draft.prepared.plan)
-    handle = Handle(found, progress, kept, control, write, late if callable(late) else None, bounded=bounded)
+    kept.agree(draft.about, about)
+    progress = Progress(draft.followed)
+    handle = Handle(
+        draft.assemble(kept.control), progress, kept, control, write, late if callable(late) else None, bounded=bounded
+    )
     handle._begin()
     return handle
 

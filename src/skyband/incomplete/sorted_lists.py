@@ -1,0 +1,178 @@
+"""SLA: every tuple of the window, a sorted list for each stream, and the threshold algorithm on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from skyband.incomplete.shape import Best, Shape
+from skyband.kernels import sorted_lists as kernels
+from skyband.kernels.mixing import mixed
+from skyband.kernels.skiplist import SkipList, empty_list, grown_list
+from skyband.kernels.stream import DONE, Floats, Ints
+
+__all__ = ["SortedLists"]
+
+_ROOM = 64
+_PARTS = {"tuples": kernels.Tuples, "objects": kernels.Objects, "chain": SkipList, "ranked": kernels.View}
+
+
+class SortedLists:
+    """Answers one query over incomplete streams from all valid tuples: exact, simple, and the largest state.
+
+    It keeps the tuples in the order they came, for each stream a list of the objects sorted by their value, and a view
+    of the best objects that every tuple coming or leaving brings up to date. A view has up to `view` objects (twice k
+    if not told), so that some may leave before it has fewer than k; only then the threshold algorithm reads the lists
+    side by side until nobody unread can be among the best.
+
+    W valid tuples in d streams: O(log W + d + k) for a tuple, in the mean, and W items of memory.
+
+    Parameters
+    ----------
+    shape
+        The query.
+    view
+        How many objects the view may hold, at least k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skyband.incomplete.shape import Shape
+    >>> from skyband.incomplete.sorted_lists import SortedLists
+    >>> from skyband.kernels.attributes import SUM
+    >>> shape = Shape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1,
+    ...               occurrences=1)
+    >>> lists = SortedLists(shape)
+    >>> lists.push(np.arange(4), np.array([7, 8, 7, 9]), np.array([0, 0, 1, 1]), np.array([0.5, 0.75, 0.5, 0.25]))
+    >>> best = lists.answer(4)
+    >>> best.objects.tolist(), best.scores.tolist(), best.lasts.tolist()
+    ([7], [1.0], [2])
+
+    References
+    ----------
+    P. Haghani, S. Michel, K. Aberer: Evaluating top-k queries over incomplete data streams, CIKM 2009, section 3.1;
+    R. Fagin, A. Lotem, M. Naor: Optimal aggregation algorithms for middleware, 2003; K. Yi et al.: Efficient
+    maintenance of materialized top-k views, ICDE 2003. Departing from the first: where a stream reports an object more
+    than once, its list has the sum, which is what the score is made of; and the lists are read when an answer is
+    wanted, not as soon as the view is short.
+    """
+
+    def __init__(self, shape: Shape, *, view: int | None = None) -> None:
+        self._most = max(shape.k, 2 * shape.k if view is None else view)
+        self._asked = _asked(shape)
+        d = shape.d
+        self._lists = kernels.Lists(
+            _empty_tuples(_ROOM),
+            _empty_objects(_ROOM, d),
+            np.full(2 * _ROOM, kernels.NONE, np.int64),
+            empty_list(_ROOM + d, d),
+            kernels.View(
+                np.zeros(min(self._most, _ROOM) + 1, np.int64), np.full(1, -np.inf), np.full(2, kernels.NEVER)
+            ),
+            np.zeros(d, np.int64),
+            np.zeros(d),
+            np.zeros(kernels.REGISTERS, np.int64),
+        )
+        self._lists.registers[kernels.NEXT_END] = kernels.NEVER
+
+    def push(self, positions: Ints, objects: Ints, streams: Ints, values: Floats) -> None:
+        """Take in tuples in stream order; nothing is checked."""
+        hashes = mixed(objects)
+        why, at = kernels.take(self._lists, self._asked, 0, positions, objects, hashes, streams, values)
+        while why != DONE:
+            self._grow()
+            why, at = kernels.take(self._lists, self._asked, at, positions, objects, hashes, streams, values)
+
+    def answer(self, end: int) -> Best:
+        """The best objects of the window that ends at `end`; all tuples before it must have come, and none beyond."""
+        found = kernels.settle(self._lists, self._asked, end)
+        slots = self._lists.ranked.slots[:found]
+        objects = self._lists.objects
+        return Best(objects.keys[slots], objects.scores[slots], objects.lasts[slots])
+
+    @property
+    def items(self) -> int:
+        """How many tuples are held."""
+        return int(self._lists.registers[kernels.TAIL] - self._lists.registers[kernels.HEAD])
+
+    def counters(self) -> dict[str, int]:
+        """How often the threshold algorithm ran, and what it read."""
+        registers = self._lists.registers
+        return {
+            "recomputations": int(registers[kernels.RECOMPUTED]),
+            "sorted_accesses": int(registers[kernels.SORTED]),
+            "random_accesses": int(registers[kernels.RANDOM]),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs to go on from here. Not changed by later calls."""
+        found: dict[str, Any] = {"most": self._most}
+        for name, value in self._lists._asdict().items():
+            if name in _PARTS:
+                found[name] = {column: array.copy() for column, array in value._asdict().items()}
+            else:
+                found[name] = value.copy()
+        return found
+
+    @classmethod
+    def load(cls, shape: Shape, state: Mapping[str, Any]) -> SortedLists:
+        """An engine that goes on from what `state` returned."""
+        loaded = cls(shape, view=state["most"])
+        parts = {name: kind(**state[name]) for name, kind in _PARTS.items()}
+        loaded._lists = kernels.Lists(
+            **parts, **{name: state[name] for name in kernels.Lists._fields if name not in parts}
+        )
+        return loaded
+
+    def _grow(self) -> None:
+        """Twice the room for tuples, and so for all that there can be no more of than tuples."""
+        old = self._lists
+        room = old.tuples.positions.size
+        d = old.cursors.size
+        tuples, objects = _empty_tuples(2 * room), _empty_objects(2 * room, d)
+        numbers = np.arange(old.registers[kernels.HEAD], old.registers[kernels.TAIL])
+        for target, source in zip(tuples, old.tuples, strict=True):
+            target[numbers % (2 * room)] = source[numbers % room]
+        for target, source in zip(objects, old.objects, strict=True):
+            target[:room] = source
+        objects.lasts[-1] = old.registers[kernels.UNUSED]  # the new free slots come before the old ones
+        old.registers[kernels.UNUSED] = room
+        slots = np.zeros(min(self._most, 2 * room) + 1, np.int64)
+        slots[: old.ranked.slots.size] = old.ranked.slots
+        self._lists = old._replace(
+            tuples=tuples,
+            objects=objects,
+            table=np.full(4 * room, kernels.NONE, np.int64),
+            chain=grown_list(old.chain),
+            ranked=old.ranked._replace(slots=slots),
+        )
+        kernels.fill_table(self._lists)
+
+
+def _asked(shape: Shape) -> kernels.Asked:
+    return kernels.Asked(
+        shape.k,
+        shape.size,
+        shape.every,
+        shape.origin,
+        shape.aggregate,
+        float(shape.low),
+        np.ascontiguousarray(shape.weights, np.float64),
+    )
+
+
+def _empty_tuples(room: int) -> kernels.Tuples:
+    columns: list[Any] = [
+        np.zeros(room, np.float64 if name == "values" else np.int64) for name in kernels.Tuples._fields
+    ]
+    return kernels.Tuples(*columns)
+
+
+def _empty_objects(room: int, d: int) -> kernels.Objects:
+    """Free slots, chained one after another."""
+    columns: dict[str, Any] = {name: np.zeros(room, np.int64) for name in kernels.Objects._fields}
+    columns |= {name: np.zeros((room, d), np.int64) for name in ("nodes", "firsts", "newest")}
+    columns |= {"values": np.zeros((room, d)), "scores": np.zeros(room), "lasts": np.arange(1, room + 1)}
+    return kernels.Objects(**columns)

@@ -1,0 +1,220 @@
+"""Counting in little memory over a sliding window: distinct objects (FM) and how often objects come again (AMS).
+
+FM: an object falls into one of m bitmaps and there into bit l with probability 2**-(l+1). A bit is kept as the position
+at which it was last set, so that it counts for a window iff that position is inside. How many of the m bits of each
+level are still 0 tells the number of distinct objects: each is 0 with probability exp(-n q) for q = 2**-(l+1) / m. The
+most likely n follows from all levels at once; it needs no correction for few objects, of which a mean of the highest
+bits, the usual estimate, knows too little.
+
+The streams share one hash, so the bits of a union of streams are those set in any of them, and
+``Pr(j | I) = |∩ I and j| / |∩ I|`` comes from the counts of unions by inclusion and exclusion.
+
+AMS: every object adds its sign, +1 or -1, to one counter of each row; the squares of a row's counters add up to the
+self-join size F2 (the sum of the squared counts of the objects) in the mean. One set of counters a pane of the window.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skyband.kernels._jit import allocating_kernel, kernel
+from skyband.kernels.stream import Floats, Ints
+
+NEVER = np.iinfo(np.int64).min  # the position of a bit that was never set
+ROW_BITS = 16  # bits of a hash that a row of AMS counters takes: the highest is the sign, the rest the counter
+_STEPS = 100
+_FAR = 300.0  # where exp is as good as infinite; its square still is a number
+
+
+@kernel
+def set_bits(cells: Ints, streams: Ints, hashes: Ints, positions: Ints) -> None:
+    """Note every object of a batch in the bitmaps of its stream; `cells` is (streams, levels, bitmaps)."""
+    levels, bitmaps = cells.shape[1], cells.shape[2]
+    shift = 0
+    while 1 << shift < bitmaps:
+        shift += 1
+    for i in range(hashes.size):
+        bits = hashes[i]
+        bitmap = bits & (bitmaps - 1)
+        bits >>= shift
+        level = 0
+        while level < levels - 1 and not (bits >> level) & 1:
+            level += 1
+        cells[streams[i], level, bitmap] = max(cells[streams[i], level, bitmap], positions[i])
+
+
+@kernel
+def likely_count(zeros: Ints, bitmaps: int) -> float:
+    """The number of distinct objects that makes so many zeros at each level most likely."""
+    count = 0.0
+    for level in range(zeros.size):
+        count += bitmaps - zeros[level]
+    if count == 0.0:
+        return 0.0
+    # Newton on the derivative of the likelihood: convex, and positive at the number of bits set, so that no step
+    # leads beyond the root.
+    for _ in range(_STEPS):
+        slope = 0.0
+        value = 0.0
+        chance = 1.0 / bitmaps
+        for level in range(zeros.size):
+            if level < zeros.size - 1:
+                chance *= 0.5  # the last level gets what all higher ones would
+            grown = math.expm1(min(count * chance, _FAR))
+            ones = bitmaps - zeros[level]
+            value += chance * (ones / grown - zeros[level])
+            slope -= chance * chance * ones * (grown + 1.0) / (grown * grown)
+        step = -value / slope
+        count += step
+        if step <= 1e-9 * count:
+            break
+    return count
+
+
+@kernel
+def likely_error(count: float, levels: int, bitmaps: int) -> float:
+    """The standard error of `likely_count` at so many objects, by Fisher's information less the spread of a lottery."""
+    information = 0.0
+    chance = 1.0 / bitmaps
+    for level in range(levels):
+        if level < levels - 1:
+            chance *= 0.5
+        information += bitmaps * chance * chance / math.expm1(min(max(count, 1e-9) * chance, _FAR))
+    return math.sqrt(max(0.0, 1.0 / information - count))
+
+
+@allocating_kernel
+def union_counts(cells: Ints, start: int) -> Floats:
+    """The likely number of distinct objects since `start` in each union of streams, by the bit mask of its streams."""
+    d, levels, bitmaps = cells.shape
+    full = (1 << d) - 1
+    # How many bits of a level are set in exactly these streams; summed over subsets, in none but these streams.
+    within = np.zeros((levels, full + 1), np.int64)
+    for level in range(levels):
+        for bitmap in range(bitmaps):
+            where = 0
+            for stream in range(d):
+                if cells[stream, level, bitmap] >= start:
+                    where |= 1 << stream
+            within[level, where] += 1
+        for stream in range(d):
+            for mask in range(full + 1):
+                if mask >> stream & 1:
+                    within[level, mask] += within[level, mask ^ (1 << stream)]
+    counts = np.zeros(full + 1)
+    zeros = np.zeros(levels, np.int64)
+    for mask in range(1, full + 1):
+        for level in range(levels):
+            zeros[level] = within[level, full ^ mask]
+        counts[mask] = likely_count(zeros, bitmaps)
+    return counts
+
+
+@allocating_kernel
+def intersection_counts(unions: Floats, d: int) -> Floats:
+    """The likely number of objects common to each set of streams, never more than to a smaller set; 0: all objects."""
+    full = (1 << d) - 1
+    common = np.zeros(full + 1)
+    for mask in range(1, full + 1):
+        common[mask] = unions[mask] if _odd(mask) else -unions[mask]
+    for stream in range(d):
+        for mask in range(full + 1):
+            if mask >> stream & 1:
+                common[mask] += common[mask ^ (1 << stream)]
+    common[0] = unions[full]
+    for mask in range(1, full + 1):
+        for stream in range(d):
+            if mask >> stream & 1:
+                common[mask] = min(common[mask], common[mask ^ (1 << stream)])
+        common[mask] = max(common[mask], 0.0)
+    return common
+
+
+@allocating_kernel
+def conditional_chances(unions: Floats, common: Floats, d: int, levels: int, bitmaps: int) -> Floats:
+    """(2**d, d): the chance that an object seen in the streams of the mask is in each stream too.
+
+    Where the objects common to a mask are fewer than the error of their count, the mask less one stream speaks for it:
+    the one with the most objects, which is known best.
+    """
+    full = (1 << d) - 1
+    chances = np.ones((full + 1, d))
+    for mask in range(full + 1):
+        fewer = -1
+        if mask and common[mask] <= likely_error(unions[mask], levels, bitmaps):
+            for stream in range(d):
+                less = mask ^ (1 << stream)
+                if mask >> stream & 1 and (fewer < 0 or common[less] > common[fewer]):
+                    fewer = less
+        for stream in range(d):
+            if mask >> stream & 1:
+                continue
+            if fewer >= 0:
+                chances[mask, stream] = chances[fewer, stream]
+            elif common[mask] > 0.0:
+                chances[mask, stream] = min(1.0, common[mask | 1 << stream] / common[mask])
+            else:
+                chances[mask, stream] = 0.0
+    return chances
+
+
+@kernel
+def _odd(mask: int) -> bool:
+    odd = False
+    while mask:
+        odd = not odd
+        mask &= mask - 1
+    return odd
+
+
+@kernel
+def add_signs(
+    counters: Ints, tuples: Ints, panes: Ints, pane: int, streams: Ints, hashes: Ints, positions: Ints
+) -> None:
+    """Note every tuple of a batch in the counters (place, stream, row, width) of its pane of the window.
+
+    A pane takes the place of one that is older by the number of places; what comes later than that is left out.
+    """
+    places, _, rows, width = counters.shape
+    for i in range(hashes.size):
+        number = positions[i] // pane
+        place = number % places
+        if number < panes[place]:
+            continue
+        if number > panes[place]:
+            panes[place] = number
+            counters[place] = 0
+            tuples[place] = 0
+        stream = streams[i]
+        tuples[place, stream] += 1
+        bits = hashes[i]
+        for row in range(rows):
+            sign = 1 if (bits >> (ROW_BITS - 1)) & 1 else -1
+            counters[place, stream, row, bits & (width - 1)] += sign
+            bits >>= ROW_BITS
+
+
+@allocating_kernel
+def self_joins(counters: Ints, tuples: Ints, panes: Ints, first: int) -> tuple[Floats, Floats]:
+    """The likely self-join size and the number of tuples of each stream, over the panes from `first` on."""
+    places, d, rows, width = counters.shape
+    sizes = np.zeros(d)
+    counts = np.zeros(d)
+    per_row = np.zeros(rows)
+    for stream in range(d):
+        for place in range(places):
+            if panes[place] >= first:
+                counts[stream] += tuples[place, stream]
+        for row in range(rows):
+            total = 0.0
+            for at in range(width):
+                summed = 0
+                for place in range(places):
+                    if panes[place] >= first:
+                        summed += counters[place, stream, row, at]
+                total += float(summed) * float(summed)
+            per_row[row] = total
+        sizes[stream] = np.median(per_row)
+    return sizes, counts

@@ -1,0 +1,139 @@
+"""Top-k queries on Spark: reducer, shards and extractor put together."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from skyband.errors import UnsupportedError
+from skyband.sharding.feeds import feeds_of
+from skyband.spark import tasks
+from skyband.spark.control import control_envelopes
+from skyband.spark.drafts import (
+    MOST_SHARDS,
+    Followed,
+    Late,
+    Pipeline,
+    Request,
+    checked_delay,
+    checked_shards,
+    delay_of,
+    spelled,
+)
+from skyband.spark.late import late_rows
+from skyband.spark.processor import OUTPUT, ShardProcessor
+from skyband.spark.scoring import Prepared, prepare
+from skyband.spark.spreading import spread
+from skyband.workload import Workload
+
+__all__ = ["draft"]
+
+
+class _Ranking(NamedTuple):
+    """Rows with their scores, and the plan to answer them by."""
+
+    source: DataFrame  # with its watermark, where it stands at the source
+    time: str
+    prepared: Prepared
+    delay: int | None  # of the watermark that is to stand after the reducer, in milliseconds
+    late: Late
+
+    @property
+    def about(self) -> dict[str, Any]:
+        plan = self.prepared.plan
+        return {
+            "axis": plan.axis,
+            "time": plan.time,
+            "id": plan.id,
+            "columns": self.prepared.types,
+            "shards": plan.shards,
+        }
+
+    @property
+    def followed(self) -> Followed:
+        plan = self.prepared.plan
+        bound = sum(query.k * query.window.most_alive for query in plan.queries)
+        return Followed(plan.algorithm, plan.axis, bound, all(feed.where for feed in plan.feeds))
+
+    def assemble(self, control: str | None) -> Pipeline:
+        df, late = self.source, self.late == "return"
+        if not df.isStreaming:
+            return Pipeline(_from_batch(self.prepared), df.limit(0) if late else None)
+        keys = spread(self.prepared.plan.shards)
+        answered = _from_stream(self.prepared, keys, control, self.delay)
+        return Pipeline(answered, late_rows(df, self.time, keys, control) if late else None)
+
+
+def draft(request: Request) -> _Ranking:
+    """Refuse what cannot be answered, and settle how the rest will be."""
+    df, asked, time, late = request.df, request.workload, request.time, request.late
+    if not isinstance(df, DataFrame):
+        raise UnsupportedError(
+            f"df= holds {len(df)} data frames by name, but top-k queries rank the rows of one; pass that one."
+        )
+    partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    count = _most_useful(asked, partitions) if request.shards is None else checked_shards(request.shards)
+    there = delay_of(df, time)
+    delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
+    # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
+    # tasks it is cheaper to look at the newest of each batch only.
+    if delay is not None and (late == "return" or all(query.where for query in asked)):
+        df, there, delay = df.withWatermark(spelled(df, time), f"{delay} milliseconds"), delay, None
+    prepared = prepare(
+        df,
+        asked,
+        time=time,
+        id_=request.id,
+        algorithm=request.algorithm,
+        shards=count,
+        may_be_late=df.isStreaming and late != "refuse",
+        delay=1000 * ((there if delay is None else delay) or 0),
+        output=request.output,
+        whole=request.whole,
+    )
+    return _Ranking(df, spelled(df, time), prepared, delay, late)
+
+
+def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None, delay: int | None) -> DataFrame:
+    plan = prepared.plan
+    envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES).observe(
+        "skyband_in", *(sf.sum(name).alias(name) for name in ("taken", "left_out", "reduced"))
+    )
+    if delay is not None:
+        envelopes = envelopes.withWatermark("newest", f"{delay} milliseconds")
+    # Spark would drop an envelope that is behind the watermark: what is late is settled row by row, in the shard.
+    envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
+    if control is not None:
+        envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
+    packed = envelopes.groupBy("shard").transformWithState(ShardProcessor(plan, keys), OUTPUT, "Append", "EventTime")
+    held = [
+        sf.max(sf.when(sf.col("shard") == number, sf.col(name))).alias(f"{name}_{number}")
+        for number in range(plan.shards)
+        for name in ("candidates", "bytes")
+    ]
+    counted = [sf.sum(name).alias(name) for name in ("late", "windows", "answered")]
+    newest = [sf.max(name).alias(name) for name in ("newest", "last_end")]
+    return (
+        packed.observe("skyband_out", *counted, *newest, *held)
+        .select("answers")
+        .mapInArrow(tasks.unpack, prepared.answers)
+        .toDF(*prepared.names)
+    )
+
+
+def _from_batch(prepared: Prepared) -> DataFrame:
+    """No watermark, no state: all rows that can matter meet in their shards, and every window is answered."""
+    plan = prepared.plan
+    keys = spread(plan.shards)
+    envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES)
+    together = envelopes.repartition(plan.shards, "shard")
+    return together.mapInArrow(tasks.answer_all(plan, keys), prepared.answers).toDF(*prepared.names)
+
+
+def _most_useful(workload: Workload, partitions: int) -> int:
+    """Groups can be spread over all partitions; a feed without groups lives in one shard."""
+    feeds = feeds_of(workload)
+    most = MOST_SHARDS if any(feed.partition_by for feed in feeds) else len(feeds)
+    return max(1, min(partitions, MOST_SHARDS, most))
