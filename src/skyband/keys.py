@@ -102,6 +102,11 @@ class KeyBook:
                 self.keys.groups[found[fresh]] = codes[fresh]
         return found[indices] if found.size else np.empty(0, np.int64)
 
+    def forget(self) -> None:
+        """Forget all keys that are not needed."""
+        self._sweep_at = 0
+        self._sweep(1)
+
     def values(self, slots: Ints) -> pa.Array:
         """The keys in these slots."""
         distinct, places = np.unique(slots, return_inverse=True)

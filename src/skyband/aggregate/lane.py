@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.aggregate.engine import Engine, Rows
-from skyband.keys import KeyBook
 from skyband.aggregate.shape import Shape
 from skyband.answers import Ranked, joined
 from skyband.arrow import from_bytes, one, to_bytes
 from skyband.kernels.stream import Floats, Ints
+from skyband.keys import KeyBook
 
 __all__ = ["Answered", "Batch", "Lane"]
 
@@ -68,7 +68,7 @@ class Lane:
         parts = self.engine.answers()
         if not parts:
             return []
-        windows = joined(parts)
+        windows = joined([part.windows for part in parts])
         groups = windows.groups if self._grouped else np.full_like(windows.groups, self._group)
         keys = self.book.values(windows.ids)
         return [Answered(windows._replace(queries=self._places[windows.queries], groups=groups), keys)]

@@ -13,7 +13,6 @@ from skyband.incomplete.shape import Shape
 from skyband.incomplete.sorted_lists import SortedListsEngine
 from skyband.kernels import attributes, ledger
 from skyband.kernels.ledger import Ledger
-from skyband.kernels.lookup import Lookup
 from skyband.kernels.stream import Floats, Ints
 from skyband.queries import IncompleteTopK
 

@@ -16,8 +16,8 @@ from skyband.incomplete.names import content_hashes, stream_names, stream_number
 from skyband.incomplete.table import answer_table, empty_table
 from skyband.incomplete.waiting import Arrived, Waiting
 from skyband.intake import Intake
-from skyband.keys import KeyBook, KeyColumn, key_column
 from skyband.kernels.stream import Floats, Ints
+from skyband.keys import KeyBook, KeyColumn, key_column
 from skyband.queries import IncompleteTopK
 from skyband.snapshot import decode, encode, resuming
 from skyband.workload import Workload, of_family

@@ -86,9 +86,7 @@ def _by_object(rows: Arrived) -> Arrived:
         return rows
     tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
     order = np.arange(rows.values.size)
-    table = pa.table(
-        {"position": rows.positions[tied], "object": rows.objects.take(pa.array(tied)), "row": tied}
-    )
+    table = pa.table({"position": rows.positions[tied], "object": rows.objects.take(pa.array(tied)), "row": tied})
     order[tied] = tied[pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()]
     return Arrived(*(_any_take(column, order) for column in rows))
 

@@ -29,6 +29,7 @@ from skyband.kernels.partials import (
     MINUS,
     NEVER,
     NEXT,
+    NONE,
     OPEN_AT,
     TAIL,
     UNRANKABLE,
@@ -36,7 +37,6 @@ from skyband.kernels.partials import (
     State,
     begin_partial,
     close_pane,
-    leave_before,
     let_go,
     open_pane,
 )
@@ -44,7 +44,9 @@ from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, STATE_FULL, WINDOWS
 
 # Progress
 TAKEN = 0  # rows taken in so far
-WANTED = 1  # how many rows of answers there must be room for
+WANTED = 1  # how many rows of answers there must be room for, or the pane that must be in memory
+
+PANE_MISSING = 3  # why a kernel came back: a pane must leave, and its partials are not in memory
 
 
 class Arrivals(NamedTuple):
@@ -76,6 +78,7 @@ class Answers(NamedTuple):
     stops: Ints  # per window: the rows written when it was complete
     scores: Floats  # per row
     slots: Ints  # per row
+    lasts: Ints  # per row: where the key was seen last
     cursor: Ints  # WINDOWS and ROWS written so far
 
 
@@ -104,7 +107,7 @@ def answer(state: State, asked: Asked, keys: Keys, room: Room, out: Answers, end
                     found = best_of_all(state.last, keys, scores, room.heap, k)
                 for mine in range(q, behind):
                     if found and is_due(state, asked, mine, end, first):
-                        write(scores, room, out, asked.places[mine], group, end, min(found, asked.ks[mine]))
+                        write(state.last, scores, room, out, asked.places[mine], group, end, min(found, asked.ks[mine]))
         q = behind
 
 
@@ -116,12 +119,13 @@ def is_due(state: State, asked: Asked, q: int, end: int, first: int) -> bool:
 
 
 @kernel
-def write(scores: Floats, room: Room, out: Answers, place: int, group: int, end: int, rows: int) -> None:
+def write(last: Ints, scores: Floats, room: Room, out: Answers, place: int, group: int, end: int, rows: int) -> None:
     """Write one window's answer, the first of the heap."""
     window, row = out.cursor[WINDOWS], out.cursor[ROWS]
     for i in range(rows):
         out.slots[row + i] = room.heap[i]
         out.scores[row + i] = scores[room.heap[i]]
+        out.lasts[row + i] = last[room.heap[i]]
     out.queries[window], out.groups[window], out.ends[window] = place, group, end
     out.stops[window] = row + rows
     out.cursor[WINDOWS], out.cursor[ROWS] = window + 1, row + rows
@@ -136,6 +140,11 @@ def advance(
     if clock[IS_OPEN] and to >= clock[NEXT]:
         close_pane(state, asked)
     while True:
+        # What the next windows do not hold leaves before they are looked at.
+        missing = let_go(state, asked)
+        if missing != NONE:
+            progress[WANTED] = missing
+            return PANE_MISSING
         end = NEVER
         for q in range(asked.ks.size):
             end = min(end, state.next_end[q])
@@ -144,7 +153,6 @@ def advance(
         rows, windows = 0, 0
         for q in range(asked.ks.size):
             if state.next_end[q] == end:
-                leave_before(state, asked, asked.tracks[q], end - asked.sizes[q])
                 alive = state.alive[asked.tracks[q]]
                 rows += min(alive, asked.ks[q] * room.begins.size)
                 windows += min(alive, room.begins.size)
@@ -158,7 +166,6 @@ def advance(
                 state.next_end[q] = end + asked.slides[q]
                 if newest < state.next_end[q] - asked.sizes[q]:
                     state.next_end[q] = NEVER  # empty, until more rows come
-        let_go(state, asked)
     if not clock[IS_OPEN]:
         clock[NEXT] = end
     return DONE

@@ -71,6 +71,7 @@ class State(NamedTuple):
     # per pane
     lows: Ints  # where it begins
     firsts: Ints  # its first partial
+    here: Any  # bool: whether its partials are in memory, not only what follows from them
     # per track
     gone: Ints  # the first pane that has not left it
     alive: Ints  # how many keys are in the window
@@ -190,16 +191,18 @@ def partials_end(state: State, pane: int) -> int:
 
 
 @kernel
-def leave_before(state: State, asked: Asked, track: int, start: int) -> None:
-    """Take the panes before `start` out of the window of a track."""
+def leave_before(state: State, asked: Asked, track: int, start: int) -> int:
+    """Take the panes before `start` out of the window of a track; return one that is not in memory, if one is not."""
     ring = state.lows.size - 1
     closed = state.clock[LAST_PANE] - state.clock[IS_OPEN]
-    pane = state.gone[track]
-    while pane < closed and state.lows[pane & ring] < start:
+    while state.gone[track] < closed and state.lows[state.gone[track] & ring] < start:
+        pane = state.gone[track]
+        if not state.here[pane & ring]:
+            return pane
         for number in range(state.firsts[pane & ring], partials_end(state, pane)):
             leave(state, asked, track, number)
-        pane += 1
-    state.gone[track] = pane
+        state.gone[track] += 1
+    return NONE
 
 
 @kernel
@@ -216,8 +219,11 @@ def close_pane(state: State, asked: Asked) -> None:
 
 
 @kernel
-def let_go(state: State, asked: Asked) -> None:
-    """Take out of each track what none of its windows to come needs, and forget the panes that no track has."""
+def let_go(state: State, asked: Asked) -> int:
+    """Take out of each track what none of its windows to come needs, and forget the panes that no track has.
+
+    Returns a pane that should leave and is not in memory, NONE if there is no such pane.
+    """
     clock = state.clock
     oldest = clock[LAST_PANE]
     for track in range(asked.spans.size):
@@ -225,13 +231,16 @@ def let_go(state: State, asked: Asked) -> None:
         for q in range(asked.ks.size):
             if asked.tracks[q] == track:
                 start = min(start, state.next_end[q] - asked.sizes[q])
-        leave_before(state, asked, track, start)
+        missing = leave_before(state, asked, track, start)
+        if missing != NONE:
+            return missing
         oldest = min(oldest, state.gone[track])
     clock[FIRST_PANE] = oldest
     if oldest == clock[LAST_PANE]:
         clock[HEAD] = clock[TAIL]
     else:
         clock[HEAD] = state.firsts[oldest & (state.firsts.size - 1)]
+    return NONE
 
 
 @kernel
@@ -241,6 +250,7 @@ def open_pane(state: State, asked: Asked, position: int) -> None:
     at = clock[LAST_PANE] & (state.lows.size - 1)
     state.lows[at] = position - (position - asked.offset) % asked.pane
     state.firsts[at] = clock[OPEN_AT] = clock[TAIL]
+    state.here[at] = True
     clock[LAST_PANE] += 1
     clock[IS_OPEN] = 1
     clock[NEXT] = state.lows[at] + asked.pane
@@ -258,3 +268,15 @@ def begin_partial(state: State, slot: int) -> int:
     state.open[slot] = number
     state.clock[TAIL] += 1
     return at
+
+
+@kernel
+def mark_ladders(state: State, slots: Ints, marks: Any) -> None:
+    """Mark the places in the ring of all partials that stand on the ladders of these keys."""
+    ring = state.slots.size - 1
+    for i in range(slots.size):
+        for e in range(state.extremes.shape[1]):
+            number = state.tails[slots[i], e]
+            while number >= state.clock[HEAD]:
+                marks[number & ring] = True
+                number = state.older[number & ring, e]
