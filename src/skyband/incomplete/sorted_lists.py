@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skyband.incomplete.answers import Answers, joined
 from skyband.incomplete.shape import Best, Shape
 from skyband.kernels import sorted_lists as kernels
 from skyband.kernels.mixing import mixed
@@ -61,6 +62,8 @@ class SortedLists:
 
     def __init__(self, shape: Shape, *, view: int | None = None) -> None:
         self._most = max(shape.k, 2 * shape.k if view is None else view)
+        self._shape = shape
+        self._answered: int | None = None  # the end of the last window answered
         self._asked = _asked(shape)
         d = shape.d
         self._lists = kernels.Lists(
@@ -89,15 +92,59 @@ class SortedLists:
         """The best objects of the window that ends at `end`; all tuples before it must have come, and none beyond."""
         found = kernels.settle(self._lists, self._asked, end)
         slots = self._lists.ranked.slots[:found]
-        objects = self._lists.objects
-        return Best(objects.keys[slots], objects.scores[slots], objects.lasts[slots])
+        objects, tuples = self._lists.objects, self._lists.tuples
+        lasts = tuples.positions[objects.lasts[slots] % tuples.positions.size]
+        return Best(objects.keys[slots], objects.scores[slots] + 0.0, lasts)
 
     @property
     def items(self) -> int:
         """How many tuples are held."""
         return int(self._lists.registers[kernels.TAIL] - self._lists.registers[kernels.HEAD])
 
-    def counters(self) -> dict[str, int]:
+    def advance(
+        self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
+    ) -> Answers:
+        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`."""
+        parts = []
+        begin = 0
+        while (end := self._next_end(positions, begin, clock)) is not None:
+            stop = int(np.searchsorted(positions, end))
+            part = slice(begin, stop)
+            self.push(positions[part], objects[part], streams[part], values[part])
+            best, begin = self.answer(end), stop
+            self._answered = end
+            if best.objects.size:
+                parts.append(_one_answer(end, best))
+        self.push(positions[begin:], objects[begin:], streams[begin:], values[begin:])
+        return joined(parts)
+
+    def _next_end(self, positions: Ints, begin: int, clock: int | None) -> int | None:
+        """The end of the next window that holds a tuple and is over; None if there is none yet."""
+        shape = self._shape
+        reached = [] if clock is None else [clock]
+        if positions.size:
+            reached.append(int(positions[-1]))
+        if self.items:
+            oldest = int(self._lists.tuples.positions[self._lists.registers[kernels.HEAD] % self._room])
+        elif begin < positions.size:
+            oldest = int(positions[begin])
+        else:
+            return None
+        end = shape.origin + ((oldest - shape.origin) // shape.every + 1) * shape.every
+        if self._answered is not None:
+            end = max(end, self._answered + shape.every)
+        return end if reached and end <= max(reached) else None
+
+    @property
+    def _room(self) -> int:
+        return int(self._lists.tuples.positions.size)
+
+    def objects_in_use(self) -> Ints:
+        """The keys of the objects with a valid tuple."""
+        objects = self._lists.objects
+        return np.unique(objects.keys[objects.tuples > 0])
+
+    def metrics(self) -> dict[str, int]:
         """How often the threshold algorithm ran, and what it read."""
         registers = self._lists.registers
         return {
@@ -108,7 +155,7 @@ class SortedLists:
 
     def state(self) -> dict[str, Any]:
         """Everything that `load` needs to go on from here. Not changed by later calls."""
-        found: dict[str, Any] = {"most": self._most}
+        found: dict[str, Any] = {"most": self._most, "answered": self._answered}
         for name, value in self._lists._asdict().items():
             if name in _PARTS:
                 found[name] = {column: array.copy() for column, array in value._asdict().items()}
@@ -116,15 +163,12 @@ class SortedLists:
                 found[name] = value.copy()
         return found
 
-    @classmethod
-    def load(cls, shape: Shape, state: Mapping[str, Any]) -> SortedLists:
-        """An engine that goes on from what `state` returned."""
-        loaded = cls(shape, view=state["most"])
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self._most, self._answered = state["most"], state["answered"]
         parts = {name: kind(**state[name]) for name, kind in _PARTS.items()}
-        loaded._lists = kernels.Lists(
-            **parts, **{name: state[name] for name in kernels.Lists._fields if name not in parts}
-        )
-        return loaded
+        rest = {name: state[name] for name in kernels.Lists._fields if name not in parts}
+        self._lists = kernels.Lists(**parts, **rest)
 
     def _grow(self) -> None:
         """Twice the room for tuples, and so for all that there can be no more of than tuples."""
@@ -149,6 +193,11 @@ class SortedLists:
             ranked=old.ranked._replace(slots=slots),
         )
         kernels.fill_table(self._lists)
+
+
+def _one_answer(end: int, best: Best) -> Answers:
+    whole, real = np.empty(0, np.int64), np.empty(0)
+    return Answers(np.array([end]), np.array([best.objects.size]), *best, real, whole)
 
 
 def _asked(shape: Shape) -> kernels.Asked:

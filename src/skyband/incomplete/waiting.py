@@ -38,7 +38,7 @@ class Waiting:
 
     def lined_up(self, arrived: Arrived | None, until: int | None) -> Arrived | None:
         """What waits and has arrived, up to but without the position `until` (None: all of it); the rest waits."""
-        rows = _joined(self._rows, arrived)
+        rows = _joined(self._rows, arrived if arrived is not None and arrived.values.size else None)
         if rows is None:
             return None
         rows = _by_object(rows)

@@ -63,7 +63,7 @@ class Objects(NamedTuple):
 
     keys: Ints
     hashes: Ints
-    lasts: Ints  # the position of the newest tuple; the next free slot where there is no object
+    lasts: Ints  # the number of the newest tuple; the next free slot where there is no object
     scores: Floats
     tuples: Ints  # how many are valid
     met: Ints  # the last run of the threshold algorithm that came upon it
@@ -79,7 +79,7 @@ class View(NamedTuple):
 
     slots: Ints  # one more than it may hold in the end
     floor: Floats  # the score
-    floor_order: Ints  # and what decides among equal ones: last position, key
+    floor_order: Ints  # and what decides among equal ones: last tuple, key
 
 
 class Lists(NamedTuple):
@@ -304,7 +304,7 @@ def take(
             tuples.following[objects.newest[slot, stream] % room] = number
             value = objects.values[slot, stream] + value
         objects.newest[slot, stream] = number
-        objects.lasts[slot] = position
+        objects.lasts[slot] = number
         objects.tuples[slot] += 1
         registers[TAIL] += 1
         list_value(lists, slot, stream, value)
