@@ -54,7 +54,7 @@ def feeds_of(queries: Iterable[AggregateTopK]) -> tuple[Feed, ...]:
     >>> [(feed.value, feed.places) for feed in feeds_of([busy, often, high])]
     [('bytes', (0, 2)), (None, (1,))]
     """
-    places: dict[Any, list[int]] = {}
+    places: dict[tuple[str | None, str | None, str | None, tuple[str, ...]], list[int]] = {}
     for place, query in enumerate(queries):
         places.setdefault((query.key, query.value, query.where, tuple(query.partition_by)), []).append(place)
     return tuple(Feed(*shared, tuple(found)) for shared, found in places.items())
@@ -142,7 +142,7 @@ class TotalsShard:
     def step(self, tables: Sequence[pa.Table], first: int | None, clock: int | None) -> Worked:
         """Take in the partials of panes that have ended, and answer the windows that end at or before `clock`.
 
-        `first` is the oldest row of all shards' partials, where somebody asks for it. Without a `clock` the stream ends.
+        `first` is the oldest row of all shards' partials, where somebody asks for it. Without `clock` the stream ends.
         """
         if first is not None:
             self._first = min(self._first, first)
@@ -202,7 +202,7 @@ class TotalsShard:
         tables = []
         names = list(self._kinds.names)
         places = np.array(self.plan.feeds[self.feed].places, np.int64)
-        groups = self._group_table()
+        groups = self._group_table(self._groups)
         for windows, lasts in found:
             columns: dict[str, Any] = {"query": pa.array(np.repeat(places[windows.queries], windows.counts))}
             codes = pa.array(np.repeat(windows.groups, windows.counts))
@@ -215,9 +215,9 @@ class TotalsShard:
             tables.append(pa.table(columns))
         return pa.concat_tables(tables)
 
-    def _group_table(self) -> pa.Table:
+    def _group_table(self, groups: list[tuple[Any, ...]]) -> pa.Table:
         kinds = self._kinds or pa.schema([])
-        columns = list(zip(*self._groups, strict=True)) if self._groups else [()] * len(self._columns)
+        columns = list(zip(*groups, strict=True)) if groups else [()] * len(self._columns)
         return pa.table(
             {
                 name: pa.array(values, kinds.field(name).type)
@@ -231,9 +231,7 @@ class TotalsShard:
         book = self._book.state()
         slots = book["slots"]
         used, codes = np.unique(book["groups"], return_inverse=True)
-        if self._columns:  # groups without keys are forgotten
-            self._groups = [self._groups[code] for code in used.tolist()]
-            self._codes = {group: code for code, group in enumerate(self._groups)}
+        groups = [self._groups[code] for code in used.tolist()] if self._columns else []  # others are forgotten
         keys = pa.table({"key": self._book.values(slots)})
         return packed(
             {
@@ -241,7 +239,7 @@ class TotalsShard:
                 "unit": self.feed * self.plan.shards + self.number,
                 "first": self._first,
                 "kinds": None if self._kinds is None else self._kinds.serialize().to_pybytes(),
-                "groups": to_bytes(self._group_table()) if self._columns and self._kinds is not None else None,
+                "groups": to_bytes(self._group_table(groups)) if self._columns and self._kinds is not None else None,
                 "book": {**book, "slots": slots.astype(np.int32), "groups": codes.astype(np.int32)},
                 "keys": to_bytes(keys),
                 "totals": self._keeper.sleep(slots),
