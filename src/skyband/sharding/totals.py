@@ -82,7 +82,7 @@ class Plan:
 
     def shape(self, feed: int) -> Shape:
         """What the queries of a feed share."""
-        return Shape(tuple(self.queries[place] for place in self.feeds[feed].places))
+        return Shape(tuple(self.queries[place] for place in self.feeds[feed].places), self.pane)
 
     @property
     def pane(self) -> tuple[int, int]:
