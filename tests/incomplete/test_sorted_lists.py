@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from skyband import streams
 from skyband.incomplete.shape import Shape
-from skyband.incomplete.sorted_lists import SortedListsEngine
+from skyband.incomplete.sorted_lists import SortedLists
 from skyband.kernels import attributes
 from skyband.snapshot import decode, encode
 from tests.incomplete import oracle
@@ -51,7 +51,7 @@ def rows_of(answers):
     ]
 
 
-def answers(asked, tuples, *, cuts=(), make=SortedListsEngine, between=lambda engine: engine):
+def answers(asked, tuples, *, cuts=(), make=SortedLists, between=lambda engine: engine):
     """What the engine answers: pushed in pieces, changed hands in between."""
     engine, found = make(shape_of(asked)), []
     for low, high in itertools.pairwise([0, *cuts, len(tuples)]):
@@ -110,7 +110,7 @@ def test_as_the_definition_says(case):
 def test_whatever_the_size_of_the_view(case):
     asked, tuples, _ = case
     for view in (asked.k, asked.k + 1, 100):
-        found = answers(asked, tuples, make=lambda shape, view=view: SortedListsEngine(shape, view=view))
+        found = answers(asked, tuples, make=lambda shape, view=view: SortedLists(shape, view=view))
         assert found == oracle.answers(asked, tuples)
 
 
@@ -119,7 +119,7 @@ def test_a_restart_at_any_point_changes_nothing(case):
     asked, tuples, cuts = case
 
     def restarted(engine):
-        resumed = SortedListsEngine(shape_of(asked))
+        resumed = SortedLists(shape_of(asked))
         resumed.load(decode(encode(engine.state())))
         return resumed
 
@@ -128,7 +128,7 @@ def test_a_restart_at_any_point_changes_nothing(case):
 
 def test_a_state_is_not_changed_by_what_comes_after():
     rows = [(i, i % 4, i % 2, i / 40) for i in range(40)]
-    engine = SortedListsEngine(shape_of(Asked(k=2, size=10, every=5, streams=(0, 1))))
+    engine = SortedLists(shape_of(Asked(k=2, size=10, every=5, streams=(0, 1))))
     advance(engine, rows[:20])
     saved = engine.state()
     before = encode(saved)
@@ -148,7 +148,7 @@ def test_windows_of_thousands_of_tuples(aggregate, occurrences):
 class TestTies:
     def test_who_was_seen_last(self):
         rows = [(1, 5, 0, 0.5), (2, 9, 0, 0.5), (3, 7, 0, 0.5), (3, 8, 0, 0.5), (4, 9, 1, 0.0)]
-        best = advance(SortedListsEngine(shape_of(Asked(k=4, size=100, every=100, streams=(0, 1)))), rows, clock=100)
+        best = advance(SortedLists(shape_of(Asked(k=4, size=100, every=100, streams=(0, 1)))), rows, clock=100)
         assert rows_of(best) == [(100, [(9, 0.5), (8, 0.5), (7, 0.5), (5, 0.5)])]
         assert best.lasts.tolist() == [4, 3, 3, 1]
 
@@ -163,7 +163,7 @@ class TestReading:
     @staticmethod
     def driven(asked, n, *, power=1.0, view=None):
         tuples = streams.correlated(n, seed=2, streams=len(asked.streams), rho=0.5, recent=2_000)
-        engine = SortedListsEngine(shape_of(asked), view=view)
+        engine = SortedLists(shape_of(asked), view=view)
         engine.advance(np.arange(n), tuples.objects, tuples.streams, tuples.values**power, tuples.objects, None)
         return engine
 

@@ -14,7 +14,7 @@ from skyband.kernels import sorted_lists as kernels
 from skyband.kernels.skiplist import SkipList, empty_list, grown_list
 from skyband.kernels.stream import DONE, STATE_FULL, Floats, Ints
 
-__all__ = ["SortedListsEngine"]
+__all__ = ["SortedLists"]
 
 _ROOM = 64
 _PARTS = {
@@ -26,7 +26,7 @@ _PARTS = {
 }
 
 
-class SortedListsEngine:
+class SortedLists:
     """Answers one query over incomplete streams from all valid tuples: exact, simple, and the largest state.
 
     It keeps the tuples in the order they came, for each stream a list of the objects sorted by their value, and a view
@@ -47,12 +47,12 @@ class SortedListsEngine:
     --------
     >>> import numpy as np
     >>> from skyband.incomplete.shape import Shape
-    >>> from skyband.incomplete.sorted_lists import SortedListsEngine
+    >>> from skyband.incomplete.sorted_lists import SortedLists
     >>> from skyband.kernels.attributes import SUM
     >>> shape = Shape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1,
     ...               occurrences=1)
     >>> objects, streams = np.array([7, 8, 7, 9]), np.array([0, 0, 1, 1])
-    >>> engine = SortedListsEngine(shape)
+    >>> engine = SortedLists(shape)
     >>> best = engine.advance(np.arange(4), objects, streams, np.array([0.5, 0.75, 0.5, 0.25]), objects, 4)
     >>> best.ends.tolist(), best.objects.tolist(), best.scores.tolist(), best.lasts.tolist()
     ([2, 4], [8, 7], [0.75, 1.0], [1, 2])
