@@ -1,1 +1,32 @@
-"""Ranking objects whose attributes arrive in different streams at different moments, some of them never."""
+"""Ranking objects whose attributes arrive in different streams at different moments, some of them never.
+
+>>> import skyband as sb
+>>> query = sb.IncompleteTopK(k=1, size=3, every=1)
+>>> answers = sb.incomplete.replay(query, None, ["a", "b", "a"], ["x", "x", "y"], [0.5, 0.6, 0.4])
+>>> answers["object"].to_pylist(), answers["score"].to_pylist()
+(['a', 'b', 'a'], [0.5, 0.6, 0.9])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skyband.incomplete.monitor import Monitor, replay
+
+__all__ = ["Monitor", "replay"]
+
+
+def __getattr__(name: str) -> Any:
+    # Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
+    if name not in __all__:
+        raise AttributeError(f"module 'skyband.incomplete' has no attribute {name!r}")
+    from skyband.incomplete import monitor  # noqa: PLC0415
+
+    value = getattr(monitor, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

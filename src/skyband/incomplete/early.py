@@ -51,7 +51,9 @@ class EarlyAggregation:
         """Instances held."""
         return int(self._held.registers[kernels.HELD])
 
-    def advance(self, positions: Ints, objects: Ints, streams: Ints, values: Floats, clock: int | None) -> Answers:
+    def advance(
+        self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
+    ) -> Answers:
         """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`."""
         rows = Tuples(positions, objects, streams, values)
         until = kernels.NEVER if clock is None else clock
@@ -72,6 +74,11 @@ class EarlyAggregation:
     def objects_in_use(self) -> Ints:
         """The keys of the objects that have an instance."""
         return np.unique(self._held.objects[self._held.owners[self._slots()]])
+
+    def masks_in_use(self) -> Ints:
+        """The sets of streams, as bit masks, that some instance was seen in."""
+        seen = self._held.counts[self._slots()] > 0
+        return np.unique(seen @ (1 << np.arange(self.shape.d)))
 
     def metrics(self) -> dict[str, int]:
         """What was done so far."""
@@ -117,6 +124,7 @@ class EarlyAggregation:
             "best": held.best.values[slots],
             **{name: getattr(held, name)[owners] for name in _BY_OBJECT},
             "registers": held.registers.copy(),
+            "expected": [self._terms.masks, self._terms.chances, self._terms.repeats],
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -144,6 +152,7 @@ class EarlyAggregation:
             current=ladder.laid_anew(held.current, slots, room), best=ladder.laid_anew(held.best, slots, room)
         )
         kernels.enter_objects(self._held, objects)
+        self.expect(*state["expected"])
 
 
 _BY_INSTANCE = ("epochs", "values", "counts", "dominators")

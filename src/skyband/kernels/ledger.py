@@ -85,3 +85,16 @@ def admit(
         taken[count] = row
         count += 1
     return count
+
+
+@kernel
+def enter(ledger: Ledger, objects: Ints, streams: Ints, positions: Ints) -> None:
+    """Fill an empty ledger with tuples, oldest first."""
+    for row in range(objects.size):
+        ledger.objects[row] = objects[row]
+        ledger.streams[row] = streams[row]
+        ledger.positions[row] = positions[row]
+        at = place_of(ledger.counts, objects[row], streams[row])
+        count = ledger.counts.found[at]
+        put(ledger.counts, at, objects[row], streams[row], 1 if count == EMPTY else count + 1)
+    ledger.registers[NEXT] = objects.size

@@ -16,6 +16,7 @@ from skyband.queries.fields import (
     Axis,
     checked_choice,
     checked_expression,
+    checked_flag,
     checked_k,
     checked_name,
     is_integer,
@@ -73,6 +74,10 @@ class IncompleteTopK(Query):
         counted.
     method
         ``"exact"``, ``"sorted-lists"`` (exact too, keeps every tuple) or ``"approximate"``.
+    intervals
+        Whether answers also tell, for each object, the best score it may still come to by attributes that have not
+        arrived (``best``), and whether it stays among the k best even if all others come to theirs (``sure``). For
+        ``method="exact"``.
     origin
         Where the answers are anchored: a `datetime`, ISO text or microseconds (time), or a tuple's number (count).
 
@@ -101,6 +106,7 @@ class IncompleteTopK(Query):
     bounds: tuple[float, float] = (0.0, 1.0)
     occurrences: int = 1
     method: Method = "exact"
+    intervals: bool = False
     origin: datetime | str | int | None = None
     axis: Axis = field(init=False, compare=False)
     window: SlidingWindow = field(init=False, compare=False)
@@ -118,6 +124,11 @@ class IncompleteTopK(Query):
                 f"bounds={self.bounds!r} with occurrences={occurrences}: values that add up must not be negative, or "
                 "one more of them could lower a score. Shift the values, or ask for occurrences=1."
             )
+        method = checked_choice("method", self.method, METHODS)
+        if self.intervals is True and method != "exact":
+            raise InvalidQueryError(
+                f"intervals=True with method={method!r}: only method='exact' knows how far scores can still rise."
+            )
         self._settle(
             {
                 "name": checked_name(self.name),
@@ -133,7 +144,8 @@ class IncompleteTopK(Query):
                 "weights": _checked_weights(self.weights, streams, aggregate),
                 "bounds": bounds,
                 "occurrences": occurrences,
-                "method": checked_choice("method", self.method, METHODS),
+                "method": method,
+                "intervals": checked_flag("intervals", self.intervals),
                 "origin": window.origin,
                 "axis": axis,
                 "window": window,

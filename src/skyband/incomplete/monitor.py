@@ -1,0 +1,344 @@
+"""Continuous ranking over incomplete streams, in this process: arrays in, Arrow tables out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.arrow import from_bytes, to_bytes
+from skyband.columns import length, score_column
+from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
+from skyband.incomplete.lane import Lane
+from skyband.incomplete.names import content_hashes, stream_names, stream_numbers
+from skyband.incomplete.table import answer_table, empty_table
+from skyband.incomplete.waiting import Arrived, Waiting
+from skyband.intake import Intake
+from skyband.keys import KeyBook, KeyColumn, key_column
+from skyband.kernels.stream import Floats, Ints
+from skyband.queries import IncompleteTopK
+from skyband.snapshot import decode, encode, resuming
+from skyband.workload import Workload, of_family
+
+__all__ = ["Monitor", "replay"]
+
+_NONE = np.empty(0, np.int64)
+
+
+class Monitor:
+    """Ranks objects whose attributes come in different streams, over tuples that are pushed to it.
+
+    Parameters
+    ----------
+    queries
+        One `IncompleteTopK`, several, or a `Workload` of them, all with the same `streams`.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size="10 seconds", streams=["north", "south"]))
+    >>> monitor.push([1_000_000, 2_000_000, 4_000_000], ["a", "b", "a"], ["north", "south", "south"], [0.5, 0.7, 0.3])
+    >>> monitor.advance_to(10_000_000)
+    >>> monitor.answers().to_pylist()
+    [{'query': 'topk', 'time': 10000000, 'rank': 1, 'object': 'a', 'score': 0.8}]
+    """
+
+    def __init__(self, queries: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK]) -> None:
+        self._workload = of_family(queries, IncompleteTopK, "skyband.incomplete.Monitor")
+        self._streams = _declared(self._workload)
+        self._intake = Intake(self._workload.axis)
+        self._object_kind: pa.DataType | None = None  # as answers give objects back
+        self._book: KeyBook | None = None  # for objects that are no whole numbers
+        self._waiting = Waiting()
+        self._lanes = [Lane(query, self._streams) for query in self._workload]
+        self._seen = np.zeros(len(self._streams), np.int64)  # tuples, by stream
+        self._newest = np.full(len(self._streams), np.iinfo(np.int64).min)  # positions, by stream
+        self._pending: list[pa.Table] = []
+        self._windows = 0
+        self._finished = False
+
+    @property
+    def queries(self) -> tuple[IncompleteTopK, ...]:
+        """The queries, in workload order."""
+        return self._workload.queries
+
+    @property
+    def candidates(self) -> int:
+        """How many items are held: tuples for ``sorted-lists``, instances of objects for the others."""
+        return sum(lane.engine.items for lane in self._lanes) + len(self._waiting)
+
+    def push(self, positions: Any, objects: Any, streams: Any, values: Any) -> None:
+        """Take in the next tuples of all streams together. A push that is refused changes nothing.
+
+        Parameters
+        ----------
+        positions
+            int64 microseconds or timestamps that do not go backwards; None for count windows.
+        objects
+            What is ranked: numbers, text, dates, …; a null leaves the tuple out.
+        streams
+            The stream of each tuple, by name; a null leaves the tuple out.
+        values
+            Numbers within the bounds of all queries; a null or NaN leaves the tuple out.
+        """
+        self._refuse_after_end()
+        rows = length(objects, "objects")
+        for name, column in (("positions", positions), ("streams", streams), ("values", values)):
+            if column is not None and length(column, name) != rows:
+                raise InvalidInputError(
+                    f"{name} has {length(column, name)} values and objects has {rows}; a tuple has one of each, so "
+                    "they must be equally long."
+                )
+        found = self._checked_objects(objects)
+        numbers = score_column(values, "values")
+        codes = stream_numbers(streams, self._streams)
+        missing = found.stored.is_null().to_numpy(zero_copy_only=False) | (codes < 0)
+        if missing.any():
+            numbers = np.where(missing, np.nan, numbers)
+        self._refuse_unbounded(numbers)
+        checked = self._intake.check(positions, numbers, None, None)
+        self._intake.adopt(checked)
+        self._object_kind = self._object_kind or found.kind
+        kept = np.flatnonzero(~np.isnan(numbers)) if checked.ids.size == 0 else checked.ids - checked.first_id
+        stored = found.stored if kept.size == rows else found.stored.take(pa.array(kept))
+        arrived = Arrived(checked.positions, stored, codes[kept], checked.scores)
+        self._note(arrived)
+        self._take_in(arrived)
+
+    def advance_to(self, position: Any) -> None:
+        """Move time forward without a tuple: answers due at or before `position` become final.
+
+        >>> import skyband as sb
+        >>> monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size="10 seconds", streams=["s"]))
+        >>> monitor.push([1_000_000], ["a"], ["s"], [0.5])
+        >>> monitor.advance_to(10_000_000)
+        >>> monitor.answers().num_rows
+        1
+        """
+        self._refuse_after_end()
+        self._intake.newest, kind = self._intake.check_time(position)
+        self._intake.position_kind = self._intake.position_kind or kind
+        self._take_in(None)
+
+    def finish(self) -> None:
+        """End the stream: on a time axis every window that holds a tuple is answered. Fetch them with `answers`."""
+        if self._finished:
+            return
+        self._finished = True
+        if self._intake.axis == "time" and self._intake.newest is not None:
+            beyond = self._intake.newest + max(query.window.size for query in self.queries)
+            self._advance(self._waiting.lined_up(None, None), beyond)
+
+    def answers(self) -> pa.Table:
+        """What has become final since the last call, by time, query and rank."""
+        pending, self._pending = self._pending, []
+        empty = empty_table(self.queries, self._intake.position_kind, self._object_kind)
+        table = pa.concat_tables([empty, *pending], promote_options="permissive")
+        return table.combine_chunks() if len(pending) > 1 else table
+
+    def metrics(self) -> dict[str, Any]:
+        """Counts so far: rows, left out, answers given, items held, and what each query and each stream did.
+
+        `too_often` counts tuples beyond the declared `occurrences`, which were left out; `remembered` the tuples known
+        only to tell these. The approximate method remembers none, and counts none.
+
+        >>> import skyband as sb
+        >>> monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size=9, streams=["s", "t"]))
+        >>> monitor.push(None, ["a", "a", None], ["s", "s", "t"], [0.5, 0.6, 0.7])
+        >>> found = monitor.metrics()
+        >>> found["left_out"], found["too_often"], found["streams"]["t"]["tuples"]
+        (1, 1, 0)
+        """
+        per_query = {lane.query.name: lane.metrics() for lane in self._lanes}
+        return {
+            "rows": self._intake.rows,
+            "left_out": self._intake.left_out,
+            "too_often": sum(lane.too_often for lane in self._lanes),
+            "late": 0,  # positions never go backwards here: a late tuple is refused, not dropped
+            "tuples": self._intake.objects,
+            "windows": self._windows,
+            "candidates": self.candidates,
+            "queries": per_query,
+            "streams": {
+                name: {"tuples": int(seen), "newest": int(newest) if seen and self._intake.axis == "time" else None}
+                for name, seen, newest in zip(self._streams, self._seen, self._newest, strict=True)
+            },
+        }
+
+    def snapshot(self) -> bytes:
+        """The monitor as bytes, answers not yet fetched included.
+
+        >>> import skyband as sb
+        >>> monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size=2, streams=["s", "t"]))
+        >>> monitor.push(None, ["a"], ["s"], [0.5])
+        >>> again = sb.incomplete.Monitor.resume(monitor.snapshot())
+        >>> again.push(None, ["a"], ["t"], [0.25])
+        >>> again.answers()["score"].to_pylist()
+        [0.75]
+        """
+        kind = pa.schema([] if self._object_kind is None else [("object", self._object_kind)])
+        return encode(
+            {
+                "family": IncompleteTopK.family,
+                "queries": [query.to_dict() for query in self.queries],
+                "finished": self._finished,
+                "windows": self._windows,
+                "object_kind": kind.serialize().to_pybytes(),
+                "intake": self._intake.state(),
+                "book": None if self._book is None else _book_state(self._book),
+                "waiting": self._waiting.state(),
+                "seen": self._seen,
+                "newest": self._newest,
+                "pending": [to_bytes(table) for table in self._pending],
+                "lanes": [lane.state() for lane in self._lanes],
+            }
+        )
+
+    @classmethod
+    def resume(cls, blob: bytes) -> Monitor:
+        """The monitor that `snapshot` was taken of."""
+        with resuming():
+            saved = decode(blob)
+            if saved.get("family") != IncompleteTopK.family:
+                raise SnapshotError("the snapshot is not one of skyband.incomplete.Monitor; nothing was resumed.")
+            monitor = cls([IncompleteTopK(**fields) for fields in saved["queries"]])
+            monitor._finished, monitor._windows = saved["finished"], saved["windows"]
+            kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
+            monitor._object_kind = kinds.field("object").type if len(kinds) else None
+            monitor._intake = Intake.load(saved["intake"], None)
+            if saved["book"] is not None:
+                monitor._book = KeyBook(monitor._unused)
+                monitor._book.load(saved["book"]["slots"], from_bytes(saved["book"]["values"])["object"].chunk(0))
+            monitor._waiting.load(saved["waiting"])
+            monitor._seen, monitor._newest = saved["seen"], saved["newest"]
+            monitor._pending = [from_bytes(table) for table in saved["pending"]]
+            for lane, state in zip(monitor._lanes, saved["lanes"], strict=True):
+                lane.load(state)
+        return monitor
+
+    def _checked_objects(self, objects: Any) -> KeyColumn:
+        found = key_column(objects, "objects")
+        if found.kind is not None and self._object_kind is not None and found.kind != self._object_kind:
+            raise InvalidInputError(
+                f"objects are of type {found.kind} and those of earlier pushes of type {self._object_kind}; "
+                "an object would be told apart from itself."
+            )
+        return found
+
+    def _refuse_unbounded(self, numbers: Floats) -> None:
+        for query in self.queries:
+            low, high = query.bounds
+            outside = (numbers < low) | (numbers > high)
+            if outside.any():
+                row = int(np.argmax(outside))
+                raise InvalidInputError(
+                    f"values[{row}]={numbers[row]} is outside bounds={query.bounds} of query {query.name!r}; how far a "
+                    "score can rise would be judged wrongly. Widen the bounds; nothing of this push was taken in."
+                )
+
+    def _refuse_after_end(self) -> None:
+        if self._finished:
+            raise InvalidInputError("the stream was finished; nothing can follow its end. Start another monitor.")
+
+    def _note(self, arrived: Arrived) -> None:
+        self._seen += np.bincount(arrived.streams, minlength=self._seen.size)
+        if arrived.positions.size:
+            np.maximum.at(self._newest, arrived.streams, arrived.positions)
+
+    def _take_in(self, arrived: Arrived | None) -> None:
+        if self._intake.axis == "count":
+            self._advance(arrived, None)
+        elif self._intake.newest is not None:
+            self._advance(self._waiting.lined_up(arrived, self._intake.newest), self._intake.newest)
+
+    def _advance(self, rows: Arrived | None, clock: int | None) -> None:
+        """Let every query take in tuples that are in their final order, and write down what it answers."""
+        keys, hashes = (_NONE, _NONE) if rows is None else self._known(rows.objects)
+        positions, streams, values = (_NONE, _NONE, np.empty(0)) if rows is None else (rows[0], rows[2], rows[3])
+        found = [lane.advance(positions, keys, streams, values, hashes, clock) for lane in self._lanes]
+        if any(one.ends.size for one in found):
+            self._windows += sum(one.ends.size for one in found)
+            self._pending.append(
+                answer_table(found, self.queries, self._intake.position_kind, self._object_kind, self._values)
+            )
+
+    def _known(self, stored: pa.Array) -> tuple[Ints, Ints]:
+        """The keys that engines know objects by, and hashes of their content where somebody needs them."""
+        sketched = any(query.method == "approximate" for query in self.queries)
+        hashes = content_hashes(stored) if sketched else _NONE
+        if stored.type == pa.int64():
+            return stored.to_numpy(zero_copy_only=False).copy(), hashes
+        self._book = self._book or KeyBook(self._unused)
+        return self._book.slots_of(stored), hashes
+
+    def _values(self, keys: Ints) -> pa.Array:
+        """The objects behind keys."""
+        return pa.array(keys) if self._book is None else self._book.values(keys)
+
+    def _unused(self, slots: int) -> Any:
+        unused = np.ones(slots, bool)
+        for lane in self._lanes:
+            unused[lane.objects_in_use()] = False
+        return unused
+
+
+def replay(
+    query: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK],
+    positions: Any,
+    objects: Any,
+    streams: Any,
+    values: Any,
+) -> pa.Table:
+    """All answers over a whole stream: ``query, time, rank, object, score``, with `intervals` also ``best, sure``.
+
+    Queries that do not declare their streams have those in the input, in the order of their names.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> query = sb.IncompleteTopK(k=2, size=4, every=2, intervals=True)
+    >>> table = sb.incomplete.replay(query, None, [7, 8, 7, 9], ["x", "x", "y", "y"], [0.5, 0.9, 0.1, 0.2])
+    >>> [table[name].to_pylist() for name in ("time", "object", "score", "best", "sure")]
+    [[2, 2, 4, 4], [8, 7, 8, 7], [0.9, 0.5, 0.9, 0.6], [1.9, 1.5, 1.9, 0.6], [True, True, True, False]]
+    """
+    asked = of_family(query, IncompleteTopK, "skyband.incomplete.replay")
+    if any(one.streams is None for one in asked):
+        there = stream_names(streams)
+        asked = Workload([_with_streams(one, there) if one.streams is None else one for one in asked])
+    monitor = Monitor(asked)
+    monitor.push(positions, objects, streams, values)
+    monitor.finish()
+    return monitor.answers()
+
+
+def _with_streams(query: IncompleteTopK, streams: tuple[str | int, ...]) -> IncompleteTopK:
+    return IncompleteTopK(**{**query.to_dict(), "streams": streams or (0,)})
+
+
+def _declared(workload: Workload[IncompleteTopK]) -> tuple[str | int, ...]:
+    """The streams of all queries, which run over the same tuples."""
+    first = workload.queries[0]
+    for query in workload:
+        if query.where is not None:
+            raise InvalidQueryError(
+                f"query {query.name!r}: where={query.where!r} cannot be evaluated on arrays, which have no columns; "
+                "filter them first, or run the query on Spark."
+            )
+        if query.streams is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no streams=; tuples come one after another here, and how many streams "
+                "there are decides how far a score can rise. Name them all: streams=['a', 'b']."
+            )
+        if set(query.streams) != set(first.streams or ()):
+            raise InvalidQueryError(
+                f"queries {first.name!r} and {query.name!r} have different streams ({first.streams} and "
+                f"{query.streams}); queries over the same tuples have the same streams. Make two workloads of them."
+            )
+    return tuple(first.streams or ())
+
+
+def _book_state(book: KeyBook) -> dict[str, Any]:
+    state = book.state()
+    return {"slots": state, "values": to_bytes(pa.table({"object": book.values(state["slots"])}))}
