@@ -28,9 +28,9 @@ class KeyColumn(NamedTuple):
     kind: pa.DataType | None  # as answers give them back; None: there is no value that would tell
 
 
-def key_column(column: Any) -> KeyColumn:
+def key_column(column: Any, name: str = "keys") -> KeyColumn:
     """Any column as keys. NaN is no key, and -0.0 is 0.0."""
-    array = nan_as_null(as_arrow(column, "keys"))
+    array = nan_as_null(as_arrow(column, name))
     kind = array.type
     if pa.types.is_null(kind):
         return KeyColumn(array, None)
@@ -47,8 +47,8 @@ def key_column(column: Any) -> KeyColumn:
     if kind in _TEXT:
         return KeyColumn(array, kind)
     raise InvalidInputError(
-        f"keys are of type {kind}; of equal scores the larger key comes first, so they must be numbers, text, "
-        "bytes, dates or times."
+        f"{name} are of type {kind}; of equal scores the larger one comes first, so they must be numbers, text, bytes, "
+        "dates or times."
     )
 
 

@@ -1,4 +1,4 @@
-"""What queries over incomplete streams mean, spelled out tuple by tuple and window by window; shares no code with src."""
+"""What queries over incomplete streams mean, spelled out tuple by tuple and window by window; shares no code."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.aggregate.engine import Engine, Rows
-from skyband.keys import KeyBook
 from skyband.aggregate.shape import Shape
 from skyband.answers import Ranked, joined
 from skyband.arrow import from_bytes, one, to_bytes
 from skyband.kernels.stream import Floats, Ints
+from skyband.keys import KeyBook
 
 __all__ = ["Answered", "Batch", "Lane"]
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.keys import KeyColumn, key_column
 from skyband.aggregate.lane import Answered, Batch, Lane
 from skyband.aggregate.shape import Shape
 from skyband.aggregate.table import answer_table
@@ -20,6 +19,7 @@ from skyband.groups import GroupBook
 from skyband.intake import Batch as Checked
 from skyband.intake import Intake
 from skyband.kernels.intake import rows_by_group
+from skyband.keys import KeyColumn, key_column
 from skyband.queries import AggregateTopK
 from skyband.snapshot import decode, encode, resuming
 from skyband.workload import Workload, of_family

@@ -10,14 +10,13 @@ from skyband.incomplete.answers import Answers
 from skyband.incomplete.early import EarlyAggregation
 from skyband.incomplete.likely import LikelyAggregation
 from skyband.incomplete.shape import Shape
-from skyband.incomplete.sorted_lists import SortedListsEngine
+from skyband.incomplete.sorted_lists import SortedLists
 from skyband.kernels import attributes, ledger
 from skyband.kernels.ledger import Ledger
-from skyband.kernels.lookup import Lookup
 from skyband.kernels.stream import Floats, Ints
 from skyband.queries import IncompleteTopK
 
-__all__ = ["Engine", "Lane"]
+__all__ = ["Engine", "Lane", "shape_of"]
 
 _AGGREGATES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
 _LEAST = 1024
@@ -27,7 +26,9 @@ _NONE = np.empty(0, np.int64)
 class Engine(Protocol):
     """Ranks the objects of admitted tuples."""
 
-    items: int
+    @property
+    def items(self) -> int:
+        """How many items are held."""
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
@@ -57,7 +58,7 @@ class Lane:
         self.query = query
         self.too_often = 0
         self._counted = 0  # tuples that counted
-        shape = _shape(query, streams)
+        shape = shape_of(query, streams)
         self.engine: Engine = _engine(query, shape)
         # Where a stream may report an object as often as it likes, nobody has to be counted.
         unlimited = query.axis == "count" and query.occurrences >= query.window.size
@@ -159,7 +160,8 @@ def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0) 
     return made
 
 
-def _shape(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Shape:
+def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Shape:
+    """The query as engines see it."""
     window = query.window
     return Shape(
         query.k,
@@ -176,7 +178,7 @@ def _shape(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Shape:
 
 def _engine(query: IncompleteTopK, shape: Shape) -> Engine:
     if query.method == "sorted-lists":
-        return SortedListsEngine(shape)
+        return SortedLists(shape)
     if query.method == "approximate":
         return LikelyAggregation(shape)
     return EarlyAggregation(shape, intervals=query.intervals)

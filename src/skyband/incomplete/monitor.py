@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrow import from_bytes, to_bytes
+from skyband.arrow import from_bytes, one, to_bytes
 from skyband.columns import length, score_column
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
 from skyband.incomplete.lane import Lane
@@ -16,8 +16,8 @@ from skyband.incomplete.names import content_hashes, stream_names, stream_number
 from skyband.incomplete.table import answer_table, empty_table
 from skyband.incomplete.waiting import Arrived, Waiting
 from skyband.intake import Intake
-from skyband.keys import KeyBook, KeyColumn, key_column
 from skyband.kernels.stream import Floats, Ints
+from skyband.keys import KeyBook, KeyColumn, key_column
 from skyband.queries import IncompleteTopK
 from skyband.snapshot import decode, encode, resuming
 from skyband.workload import Workload, of_family
@@ -210,7 +210,7 @@ class Monitor:
             monitor._intake = Intake.load(saved["intake"], None)
             if saved["book"] is not None:
                 monitor._book = KeyBook(monitor._unused)
-                monitor._book.load(saved["book"]["slots"], from_bytes(saved["book"]["values"])["object"].chunk(0))
+                monitor._book.load(saved["book"]["slots"], one(from_bytes(saved["book"]["values"])["object"]))
             monitor._waiting.load(saved["waiting"])
             monitor._seen, monitor._newest = saved["seen"], saved["newest"]
             monitor._pending = [from_bytes(table) for table in saved["pending"]]
@@ -266,6 +266,8 @@ class Monitor:
 
     def _known(self, stored: pa.Array) -> tuple[Ints, Ints]:
         """The keys that engines know objects by, and hashes of their content where somebody needs them."""
+        if not len(stored):  # an empty column has no type
+            return _NONE, _NONE
         sketched = any(query.method == "approximate" for query in self.queries)
         hashes = content_hashes(stored) if sketched else _NONE
         if stored.type == pa.int64():

@@ -48,7 +48,8 @@ def content_hashes(stored: pa.Array) -> Ints:
     if pa.types.is_integer(stored.type):
         return stored.to_numpy(zero_copy_only=False).astype(np.int64)
     if pa.types.is_floating(stored.type):
-        return np.ascontiguousarray(stored.to_numpy(zero_copy_only=False)).view(np.int64)
+        bits: Ints = np.ascontiguousarray(stored.to_numpy(zero_copy_only=False)).view(np.int64)
+        return bits
     encoded = stored.dictionary_encode()
     texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
     digests = [int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True) for text in texts]

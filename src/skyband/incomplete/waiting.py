@@ -38,7 +38,7 @@ class Waiting:
 
     def lined_up(self, arrived: Arrived | None, until: int | None) -> Arrived | None:
         """What waits and has arrived, up to but without the position `until` (None: all of it); the rest waits."""
-        rows = _joined(self._rows, arrived)
+        rows = _joined(self._rows, arrived if arrived is not None and arrived.values.size else None)
         if rows is None:
             return None
         rows = _by_object(rows)
@@ -86,9 +86,7 @@ def _by_object(rows: Arrived) -> Arrived:
         return rows
     tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
     order = np.arange(rows.values.size)
-    table = pa.table(
-        {"position": rows.positions[tied], "object": rows.objects.take(pa.array(tied)), "row": tied}
-    )
+    table = pa.table({"position": rows.positions[tied], "object": rows.objects.take(pa.array(tied)), "row": tied})
     order[tied] = tied[pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()]
     return Arrived(*(_any_take(column, order) for column in rows))
 
