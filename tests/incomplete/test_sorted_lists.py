@@ -139,7 +139,7 @@ def test_a_state_is_not_changed_by_what_comes_after():
 @pytest.mark.parametrize("occurrences", [1, 3])
 @pytest.mark.parametrize("aggregate", CODES)
 def test_windows_of_thousands_of_tuples(aggregate, occurrences):
-    tuples = streams.correlated(6_000, seed=8, streams=3, rho=0.6, recent=300, occurrences=occurrences)
+    tuples = streams.correlated(6_000, 3, seed=8, rho=0.6, recent=300, occurrences=occurrences)
     asked = Asked(k=10, size=2_000, every=500, streams=(0, 1, 2), aggregate=aggregate, occurrences=occurrences)
     rows = list(zip(range(6_000), *(column.tolist() for column in tuples), strict=True))
     assert answers(asked, rows) == oracle.answers(asked, rows)
