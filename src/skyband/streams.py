@@ -169,20 +169,19 @@ def uneven(n: int, seed: int = 0, *, per_second: float = 1_000.0) -> Stream:
 
 
 def correlated(
-    n: int, seed: int = 0, *, streams: int = 3, rho: float = 0.5, recent: int = 100, occurrences: int = 1
+    n: int, streams: int = 3, rho: float = 0.5, *, recent: int = 100, occurrences: int = 1, seed: int = 0
 ) -> Tuples:
     """Tuples of several streams that report some objects in common: n in all, the stream drawn by lot each time.
 
-    With probability `rho` a stream reports an object that is among the `recent` last ones of another stream and that
-    it has not reported itself; otherwise, and where there is no such object, a new one. No stream reports an object
-    more than `occurrences` times. Values are drawn evenly from [0, 1). Objects are numbered as they come.
-
-    Two streams cannot share more than half of what they report: each common object is new in one of them.
+    With probability `rho` a stream looks at the `recent` last objects of the others and picks one of them; if it has
+    reported that one before, `occurrences` times, and with probability ``1 - rho`` it reports a new object. So rho
+    rules how much streams have in common, while the share of known objects stays below it. Values are drawn evenly
+    from [0, 1). Objects are numbered as they come.
 
     >>> from skyband import streams
-    >>> some = streams.correlated(10_000, seed=3, streams=2, rho=0.2)
+    >>> some = streams.correlated(10_000, 2, 0.2, seed=3)
     >>> round(1 - np.unique(some.objects).size / 10_000, 2)
-    0.2
+    0.15
     """
     n, streams, recent = _checked("n", n, 0), _checked("streams", streams, 1), _checked("recent", recent, 1)
     if not 0 <= rho <= 1:

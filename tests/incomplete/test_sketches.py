@@ -67,7 +67,7 @@ class TestDistinct:
         assert sketch.distinct(91) == 0.0
 
     def test_a_union_is_the_sketch_of_the_union(self):
-        tuples = streams.correlated(3_000, seed=2, streams=4)
+        tuples = streams.correlated(3_000, 4, seed=2)
         apart = observed(tuples, d=4)
         for chosen in ([0], [1, 3], [0, 1, 2, 3]):
             mine = np.isin(tuples.streams, chosen)
@@ -114,7 +114,7 @@ class TestChances:
         assert np.sqrt(np.mean((found - true)[known] ** 2)) < 0.1
 
     def test_more_streams_are_rarely_common_to_more_objects(self):
-        tuples = streams.correlated(5_000, seed=1, streams=5)
+        tuples = streams.correlated(5_000, 5, seed=1)
         found = observed(tuples, d=5).chances(4_000)
         assert found.shape == (32, 5)
         assert ((found >= 0) & (found <= 1)).all()
@@ -143,7 +143,7 @@ class TestChances:
         assert Sketches(2).chances(0).tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
 
     def test_many_streams_go_without_a_table(self):
-        tuples = streams.correlated(24_000, seed=6, streams=12, rho=0.8, recent=500)
+        tuples = streams.correlated(24_000, 12, seed=6, rho=0.8, recent=500)
         sketch = observed(tuples, d=12, bitmaps=512)
         with pytest.raises(sb.InvalidInputError, match="12 streams"):
             sketch.chances(12_000)
@@ -157,7 +157,7 @@ class TestChances:
         assert sketch.chances_given(range(11), 12_000).shape == (12,)
 
     def test_the_table_and_single_sets_agree(self):
-        tuples = streams.correlated(4_000, seed=6, streams=3)
+        tuples = streams.correlated(4_000, 3, seed=6)
         sketch = observed(tuples, d=3)
         np.testing.assert_array_equal(sketch.chances_given([0, 2], 3_000), sketch.chances(3_000)[0b101])
 
@@ -221,7 +221,7 @@ def test_memory_is_what_is_stated():
 
 
 def test_a_resumed_sketch_goes_on_as_the_first():
-    tuples = streams.correlated(2_000, seed=9, streams=3, occurrences=3)
+    tuples = streams.correlated(2_000, 3, seed=9, occurrences=3)
     half = np.arange(2_000) < 1_000
     for make, ask in (
         (lambda: Sketches(3), Sketches.chances),
@@ -257,7 +257,7 @@ def test_mixed_bits_look_drawn_by_lot():
 
 def check_figures():
     """Small figures that must come out the same compiled or not; run by the subprocess below as well."""
-    tuples = streams.correlated(300, seed=1, streams=3, occurrences=2)
+    tuples = streams.correlated(300, 3, seed=1, occurrences=2)
     chances = observed(tuples, d=3).chances(100)
     often = observed(tuples, sketch=AmsSketches(3, size=200)).reoccurrences(100)
     return [float(value).hex() for value in (*chances.ravel(), *often)]

@@ -7,17 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from skyband.incomplete.answers import Answers, joined
-from skyband.incomplete.shape import Best, Shape
+from skyband.incomplete.answers import Answers, joined, room_for, written
+from skyband.incomplete.shape import Shape
+from skyband.kernels import lookup
 from skyband.kernels import sorted_lists as kernels
-from skyband.kernels.mixing import mixed
 from skyband.kernels.skiplist import SkipList, empty_list, grown_list
-from skyband.kernels.stream import DONE, Floats, Ints
+from skyband.kernels.stream import DONE, STATE_FULL, Floats, Ints
 
 __all__ = ["SortedLists"]
 
 _ROOM = 64
-_PARTS = {"tuples": kernels.Tuples, "objects": kernels.Objects, "chain": SkipList, "ranked": kernels.View}
+_PARTS = {
+    "tuples": kernels.Tuples,
+    "objects": kernels.Objects,
+    "lookup": lookup.Lookup,
+    "chain": SkipList,
+    "ranked": kernels.View,
+}
 
 
 class SortedLists:
@@ -45,11 +51,11 @@ class SortedLists:
     >>> from skyband.kernels.attributes import SUM
     >>> shape = Shape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1,
     ...               occurrences=1)
-    >>> lists = SortedLists(shape)
-    >>> lists.push(np.arange(4), np.array([7, 8, 7, 9]), np.array([0, 0, 1, 1]), np.array([0.5, 0.75, 0.5, 0.25]))
-    >>> best = lists.answer(4)
-    >>> best.objects.tolist(), best.scores.tolist(), best.lasts.tolist()
-    ([7], [1.0], [2])
+    >>> objects, streams = np.array([7, 8, 7, 9]), np.array([0, 0, 1, 1])
+    >>> engine = SortedLists(shape)
+    >>> best = engine.advance(np.arange(4), objects, streams, np.array([0.5, 0.75, 0.5, 0.25]), objects, 4)
+    >>> best.ends.tolist(), best.objects.tolist(), best.scores.tolist(), best.lasts.tolist()
+    ([2, 4], [8, 7], [0.75, 1.0], [1, 2])
 
     References
     ----------
@@ -62,87 +68,50 @@ class SortedLists:
 
     def __init__(self, shape: Shape, *, view: int | None = None) -> None:
         self._most = max(shape.k, 2 * shape.k if view is None else view)
-        self._shape = shape
-        self._answered: int | None = None  # the end of the last window answered
         self._asked = _asked(shape)
         d = shape.d
         self._lists = kernels.Lists(
             _empty_tuples(_ROOM),
             _empty_objects(_ROOM, d),
-            np.full(2 * _ROOM, kernels.NONE, np.int64),
+            lookup.empty_lookup(_ROOM),
             empty_list(_ROOM + d, d),
             kernels.View(
-                np.zeros(min(self._most, _ROOM) + 1, np.int64), np.full(1, -np.inf), np.full(2, kernels.NEVER)
+                np.zeros(min(self._most, _ROOM) + 1, np.int64), np.full(1, -np.inf), np.full(1, kernels.NONE, np.int64)
             ),
             np.zeros(d, np.int64),
             np.zeros(d),
             np.zeros(kernels.REGISTERS, np.int64),
         )
-        self._lists.registers[kernels.NEXT_END] = kernels.NEVER
+        self._lists.registers[kernels.NEXT] = kernels.NEVER
+        self._found = room_for(shape.k, False)
 
-    def push(self, positions: Ints, objects: Ints, streams: Ints, values: Floats) -> None:
-        """Take in tuples in stream order; nothing is checked."""
-        hashes = mixed(objects)
-        why, at = kernels.take(self._lists, self._asked, 0, positions, objects, hashes, streams, values)
+    def advance(
+        self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
+    ) -> Answers:
+        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`."""
+        until = kernels.NEVER if clock is None else clock
+        parts: list[Answers] = []
+        begin, why = 0, STATE_FULL
         while why != DONE:
-            self._grow()
-            why, at = kernels.take(self._lists, self._asked, at, positions, objects, hashes, streams, values)
-
-    def answer(self, end: int) -> Best:
-        """The best objects of the window that ends at `end`; all tuples before it must have come, and none beyond."""
-        found = kernels.settle(self._lists, self._asked, end)
-        slots = self._lists.ranked.slots[:found]
-        objects, tuples = self._lists.objects, self._lists.tuples
-        lasts = tuples.positions[objects.lasts[slots] % tuples.positions.size]
-        return Best(objects.keys[slots], objects.scores[slots] + 0.0, lasts)
+            begin, why = kernels.advance(
+                self._lists, self._asked, self._found, begin, positions, objects, streams, values, until
+            )
+            if why == STATE_FULL:
+                self._grow()
+            else:
+                parts.append(written(self._found))
+        return joined(parts)
 
     @property
     def items(self) -> int:
         """How many tuples are held."""
         return int(self._lists.registers[kernels.TAIL] - self._lists.registers[kernels.HEAD])
 
-    def advance(
-        self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
-    ) -> Answers:
-        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`."""
-        parts = []
-        begin = 0
-        while (end := self._next_end(positions, begin, clock)) is not None:
-            stop = int(np.searchsorted(positions, end))
-            part = slice(begin, stop)
-            self.push(positions[part], objects[part], streams[part], values[part])
-            best, begin = self.answer(end), stop
-            self._answered = end
-            if best.objects.size:
-                parts.append(_one_answer(end, best))
-        self.push(positions[begin:], objects[begin:], streams[begin:], values[begin:])
-        return joined(parts)
-
-    def _next_end(self, positions: Ints, begin: int, clock: int | None) -> int | None:
-        """The end of the next window that holds a tuple and is over; None if there is none yet."""
-        shape = self._shape
-        reached = [] if clock is None else [clock]
-        if positions.size:
-            reached.append(int(positions[-1]))
-        if self.items:
-            oldest = int(self._lists.tuples.positions[self._lists.registers[kernels.HEAD] % self._room])
-        elif begin < positions.size:
-            oldest = int(positions[begin])
-        else:
-            return None
-        end = shape.origin + ((oldest - shape.origin) // shape.every + 1) * shape.every
-        if self._answered is not None:
-            end = max(end, self._answered + shape.every)
-        return end if reached and end <= max(reached) else None
-
-    @property
-    def _room(self) -> int:
-        return int(self._lists.tuples.positions.size)
-
     def objects_in_use(self) -> Ints:
-        """The keys of the objects with a valid tuple."""
+        """The keys of the objects that have a tuple."""
         objects = self._lists.objects
-        return np.unique(objects.keys[objects.tuples > 0])
+        keys: Ints = objects.keys[objects.tuples > 0]
+        return keys
 
     def metrics(self) -> dict[str, int]:
         """How often the threshold algorithm ran, and what it read."""
@@ -155,7 +124,7 @@ class SortedLists:
 
     def state(self) -> dict[str, Any]:
         """Everything that `load` needs to go on from here. Not changed by later calls."""
-        found: dict[str, Any] = {"most": self._most, "answered": self._answered}
+        found: dict[str, Any] = {"most": self._most}
         for name, value in self._lists._asdict().items():
             if name in _PARTS:
                 found[name] = {column: array.copy() for column, array in value._asdict().items()}
@@ -165,10 +134,10 @@ class SortedLists:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` returned."""
-        self._most, self._answered = state["most"], state["answered"]
-        parts = {name: kind(**state[name]) for name, kind in _PARTS.items()}
-        rest = {name: state[name] for name in kernels.Lists._fields if name not in parts}
-        self._lists = kernels.Lists(**parts, **rest)
+        self._most = state["most"]
+        parts: dict[str, Any] = {name: kind(**state[name]) for name, kind in _PARTS.items()}
+        others = {name: state[name] for name in kernels.Lists._fields if name not in parts}
+        self._lists = kernels.Lists(**parts, **others)
 
     def _grow(self) -> None:
         """Twice the room for tuples, and so for all that there can be no more of than tuples."""
@@ -181,23 +150,19 @@ class SortedLists:
             target[numbers % (2 * room)] = source[numbers % room]
         for target, source in zip(objects, old.objects, strict=True):
             target[:room] = source
-        objects.lasts[-1] = old.registers[kernels.UNUSED]  # the new free slots come before the old ones
+        objects.touches[-1] = old.registers[kernels.UNUSED]  # the new free slots come before the old ones
         old.registers[kernels.UNUSED] = room
         slots = np.zeros(min(self._most, 2 * room) + 1, np.int64)
         slots[: old.ranked.slots.size] = old.ranked.slots
+        table = lookup.empty_lookup(2 * room)
+        lookup.move(old.lookup, table)
         self._lists = old._replace(
             tuples=tuples,
             objects=objects,
-            table=np.full(4 * room, kernels.NONE, np.int64),
+            lookup=table,
             chain=grown_list(old.chain),
             ranked=old.ranked._replace(slots=slots),
         )
-        kernels.fill_table(self._lists)
-
-
-def _one_answer(end: int, best: Best) -> Answers:
-    whole, real = np.empty(0, np.int64), np.empty(0)
-    return Answers(np.array([end]), np.array([best.objects.size]), *best, real, whole)
 
 
 def _asked(shape: Shape) -> kernels.Asked:
@@ -223,5 +188,5 @@ def _empty_objects(room: int, d: int) -> kernels.Objects:
     """Free slots, chained one after another."""
     columns: dict[str, Any] = {name: np.zeros(room, np.int64) for name in kernels.Objects._fields}
     columns |= {name: np.zeros((room, d), np.int64) for name in ("nodes", "firsts", "newest")}
-    columns |= {"values": np.zeros((room, d)), "scores": np.zeros(room), "lasts": np.arange(1, room + 1)}
+    columns |= {"values": np.zeros((room, d)), "scores": np.zeros(room), "touches": np.arange(1, room + 1)}
     return kernels.Objects(**columns)

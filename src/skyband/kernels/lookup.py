@@ -14,10 +14,9 @@ from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Ints
 
 EMPTY = -1
-_FIRST = np.uint64(0x9E3779B97F4A7C15)
-_SECOND = np.uint64(0xBF58476D1CE4E5B9)
-_THIRD = np.uint64(0x94D049BB133111EB)
-_S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
+_FIRST = -7046029254386353131
+_SECOND = -4658895280553007687
+_THIRD = -7723592293110705685
 
 
 class Lookup(NamedTuple):
@@ -38,10 +37,10 @@ def empty_lookup(room: int) -> Lookup:
 
 @inner_kernel
 def _home(key: int, mark: int, places: int) -> int:
-    mixed = np.uint64(key) + _FIRST * (np.uint64(mark) + np.uint64(1))
-    mixed = (mixed ^ (mixed >> _S30)) * _SECOND
-    mixed = (mixed ^ (mixed >> _S27)) * _THIRD
-    return int(np.int64(mixed ^ (mixed >> _S31)) & (places - 1))
+    # Compiled, these numbers wrap around; otherwise they grow. Either way a key has one home.
+    mixed = int(key) * _FIRST + int(mark) * _SECOND
+    mixed = (mixed ^ (mixed >> 29)) * _THIRD
+    return (mixed ^ (mixed >> 32)) & (places - 1)
 
 
 @inner_kernel

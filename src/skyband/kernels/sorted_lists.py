@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.attributes import score_of
-from skyband.kernels.order import beats
+from skyband.kernels.instances import Found
+from skyband.kernels.lookup import EMPTY, Lookup, drop, place_of, put
 from skyband.kernels.skiplist import SkipList, insert, remove
-from skyband.kernels.stream import DONE, STATE_FULL, Floats, Ints
+from skyband.kernels.stream import ANSWERS_FULL, DONE, STATE_FULL, Floats, Ints
 
 NONE = -1
 NO_NODE = 0  # slot 0 of the lists is a head, so no object is there
@@ -25,10 +26,10 @@ NEVER = np.iinfo(np.int64).min
 # Registers
 HEAD = 0  # the number of the oldest tuple held
 TAIL = 1  # the number that the next one gets
-UNUSED = 2  # the first free slot of an object, chained through Objects.lasts
+UNUSED = 2  # the first free slot of an object, chained through Objects.touches
 OBJECTS = 3
 VIEW = 4  # how many objects are in the view
-NEXT_END = 5  # where the window of the newest tuple ends; NEVER before the first
+NEXT = 5  # the number of the next window: it ends at origin + NEXT * every
 RUN = 6  # the number of the run of the threshold algorithm: marks the objects it has met
 RECOMPUTED = 7
 SORTED = 8  # sorted accesses
@@ -62,14 +63,13 @@ class Objects(NamedTuple):
     """Slots of objects with at least one valid tuple."""
 
     keys: Ints
-    hashes: Ints
-    lasts: Ints  # the number of the newest tuple; the next free slot where there is no object
+    touches: Ints  # the number of the newest tuple; the next free slot where there is no object
     scores: Floats
     tuples: Ints  # how many are valid
     met: Ints  # the last run of the threshold algorithm that came upon it
     viewed: Ints  # 1: in the view
     values: Floats  # (slots, streams): the sum of the valid ones, the lower bound where there are none
-    nodes: Ints  # (slots, streams): where in the sorted list
+    nodes: Ints  # (slots, streams): where in the sorted list, NO_NODE: nowhere
     firsts: Ints  # (slots, streams): the number of the oldest valid tuple
     newest: Ints  # (slots, streams): of the newest
 
@@ -79,7 +79,7 @@ class View(NamedTuple):
 
     slots: Ints  # one more than it may hold in the end
     floor: Floats  # the score
-    floor_order: Ints  # and what decides among equal ones: last tuple, key
+    floor_touch: Ints  # and the newest tuple, which decides among equal ones
 
 
 class Lists(NamedTuple):
@@ -87,7 +87,7 @@ class Lists(NamedTuple):
 
     tuples: Tuples
     objects: Objects
-    table: Ints  # slots of objects by hash, NONE where free: open addressing, a power of two long
+    lookup: Lookup  # slots of objects by key
     chain: SkipList  # a list for each stream: its head is the slot of that number
     ranked: View
     cursors: Ints  # where the threshold algorithm stands in each list
@@ -95,48 +95,12 @@ class Lists(NamedTuple):
     registers: Ints
 
 
-@kernel
-def place_of(lists: Lists, key: int, bits: int) -> int:
-    """Where in the table the object stands, or would."""
-    mask = lists.table.size - 1
-    at = bits & mask
-    while lists.table[at] != NONE and lists.objects.keys[lists.table[at]] != key:
-        at = (at + 1) & mask
-    return at
-
-
-@kernel
-def drop_place(lists: Lists, at: int) -> None:
-    """Free a place of the table; whoever stands behind it only because it was taken moves up."""
-    mask = lists.table.size - 1
-    hole = at
-    lists.table[hole] = NONE
-    while True:
-        at = (at + 1) & mask
-        slot = lists.table[at]
-        if slot == NONE:
-            return
-        home = lists.objects.hashes[slot] & mask
-        if (at - home) & mask >= (at - hole) & mask:
-            lists.table[hole] = slot
-            lists.table[at] = NONE
-            hole = at
-
-
-@kernel
-def fill_table(lists: Lists) -> None:
-    """Enter all objects into an empty table."""
-    for slot in range(lists.objects.keys.size):
-        if lists.objects.tuples[slot]:
-            lists.table[place_of(lists, lists.objects.keys[slot], lists.objects.hashes[slot])] = slot
-
-
-@kernel
+@inner_kernel
 def ahead(objects: Objects, a: int, b: int) -> bool:
-    """Whether the object in slot a ranks before that in slot b."""
-    return beats(
-        objects.scores[a], objects.lasts[a], objects.keys[a], objects.scores[b], objects.lasts[b], objects.keys[b]
-    )
+    """Whether the object in slot a ranks before that in slot b: a higher score, or seen later."""
+    if objects.scores[a] != objects.scores[b]:
+        return objects.scores[a] > objects.scores[b]
+    return objects.touches[a] > objects.touches[b]
 
 
 @kernel
@@ -168,14 +132,9 @@ def leave_view(lists: Lists, slot: int) -> None:
 def enter_view(lists: Lists, slot: int) -> None:
     """Put an object into the view, unless it ranks below the floor. Who falls out of a full view is the new floor."""
     objects, view, size = lists.objects, lists.ranked, lists.registers[VIEW]
-    if beats(
-        view.floor[0],
-        view.floor_order[0],
-        view.floor_order[1],
-        objects.scores[slot],
-        objects.lasts[slot],
-        objects.keys[slot],
-    ):
+    if objects.scores[slot] < view.floor[0]:
+        return
+    if objects.scores[slot] == view.floor[0] and objects.touches[slot] < view.floor_touch[0]:
         return
     rank = rank_in_view(lists, slot)
     for at in range(size, rank, -1):
@@ -194,15 +153,14 @@ def enter_view(lists: Lists, slot: int) -> None:
 def set_floor(lists: Lists, slot: int) -> None:
     """Nobody outside the view beats this object."""
     lists.ranked.floor[0] = lists.objects.scores[slot]
-    lists.ranked.floor_order[0] = lists.objects.lasts[slot]
-    lists.ranked.floor_order[1] = lists.objects.keys[slot]
+    lists.ranked.floor_touch[0] = lists.objects.touches[slot]
 
 
 @kernel
 def clear_floor(lists: Lists) -> None:
     """There is nobody outside the view."""
     lists.ranked.floor[0] = -np.inf
-    lists.ranked.floor_order[:] = NEVER
+    lists.ranked.floor_touch[0] = NONE
 
 
 @kernel
@@ -248,68 +206,51 @@ def expire(lists: Lists, asked: Asked, start: int) -> None:
         if objects.tuples[slot]:
             rescore(lists, asked, slot)
         else:
-            drop_place(lists, place_of(lists, objects.keys[slot], objects.hashes[slot]))
-            objects.lasts[slot] = registers[UNUSED]
+            drop(lists.lookup, place_of(lists.lookup, objects.keys[slot], 0))
+            objects.touches[slot] = registers[UNUSED]
             registers[UNUSED] = slot
             registers[OBJECTS] -= 1
 
 
-@kernel
-def slot_for(lists: Lists, asked: Asked, key: int, bits: int) -> int:
+@inner_kernel
+def slot_for(lists: Lists, asked: Asked, key: int) -> int:
     """The slot of an object; a new one if no tuple of it is valid."""
-    at = place_of(lists, key, bits)
-    if lists.table[at] != NONE:
-        return lists.table[at]
+    at = place_of(lists.lookup, key, 0)
+    if lists.lookup.found[at] != EMPTY:
+        return lists.lookup.found[at]
     objects, slot = lists.objects, lists.registers[UNUSED]
-    lists.registers[UNUSED] = objects.lasts[slot]
+    lists.registers[UNUSED] = objects.touches[slot]
     lists.registers[OBJECTS] += 1
-    lists.table[at] = slot
-    objects.keys[slot], objects.hashes[slot], objects.tuples[slot] = key, bits, 0
+    put(lists.lookup, at, key, 0, slot)
+    objects.keys[slot], objects.tuples[slot] = key, 0
     objects.values[slot] = asked.low
     objects.nodes[slot] = NO_NODE
     return slot
 
 
 @kernel
-def take(
-    lists: Lists,
-    asked: Asked,
-    at: int,
-    positions: Ints,
-    keys: Ints,
-    hashes: Ints,
-    streams: Ints,
-    values: Floats,
-) -> tuple[int, int]:
-    """Take in tuples from number `at` on, letting go of those that no window to come holds; why it ended, and where."""
+def take_in(lists: Lists, asked: Asked, position: int, key: int, stream: int, given: float) -> None:
+    """One tuple; there must be room for it."""
     tuples, objects, registers = lists.tuples, lists.objects, lists.registers
     room = tuples.positions.size
-    for i in range(at, positions.size):
-        position, stream = positions[i], streams[i]
-        if position >= registers[NEXT_END]:
-            registers[NEXT_END] = asked.origin + ((position - asked.origin) // asked.every + 1) * asked.every
-            expire(lists, asked, registers[NEXT_END] - asked.size)
-        number = registers[TAIL]
-        if number - registers[HEAD] == room:
-            return STATE_FULL, i
-        slot = slot_for(lists, asked, keys[i], hashes[i])
-        leave_view(lists, slot)
-        here = number % room
-        tuples.positions[here], tuples.owners[here] = position, slot
-        tuples.streams[here], tuples.values[here] = stream, values[i]
-        value = values[i]
-        if objects.nodes[slot, stream] == NO_NODE:
-            objects.firsts[slot, stream] = number
-        else:
-            tuples.following[objects.newest[slot, stream] % room] = number
-            value = objects.values[slot, stream] + value
-        objects.newest[slot, stream] = number
-        objects.lasts[slot] = number
-        objects.tuples[slot] += 1
-        registers[TAIL] += 1
-        list_value(lists, slot, stream, value)
-        rescore(lists, asked, slot)
-    return DONE, positions.size
+    slot = slot_for(lists, asked, key)
+    leave_view(lists, slot)
+    number = registers[TAIL]
+    registers[TAIL] += 1
+    here = number % room
+    tuples.positions[here], tuples.owners[here] = position, slot
+    tuples.streams[here], tuples.values[here] = stream, given
+    value = given
+    if objects.nodes[slot, stream] == NO_NODE:
+        objects.firsts[slot, stream] = number
+    else:
+        tuples.following[objects.newest[slot, stream] % room] = number
+        value = objects.values[slot, stream] + given
+    objects.newest[slot, stream] = number
+    objects.touches[slot] = number
+    objects.tuples[slot] += 1
+    list_value(lists, slot, stream, value)
+    rescore(lists, asked, slot)
 
 
 @kernel
@@ -358,10 +299,61 @@ def look_up(lists: Lists, asked: Asked) -> None:
 
 
 @kernel
-def settle(lists: Lists, asked: Asked, end: int) -> int:
-    """Make the view right for the window that ends at `end`; how many of its first objects are the answer."""
-    expire(lists, asked, end - asked.size)
-    wanted = min(asked.k, lists.registers[OBJECTS])
-    if lists.registers[VIEW] < wanted:
+def answer(lists: Lists, asked: Asked, found: Found, end: int) -> None:
+    """Write down the best objects of the window that ends here; nothing older may be held."""
+    count = min(asked.k, lists.registers[OBJECTS])
+    if lists.registers[VIEW] < count:
         look_up(lists, asked)
-    return wanted
+    windows, at = found.cursor[0], found.cursor[1]
+    found.ends[windows], found.counts[windows] = end, count
+    for rank in range(count):
+        slot = lists.ranked.slots[rank]
+        found.objects[at + rank] = lists.objects.keys[slot]
+        found.scores[at + rank] = lists.objects.scores[slot] + 0.0
+        found.lasts[at + rank] = lists.tuples.positions[lists.objects.touches[slot] % lists.tuples.positions.size]
+    found.cursor[0] += 1
+    found.cursor[1] += count
+
+
+@kernel
+def answer_until(lists: Lists, asked: Asked, found: Found, position: int) -> bool:
+    """Answer every window that ends at or before `position` and holds something; say whether there was room."""
+    registers = lists.registers
+    upcoming = (position - asked.origin) // asked.every + 1
+    while registers[HEAD] < registers[TAIL] and registers[NEXT] < upcoming:
+        if found.cursor[0] == found.ends.size or found.cursor[1] + asked.k > found.objects.size:
+            return False
+        end = asked.origin + registers[NEXT] * asked.every
+        answer(lists, asked, found, end)
+        expire(lists, asked, end + asked.every - asked.size)
+        registers[NEXT] += 1
+    registers[NEXT] = max(registers[NEXT], upcoming)
+    return True
+
+
+@kernel
+def advance(
+    lists: Lists,
+    asked: Asked,
+    found: Found,
+    begin: int,
+    positions: Ints,
+    keys: Ints,
+    streams: Ints,
+    values: Floats,
+    clock: int,
+) -> tuple[int, int]:
+    """Take in tuples from `begin` on, answer windows as they end, then those that end at or before `clock`.
+
+    Returns the first tuple not taken in, and why.
+    """
+    registers = lists.registers
+    for i in range(begin, positions.size):
+        if not answer_until(lists, asked, found, positions[i]):
+            return i, ANSWERS_FULL
+        if registers[TAIL] - registers[HEAD] == lists.tuples.positions.size:
+            return i, STATE_FULL
+        take_in(lists, asked, positions[i], keys[i], streams[i], values[i])
+    if clock != NEVER and not answer_until(lists, asked, found, clock):
+        return positions.size, ANSWERS_FULL
+    return positions.size, DONE
