@@ -30,6 +30,7 @@ from skyband.snapshot import decode, encode
 
 __all__ = ["Keeper", "Parcels", "packed", "unpacked"]
 
+_SPARE = 1 << 18  # partials that there is room for when an engine wakes up: memory is taken when it is written to
 _PARCEL = 1 << 15  # partials: fewer panes are put together up to here, so that tiny panes make few parcels
 
 
@@ -61,11 +62,13 @@ class Keeper:
         while self._begins and (self._begins[1] if len(self._begins) > 1 else last) <= first:
             self._parcels.remove(self._begins.pop(0))
         panes = np.arange(first, last) & (state.lows.size - 1)
+        low = int(state.lows[panes[0]]) if panes.size else 0
         marks = np.zeros(state.slots.size, bool)
         mark_ladders(state, slots, marks)
         numbers = np.arange(int(clock[HEAD]), int(clock[TAIL]))
         numbers = numbers[marks[numbers & (marks.size - 1)]] if marks.any() else numbers[:0]
         on_ladders = numbers & (marks.size - 1)
+        head = int(clock[HEAD])
         return {
             "low": self._engine._low,
             "limbs": self._engine._limbs,
@@ -75,15 +78,17 @@ class Keeper:
             "gone": state.gone,
             "lows": state.lows[panes],
             "firsts": state.firsts[panes],
-            "last": state.last[slots],
+            "last": _narrow(state.last[slots] - low),
+            "last_low": low,
             # What is in a window is added - left: only that is kept.
             "held": _columns(state.added[slots][None] - state.left[:, slots]),
-            "tails": state.tails[slots],
-            "heads": state.heads[:, slots],
-            "ladder": numbers,
+            # Partials are told by how many are older; those that are gone are none.
+            "tails": _since(state.tails[slots], head),
+            "heads": _since(state.heads[:, slots], head),
+            "ladder": _since(numbers, head),
+            "older": _since(state.older[on_ladders], head),
+            "younger": _since(state.younger[on_ladders], head),
             "extremes": state.extremes[on_ladders],
-            "older": state.older[on_ladders],
-            "younger": state.younger[on_ladders],
         }
 
     def wake(self, saved: dict[str, Any], slots: Ints, size: int) -> None:
@@ -91,9 +96,10 @@ class Keeper:
         self._begins, self._stored = list(saved["parcels"]), int(saved["clock"][LAST_PANE])
         state = _empty(self._engine, saved, size)
         held = _rows(saved["held"], state.left.shape[0], slots.size)
-        state.last[slots] = saved["last"]
+        head = int(state.clock[HEAD])
+        state.last[slots] = saved["last"].astype(np.int64) + saved["last_low"]
         state.left[:, slots] = -held
-        state.tails[slots], state.heads[:, slots] = saved["tails"], saved["heads"]
+        state.tails[slots], state.heads[:, slots] = (_numbered(saved[name], head) for name in ("tails", "heads"))
         for track in range(held.shape[0]):
             live = slots[held[track, :, COUNT] != 0]
             state.alive[track] = state.stale[track] = live.size
@@ -102,9 +108,11 @@ class Keeper:
             state.dirty[track, live] = True
         panes = np.arange(int(state.clock[FIRST_PANE]), int(state.clock[LAST_PANE])) & (state.lows.size - 1)
         state.lows[panes], state.firsts[panes] = saved["lows"], saved["firsts"]
-        on_ladders = saved["ladder"] & (state.slots.size - 1)
-        for name in ("extremes", "older", "younger"):
-            getattr(state, name)[on_ladders] = saved[name]
+        on_ladders = _numbered(saved["ladder"], head) & (state.slots.size - 1)
+        state.extremes[on_ladders] = saved["extremes"]
+        state.older[on_ladders], state.younger[on_ladders] = (
+            _numbered(saved[name], head) for name in ("older", "younger")
+        )
         self._engine.load({"low": saved["low"], "limbs": saved["limbs"], **state._asdict()}, self._fetch)
 
     def _store(self, low: int, high: int) -> None:
@@ -166,7 +174,7 @@ def _empty(engine: Engine, saved: dict[str, Any], size: int) -> State:
     fresh = engine._fresh_state()
     tracks, extremes, width = len(engine.shape.sizes), len(engine.shape.extremes), engine._width
     clock = saved["clock"]
-    partials = _power(int(clock[TAIL] - clock[HEAD]) + 1024)
+    partials = _power(int(clock[TAIL] - clock[HEAD]) + _SPARE)
     panes = _power(int(clock[LAST_PANE] - clock[FIRST_PANE]) + 16)
     return fresh._replace(
         added=np.zeros((size, width), np.int64),
@@ -192,6 +200,14 @@ def _empty(engine: Engine, saved: dict[str, Any], size: int) -> State:
         next_end=saved["next_end"],
         clock=clock,
     )
+
+
+def _since(numbers: Any, head: int) -> Any:
+    return _narrow(np.where(numbers < head, NONE, numbers - head))
+
+
+def _numbered(since: Any, head: int) -> Any:
+    return np.where(since == NONE, NONE, since.astype(np.int64) + head)
 
 
 def _power(number: int) -> int:

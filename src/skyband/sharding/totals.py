@@ -223,7 +223,7 @@ class TotalsShard:
                 shard._codes = {group: code for code, group in enumerate(shard._groups)}
             book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
             shard._book.load(book, one(from_bytes(saved["keys"])["key"]))
-            shard._keeper.wake(saved["totals"], book["slots"], shard._book.slots)
+            shard._keeper.wake(saved["totals"], book["slots"], shard._book.keys.prefix.size)
             shard._unrankable = shard._engine.counters()["unrankable"]
         return shard
 
