@@ -174,8 +174,37 @@ def test_state_follows_keys_not_the_length_of_the_window():
     assert sizes[1] < 3 * sizes[0]
 
 
-def test_another_workload_is_refused():
+def test_other_keys_are_refused():
     shard = TotalsShard(plan_of([QUERY]), 0, Memory())
-    other = plan_of([sb.AggregateTopK(k=3, size="60 microseconds", key="k", value="v")])
-    with pytest.raises(sb.SnapshotError, match="another workload"):
+    other = plan_of([sb.AggregateTopK(k=2, size="60 microseconds", slide="10 microseconds", key="other", value="v")])
+    with pytest.raises(sb.SnapshotError, match="other keys, values or groups"):
         TotalsShard.resume(other, 0, shard.state(), Memory())
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_the_workload_changes_between_two_steps(seed):
+    random = Random(seed)
+    case = cases.draw(random, axis="time", grouped=False, most=120)
+    others = [
+        cases.draw_query(random, f"new{place}", False, False, case.valued) for place in range(random.randint(0, 3))
+    ]
+    kept = random.sample(case.queries, random.randint(0 if others else 1, len(case.queries)))
+    after = random.sample(kept + others, len(kept + others))
+    half = len(case.rows) // 2
+    shards = Shards(plan_of(case.queries, valued=case.valued), case.key_kind, case.valued)
+    seen = [row.position for row in case.rows[:half] if row.position is not None]
+    found = shards.step([case.rows[: half // 2]], None)
+    found += shards.step([case.rows[half // 2 : half]], min(seen, default=0))
+    found = [row for row in found if row[0] in {query.name for query in kept}]
+    shards.plan = plan_of(after, valued=case.valued)
+    found += shards.step([], max(seen, default=-1000) - 5 if seen else None)
+    found += shards.step([case.rows[half:]], None)
+    found += shards.step([], None, end=True)
+    places = {query.name: place for place, query in enumerate(after)}
+    expected = [
+        row
+        for row in oracle.answers(after, case.rows, valued=case.valued)
+        if row[0] in {query.name for query in kept} or not seen or row[2] > max(seen)
+    ]
+    assert sorted(found, key=lambda row: (row[3], places[row[0]], row[4])) == expected
+    assert shards.held == 0

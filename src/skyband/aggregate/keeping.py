@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.aggregate.engine import Engine
+from skyband.aggregate.shape import Shape
 from skyband.kernels.partials import (
     COUNT,
     FIRST_LIMB,
@@ -20,6 +21,7 @@ from skyband.kernels.partials import (
     HEAD,
     IS_OPEN,
     LAST_PANE,
+    NEVER,
     NONE,
     TAIL,
     State,
@@ -91,9 +93,12 @@ class Keeper:
             "extremes": state.extremes[on_ladders],
         }
 
-    def wake(self, saved: dict[str, Any], slots: Ints, size: int) -> None:
-        """Go on from what `sleep` returned, with `size` slots."""
+    def wake(self, before: Shape, saved: dict[str, Any], slots: Ints, size: int) -> None:
+        """Go on from what `sleep` returned, with `size` slots; the queries of `before` may have been others."""
         self._begins, self._stored = list(saved["parcels"]), int(saved["clock"][LAST_PANE])
+        shape = self._engine.shape
+        if shape != before:
+            saved = _rearranged(saved, before, shape, slots.size)
         state = _empty(self._engine, saved, size)
         held = _rows(saved["held"], state.left.shape[0], slots.size)
         head = int(state.clock[HEAD])
@@ -147,13 +152,56 @@ class Keeper:
         alive = parcel["first"] + np.arange(slots.size) >= state.clock[HEAD]
         numbers, slots, adds = numbers[alive], slots[alive], adds[alive]
         state.slots[numbers] = slots
-        # It may have been written when fewer limbs were in use.
-        at = FIRST_LIMB + parcel["limb"] - engine._low if adds.shape[1] > FIRST_LIMB else FIRST_LIMB
-        state.adds[numbers] = 0
-        state.adds[numbers, :FIRST_LIMB] = adds[:, :FIRST_LIMB]
-        state.adds[numbers, at : at + adds.shape[1] - FIRST_LIMB] = adds[:, FIRST_LIMB:]
+        state.adds[numbers] = _fitted(adds, parcel["limb"], engine._low, state.adds.shape[1])
         panes = np.arange(max(begin, int(state.clock[FIRST_PANE])), begin + parcel["panes"])
         state.here[panes & (state.here.size - 1)] = True
+
+
+def _fitted(adds: Any, limb: int, low: int, width: int) -> Any:
+    """Rows that were written when other limbs were in use, or none: as rows of `width` with limbs from `low` on."""
+    fitted = np.zeros((adds.shape[0], width), np.int64)
+    common = min(FIRST_LIMB, width, adds.shape[1])
+    fitted[:, :common] = adds[:, :common]
+    if width > FIRST_LIMB and adds.shape[1] > FIRST_LIMB:
+        at = FIRST_LIMB + limb - low
+        fitted[:, at : at + adds.shape[1] - FIRST_LIMB] = adds[:, FIRST_LIMB:]
+    return fitted
+
+
+def _rearranged(saved: dict[str, Any], before: Shape, shape: Shape, keys: int) -> dict[str, Any]:
+    """Totals as another workload has them: window sizes and extremes that are new hold nothing yet."""
+    held = _rows(saved["held"], len(before.sizes), keys)
+    low, limbs = (saved["low"], saved["limbs"]) if before.sums and shape.sums else (0, 0)
+    width = FIRST_LIMB + limbs if shape.sums else 1
+    tracks = [before.sizes.index(size) if size in before.sizes else None for size in shape.sizes]
+    extremes = [before.extremes.index(name) if name in before.extremes else None for name in shape.extremes]
+    nothing = np.zeros((keys, width), np.int64)
+    found = [nothing if t is None else _fitted(held[t], low, low, width) for t in tracks]
+    last = int(saved["clock"][LAST_PANE])
+    ends = {(query.name, query): int(end) for query, end in zip(before.in_order, saved["next_end"], strict=True)}
+    heads = saved["heads"].astype(np.int64)
+    none = np.full((keys, heads.shape[2]), NONE)
+    by_track = np.stack([none if t is None else heads[t] for t in tracks])
+    return saved | {
+        "low": low,
+        "limbs": limbs,
+        "held": _columns(np.stack(found)),
+        "gone": np.array([last if t is None else saved["gone"][t] for t in tracks], np.int64),
+        "next_end": np.array([ends.get((query.name, query), NEVER) for query in shape.in_order], np.int64),
+        "heads": _picked(by_track, extremes, NONE),
+        **{name: _picked(saved[name], extremes, NONE) for name in ("tails", "older", "younger")},
+        "extremes": _picked(saved["extremes"], extremes, -np.inf),
+    }
+
+
+def _picked(array: Any, places: list[int | None], otherwise: Any) -> Any:
+    """The columns at these places, and others where there is no such column."""
+    shape = (*array.shape[:-1], len(places))
+    found = np.full(shape, otherwise, np.float64 if array.dtype == np.float64 else np.int64)
+    for column, place in enumerate(places):
+        if place is not None:
+            found[..., column] = array[..., place]
+    return found
 
 
 def packed(values: dict[str, Any]) -> bytes:
@@ -178,7 +226,7 @@ def _empty(engine: Engine, saved: dict[str, Any], size: int) -> State:
     panes = _power(int(clock[LAST_PANE] - clock[FIRST_PANE]) + 16)
     return fresh._replace(
         added=np.zeros((size, width), np.int64),
-        last=np.zeros(size, np.int64),
+        last=np.full(size, -NEVER),
         open=np.full(size, NONE),
         tails=np.full((size, extremes), NONE),
         left=np.zeros((tracks, size, width), np.int64),

@@ -57,6 +57,11 @@ class Shape:
         """The length of the panes, and where one begins."""
         return common_pane(query.window for query in self.queries)
 
+    @property
+    def in_order(self) -> list[AggregateTopK]:
+        """The queries in the order in which kernels have them: those that rank the same side by side."""
+        return [self.queries[place] for place in self.asked(0).places.tolist()]
+
     def asked(self, low: int, since: Sequence[int] | None = None) -> Asked:
         """The queries as arrays, with limbs from `low` on; `since` are the smallest starts they answer for."""
         sizes, extremes = self.sizes, self.extremes

@@ -91,8 +91,10 @@ class Plan:
 
 
 def pane_ends(table: pa.Table, pane: tuple[int, int]) -> Ints:
-    """Where the panes of partials end."""
-    ends: Ints = one(table["pane"]).to_numpy() + pane[0]
+    """Where the panes of partials end; what an earlier workload made for shorter panes is in one of them."""
+    length, offset = pane
+    lows = one(table["pane"]).to_numpy()
+    ends: Ints = lows - (lows - offset) % length + length
     return ends
 
 

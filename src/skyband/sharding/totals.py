@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from skyband.aggregate.engine import Engine
 from skyband.aggregate.keeping import Keeper, Parcels, packed, unpacked
+from skyband.aggregate.shape import Shape
 from skyband.aggregate.table import restored
 from skyband.algorithms.base import ALWAYS
 from skyband.arrow import from_bytes, one, to_bytes
@@ -19,6 +20,7 @@ from skyband.kernels.aggregate import Partials
 from skyband.kernels.partials import COUNT, FIRST_LIMB, INFINITE, NEVER
 from skyband.kernels.stream import Ints
 from skyband.keys import KeyBook, key_column
+from skyband.queries import AggregateTopK
 from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.gathering import LIMB, Plan, pane_ends
 from skyband.sharding.grouping import group_rows
@@ -65,6 +67,7 @@ class TotalsShard:
         self.clock = ALWAYS
         self.newest = ALWAYS
         self._columns = plan.groups[self.feed]
+        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
         self._engine = Engine(plan.shape(self.feed))
         self._book = KeyBook(self._engine.unused, bool(self._columns))
         self._keeper = Keeper(self._engine, parcels)
@@ -128,7 +131,7 @@ class TotalsShard:
         slots = self._book.slots_of(key_column(one(table[name])).stored, codes)
         shape = self._engine.shape
         adds, limbs = _adds(table, shape.sums)
-        extremes = [_numbers(table[column]) for column in shape.extremes]
+        extremes = [_numbers(_column(table, column, -np.inf)) for column in shape.extremes]
         partials = Partials(
             slots=slots,
             positions=_numbers(table["last"]),
@@ -137,6 +140,20 @@ class TotalsShard:
             extremes=np.stack(extremes, axis=1) if extremes else np.empty((table.num_rows, 0)),
         )
         self._engine.take_partials(partials, limbs, self._book.keys, max(1, len(self._groups)), self._first)
+
+    def _take_up(self, before: tuple[AggregateTopK, ...], since: dict[str, int]) -> None:
+        """Go on with other queries than those of `before`: what is new begins after all rows that were seen.
+
+        All shards have heard of the same newest row, so that a new query begins with the same window in all of them.
+        """
+        known = {query.name: query for query in before}
+        for query in self._engine.shape.queries:
+            if known.get(query.name) == query:
+                self.since |= {name: at for name, at in since.items() if name == query.name}
+            elif self.newest != ALWAYS:
+                self.since[query.name] = self.newest + 1
+                self._first = min(self._first, self.newest)  # nobody may have asked for it; it has begun by then
+        self._engine.answer_since([self.since.get(query.name, ALWAYS) for query in self._engine.shape.queries])
 
     def _group_codes(self, table: pa.Table) -> Ints:
         grouping = group_rows(table, self._columns)
@@ -189,7 +206,8 @@ class TotalsShard:
         keys = pa.table({"key": self._book.values(slots)})
         return packed(
             {
-                "queries": [query.to_dict() for query in self.plan.queries],
+                "queries": [query.to_dict() for query in self._engine.shape.queries],
+                "since": self.since,
                 "unit": self.feed * self.plan.shards + self.number,
                 "clock": self.clock,
                 "newest": self.newest,
@@ -208,13 +226,15 @@ class TotalsShard:
         """The shard that `state` was taken of."""
         with resuming():
             saved = unpacked(blob)
-            if [query.to_dict() for query in plan.queries] != saved["queries"] or saved["unit"] != unit:
-                raise SnapshotError(
-                    "the shard was stored by another workload, whose totals are not those of this one; nothing was "
-                    "resumed. Go on with the queries it was stored by."
-                )
             shard = cls(plan, unit, parcels)
+            before = tuple(AggregateTopK(**fields) for fields in saved["queries"])
+            if saved["unit"] != unit or _source(before[0]) != _source(shard._engine.shape.queries[0]):
+                raise SnapshotError(
+                    "the shard was stored by a workload with other keys, values or groups; nothing was resumed. Go on "
+                    "with those it was stored by."
+                )
             shard.clock, shard.newest, shard._first = saved["clock"], saved["newest"], saved["first"]
+            shard._take_up(before, saved["since"])
             shard._waiting.load(saved["waiting"])
             if saved["kinds"] is not None:
                 shard._kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
@@ -223,9 +243,13 @@ class TotalsShard:
                 shard._codes = {group: code for code, group in enumerate(shard._groups)}
             book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
             shard._book.load(book, one(from_bytes(saved["keys"])["key"]))
-            shard._keeper.wake(saved["totals"], book["slots"], shard._book.keys.prefix.size)
+            shard._keeper.wake(Shape(before), saved["totals"], book["slots"], shard._book.keys.prefix.size)
             shard._unrankable = shard._engine.counters()["unrankable"]
         return shard
+
+
+def _source(query: AggregateTopK) -> tuple[Any, ...]:
+    return query.key, query.value, query.where, tuple(query.partition_by)
 
 
 def merged(plan: Plan, feed: int, tables: Sequence[pa.Table]) -> pa.Table:
@@ -279,10 +303,17 @@ def _adds(table: pa.Table, sums: bool) -> tuple[Any, tuple[int, int]]:
     low, high = (limbs[0], limbs[-1] + 1) if limbs else (0, 0)
     adds = np.zeros((counts.size, FIRST_LIMB + high - low), np.int64)
     adds[:, COUNT] = counts
-    adds[:, INFINITE] = _numbers(table["infinite"])
+    adds[:, INFINITE] = _numbers(_column(table, "infinite", 0))
     for limb in limbs:  # a task has no column for a limb that none of its values needs
-        adds[:, FIRST_LIMB + limb - low] = _numbers(pc.fill_null(table[f"{LIMB}{limb}"], 0))
+        adds[:, FIRST_LIMB + limb - low] = _numbers(_column(table, f"{LIMB}{limb}", 0))
     return adds, (low, high)
+
+
+def _column(table: pa.Table, name: str, otherwise: Any) -> Any:
+    """A column, and what stands for it where it is missing: partials of another workload may lack it."""
+    if name not in table.column_names:
+        return pa.array(np.full(table.num_rows, otherwise))
+    return pc.fill_null(table[name], otherwise)
 
 
 def _numbers(column: Any) -> Any:

@@ -51,7 +51,7 @@ class _Totalling(NamedTuple):
         return {
             "axis": "time",
             "family": AggregateTopK.family,
-            "queries": [query.to_dict() for query in self.plan.queries],
+            "feeds": [[feed.key, feed.value, feed.where, *feed.partition_by] for feed in self.plan.feeds],
             "columns": self.types,
             "shards": self.plan.shards,
         }
