@@ -207,6 +207,13 @@ def test_keys_of_other_types(spark):
     assert found == oracle.answers([asked], numbered, valued=False)
 
 
+def test_times_without_a_zone(spark):
+    rows = drawn(8, rows=60)
+    df = spark.createDataFrame(table(rows), SCHEMA).selectExpr("cast(ts as timestamp_ntz) as ts", "k", "v")
+    asked = query("sum", origin=1)
+    assert told(collected(answers(df, asked, time="ts")), [asked]) == oracle.answers([asked], rows)
+
+
 def test_what_cannot_be_answered_is_refused(spark):
     df = spark.createDataFrame(table(drawn(6, rows=5)), SCHEMA)
     for asked, said, more in [

@@ -60,7 +60,7 @@ class Plan:
 
     queries: tuple[AggregateTopK, ...]
     shards: int  # for each feed
-    time: str  # the column with the position, in microseconds
+    time: str  # the column that event time is read from
     groups: tuple[tuple[str, ...], ...]  # per feed: the columns that tell its groups apart
     keys: tuple[str, ...]  # per feed: the column that holds its key
     values: tuple[str | None, ...]  # per feed: that which holds its value; None where only their number counts
@@ -107,6 +107,8 @@ def gather_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envel
     firsts: list[dict[int, int]] = [{} for _ in plan.feeds]
     for chunk in _chunks(batches):
         table = pa.Table.from_batches(chunk)
+        at = table.column_names.index(plan.time)
+        table = table.set_column(at, plan.time, table[plan.time].cast(pa.int64()))  # of a timestamp: its microseconds
         timed = table.filter(pc.is_valid(table[plan.time])).combine_chunks()
         if timed.num_rows:
             newest = max(newest, pc.max(timed[plan.time]).as_py())

@@ -139,7 +139,7 @@ def draft(request: Request) -> _Totalling:
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
     by_name = {name: _one_nothing(column, df) for found in groups for name, column in found.items()}
-    selected = [sf.unix_micros(sf.col(quoted(at)).cast("timestamp")).alias(_TIME)]
+    selected = [sf.col(quoted(at)).alias(_TIME)]
     selected += [column.alias(name) for name, column in by_name.items()]
     for number, feed in enumerate(feeds):
         selected += _offer(columns, feed, number, plan, keys[number][0], [by_name[name] for name in groups[number]])
