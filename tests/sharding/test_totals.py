@@ -13,7 +13,7 @@ from skyband.aggregate import keeping
 from skyband.arrow import from_bytes, to_bytes
 from skyband.sharding import waiting
 from skyband.sharding.envelope import Note
-from skyband.sharding.gathering import Plan, gather_rows
+from skyband.sharding.summing import Plan, sum_rows
 from skyband.sharding.totals import Memory, TotalsShard, merged
 from tests.aggregate import cases, oracle
 
@@ -65,7 +65,7 @@ class Shards:
     def step(self, tasks, watermark, **more):
         arrived = [([], []) for _ in range(SHARDS)]
         for rows in tasks:
-            for envelope in gather_rows(self.plan, [task(rows, self.kind, self.valued)]):
+            for envelope in sum_rows(self.plan, [task(rows, self.kind, self.valued)]):
                 arrived[envelope.shard][0].append(from_bytes(to_bytes(envelope.rows)))
                 arrived[envelope.shard][1].append(Note.from_bytes(envelope.note.to_bytes()))
                 self.rows += envelope.taken

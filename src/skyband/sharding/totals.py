@@ -22,8 +22,8 @@ from skyband.kernels.stream import Ints
 from skyband.keys import KeyBook, key_column
 from skyband.queries import AggregateTopK
 from skyband.sharding.envelope import MILLISECOND, Note
-from skyband.sharding.gathering import LIMB, Plan, pane_ends
 from skyband.sharding.grouping import group_rows
+from skyband.sharding.summing import LIMB, Plan, pane_ends
 from skyband.sharding.waiting import Waiting
 from skyband.snapshot import resuming
 from skyband.windows import AXIS_LIMIT

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skyband.aggregate.keeping import Parcels
 from skyband.arrow import from_bytes, to_bytes
-from skyband.sharding.gathering import pane_ends
+from skyband.sharding.summing import pane_ends
 
 __all__ = ["Waiting"]
 

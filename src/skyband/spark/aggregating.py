@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries import AggregateTopK
-from skyband.sharding.gathering import Feed, Plan, feeds_of
+from skyband.sharding.summing import Feed, Plan, feeds_of
 from skyband.spark import totals_step as tasks
 from skyband.spark.control import control_envelopes
 from skyband.spark.drafts import (
@@ -62,7 +62,7 @@ class _Totalling(NamedTuple):
 
     def assemble(self, control: str | None) -> Pipeline:
         keys = spread(self.plan.units)
-        envelopes = self.rows.mapInArrow(tasks.gather(self.plan, keys), ENVELOPES)
+        envelopes = self.rows.mapInArrow(tasks.make_partials(self.plan, keys), ENVELOPES)
         if not self.rows.isStreaming:
             together = envelopes.repartition(self.plan.units, "shard")
             return Pipeline(self._merged(together.mapInArrow(tasks.answer_all(self.plan, keys), tasks.LOCAL)), None)

@@ -11,11 +11,11 @@ import pyarrow as pa
 from skyband.aggregate.keeping import Parcels
 from skyband.arrow import from_bytes, to_bytes
 from skyband.sharding.envelope import MILLISECOND, Note
-from skyband.sharding.gathering import Plan, gather_rows
+from skyband.sharding.summing import Plan, sum_rows
 from skyband.sharding.totals import Memory, TotalsShard, Worked, merged
 from skyband.spark import tasks
 
-__all__ = ["LOCAL", "Done", "answer_all", "gather", "merge", "step"]
+__all__ = ["LOCAL", "Done", "answer_all", "make_partials", "merge", "step"]
 
 LOCAL = "answers binary, unit long"
 
@@ -32,11 +32,11 @@ class Done(NamedTuple):
     worked: Worked  # all in all
 
 
-def gather(plan: Plan, keys: Mapping[int, int]) -> Task:
+def make_partials(plan: Plan, keys: Mapping[int, int]) -> Task:
     """The task that makes partials of rows, and addresses them to shards by their keys."""
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for envelope in gather_rows(plan, batches):
+        for envelope in sum_rows(plan, batches):
             yield tasks.pack(envelope, keys)
 
     return task

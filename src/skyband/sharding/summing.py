@@ -14,18 +14,18 @@ import pyarrow.compute as pc
 from skyband.aggregate.shape import Shape
 from skyband.algorithms.base import ALWAYS
 from skyband.arrow import one
-from skyband.kernels.gathering import gather
 from skyband.kernels.limbs import LIMBS, limb_range
 from skyband.kernels.partials import COUNT, FIRST_LIMB, INFINITE
 from skyband.kernels.stream import Ints
+from skyband.kernels.summing import sum_up
 from skyband.queries import AggregateTopK
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.grouping import group_rows
 
-__all__ = ["LIMB", "Feed", "Plan", "feeds_of", "gather_rows", "pane_ends"]
+__all__ = ["LIMB", "Feed", "Plan", "feeds_of", "pane_ends", "sum_rows"]
 
 LIMB = "limb_"  # and the limb's number: a column of the partials' sums
-_CHUNK = 1 << 20  # rows that are gathered at a time
+_CHUNK = 1 << 20  # rows that are summed at a time
 
 
 class Feed(NamedTuple):
@@ -98,7 +98,7 @@ def pane_ends(table: pa.Table, pane: tuple[int, int]) -> Ints:
     return ends
 
 
-def gather_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+def sum_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
     """The partials of a task's rows, addressed to shards; then a note to every shard on what all rows were like.
 
     All shards hear of the newest row and of the first, so that all of them agree on where the stream ends and began.
@@ -114,7 +114,7 @@ def gather_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envel
             newest = max(newest, pc.max(timed[plan.time]).as_py())
         counts += table.num_rows, _left_out(plan, table)
         for feed in range(len(plan.feeds)):
-            yield from _gathered(plan, feed, timed, firsts[feed])
+            yield from _summed(plan, feed, timed, firsts[feed])
     if not counts[0]:
         return
     for feed, found in enumerate(firsts):
@@ -145,7 +145,7 @@ def _left_out(plan: Plan, table: pa.Table) -> int:
     return int(pc.sum(refused).as_py() or 0)
 
 
-def _gathered(plan: Plan, feed: int, table: pa.Table, firsts: dict[int, int]) -> Iterator[Envelope]:
+def _summed(plan: Plan, feed: int, table: pa.Table, firsts: dict[int, int]) -> Iterator[Envelope]:
     """The partials of one feed, a table for each shard; `firsts` learns the first row of each pane, by its end."""
     table = table.filter(table[plan.wanted[feed]]).combine_chunks()
     if not table.num_rows:
@@ -172,7 +172,7 @@ def _gathered(plan: Plan, feed: int, table: pa.Table, firsts: dict[int, int]) ->
     lasts = np.full(samples.size, ALWAYS)
     extremes = np.full((samples.size, len(shape.extremes)), -np.inf)
     signs = shape.asked(0).signs
-    gather(codes, positions, values, values.view(np.int64), low, signs, adds, lasts, extremes)
+    sum_up(codes, positions, values, values.view(np.int64), low, signs, adds, lasts, extremes)
     rows = table.select([*plan.groups[feed], plan.keys[feed]]).take(pa.array(samples))
     columns = {column: one(rows[column]) for column in rows.column_names}
     columns |= {"pane": pa.array(panes[samples] * length + offset), "last": pa.array(lasts)}

@@ -1,4 +1,4 @@
-"""Rows in any order, gathered into partials: what is added up of each key and pane."""
+"""Rows in any order, summed into partials: what is added up of each key and pane."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyband.kernels.stream import Floats, Ints
 
 
 @kernel
-def gather(
+def sum_up(
     codes: Ints,
     positions: Ints,
     values: Floats,
