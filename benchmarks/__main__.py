@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import bench_front, bench_ratios, bench_sap, bench_shared, bench_single, bench_spark
+from benchmarks import bench_aggregate, bench_front, bench_ratios, bench_sap, bench_shared, bench_single, bench_spark
 
-PARTS = ("ratios", "single", "shared", "spark", "front", "sap")
+PARTS = ("ratios", "single", "shared", "spark", "front", "sap", "aggregate")
 
 
 def main() -> None:
@@ -34,6 +34,8 @@ def main() -> None:
         bench_front.run(quick=asked.quick)
     if "sap" in parts:
         bench_sap.run(quick=asked.quick, **capped)
+    if "aggregate" in parts:
+        bench_aggregate.run(quick=asked.quick)
 
 
 if __name__ == "__main__":

@@ -62,10 +62,17 @@ class Batches(NamedTuple):
 class Bench:
     """Files, a session, and jobs over them."""
 
-    def __init__(self, spark: SparkSession, home: Path, files: int, rows: int) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        home: Path,
+        files: int,
+        rows: int,
+        write: Callable[[Path, int, int], None] | None = None,
+    ) -> None:
         self.spark, self.home, self.rows = spark, home, rows
         self.found: dict[str, Batches] = {}
-        write_files(home / "trades", files, rows)
+        (write or write_files)(home / "trades", files, rows)
         self.schema = spark.read.parquet(str(home / "trades")).schema
 
     def stream(self) -> DataFrame:
@@ -274,17 +281,17 @@ def _report(bench: Bench, state: list[list[str]], machine: str, *, write: bool) 
     own, hand = found["max_by in windows, slide 10 seconds"], found["by hand, slide 10 seconds"]
     many, more = found["100 mixed queries"], found["1000 mixed queries"]
     ratios = [
-        _at_least("one query against Spark's own windows, slide 10 s", 20, own.best / one.best),
-        _at_most("slide 1 s against slide 600 s, time", 2, last.best / first.best),
-        _at_least("one query against max_by by hand, slide 10 s", 2, hand.best / one.best),
-        _at_least("100 queries against 100 jobs by hand", 30, 100 * hand.best / many.best),
-        _at_least("one query against scan and sum, rows a second", 0.35, scan_.best / one.best),
+        at_least("one query against Spark's own windows, slide 10 s", 20, own.best / one.best),
+        at_most("slide 1 s against slide 600 s, time", 2, last.best / first.best),
+        at_least("one query against max_by by hand, slide 10 s", 2, hand.best / one.best),
+        at_least("100 queries against 100 jobs by hand", 30, 100 * hand.best / many.best),
+        at_least("one query against scan and sum, rows a second", 0.35, scan_.best / one.best),
         Ratio(
             "one query against a scan of all columns", "", f"{found['scan of all columns'].best / one.best:.2f}×", None
         ),
-        _at_most("100 queries against one, time", 2, many.best / one.best),
-        _at_most("1000 queries against one, time", 4, more.best / one.best),
-        _at_least("5,000 groups against scan and sum", 0.2, scan_.best / found["5,000 groups"].best),
+        at_most("100 queries against one, time", 2, many.best / one.best),
+        at_most("1000 queries against one, time", 4, more.best / one.best),
+        at_least("5,000 groups against scan and sum", 0.2, scan_.best / found["5,000 groups"].best),
     ]
     heads = ["ratio", "target", "measured", "met"]
     report.show(
@@ -296,9 +303,9 @@ def _report(bench: Bench, state: list[list[str]], machine: str, *, write: bool) 
         report.into_page("spark-machine", machine, page=PAGE)
 
 
-def _at_least(what: str, target: float, measured: float) -> Ratio:
+def at_least(what: str, target: float, measured: float) -> Ratio:
     return Ratio(what, f"at least {target:g}×", f"{measured:.2f}×", measured >= target)
 
 
-def _at_most(what: str, target: float, measured: float) -> Ratio:
+def at_most(what: str, target: float, measured: float) -> Ratio:
     return Ratio(what, f"at most {target:g}×", f"{measured:.2f}×", measured <= target)

@@ -102,6 +102,11 @@ class KeyBook:
                 self.keys.groups[found[fresh]] = codes[fresh]
         return found[indices] if found.size else np.empty(0, np.int64)
 
+    def forget(self) -> None:
+        """Forget all keys that are not needed."""
+        self._sweep_at = 0
+        self._sweep(1)
+
     def values(self, slots: Ints) -> pa.Array:
         """The keys in these slots."""
         distinct, places = np.unique(slots, return_inverse=True)
@@ -201,11 +206,11 @@ def _as_order(values: pa.Array) -> Ints:
     """Numbers as whole numbers in the same order."""
     numbers = values.to_numpy(zero_copy_only=False)
     if numbers.dtype == np.uint64:
-        return (numbers ^ np.uint64(1 << 63)).view(np.int64)
+        numbers = (numbers ^ np.uint64(1 << 63)).view(np.int64)
     if numbers.dtype == np.float64:
         bits = np.ascontiguousarray(numbers).view(np.int64)
-        return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
-    return numbers.astype(np.int64)
+        numbers = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+    return np.asarray(numbers, np.int64)
 
 
 def _letters(values: pa.Array) -> tuple[Any, Ints, Ints]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from skyband.aggregate.shape import Shape
 from skyband.answers import Ranked
+from skyband.errors import SnapshotError
 from skyband.kernels import aggregate as kernels
 from skyband.kernels.keytop import Keys, Room
 from skyband.kernels.limbs import LIMBS, limb_range
@@ -16,27 +17,29 @@ from skyband.kernels.partials import (
     CLOCK,
     ENTERED,
     FIRST_LIMB,
+    FIRST_PANE,
     HEAD,
     IS_OPEN,
+    LAST_PANE,
     LEFT,
-    LOOKED_AT,
     NEVER,
     NEXT,
     NONE,
     OPEN_AT,
+    SCORED,
     TAIL,
     UNRANKABLE,
     State,
 )
 from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, WINDOWS, Floats, Ints
 
-__all__ = ["Engine", "Rows"]
+__all__ = ["Engine", "Found", "Rows"]
 
 _FEW = 1024
 _PER_SLOT = ("added", "last", "open", "tails")
-_PER_TRACK = ("left", "place", "live", "heads")
+_PER_TRACK = ("left", "place", "live", "heads", "dirty", "touched", "scores")
 _PER_PARTIAL = ("slots", "adds", "extremes", "older", "younger")
-_PER_PANE = ("lows", "firsts")
+_PER_PANE = ("lows", "firsts", "here")
 
 
 class Rows(NamedTuple):
@@ -46,6 +49,13 @@ class Rows(NamedTuple):
     positions: Ints  # empty: they stand one after another, from first_position on
     values: Floats  # empty: nothing but their number is asked for
     first_position: int
+
+
+class Found(NamedTuple):
+    """Answers: the ids of their rows are slots."""
+
+    windows: Ranked
+    lasts: Ints  # per row: where the key was seen last before the window's end
 
 
 class Engine:
@@ -59,8 +69,8 @@ class Engine:
         self._asked = shape.asked(0, since)
         self._state = self._fresh_state()
         self._room = _room(0, 1, 0)
-        self._first: int | None = None  # the first row's position
-        self._parts: list[Ranked] = []
+        self._fetch: Callable[[int], None] = _refuse_missing
+        self._parts: list[Found] = []
         self._out = _buffers(_FEW)
 
     @property
@@ -69,14 +79,14 @@ class Engine:
         return int(self._state.clock[TAIL] - self._state.clock[HEAD])
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing is held: only rows can make a window."""
-        return self.partials == 0
+    def next_end(self) -> int:
+        """The next window to answer; NEVER where only rows can make one."""
+        return int(self._state.next_end.min())
 
     def counters(self) -> dict[str, int]:
         """The work done so far, in partials and keys."""
         clock = self._state.clock
-        names = {"partials": TAIL, "entered": ENTERED, "left": LEFT, "looked_at": LOOKED_AT, "unrankable": UNRANKABLE}
+        names = {"partials": TAIL, "entered": ENTERED, "left": LEFT, "scored": SCORED, "unrankable": UNRANKABLE}
         return {name: int(clock[place]) for name, place in names.items()}
 
     def unused(self, slots: int) -> Any:
@@ -103,6 +113,23 @@ class Engine:
             )
         )
 
+    def take_partials(
+        self, rows: kernels.Partials, limbs: tuple[int, int], keys: Keys, groups: int, first: int
+    ) -> None:
+        """Take partials in, in the order of their panes; `limbs` is the range of limbs that they have."""
+        self._reserve_slots(keys.prefix.size, groups)
+        if self.shape.sums:
+            if limbs[0] < limbs[1]:
+                low, high = (self._low, self._low + self._limbs) if self._limbs else limbs
+                self._widen(min(low, limbs[0]), max(high, limbs[1]))
+            behind = self._low + self._limbs - limbs[1] if limbs[0] < limbs[1] else self._limbs
+            rows = rows._replace(adds=_wider(rows.adds, limbs[0] - self._low if limbs[0] < limbs[1] else 0, behind))
+        self._run(
+            lambda progress: kernels.take_partials(
+                self._state, self._asked, keys, self._room, rows, self._out, progress, first
+            )
+        )
+
     def advance(self, to: int, keys: Keys, groups: int, first: int) -> None:
         """Move time to `to`: every window that ends at or before it is answered."""
         self._reserve_slots(keys.prefix.size, groups)
@@ -110,8 +137,8 @@ class Engine:
             lambda progress: kernels.advance(self._state, self._asked, keys, self._room, self._out, progress, to, first)
         )
 
-    def answers(self) -> list[Ranked]:
-        """What was answered since the last call; ids are slots."""
+    def answers(self) -> list[Found]:
+        """What was answered since the last call."""
         self._put_aside()
         parts, self._parts = self._parts, []
         return parts
@@ -120,11 +147,12 @@ class Engine:
         """Everything that `load` needs."""
         return {"low": self._low, "limbs": self._limbs, **self._state._asdict()}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+    def load(self, state: dict[str, Any], fetch: Callable[[int], None] | None = None) -> None:
+        """Go on from what `state` returned; `fetch` brings the partials of a pane into memory if they are not there."""
         self._low, self._limbs = state["low"], state["limbs"]
         self._asked = self._asked._replace(low=self._low)
         self._state = State(**{name: state[name] for name in State._fields})
+        self._fetch = fetch or self._fetch
 
     def _run(self, call: Callable[[Ints], int]) -> None:
         """Call a kernel until it is done, and make room where it lacks some."""
@@ -133,9 +161,12 @@ class Engine:
             reason = call(progress)
             if reason == DONE:
                 return
+            wanted = int(progress[kernels.WANTED])
             if reason == ANSWERS_FULL:
                 self._put_aside()
-                self._out = _buffers(max(2 * int(progress[kernels.WANTED]), _FEW))
+                self._out = _buffers(max(2 * wanted, _FEW))
+            elif reason == kernels.PANE_MISSING:
+                self._fetch(wanted)
             else:
                 self._grow_rings()
 
@@ -144,16 +175,15 @@ class Engine:
         if not windows:
             return
         out = self._out
-        self._parts.append(
-            Ranked(
-                out.queries[:windows].copy(),
-                out.groups[:windows].copy(),
-                out.ends[:windows].copy(),
-                np.diff(out.stops[:windows], prepend=0),
-                out.scores[:rows].copy(),
-                out.slots[:rows].copy(),
-            )
+        found = Ranked(
+            out.queries[:windows].copy(),
+            out.groups[:windows].copy(),
+            out.ends[:windows].copy(),
+            np.diff(out.stops[:windows], prepend=0),
+            out.scores[:rows].copy(),
+            out.slots[:rows].copy(),
         )
+        self._parts.append(Found(found, out.lasts[:rows].copy()))
         out.cursor[:] = 0
 
     @property
@@ -173,6 +203,9 @@ class Engine:
             place=np.zeros((tracks, 0), np.int32),
             live=np.zeros((tracks, 0), np.int32),
             heads=np.zeros((tracks, 0, extremes), np.int64),
+            dirty=np.zeros((tracks, 0), bool),
+            touched=np.zeros((tracks, 0), np.int32),
+            scores=np.zeros((self._asked.whats.size, 0)),
             slots=np.zeros(_FEW, np.int64),
             adds=np.zeros((_FEW, width), np.int64),
             extremes=np.zeros((_FEW, extremes)),
@@ -180,8 +213,10 @@ class Engine:
             younger=np.zeros((_FEW, extremes), np.int64),
             lows=np.zeros(16, np.int64),
             firsts=np.zeros(16, np.int64),
+            here=np.zeros(16, bool),
             gone=np.zeros(tracks, np.int64),
             alive=np.zeros(tracks, np.int64),
+            stale=np.zeros(tracks, np.int64),
             next_end=np.full(len(self.shape.queries), NEVER),
             clock=clock,
         )
@@ -196,9 +231,10 @@ class Engine:
                 grown[name][-more:] = NONE
             for name in ("place", "heads"):
                 grown[name][:, -more:] = NONE
+            grown["scores"][:, -more:] = np.nan
             self._state = state._replace(**grown)
         slots = self._state.last.size
-        if self._room.scores.size != slots or self._room.begins.size != groups:
+        if self._room.heap.size != slots or self._room.begins.size != groups:
             self._room = _room(slots, groups, self._limbs)
 
     def _grow_rings(self) -> None:
@@ -208,7 +244,7 @@ class Engine:
             numbers = np.arange(clock[HEAD], clock[TAIL])
             self._state = state._replace(**{name: _rering(getattr(state, name), numbers) for name in _PER_PARTIAL})
             return
-        panes = np.arange(clock[kernels.FIRST_PANE], clock[kernels.LAST_PANE])
+        panes = np.arange(clock[FIRST_PANE], clock[LAST_PANE])
         self._state = state._replace(**{name: _rering(getattr(state, name), panes) for name in _PER_PANE})
 
     def _reserve_limbs(self, bits: Ints) -> None:
@@ -216,11 +252,13 @@ class Engine:
         found = np.array([self._low, self._low + self._limbs] if self._limbs else [LIMBS, 0], np.int64)
         limb_range(bits, found)
         low, high = map(int, found)
-        if high <= low or (low, high) == (self._low, self._low + self._limbs):
-            return
-        self._widen(low, high)
+        if high > low:
+            self._widen(low, high)
 
     def _widen(self, low: int, high: int) -> None:
+        """Hold the limbs from `low` to `high`, a range that has those held now."""
+        if self._limbs and (low, high) == (self._low, self._low + self._limbs):
+            return
         before = self._low - low if self._limbs else 0
         after = high - low - self._limbs - before
         state = self._state
@@ -231,12 +269,15 @@ class Engine:
         )
         self._low, self._limbs = low, high - low
         self._asked = self._asked._replace(low=low)
-        self._room = _room(self._room.scores.size, self._room.begins.size, self._limbs)
+        self._room = _room(self._room.heap.size, self._room.begins.size, self._limbs)
+
+
+def _refuse_missing(pane: int) -> None:
+    raise SnapshotError(f"the partials of pane {pane} are gone; what the windows held cannot be told any more.")
 
 
 def _room(slots: int, groups: int, limbs: int) -> Room:
     return Room(
-        scores=np.zeros(slots),
         sorted=np.zeros(slots, np.int64),
         heap=np.zeros(slots, np.int64),
         begins=np.zeros(groups, np.int64),
@@ -252,6 +293,7 @@ def _buffers(rows: int) -> kernels.Answers:
         stops=np.zeros(rows, np.int64),
         scores=np.zeros(rows),
         slots=np.zeros(rows, np.int64),
+        lasts=np.zeros(rows, np.int64),
         cursor=np.zeros(2, np.int64),
     )
 

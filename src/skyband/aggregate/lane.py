@@ -68,7 +68,7 @@ class Lane:
         parts = self.engine.answers()
         if not parts:
             return []
-        windows = joined(parts)
+        windows = joined([part.windows for part in parts])
         groups = windows.groups if self._grouped else np.full_like(windows.groups, self._group)
         keys = self.book.values(windows.ids)
         return [Answered(windows._replace(queries=self._places[windows.queries], groups=groups), keys)]

@@ -147,7 +147,7 @@ class Monitor:
         """Counts so far: rows pushed, left out, windows answered, partials made and held, keys held, ….
 
         ``entered`` and ``left`` are how often a partial was added to running totals and taken away, over all queries;
-        ``looked_at`` how many keys were looked at for answers; ``unrankable`` how often a key's aggregate was NaN,
+        ``scored`` how often a key was scored again; ``unrankable`` how often a key's aggregate was NaN,
         because both infinities were among its values.
 
         >>> import skyband as sb
@@ -156,7 +156,7 @@ class Monitor:
         >>> monitor.metrics()["left_out"]
         2
         """
-        counters = ("partials", "entered", "left", "looked_at", "unrankable")
+        counters = ("partials", "entered", "left", "scored", "unrankable")
         work = [lane.engine.counters() for lane in self._lanes.values()]
         return {
             "rows": self._intake.rows,

@@ -31,6 +31,7 @@ class Shape:
     """
 
     queries: tuple[AggregateTopK, ...]
+    grid: tuple[int, int] | None = None  # panes that others have made already; None: the longest that fit the queries
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -55,22 +56,21 @@ class Shape:
     @property
     def pane(self) -> tuple[int, int]:
         """The length of the panes, and where one begins."""
-        return common_pane(query.window for query in self.queries)
+        return self.grid or common_pane(query.window for query in self.queries)
 
     def asked(self, low: int, since: Sequence[int] | None = None) -> Asked:
         """The queries as arrays, with limbs from `low` on; `since` are the smallest starts they answer for."""
         sizes, extremes = self.sizes, self.extremes
         codes = {"sum": SUM, "avg": AVG, "count": TALLY}
         codes |= {name: EXTREME + place for place, name in enumerate(extremes)}
-        order = sorted(
-            range(len(self.queries)),
-            key=lambda place: (sizes.index(self.queries[place].window.size), codes[self.queries[place].aggregate]),
-        )
+        kinds = [(sizes.index(query.window.size), codes[query.aggregate]) for query in self.queries]
+        rankings = sorted(set(kinds))
+        order = sorted(range(len(self.queries)), key=kinds.__getitem__)
         found = [self.queries[place] for place in order]
         pane, offset = self.pane
         return Asked(
-            tracks=_ints(sizes.index(query.window.size) for query in found),
-            scores=_ints(codes[query.aggregate] for query in found),
+            rankings=_ints(rankings.index(kinds[place]) for place in order),
+            tracks=_ints(kinds[place][0] for place in order),
             ks=_ints(query.k for query in found),
             sizes=_ints(query.window.size for query in found),
             slides=_ints(query.window.slide for query in found),
@@ -78,6 +78,8 @@ class Shape:
             full_only=_ints(query.full_only for query in found),
             since=_ints(ALWAYS if since is None else since[place] for place in order),
             places=_ints(order),
+            tracks_of=_ints(track for track, _ in rankings),
+            whats=_ints(what for _, what in rankings),
             spans=_ints(sizes),
             signs=np.array([1.0 if name == "max" else -1.0 for name in extremes]),
             pane=pane,

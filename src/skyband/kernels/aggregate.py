@@ -7,12 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.kernels._jit import kernel
-from skyband.kernels.keytop import Keys, Room, best_keys, score_window
+from skyband.kernels.keytop import (
+    Keys,
+    Room,
+    best_of_all,
+    best_of_group,
+    count_unrankable,
+    line_up,
+    score_again,
+)
 from skyband.kernels.limbs import add_double
 from skyband.kernels.partials import (
     COUNT,
     FIRST_LIMB,
     FIRST_PANE,
+    HAS_INFINITE,
     HEAD,
     INFINITE,
     IS_OPEN,
@@ -20,13 +29,14 @@ from skyband.kernels.partials import (
     MINUS,
     NEVER,
     NEXT,
+    NONE,
     OPEN_AT,
     TAIL,
+    UNRANKABLE,
     Asked,
     State,
     begin_partial,
     close_pane,
-    leave_before,
     let_go,
     open_pane,
 )
@@ -34,7 +44,9 @@ from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, STATE_FULL, WINDOWS
 
 # Progress
 TAKEN = 0  # rows taken in so far
-WANTED = 1  # how many rows of answers there must be room for
+WANTED = 1  # how many rows of answers there must be room for, or the pane that must be in memory
+
+PANE_MISSING = 3  # why a kernel came back: a pane must leave, and its partials are not in memory
 
 
 class Arrivals(NamedTuple):
@@ -66,28 +78,36 @@ class Answers(NamedTuple):
     stops: Ints  # per window: the rows written when it was complete
     scores: Floats  # per row
     slots: Ints  # per row
+    lasts: Ints  # per row: where the key was seen last
     cursor: Ints  # WINDOWS and ROWS written so far
 
 
 @kernel
 def answer(state: State, asked: Asked, keys: Keys, room: Room, out: Answers, end: int, first: int) -> None:
     """Answer all windows that end at `end`; there is room for them."""
-    q, queries, groups = 0, asked.ks.size, room.begins.size
+    q, queries = 0, asked.ks.size
     while q < queries:
-        # Queries with the same score in the same window differ in k only: one ranking serves them.
-        track, what, behind, k = asked.tracks[q], asked.scores[q], q, 0
-        while behind < queries and asked.tracks[behind] == track and asked.scores[behind] == what:
+        # Queries of one ranking differ in k only: the answer with the largest k begins with all others.
+        ranking, track, behind, k = asked.rankings[q], asked.tracks[q], q, 0
+        while behind < queries and asked.rankings[behind] == ranking:
             if is_due(state, asked, behind, end, first):
                 k = max(k, asked.ks[behind])
             behind += 1
         if k > 0:
-            score_window(state, asked, keys, track, what, room)
-            for group in range(groups):
-                low = room.begins[group - 1] if group else 0
-                found = best_keys(state, keys, room, low, room.begins[group], k)
+            score_again(state, asked, track, room)
+            scores = state.scores[ranking]
+            if state.clock[HAS_INFINITE]:
+                state.clock[UNRANKABLE] += count_unrankable(state, track, scores)
+            if room.begins.size > 1:
+                line_up(state, keys, track, scores, room)
+            for group in range(room.begins.size):
+                if room.begins.size > 1:
+                    found = best_of_group(state.last, keys, scores, room, group, k)
+                else:
+                    found = best_of_all(state.last, keys, scores, room.heap, k)
                 for mine in range(q, behind):
                     if found and is_due(state, asked, mine, end, first):
-                        write(room, out, asked.places[mine], group, end, min(found, asked.ks[mine]))
+                        write(state.last, scores, room, out, asked.places[mine], group, end, min(found, asked.ks[mine]))
         q = behind
 
 
@@ -99,12 +119,13 @@ def is_due(state: State, asked: Asked, q: int, end: int, first: int) -> bool:
 
 
 @kernel
-def write(room: Room, out: Answers, place: int, group: int, end: int, rows: int) -> None:
+def write(last: Ints, scores: Floats, room: Room, out: Answers, place: int, group: int, end: int, rows: int) -> None:
     """Write one window's answer, the first of the heap."""
     window, row = out.cursor[WINDOWS], out.cursor[ROWS]
     for i in range(rows):
         out.slots[row + i] = room.heap[i]
-        out.scores[row + i] = room.scores[room.heap[i]]
+        out.scores[row + i] = scores[room.heap[i]]
+        out.lasts[row + i] = last[room.heap[i]]
     out.queries[window], out.groups[window], out.ends[window] = place, group, end
     out.stops[window] = row + rows
     out.cursor[WINDOWS], out.cursor[ROWS] = window + 1, row + rows
@@ -119,6 +140,11 @@ def advance(
     if clock[IS_OPEN] and to >= clock[NEXT]:
         close_pane(state, asked)
     while True:
+        # What the next windows do not hold leaves before they are looked at.
+        missing = let_go(state, asked)
+        if missing != NONE:
+            progress[WANTED] = missing
+            return PANE_MISSING
         end = NEVER
         for q in range(asked.ks.size):
             end = min(end, state.next_end[q])
@@ -127,7 +153,6 @@ def advance(
         rows, windows = 0, 0
         for q in range(asked.ks.size):
             if state.next_end[q] == end:
-                leave_before(state, asked, asked.tracks[q], end - asked.sizes[q])
                 alive = state.alive[asked.tracks[q]]
                 rows += min(alive, asked.ks[q] * room.begins.size)
                 windows += min(alive, room.begins.size)
@@ -141,7 +166,6 @@ def advance(
                 state.next_end[q] = end + asked.slides[q]
                 if newest < state.next_end[q] - asked.sizes[q]:
                     state.next_end[q] = NEVER  # empty, until more rows come
-        let_go(state, asked)
     if not clock[IS_OPEN]:
         clock[NEXT] = end
     return DONE
@@ -197,6 +221,7 @@ def add_value(state: State, asked: Asked, at: int, value: float, bits: int) -> N
         add_double(state.adds[at], FIRST_LIMB, asked.low, bits)
     else:
         state.adds[at, INFINITE] += 1 if value > 0 else MINUS
+        state.clock[HAS_INFINITE] = 1
 
 
 @kernel
@@ -226,6 +251,8 @@ def take_partials(
         state.last[slot] = max(state.last[slot], rows.positions[i]) if known else rows.positions[i]
         for column in range(state.adds.shape[1]):
             state.adds[at, column] += rows.adds[i, column]
+        if state.adds.shape[1] > 1 and rows.adds[i, INFINITE]:
+            clock[HAS_INFINITE] = 1
         for e in range(asked.signs.size):
             state.extremes[at, e] = max(state.extremes[at, e], rows.extremes[i, e])
     progress[TAKEN] = rows.slots.size

@@ -1,4 +1,4 @@
-"""The k best keys of a window: one pass over the keys in it, with a heap of the best so far."""
+"""The k best keys of a window: those that changed are scored again, then one pass with a heap of the best so far."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.limbs import rounded
-from skyband.kernels.partials import COUNT, FIRST_LIMB, INFINITE, LOOKED_AT, MINUS, UNRANKABLE, Asked, State
+from skyband.kernels.partials import COUNT, FIRST_LIMB, INFINITE, MINUS, NONE, SCORED, Asked, State
+from skyband.kernels.select import BLOCK, skip_hopeless
 from skyband.kernels.stream import Floats, Ints
 
-# Asked.scores
+# Asked.whats
 SUM = 0
 AVG = 1
 TALLY = 2
@@ -31,7 +32,6 @@ class Keys(NamedTuple):
 class Room(NamedTuple):
     """What extraction needs beside the state."""
 
-    scores: Floats  # per slot
     sorted: Ints  # per slot: the keys of a window, group after group
     heap: Ints  # per slot
     begins: Ints  # per group
@@ -52,12 +52,12 @@ def follows(keys: Keys, a: int, b: int) -> bool:
 
 
 @inner_kernel
-def outranks(state: State, keys: Keys, scores: Floats, a: int, b: int) -> bool:
+def outranks(last: Ints, keys: Keys, scores: Floats, a: int, b: int) -> bool:
     """Whether key a comes before key b: the higher score, then the one seen last, then the larger key."""
     if scores[a] != scores[b]:
         return scores[a] > scores[b]
-    if state.last[a] != state.last[b]:
-        return state.last[a] > state.last[b]
+    if last[a] != last[b]:
+        return last[a] > last[b]
     return follows(keys, a, b)
 
 
@@ -77,6 +77,8 @@ def total_of(state: State, asked: Asked, track: int, slot: int, room: Room) -> f
 @kernel
 def score_of(state: State, asked: Asked, track: int, what: int, slot: int, room: Room) -> float:
     """What the key is ranked by."""
+    if state.place[track, slot] == NONE:
+        return np.nan
     if what >= EXTREME:
         e = what - EXTREME
         head = state.heads[track, slot, e] & (state.slots.size - 1)
@@ -89,14 +91,29 @@ def score_of(state: State, asked: Asked, track: int, what: int, slot: int, room:
 
 
 @kernel
-def sink(state: State, keys: Keys, scores: Floats, heap: Ints, size: int, at: int) -> None:
+def score_again(state: State, asked: Asked, track: int, room: Room) -> None:
+    """Score the keys of a track's window that something entered or left, for all its rankings."""
+    stale = state.stale[track]
+    for ranking in range(asked.whats.size):
+        if asked.tracks_of[ranking] == track:
+            for i in range(stale):
+                slot = state.touched[track, i]
+                state.scores[ranking, slot] = score_of(state, asked, track, asked.whats[ranking], slot, room)
+            state.clock[SCORED] += stale
+    for i in range(stale):
+        state.dirty[track, state.touched[track, i]] = False
+    state.stale[track] = 0
+
+
+@kernel
+def sink(last: Ints, keys: Keys, scores: Floats, heap: Ints, size: int, at: int) -> None:
     """Move the key at a place of the heap down until it is worse than those below: the worst is on top."""
     slot = heap[at]
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and outranks(state, keys, scores, heap[child], heap[child + 1]):
+        if child + 1 < size and outranks(last, keys, scores, heap[child], heap[child + 1]):
             child += 1
-        if not outranks(state, keys, scores, slot, heap[child]):
+        if not outranks(last, keys, scores, slot, heap[child]):
             break
         heap[at] = heap[child]
         at = child
@@ -104,49 +121,82 @@ def sink(state: State, keys: Keys, scores: Floats, heap: Ints, size: int, at: in
 
 
 @kernel
-def best_keys(state: State, keys: Keys, room: Room, low: int, high: int, k: int) -> int:
-    """Put the k best of ``sorted[low:high]`` into the heap, best first; return how many they are."""
-    heap, scores, size = room.heap, room.scores, 0
-    for i in range(low, high):
-        slot = room.sorted[i]
-        if size < k:
-            heap[size] = slot
-            size += 1
-            if size == k or i == high - 1:
-                for at in range(size // 2 - 1, -1, -1):
-                    sink(state, keys, scores, heap, size, at)
-        elif scores[slot] >= scores[heap[0]] and outranks(state, keys, scores, slot, heap[0]):
-            heap[0] = slot
-            sink(state, keys, scores, heap, size, 0)
-    for left in range(size - 1, 0, -1):
-        heap[0], heap[left] = heap[left], heap[0]
-        sink(state, keys, scores, heap, left, 0)
+def admit(last: Ints, keys: Keys, scores: Floats, heap: Ints, size: int, k: int, slot: int) -> int:
+    """Offer a key to the heap of the k best; return how many are in it."""
+    if size < k:
+        heap[size] = slot
+        if size + 1 == k:
+            for at in range(k // 2 - 1, -1, -1):
+                sink(last, keys, scores, heap, k, at)
+        return size + 1
+    if outranks(last, keys, scores, slot, heap[0]):
+        heap[0] = slot
+        sink(last, keys, scores, heap, k, 0)
     return size
 
 
 @kernel
-def score_window(state: State, asked: Asked, keys: Keys, track: int, what: int, room: Room) -> int:
-    """Score the keys of a window and line them up in ``sorted``, group after group; return how many can be ranked.
+def in_order(last: Ints, keys: Keys, scores: Floats, heap: Ints, size: int, k: int) -> None:
+    """Sort the keys of the heap, best first."""
+    if size < k:
+        for at in range(size // 2 - 1, -1, -1):
+            sink(last, keys, scores, heap, size, at)
+    for left in range(size - 1, 0, -1):
+        heap[0], heap[left] = heap[left], heap[0]
+        sink(last, keys, scores, heap, left, 0)
 
-    Group g's keys end at ``begins[g]``; they begin where those of the group before end.
-    """
-    alive, begins = state.alive[track], room.begins
-    state.clock[LOOKED_AT] += alive
+
+@kernel
+def best_of_all(last: Ints, keys: Keys, scores: Floats, heap: Ints, k: int) -> int:
+    """Put the k best keys into the heap, best first; return how many they are."""
+    size, i, floor = 0, 0, -np.inf
+    while i < scores.size:
+        if size == k:
+            # Most keys are worse than the k-th: they are passed over in blocks.
+            i = skip_hopeless(scores, i, scores.size, floor)
+        stop = min(i + BLOCK, scores.size)
+        for slot in range(i, stop):
+            if scores[slot] >= floor:  # not where it is NaN
+                size = admit(last, keys, scores, heap, size, k, slot)
+                floor = scores[heap[0]] if size == k else -np.inf
+        i = stop
+    in_order(last, keys, scores, heap, size, k)
+    return size
+
+
+@kernel
+def best_of_group(last: Ints, keys: Keys, scores: Floats, room: Room, group: int, k: int) -> int:
+    """The same for the keys of one group, after `line_up`."""
+    size = 0
+    for i in range(room.begins[group - 1] if group else 0, room.begins[group]):
+        size = admit(last, keys, scores, room.heap, size, k, room.sorted[i])
+    in_order(last, keys, scores, room.heap, size, k)
+    return size
+
+
+@kernel
+def line_up(state: State, keys: Keys, track: int, scores: Floats, room: Room) -> None:
+    """Put the keys of a window that have a score into ``sorted`` by group; those of g end at ``begins[g]``."""
+    begins = room.begins
     begins[:] = 0
-    for i in range(alive):
+    for i in range(state.alive[track]):
         slot = state.live[track, i]
-        score = score_of(state, asked, track, what, slot, room)
-        room.scores[slot] = score
-        if np.isnan(score):
-            state.clock[UNRANKABLE] += 1
-        else:
+        if not np.isnan(scores[slot]):
             begins[keys.groups[slot]] += 1
     found = 0
     for group in range(begins.size):
         found, begins[group] = found + begins[group], found
-    for i in range(alive):
+    for i in range(state.alive[track]):
         slot = state.live[track, i]
-        if not np.isnan(room.scores[slot]):
+        if not np.isnan(scores[slot]):
             room.sorted[begins[keys.groups[slot]]] = slot
             begins[keys.groups[slot]] += 1
+
+
+@kernel
+def count_unrankable(state: State, track: int, scores: Floats) -> int:
+    """How many keys of a window have no score, because their values have no sum."""
+    found = 0
+    for i in range(state.alive[track]):
+        found += np.isnan(scores[state.live[track, i]])
     return found

@@ -2,8 +2,8 @@
 
 Keys stand in *slots*. What a key has in one pane is a *partial*: a row of whole numbers that add up (how many values,
 how many infinities, the limbs of their sum), and its extremes. Queries with one window size are on one *track*,
-whatever their slides: the oldest pane in the window follows from the end and the size. A partial is added once for all tracks,
-and taken away once for each:
+whatever their slides: the oldest pane in the window follows from the end and the size. A partial is added once for all
+tracks, and taken away once for each:
 
 ```text
 added[slot]          all partials that ever entered
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 
 NEVER = 2**62
@@ -39,9 +39,10 @@ IS_OPEN = 5  # whether the newest pane still takes rows
 NEXT = 6  # nothing is to be done for rows before this position
 ENTERED = 7  # work so far: partials that were added,
 LEFT = 8  # taken away, over all tracks,
-LOOKED_AT = 9  # and keys that were looked at for answers
+SCORED = 9  # and keys that were scored
 UNRANKABLE = 10  # keys whose aggregate was NaN
-CLOCK = 11
+HAS_INFINITE = 11  # whether an infinity was ever among the values
+CLOCK = 12
 
 
 class State(NamedTuple):
@@ -57,6 +58,10 @@ class State(NamedTuple):
     place: Any  # (tracks, slots) int32: where the key stands in `live`, NONE if it is not in the window
     live: Any  # (tracks, slots) int32: the keys in the window
     heads: Any  # (tracks, slots, extremes): the partial that holds the extreme
+    dirty: Any  # (tracks, slots) bool: whether something entered or left since the key was scored
+    touched: Any  # (tracks, slots) int32: the keys that are dirty
+    # per ranking and slot
+    scores: Floats  # (rankings, slots): NaN where the key is not in the window, or has no score
     # per partial
     slots: Ints
     adds: Any  # (partials, width)
@@ -66,19 +71,21 @@ class State(NamedTuple):
     # per pane
     lows: Ints  # where it begins
     firsts: Ints  # its first partial
+    here: Any  # bool: whether its partials are in memory, not only what follows from them
     # per track
     gone: Ints  # the first pane that has not left it
     alive: Ints  # how many keys are in the window
+    stale: Ints  # how many keys are dirty
     # per query
     next_end: Ints  # the next window to answer; NEVER where only rows can make one
     clock: Ints
 
 
 class Asked(NamedTuple):
-    """The queries, those with the same track and score side by side."""
+    """The queries, those with the same ranking side by side: the same score in the same windows, up to k."""
 
+    rankings: Ints
     tracks: Ints
-    scores: Ints  # what is ranked: see `keytop`
     ks: Ints
     sizes: Ints
     slides: Ints
@@ -86,6 +93,9 @@ class Asked(NamedTuple):
     full_only: Ints
     since: Ints  # the smallest window start that the query answers for
     places: Ints  # in the workload
+    # per ranking
+    tracks_of: Ints
+    whats: Ints  # what is ranked: see `keytop`
     # per track
     spans: Ints  # its window size
     # per extreme
@@ -110,6 +120,7 @@ def enter(state: State, asked: Asked, number: int) -> None:
     for column in range(state.added.shape[1]):
         state.added[slot, column] += state.adds[at, column]
     for track in range(asked.spans.size):
+        touch(state, track, slot)
         if state.place[track, slot] == NONE:
             state.place[track, slot] = state.alive[track]
             state.live[track, state.alive[track]] = slot
@@ -117,6 +128,15 @@ def enter(state: State, asked: Asked, number: int) -> None:
     for e in range(asked.signs.size):
         climb(state, asked, slot, number, e)
     state.clock[ENTERED] += 1
+
+
+@inner_kernel
+def touch(state: State, track: int, slot: int) -> None:
+    """Note that a key must be scored again."""
+    if not state.dirty[track, slot]:
+        state.dirty[track, slot] = True
+        state.touched[track, state.stale[track]] = slot
+        state.stale[track] += 1
 
 
 @kernel
@@ -148,6 +168,7 @@ def leave(state: State, asked: Asked, track: int, number: int) -> None:
     """Take a partial out of the window of a track."""
     at = number & (state.slots.size - 1)
     slot = state.slots[at]
+    touch(state, track, slot)
     for column in range(state.added.shape[1]):
         state.left[track, slot, column] += state.adds[at, column]
     for e in range(asked.signs.size):
@@ -170,16 +191,18 @@ def partials_end(state: State, pane: int) -> int:
 
 
 @kernel
-def leave_before(state: State, asked: Asked, track: int, start: int) -> None:
-    """Take the panes before `start` out of the window of a track."""
+def leave_before(state: State, asked: Asked, track: int, start: int) -> int:
+    """Take the panes before `start` out of the window of a track; return one that is not in memory, if one is not."""
     ring = state.lows.size - 1
     closed = state.clock[LAST_PANE] - state.clock[IS_OPEN]
-    pane = state.gone[track]
-    while pane < closed and state.lows[pane & ring] < start:
+    while state.gone[track] < closed and state.lows[state.gone[track] & ring] < start:
+        pane = state.gone[track]
+        if not state.here[pane & ring]:
+            return pane
         for number in range(state.firsts[pane & ring], partials_end(state, pane)):
             leave(state, asked, track, number)
-        pane += 1
-    state.gone[track] = pane
+        state.gone[track] += 1
+    return NONE
 
 
 @kernel
@@ -196,8 +219,11 @@ def close_pane(state: State, asked: Asked) -> None:
 
 
 @kernel
-def let_go(state: State, asked: Asked) -> None:
-    """Take out of each track what none of its windows to come needs, and forget the panes that no track has."""
+def let_go(state: State, asked: Asked) -> int:
+    """Take out of each track what none of its windows to come needs, and forget the panes that no track has.
+
+    Returns a pane that should leave and is not in memory, NONE if there is no such pane.
+    """
     clock = state.clock
     oldest = clock[LAST_PANE]
     for track in range(asked.spans.size):
@@ -205,13 +231,16 @@ def let_go(state: State, asked: Asked) -> None:
         for q in range(asked.ks.size):
             if asked.tracks[q] == track:
                 start = min(start, state.next_end[q] - asked.sizes[q])
-        leave_before(state, asked, track, start)
+        missing = leave_before(state, asked, track, start)
+        if missing != NONE:
+            return missing
         oldest = min(oldest, state.gone[track])
     clock[FIRST_PANE] = oldest
     if oldest == clock[LAST_PANE]:
         clock[HEAD] = clock[TAIL]
     else:
         clock[HEAD] = state.firsts[oldest & (state.firsts.size - 1)]
+    return NONE
 
 
 @kernel
@@ -221,6 +250,7 @@ def open_pane(state: State, asked: Asked, position: int) -> None:
     at = clock[LAST_PANE] & (state.lows.size - 1)
     state.lows[at] = position - (position - asked.offset) % asked.pane
     state.firsts[at] = clock[OPEN_AT] = clock[TAIL]
+    state.here[at] = True
     clock[LAST_PANE] += 1
     clock[IS_OPEN] = 1
     clock[NEXT] = state.lows[at] + asked.pane
@@ -238,3 +268,15 @@ def begin_partial(state: State, slot: int) -> int:
     state.open[slot] = number
     state.clock[TAIL] += 1
     return at
+
+
+@kernel
+def mark_ladders(state: State, slots: Ints, marks: Any) -> None:
+    """Mark the places in the ring of all partials that stand on the ladders of these keys."""
+    ring = state.slots.size - 1
+    for i in range(slots.size):
+        for e in range(state.extremes.shape[1]):
+            number = state.tails[slots[i], e]
+            while number >= state.clock[HEAD]:
+                marks[number & ring] = True
+                number = state.older[number & ring, e]

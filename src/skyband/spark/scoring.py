@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -15,16 +15,16 @@ from pyspark.sql import types as st
 from skyband.algorithms import engine_named
 from skyband.choice import choose_on_spark
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
-from skyband.queries import TopK
+from skyband.queries import Query, TopK
 from skyband.sharding.answering import ANSWER_COLUMNS, CHANGE_COLUMNS
 from skyband.sharding.feeds import Feed, feeds_of
 from skyband.sharding.plan import Output, Plan
 from skyband.workload import Workload
 
-__all__ = ["TIMES", "Prepared", "plain", "prepare", "quoted", "reason", "unlogged"]
+__all__ = ["HIDDEN", "TIMES", "Columns", "Prepared", "plain", "prepare", "quoted", "reason", "unlogged"]
 
 _EXACT = 2**53  # whole numbers up to here are exact as scores
-_HIDDEN = "__skyband_"
+HIDDEN = "__skyband_"
 TIMES = (st.TimestampType, st.TimestampNTZType)
 _SCORES = (st.NumericType,)
 _NOT_ORDERED = (st.ArrayType, st.MapType, st.StructType, st.VariantType, st.NullType, st.CalendarIntervalType)
@@ -60,28 +60,30 @@ def prepare(
     """
     engine = engine_named(choose_on_spark(workload.queries).algorithm if algorithm == "auto" else algorithm)
     engine.refuse_ties(workload.queries)
-    columns = _Columns(df, ANSWER_COLUMNS if output == "answers" else ANSWER_COLUMNS + CHANGE_COLUMNS)
+    columns = Columns(df, ANSWER_COLUMNS if output == "answers" else ANSWER_COLUMNS + CHANGE_COLUMNS)
     at = columns.time(time)
     feeds = feeds_of(workload)
     scores = [columns.score(feed, workload.queries[feed.places[0]]) for feed in feeds]
-    groups = [columns.groups(feed, workload.queries[feed.places[0]]) for feed in feeds]
+    groups = [columns.groups(feed.partition_by, workload.queries[feed.places[0]]) for feed in feeds]
     by_name = {name: column for found in groups for name, column in found.items()}
-    named = columns.returned(workload, {name for feed in feeds for name in columns.spelled(feed)}, whole=whole)
+    named = columns.returned(
+        workload, {name for feed in feeds for name in columns.spelled(feed.partition_by)}, whole=whole
+    )
     returned = {plain(name): old for name, old in named.items()}
     names = {old: new for new, old in returned.items()}
     selected = [sf.col(quoted(old)).alias(new) for new, old in returned.items()]
-    time_name, id_name = names.get(at, at), f"{_HIDDEN}id"
+    time_name, id_name = names.get(at, at), f"{HIDDEN}id"
     if at not in names:
-        time_name = f"{_HIDDEN}time"
+        time_name = f"{HIDDEN}time"
         selected.append(sf.col(quoted(at)).alias(time_name))
     if id_ is not None and (known := columns.id(id_)) in names:
         id_name = names[known]
     else:
         selected.append((columns.identity() if id_ is None else sf.col(quoted(columns.id(id_)))).alias(id_name))
     selected += [column.alias(name) for name, column in by_name.items()]
-    selected += [column.alias(f"{_HIDDEN}score_{number}") for number, column in enumerate(scores)]
+    selected += [column.alias(f"{HIDDEN}score_{number}") for number, column in enumerate(scores)]
     rows = df.select(*selected)
-    grouped = {plain(name): name for feed in feeds for name in columns.spelled(feed)}
+    grouped = {plain(name): name for feed in feeds for name in columns.spelled(feed.partition_by)}
     kept = set(returned) | {name for name, spelled in grouped.items() if spelled in columns}
     plan = Plan(
         queries=workload.queries,
@@ -89,7 +91,7 @@ def prepare(
         shards=shards,
         time=time_name,
         id=id_name,
-        scores=tuple(f"{_HIDDEN}score_{number}" for number in range(len(feeds))),
+        scores=tuple(f"{HIDDEN}score_{number}" for number in range(len(feeds))),
         groups=tuple(tuple(found) for found in groups),
         columns=tuple(sorted(kept)),
         returned=tuple(returned),
@@ -132,7 +134,7 @@ def _answer_type(rows: st.StructType, plan: Plan) -> st.StructType:
     )
 
 
-class _Columns:
+class Columns:
     """The columns of a data frame, found by name, and expressions over them, checked in the name of a query."""
 
     def __init__(self, df: DataFrame, taken: tuple[str, ...]) -> None:
@@ -148,9 +150,9 @@ class _Columns:
                 "could not tell them apart. Rename one."
             )
         for name in names:
-            if name.startswith(_HIDDEN):
+            if name.startswith(HIDDEN):
                 raise InvalidInputError(
-                    f"column {name!r} begins with {_HIDDEN!r}, which is kept for Skyband; rename it."
+                    f"column {name!r} begins with {HIDDEN!r}, which is kept for Skyband; rename it."
                 )
 
     def __contains__(self, name: str) -> bool:
@@ -185,7 +187,7 @@ class _Columns:
                 f"query {query.name!r} has no by=; on Spark the score is computed from the row's columns. "
                 "Give by= as an SQL expression, for example by='price * size'."
             )
-        kind = self._type_of(query, "by", feed.by)
+        kind = self.type_of(query, "by", feed.by)
         if not isinstance(kind, _SCORES):
             raise InvalidQueryError(
                 f"query {query.name!r}: by={feed.by!r} is of type {kind.simpleString()}; a score must be a number, "
@@ -200,20 +202,22 @@ class _Columns:
                 "exact; scale it down."
             )
             number = sf.when(sf.abs(value) > _EXACT, sf.raise_error(sf.lit(said)).cast("double")).otherwise(number)
-        if feed.where is None:
-            return number
-        if not isinstance(kind := self._type_of(query, "where", feed.where), st.BooleanType):
+        return number if feed.where is None else sf.when(self.filter(feed.where, query), number)
+
+    def filter(self, where: str, query: Query) -> Column:
+        """A filter that is true or false."""
+        if not isinstance(kind := self.type_of(query, "where", where), st.BooleanType):
             raise InvalidQueryError(
-                f"query {query.name!r}: where={feed.where!r} is of type {kind.simpleString()}; a filter must be true "
+                f"query {query.name!r}: where={where!r} is of type {kind.simpleString()}; a filter must be true "
                 "or false."
             )
-        return sf.when(sf.expr(feed.where), number)
+        return sf.expr(where)
 
-    def groups(self, feed: Feed, query: TopK) -> dict[str, Column]:
-        """The feed's group columns by the name they have in answers."""
+    def groups(self, partition_by: Iterable[str], query: Query) -> dict[str, Column]:
+        """The group columns of a feed by the name they have in answers."""
         found = {}
-        for text in feed.partition_by:
-            kind = self._type_of(query, "partition_by", text)
+        for text in partition_by:
+            kind = self.type_of(query, "partition_by", text)
             _refuse_orderless(f"query {query.name!r}: partition_by={text!r}", kind, "groups are told apart by it")
             if text.lower() in self._taken:
                 raise InvalidQueryError(
@@ -223,9 +227,9 @@ class _Columns:
             found[plain(self._spelled(text))] = sf.expr(text)
         return found
 
-    def spelled(self, feed: Feed) -> list[str]:
-        """The names of the feed's groups in answers."""
-        return [self._spelled(text) for text in feed.partition_by]
+    def spelled(self, partition_by: Iterable[str]) -> list[str]:
+        """The names of groups in answers."""
+        return [self._spelled(text) for text in partition_by]
 
     def _spelled(self, text: str) -> str:
         """However a column is spelled, it is one column."""
@@ -264,7 +268,7 @@ class _Columns:
             raise InvalidInputError(f"{what}={name!r} must be the name of a column; {use}.")
         raise UnknownNameError.among(f"{what}= column", name, [field.name for field in self._schema.fields])
 
-    def _type_of(self, query: TopK, what: str, text: str) -> st.DataType:
+    def type_of(self, query: Query, what: str, text: str) -> st.DataType:
         try:
             with unlogged():
                 kind = self._df.select(sf.expr(text).alias("value")).schema["value"].dataType
@@ -345,7 +349,7 @@ def plain(name: str) -> str:
     >>> plain("price"), plain("a.b")
     ('price', '__skyband_612e62')
     """
-    return name if name.isidentifier() else f"{_HIDDEN}{name.encode().hex()}"
+    return name if name.isidentifier() else f"{HIDDEN}{name.encode().hex()}"
 
 
 def quoted(name: str) -> str:

@@ -1,0 +1,180 @@
+"""Aggregate queries against Spark's own sliding windows, in one run and one session; and in process.
+
+python -m benchmarks aggregate [--quick]
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sf
+
+import skyband as sb
+from benchmarks import report
+from benchmarks.bench_spark import Bench, at_least, at_most
+from benchmarks.measure import Timing
+from benchmarks.report import Ratio
+from skyband.spark import answers, session
+
+PAGE = report.ROOT / "docs" / "performance-aggregate.md"
+START = 1_700_000_000_000_000
+KEYS = 100_000
+PER_SECOND = 2_000
+K = 20
+WATERMARK = "10 seconds"
+SIZES = ("1 hour", "30 minutes", "20 minutes", "15 minutes", "10 minutes")
+AGGREGATES = ("sum", "count", "avg", "max", "min")
+
+
+def drawn(number: int, rows: int) -> pa.Table:
+    """Rows at a steady pace; a few keys come often, most rarely. Values are quarters, so that doubles add up exactly."""
+    rng = np.random.default_rng(number)
+    ids = np.arange(number * rows, (number + 1) * rows)
+    return pa.table(
+        {
+            "ts": pa.array(START + ids * (1_000_000 // PER_SECOND)).cast(pa.timestamp("us", "UTC")),
+            "key": (KEYS * rng.random(rows) ** 2).astype(np.int64),
+            "value": np.round(rng.exponential(400, rows)) / 4,
+        }
+    )
+
+
+def write_files(folder: Path, files: int, rows: int) -> None:
+    folder.mkdir(parents=True)
+    for number in range(files):
+        pq.write_table(drawn(number, rows), folder / f"{number:03}.parquet", row_group_size=max(1, rows // 8))
+
+
+def query(**more: Any) -> sb.AggregateTopK:
+    asked = {"name": "busy", "k": K, "size": "1 hour", "slide": "1 minute", "key": "key", "value": "value", **more}
+    return sb.AggregateTopK(**asked)
+
+
+def mixed(n: int) -> list[sb.AggregateTopK]:
+    """Queries of five sizes, two slides, five aggregates and as many k as there are queries."""
+    return [
+        query(
+            name=f"q{number}",
+            k=K + number,
+            size=SIZES[number % 5],
+            slide=("1 minute", "5 minutes")[number // 5 % 2],
+            aggregate=AGGREGATES[number // 10 % 5],
+        )
+        for number in range(n)
+    ]
+
+
+def ours(queries: Any) -> Callable[[DataFrame], DataFrame]:
+    return lambda df: answers(df, queries, time="ts", watermark=WATERMARK)
+
+
+def own(df: DataFrame) -> DataFrame:
+    """What Spark's own functions give: every row goes into sixty windows, then the best of each window."""
+    timed = df.withWatermark("ts", WATERMARK)
+    totals = timed.groupBy("key", sf.window("ts", "1 hour", "1 minute")).agg(sf.sum("value").alias("total"))
+    return totals.groupBy("window").agg(sf.max_by(sf.struct("key", "total"), "total", K).alias("best"))
+
+
+def scan(df: DataFrame) -> DataFrame:
+    return df.agg(sf.sum("value"), sf.max("key"), sf.max("ts"))
+
+
+def is_the_same(bench: Bench, rows: int) -> bool:
+    """Whether both give the same answers for the first rows, ties included."""
+    df = bench.spark.createDataFrame(drawn(0, rows))
+    totals = df.groupBy("key", sf.window("ts", "1 hour", "1 minute").alias("w"))
+    found = totals.agg(sf.sum("value").alias("score"), sf.max("ts").alias("last"))
+    order = Window.partitionBy("w").orderBy(sf.desc("score"), sf.desc("last"), sf.desc("key"))
+    ranked = found.withColumn("rank", sf.row_number().over(order)).where(f"rank <= {K}")
+    expected = ranked.select(sf.col("w.end").alias("window_end"), "rank", "key", "score")
+    answered = answers(df, query(), time="ts").select("window_end", "rank", "key", "score")
+    by = [("window_end", "ascending"), ("rank", "ascending")]
+    one, other = (frame.toArrow().sort_by(by).combine_chunks() for frame in (expected, answered))
+    return bool(one.num_rows > 0 and one.to_pylist() == other.to_pylist())
+
+
+def in_process(queries: list[sb.AggregateTopK], table: pa.Table, rounds: int) -> Timing:
+    """CPU seconds for pushing the rows a hundred thousand at a time."""
+    positions = table["ts"].cast(pa.int64()).to_numpy()
+    keys, values = table["key"].to_numpy(), table["value"].to_numpy()
+    times = []
+    for _ in range(rounds + 1):
+        began = time.thread_time()
+        monitor = sb.aggregate.Monitor(queries)
+        for low in range(0, positions.size, 100_000):
+            mine = slice(low, low + 100_000)
+            monitor.push(positions[mine], keys[mine], values[mine])
+            monitor.answers()
+        times.append(time.thread_time() - began)
+    return Timing(times[1:])  # the first compiles
+
+
+def run(*, quick: bool = False) -> None:
+    """Measure all of it; `quick` only to see that it runs."""
+    rows, files = (50_000, 3) if quick else (600_000, 8)
+    home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
+    machine = report.machine()
+    spark = session(app="skyband bench", master="local[2]")
+    try:
+        _run(Bench(spark, home, files, rows, write_files), machine, quick=quick)
+    finally:
+        spark.stop()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _run(bench: Bench, machine: str, *, quick: bool) -> None:
+    began = time.perf_counter()
+    same = is_the_same(bench, 20_000 if quick else 200_000)
+    print(f"the same answers: {same}", flush=True)
+    for _ in range(1 if quick else 2):
+        bench.job("scan and sum", scan, mode="complete")
+        bench.job("one query", ours(query()))
+        bench.job("50 queries", ours(mixed(50)))
+    bench.job("Spark's own windows", own, most=1)
+    local = _local(bench, quick=quick)
+    _report(bench, local, machine, same=same, write=not quick)
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+def _local(bench: Bench, *, quick: bool) -> dict[str, tuple[Timing, int]]:
+    files = 1 if quick else 6
+    table = pa.concat_tables([drawn(number, bench.rows) for number in range(files)])
+    return {
+        f"{name}, in process": (in_process(queries, table, 1 if quick else 3), table.num_rows)
+        for name, queries in (("one query", mixed(1)), ("50 queries", mixed(50)))
+    }
+
+
+def _report(bench: Bench, local: dict[str, tuple[Timing, int]], machine: str, *, same: bool, write: bool) -> None:
+    found = bench.found
+    heads = ["job", "rows a second", "best batch, s", "median above best", "batches", "first batch, s"]
+    rows = [batches.row(name) for name, batches in found.items()]
+    report.show("aggregate-jobs", "Jobs over files of rows", heads, rows, write=write, page=PAGE)
+    heads = ["in process", "rows a second", "CPU s", "median above best"]
+    rows = [
+        [name, report.amount(count / timing.best), f"{timing.best:.2f}", f"{timing.spread:+.0%}"]
+        for name, (timing, count) in local.items()
+    ]
+    report.show("aggregate-local", "In process, one thread", heads, rows, write=write, page=PAGE)
+    one, many, windows = found["one query"], found["50 queries"], found["Spark's own windows"]
+    alone, together = (timing.best for timing, _ in local.values())
+    ratios = [
+        at_least("one query against Spark's own windows", 10, windows.best / one.best),
+        at_most("50 queries against one, on Spark, time", 2, many.best / one.best),
+        Ratio("50 queries against one, in process, time", "", f"{together / alone:.2f}×", None),
+        Ratio("the same answers as Spark's own", "yes", "yes" if same else "no", same),
+    ]
+    heads = ["ratio", "target", "measured", "met"]
+    rows = [ratio.row() for ratio in ratios]
+    report.show("aggregate-ratios", "Promised and measured", heads, rows, write=write, page=PAGE)
+    if write:
+        report.into_page("aggregate-machine", machine, page=PAGE)

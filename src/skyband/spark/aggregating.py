@@ -1,0 +1,287 @@
+"""Aggregate queries on Spark: partials by Spark's own aggregation, totals in shards of keys, and a merge at the end."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from skyband.errors import InvalidQueryError, UnsupportedError
+from skyband.queries import AggregateTopK
+from skyband.sharding.totals import Feed, Plan, feeds_of
+from skyband.spark import totals_step as tasks
+from skyband.spark.control import ticks
+from skyband.spark.drafts import (
+    MOST_SHARDS,
+    Followed,
+    Pipeline,
+    Reach,
+    Request,
+    checked_delay,
+    checked_shards,
+    delay_of,
+    spelled,
+)
+from skyband.spark.partials import FEED, TIME, VALUE, partials
+from skyband.spark.scoring import HIDDEN, Columns, plain, quoted
+from skyband.spark.spreading import spread
+from skyband.spark.totalling import OUTPUT, TotalsProcessor
+
+__all__ = ["draft"]
+
+ANSWER_COLUMNS = ("query", "window_start", "window_end", "rank", "key", "score")
+_WANTED = f"{HIDDEN}wanted"
+_ROW = f"{HIDDEN}row"  # null where a row is none, but a message
+_KEYS = (st.IntegralType, st.FractionalType, st.StringType, st.BinaryType, st.DateType, st.TimestampType)
+_MORE_KEYS = (st.TimestampNTZType, st.BooleanType)
+
+
+class _Totalling(NamedTuple):
+    """Rows with their keys and values, and the plan to answer them by."""
+
+    rows: DataFrame
+    plan: Plan
+    answers: st.StructType  # as tasks name its columns
+    names: tuple[str, ...]  # as users do
+    delay: int | None  # of the watermark that is to be set, in milliseconds
+    types: dict[str, str]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {
+            "axis": "time",
+            "family": AggregateTopK.family,
+            "queries": [query.to_dict() for query in self.plan.queries],
+            "columns": self.types,
+            "shards": self.plan.shards,
+        }
+
+    @property
+    def followed(self) -> Followed:
+        span = max(query.window.size for query in self.plan.queries)
+        return Followed("totals", "time", None, False, Reach(self.delay, -(-span // 1000)))
+
+    def assemble(self, control: str | None) -> Pipeline:
+        keys = spread(self.plan.units)
+        rows = self.rows
+        if not rows.isStreaming:
+            return Pipeline(
+                self._merged(_answered_at_once(_packed(_taken(rows, self.plan), self.plan, keys), self.plan, keys)),
+                None,
+            )
+        if self.delay is not None:
+            if control is not None:
+                rows = rows.unionByName(_tick_rows(rows, control))
+            rows = rows.withWatermark(TIME, f"{self.delay} milliseconds")
+        packed = _packed(_taken(rows, self.plan), self.plan, keys)
+        local = packed.groupBy("shard").transformWithState(
+            TotalsProcessor(self.plan, keys), OUTPUT, "Append", "EventTime"
+        )
+        held = [
+            sf.max(sf.when(sf.col("unit") == unit, sf.col(name))).alias(f"{name}_{unit}")
+            for unit in range(self.plan.units)
+            for name in ("candidates", "bytes")
+        ]
+        local = local.observe("skyband_held", sf.sum("unrankable").alias("unrankable"), *held)
+        return Pipeline(self._merged(local.select("answers", "unit")), None)
+
+    def _merged(self, local: DataFrame) -> DataFrame:
+        """The answers of all shards put together.
+
+        The watermark of a micro-batch is one number for all of its tasks, and Spark's aggregation lets go of every pane
+        that ends at it or before, in that micro-batch. So all shards answer a window in the same micro-batch, in the
+        first whose watermark has reached its end: those with rows when they get them, the others by their timer. What
+        they say in one micro-batch is all that there is to say about a window, and putting it together takes no state.
+        """
+        task = tasks.merge(self.plan, to_arrow_schema(self.answers, timezone="UTC"))
+        found = local.repartition(1).mapInArrow(task, self.answers)
+        if found.isStreaming:
+            found = found.observe(
+                "skyband_out",
+                sf.count(sf.lit(1)).alias("answered"),
+                sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows"),
+                sf.max(sf.unix_micros(sf.col("window_end").cast("timestamp"))).alias("last_end"),
+            )
+        return found.toDF(*self.names)
+
+
+def draft(request: Request) -> _Totalling:
+    """Refuse what cannot be answered, and settle how the rest will be."""
+    df, queries, time = request.df, request.workload.queries, request.time
+    _refuse_unsupported(request)
+    columns = Columns(df, ANSWER_COLUMNS)
+    at = columns.time(time)
+    feeds = feeds_of(queries)
+    groups = [columns.groups(feed.partition_by, queries[feed.places[0]]) for feed in feeds]
+    partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    shards = min(partitions, MOST_SHARDS) if request.shards is None else checked_shards(request.shards)
+    keys = [_key(columns, feed, queries[feed.places[0]]) for feed in feeds]
+    types = {kind.simpleString(): kind for _, kind in keys}
+    if len(types) > 1:
+        raise InvalidQueryError(
+            f"the keys of the queries are of the types {', '.join(sorted(types))}, and answers have one column for all "
+            "of them; cast them to one type, or make two workloads."
+        )
+    plan = Plan(
+        queries=queries,
+        shards=shards,
+        groups=tuple(tuple(found) for found in groups),
+        keys=tuple(f"{HIDDEN}key_{number}" for number in range(len(feeds))),
+        utc=isinstance(df.schema[at].dataType, st.TimestampType),
+    )
+    there = delay_of(df, time)
+    delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
+    by_name = {name: column for found in groups for name, column in found.items()}
+    selected = [sf.col(quoted(spelled(df, at))).alias(TIME), sf.lit(True).alias(_ROW)]
+    selected += [_one_nothing(column, df).alias(name) for name, column in by_name.items()]
+    for number, feed in enumerate(feeds):
+        selected += _offer(columns, feed, number, plan, keys[number][0])
+    rows = df.select(*selected)
+    answers = _answer_type(plan, rows.schema, keys[0][1])
+    grouped = {plain(name): name for feed in feeds for name in columns.spelled(feed.partition_by)}
+    names = tuple(grouped.get(name, name) for name in answers.names)
+    kinds = {field.name: field.dataType.simpleString() for field in answers.fields}
+    return _Totalling(rows, plan, answers, names, delay, kinds)
+
+
+def _refuse_unsupported(request: Request) -> None:
+    if not isinstance(request.df, DataFrame):
+        raise UnsupportedError(
+            f"df= holds {len(request.df)} data frames by name, but aggregate queries rank the keys of one; pass that "
+            "one, or a union of them."
+        )
+    first = request.workload.queries[0]
+    if first.axis == "count":
+        raise UnsupportedError(
+            f"query {first.name!r} has a window of {first.size} rows; on Spark, aggregates are over windows of time. "
+            "Give size= and slide= as durations, or use skyband.aggregate.Monitor, which has both."
+        )
+    if request.output != "answers":
+        raise UnsupportedError(
+            f"output={request.output!r} is for top-k queries; aggregate queries give every window's whole answer. "
+            "Leave output= out."
+        )
+    if request.late != "count":
+        raise UnsupportedError(
+            f"late={request.late!r} is for top-k queries; of aggregate queries Spark drops late rows, and they are "
+            "counted. Leave late= out."
+        )
+    if request.algorithm != "auto":
+        raise UnsupportedError(
+            f"algorithm={request.algorithm!r} is for top-k queries; aggregates are kept in one way. Leave it out."
+        )
+
+
+def _key(columns: Columns, feed: Feed, query: AggregateTopK) -> tuple[Column, st.DataType]:
+    """The feed's key, null where a row has none, and its type."""
+    if feed.key is None:
+        raise InvalidQueryError(
+            f"query {query.name!r} has no key=; on Spark the key is computed from the row's columns. Give key= as an "
+            "SQL expression, for example key='client'."
+        )
+    kind = columns.type_of(query, "key", feed.key)
+    if not isinstance(kind, _KEYS + _MORE_KEYS) or isinstance(kind, st.DecimalType):
+        raise InvalidQueryError(
+            f"query {query.name!r}: key={feed.key!r} is of type {kind.simpleString()}; of equal scores the larger key "
+            "comes first, so it must be a number, a text, bytes, a date or a time. Cast it, for example to a string."
+        )
+    key = sf.expr(feed.key)
+    if isinstance(kind, st.FloatType | st.DoubleType):
+        key = sf.when(~sf.isnan(key), key + sf.lit(0.0).cast(kind))
+    return key, kind
+
+
+def _one_nothing(group: Column, df: DataFrame) -> Column:
+    """A group column in which NaN is null, as in process, and -0.0 is 0.0."""
+    kind = df.select(group.alias("group")).schema["group"].dataType
+    if not isinstance(kind, st.FloatType | st.DoubleType):
+        return group
+    return sf.when(~sf.isnan(group), group + sf.lit(0.0).cast(kind))
+
+
+def _offer(columns: Columns, feed: Feed, number: int, plan: Plan, key: Column) -> list[Column]:
+    """What a row is to a feed: its key and value, and whether it counts (null: the filter removes it)."""
+    query = plan.queries[feed.places[0]]
+    value = sf.lit(1.0)
+    if feed.value is not None:
+        kind = columns.type_of(query, "value", feed.value)
+        if not isinstance(kind, st.NumericType):
+            raise InvalidQueryError(
+                f"query {query.name!r}: value={feed.value!r} is of type {kind.simpleString()}; only numbers can be "
+                "added and compared."
+            )
+        value = sf.expr(feed.value).cast("double") + sf.lit(0.0)
+    counts = key.isNotNull() & value.isNotNull() & ~sf.isnan(value)
+    wanted = counts if feed.where is None else sf.when(columns.filter(feed.where, query), counts)
+    return [key.alias(plan.keys[number]), value.alias(f"{VALUE}_{number}"), wanted.alias(f"{_WANTED}_{number}")]
+
+
+def _tick_rows(rows: DataFrame, control: str) -> DataFrame:
+    """Messages as rows that no feed takes: only their time is seen, by the watermark."""
+    times = ticks(rows.sparkSession, control)
+    nothing = [sf.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields[1:]]
+    return times.select(sf.col("tick").cast(rows.schema[TIME].dataType).alias(TIME), *nothing)
+
+
+def _taken(rows: DataFrame, plan: Plan) -> DataFrame:
+    """The rows that feeds take, one for each feed; the others are counted."""
+    timed, feeds = sf.col(TIME).isNotNull(), range(len(plan.feeds))
+    if rows.isStreaming:
+        refused = ~timed
+        for number in feeds:
+            refused = refused | ~sf.coalesce(sf.col(f"{_WANTED}_{number}"), sf.lit(True))
+        # No filter is moved below this node, so that the watermark below it sees the time of every row.
+        rows = rows.observe(
+            "skyband_in",
+            sf.count(_ROW).alias("taken"),
+            sf.count(sf.when(sf.col(_ROW) & refused, 1)).alias("left_out"),
+            sf.sum(sf.lit(0)).alias("reduced"),
+        )
+    offers = []
+    for number in feeds:
+        its = {*plan.groups[number], plan.keys[number]}
+        mine = [sf.lit(number).alias(FEED)]
+        mine += [
+            (sf.col(name) if name in its else _null_like(rows, name)).alias(name)
+            for name in (*plan.group_columns, *plan.keys)
+        ]
+        mine += [sf.col(f"{VALUE}_{number}").alias(VALUE), sf.col(f"{_WANTED}_{number}").alias(_WANTED)]
+        offers.append(mine)
+    if len(offers) == 1:
+        rows = rows.select(TIME, *offers[0])
+    else:
+        several = sf.explode(sf.array(*(sf.struct(*mine) for mine in offers)))
+        rows = rows.select(TIME, several.alias("offer")).select(TIME, "offer.*")
+    return rows.where(sf.col(_WANTED) & timed).drop(_WANTED)
+
+
+def _null_like(rows: DataFrame, name: str) -> Column:
+    return sf.lit(None).cast(rows.schema[name].dataType)
+
+
+def _packed(rows: DataFrame, plan: Plan, keys: dict[int, int]) -> DataFrame:
+    return partials(rows, plan).mapInArrow(tasks.pack(plan, keys), tasks.ENVELOPES)
+
+
+def _answered_at_once(envelopes: DataFrame, plan: Plan, keys: dict[int, int]) -> DataFrame:
+    """No watermark, no state: all partials meet in their shards, and every window is answered."""
+    together = envelopes.repartition(plan.units, "shard")
+    return together.mapInArrow(tasks.answer_all(plan, keys), tasks.LOCAL)
+
+
+def _answer_type(plan: Plan, rows: st.StructType, key: st.DataType) -> st.StructType:
+    time = rows[TIME].dataType
+    return st.StructType(
+        [
+            st.StructField("query", st.StringType()),
+            *(st.StructField(name, rows[name].dataType) for name in plan.group_columns),
+            st.StructField("window_start", time),
+            st.StructField("window_end", time),
+            st.StructField("rank", st.IntegerType()),
+            st.StructField("key", key),
+            st.StructField("score", st.DoubleType()),
+        ]
+    )

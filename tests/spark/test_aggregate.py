@@ -1,0 +1,229 @@
+"""Aggregate queries on Spark: what one process answers, from files in disorder, with late rows, after restarts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import os
+import time
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skyband as sb
+from skyband.spark import answers, start
+from tests.aggregate import oracle
+from tests.spark.frames import collected
+
+SECOND = 1_000_000
+SCHEMA = "ts timestamp, k string, n int, v double, g string"
+
+
+def query(name, aggregate="sum", **more):
+    asked = {"k": 3, "size": "20 seconds", "slide": "5 seconds", "key": "k", "value": "v", **more}
+    return sb.AggregateTopK(name=name, aggregate=aggregate, **asked)
+
+
+QUERIES = [
+    query("sum"),
+    query("max", "max", size="12 seconds", slide="6 seconds", k=2, full_only=True),
+    query("min", "min", size="12 seconds", slide="6 seconds", k=2),
+    query("avg", "avg", size="30 seconds", slide="7 seconds", k=9),
+    query("often", "count", size="12 seconds"),
+]
+
+
+def drawn(seed, rows=300, infinite=True):
+    """Rows in order of time, with ties, nulls, values that are hard to add and infinities."""
+    random = Random(seed)
+    hard = [1.0, 0.1, 0.2, 1e16, -1e16, 2.5, 1e300, -1e300, 1e-200, -0.0, None, math.nan]
+    found, position = [], 0
+    for number in range(rows):
+        position += random.choice([0, 1, 2, 5]) * SECOND // 5
+        value = math.inf if infinite and number % 50 == 0 else random.choice(hard)
+        key = random.choice(["a", "b", "c", "dddddddddd", "ddddddddde", None])
+        found.append(oracle.Row(position, key, value, random.choice(["x", "y", None])))
+    return found
+
+
+def table(rows):
+    return pa.table(
+        {
+            "ts": pa.array([row.position for row in rows], pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "k": pa.array([row.key for row in rows], pa.string()),
+            "n": pa.array([None if row.key is None else len(row.key) for row in rows], pa.int32()),
+            "v": pa.array([row.value for row in rows], pa.float64()),
+            "g": pa.array([row.group for row in rows], pa.string()),
+        }
+    )
+
+
+def micros(time):
+    return (time - dt.datetime(1970, 1, 1, tzinfo=time.tzinfo)) // dt.timedelta(microseconds=1)
+
+
+def told(rows, queries, group=None):
+    """Rows of answers as the oracle has them."""
+    places = {one.name: place for place, one in enumerate(queries)}
+    found = [
+        (
+            row["query"],
+            row[group] if group else None,
+            *(micros(row[name]) for name in ("window_start", "window_end")),
+            *(row[name] for name in ("rank", "key", "score")),
+        )
+        for row in rows
+    ]
+    return sorted(found, key=lambda row: (row[3], places[row[0]], row[1] is None, row[1] or "", row[4]))
+
+
+class Run:
+    """A source folder, a sink and a checkpoint; may be started again and again."""
+
+    def __init__(self, spark, folder):
+        self.spark, self.folder, self.files = spark, folder, 0
+        (folder / "in").mkdir()
+
+    def add(self, *batches):
+        for batch in batches:
+            at = self.folder / f"{self.files:03}.parquet"
+            pq.write_table(table(batch), at)
+            os.utime(at, (10**9 + self.files, 10**9 + self.files))
+            at.rename(self.folder / "in" / at.name)
+            self.files += 1
+
+    def start(self, queries, *, watermark="2 seconds", **more):
+        source = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in"))
+        return start(
+            source,
+            queries,
+            time="ts",
+            watermark=watermark,
+            write=lambda out: out.writeStream.format("parquet").option("path", str(self.folder / "out")),
+            checkpoint=str(self.folder / "state"),
+            **more,
+        )
+
+    def finish(self, queries, **more):
+        handle = self.start(queries, bounded=True, **more)
+        assert handle.await_end(180, progress=False)
+        return handle.metrics()
+
+    def found(self, queries, group=None):
+        return told(collected(self.spark.read.parquet(str(self.folder / "out"))), queries, group)
+
+
+@pytest.fixture
+def run(spark, tmp_path):
+    return Run(spark, tmp_path)
+
+
+def test_batch(spark):
+    rows = drawn(1)
+    out = answers(spark.createDataFrame(table(rows)).repartition(3), QUERIES, time="ts")
+    assert out.columns == ["query", "window_start", "window_end", "rank", "key", "score"]
+    assert told(collected(out), QUERIES) == oracle.answers(QUERIES, rows)
+
+
+def test_several_feeds_in_one_workload(spark):
+    rows = drawn(2)
+    queries = [
+        query("all"),
+        query("of group", partition_by=["g"]),
+        query("some", "count", where="v > 0", value=None),
+        query("hour", key="upper(k)", size="1 hour", slide="1 hour"),
+    ]
+    found = collected(answers(spark.createDataFrame(table(rows)), queries, time="ts"))
+    in_some = [row for row in rows if row.value is not None and not row.value <= 0]  # NaN is greater than all, to Spark
+    upper = [row._replace(key=row.key and row.key.upper()) for row in rows]
+    expected = {
+        "all": oracle.answers(queries[:1], rows),
+        "of group": oracle.answers(queries[1:2], rows, grouped=True),
+        "some": oracle.answers(queries[2:3], in_some, valued=False),
+        "hour": oracle.answers(queries[3:], upper),
+    }
+    for name, wanted in expected.items():
+        mine = [row for row in found if row["query"] == name]
+        assert told(mine, queries, "g") == wanted, name
+
+
+def test_bounded_stream_in_disorder_with_late_rows(run):
+    rows = drawn(3)
+    # Neighbours are swapped within the delay; one row comes when its panes are long gone.
+    batches = [rows[low : low + 60] for low in range(0, 300, 60)]
+    mixed = [sorted(batch, key=lambda row: (row.position // (2 * SECOND), row.value is None)) for batch in batches]
+    late = oracle.Row(rows[30].position, "a", 7.0)
+    run.add(*mixed[:4], [*mixed[4], late])
+    metrics = run.finish(QUERIES)
+    assert run.found(QUERIES) == oracle.answers(QUERIES, rows)
+    missing = sum(not oracle.is_object(row, False, True) for row in rows)
+    assert (metrics["rows"], metrics["left_out"], metrics["late"]) == (301, missing, 1)
+    assert metrics["answers"] == len(oracle.answers(QUERIES, rows))
+    assert metrics["candidates"] == 0
+
+
+def test_restart_in_mid_stream_gives_every_answer_once(run):
+    rows = drawn(4, infinite=False)
+    grouped = [query("of group", partition_by=["g"]), query("high", "max", partition_by=["g"], size="10 seconds")]
+    run.add(rows[:100])
+    first = run.start(grouped)
+    first.query.processAllAvailable()
+    first.stop()
+    run.add(rows[100:200], rows[200:])
+    run.finish(grouped)
+    assert run.found(grouped, "g") == oracle.answers(grouped, rows, grouped=True)
+    with pytest.raises(sb.SnapshotError, match="queries="):
+        run.start(grouped[:1])
+
+
+def test_flush_and_advance_end_windows_without_rows(run):
+    rows = [oracle.Row(SECOND, "a", 1.0), oracle.Row(3 * SECOND, "b", 2.0)]
+    run.add(rows)
+    asked = [query("sum", size="10 seconds", slide="10 seconds")]
+    handle = run.start(asked)
+    handle.advance(9 * SECOND)
+    handle.query.processAllAvailable()
+    assert handle.metrics()["answers"] == 0
+    run.add([oracle.Row(9 * SECOND, "a", 5.0)])
+    handle.flush()
+    deadline = time.monotonic() + 60
+    while not handle.metrics()["answers"] and time.monotonic() < deadline:
+        time.sleep(0.2)
+    handle.stop()
+    assert run.found(asked) == oracle.answers(asked, [*rows, oracle.Row(9 * SECOND, "a", 5.0)])
+
+
+def test_keys_of_other_types(spark):
+    rows = drawn(5, rows=80)
+    asked = query("length", "count", key="n", value=None)
+    found = told(collected(answers(spark.createDataFrame(table(rows), SCHEMA), asked, time="ts")), [asked])
+    numbered = [row._replace(key=None if row.key is None else len(row.key)) for row in rows]
+    assert found == oracle.answers([asked], numbered, valued=False)
+
+
+def test_what_cannot_be_answered_is_refused(spark, run):
+    df = spark.createDataFrame(table(drawn(6, rows=5)), SCHEMA)
+    for asked, said, more in [
+        (sb.AggregateTopK(k=1, size=10, key="k", value="v"), "window of 10 rows", {}),
+        (query("x", key=None), "no key=", {}),
+        (query("x", value="k"), "only numbers", {}),
+        (query("x", key="array(k)"), "larger key", {}),
+        (query("x"), "whole answer", {"output": "changes"}),
+        (query("x"), "late=", {"late": "refuse"}),
+        ([query("x"), query("y", key="n")], "one column", {}),
+    ]:
+        with pytest.raises(sb.SkybandError, match=said):
+            answers(df, asked, time="ts", **more)
+    run.add(drawn(6, rows=5))
+    stream = spark.readStream.schema(SCHEMA).parquet(str(run.folder / "in")).withWatermark("ts", "1 second")
+    with pytest.raises(sb.UnsupportedError, match="pass watermark= instead"):
+        start(
+            stream,
+            query("x"),
+            time="ts",
+            write=lambda out: out.writeStream.format("noop"),
+            checkpoint=str(run.folder / "state"),
+            bounded=True,
+        )
