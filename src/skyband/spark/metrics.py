@@ -20,6 +20,7 @@ from skyband.spark.drafts import Followed, Reach
 __all__ = ["Metrics", "Progress", "show_progress"]
 
 _COUNTED_IN = {"taken": "rows", "left_out": "left_out", "reduced": "reduced"}
+_COUNTED_HELD = {"late": "late", "too_often": "too_often", "unrankable": "unrankable"}  # where shards are merged
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 
 
@@ -55,9 +56,11 @@ class Progress:
                 return
             self._batches.add(known)
             self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
-            for name, source in (("skyband_in", _COUNTED_IN), ("skyband_out", _COUNTED_OUT)):
+            told = (("skyband_in", _COUNTED_IN), ("skyband_held", _COUNTED_HELD), ("skyband_out", _COUNTED_OUT))
+            for name, source in told:
                 for column, metric in source.items():
-                    self._counts[metric] += _value(seen.get(name), column) or 0
+                    if (count := _value(seen.get(name), column)) is not None:
+                        self._counts[metric] = self._counts.get(metric, 0) + count
             # Where every query has a filter, rows that none of them wants do not reach the tasks that count.
             filtered = self._followed is not None and self._followed.filtered
             sources = report["sources"] or [] if filtered else []
@@ -67,7 +70,8 @@ class Progress:
             )
             self._counts["rows"] += max(0, unseen)
             out = seen.get("skyband_out")
-            self._newest = _latest(self._newest, _value(out, "newest"))
+            for held in (out, seen.get("skyband_held")):
+                self._newest = _latest(self._newest, _value(held, "newest"))
             self._last_end = _latest(self._last_end, _value(out, "last_end"))
             if self.reach is not None:  # Spark's own operators drop what is late, and count it
                 dropped = [operator["numRowsDroppedByWatermark"] for operator in report["stateOperators"] or []]
