@@ -1,4 +1,4 @@
-"""Everything: ratios and the grid for one query, many queries at once, Spark, the front door; or the parts named.
+"""Everything: one query, many at once, Spark, the front door, incomplete streams; or the parts named.
 
 `--quick` finishes in minutes and writes nothing.
 """
@@ -7,9 +7,17 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import bench_front, bench_ratios, bench_sap, bench_shared, bench_single, bench_spark
+from benchmarks import (
+    bench_front,
+    bench_incomplete,
+    bench_ratios,
+    bench_sap,
+    bench_shared,
+    bench_single,
+    bench_spark,
+)
 
-PARTS = ("ratios", "single", "shared", "spark", "front", "sap")
+PARTS = ("ratios", "single", "shared", "spark", "front", "sap", "incomplete")
 
 
 def main() -> None:
@@ -34,6 +42,8 @@ def main() -> None:
         bench_front.run(quick=asked.quick)
     if "sap" in parts:
         bench_sap.run(quick=asked.quick, **capped)
+    if "incomplete" in parts:
+        bench_incomplete.run(quick=asked.quick)
 
 
 if __name__ == "__main__":
