@@ -15,7 +15,6 @@ import skyband as sb
 from skyband import streams
 from skyband.incomplete.sketches import AmsSketches, Sketches
 from skyband.kernels.mixing import mixed
-from skyband.kernels.sketches import pair_chances
 from skyband.snapshot import decode, encode
 
 ROUNDS = 200
@@ -166,7 +165,7 @@ class TestChances:
         tuples = streams.correlated(5_000, 3, seed=6)
         sketch = observed(tuples, d=3)
         starts = np.array([2_000, 4_000, 4_900, 5_000])
-        found = pair_chances(sketch.state()["cells"], starts)
+        found = sketch.pairs(starts)
         for start, chance in zip(starts.tolist(), found.tolist(), strict=True):
             single = [sketch.distinct(start, [stream]) for stream in range(3)]
             common = sum(single[i] + single[j] - sketch.distinct(start, [i, j]) for i, j in ((0, 1), (0, 2), (1, 2)))
