@@ -84,14 +84,7 @@ class Sketches:
 
     def pairs(self, starts: Ints) -> Floats:
         """How likely an object of one stream is in another one, in the mean over all pairs, since each of `starts`."""
-        d = self._cells.shape[0]
-        found = np.zeros(len(starts))
-        for place, start in enumerate(starts.tolist()):
-            alone = [self.distinct(start, [stream]) for stream in range(d)]
-            both = [alone[i] + alone[j] - self.distinct(start, [i, j]) for i in range(d) for j in range(i + 1, d)]
-            total = sum(alone) * (d - 1)
-            found[place] = min(1.0, max(0.0, 2 * sum(both) / total)) if total else 0.0
-        return found
+        return kernels.pair_chances(self._cells, starts)
 
     def chances_given(self, seen: Iterable[int], start: int) -> Floats:
         """How likely an object is in each stream since `start`, given the streams it was seen in; any number of them.
