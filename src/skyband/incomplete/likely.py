@@ -23,7 +23,7 @@ from skyband.kernels.stream import Floats, Ints
 __all__ = ["LikelyAggregation"]
 
 _LEAST_TUPLES = 64  # between two looks at the sketches
-_RISK = 0.4  # a score counts as likely if its chance is at least this share of the chance to be among the k best
+_RISK = 0.45  # a score counts as likely if its chance is at least this share of the chance to be among the k best
 _VALUES = 128  # of each stream, to know how they are distributed
 _TAILS = np.linspace(1.0, 0.0, 65)
 _SPANS = 18  # stretches up to now over which appearances are compared
