@@ -1,4 +1,4 @@
-"""Everything: ratios and the grid for one query, many queries at once, Spark, the front door; or the parts named.
+"""Everything: one query, many at once, Spark, the front door, incomplete streams, aggregates; or the parts named.
 
 `--quick` finishes in minutes and writes nothing.
 """
@@ -7,9 +7,18 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import bench_aggregate, bench_front, bench_ratios, bench_sap, bench_shared, bench_single, bench_spark
+from benchmarks import (
+    bench_aggregate,
+    bench_front,
+    bench_incomplete,
+    bench_ratios,
+    bench_sap,
+    bench_shared,
+    bench_single,
+    bench_spark,
+)
 
-PARTS = ("ratios", "single", "shared", "spark", "front", "sap", "aggregate")
+PARTS = ("ratios", "single", "shared", "spark", "front", "sap", "incomplete", "aggregate")
 
 
 def main() -> None:
@@ -34,6 +43,8 @@ def main() -> None:
         bench_front.run(quick=asked.quick)
     if "sap" in parts:
         bench_sap.run(quick=asked.quick, **capped)
+    if "incomplete" in parts:
+        bench_incomplete.run(quick=asked.quick)
     if "aggregate" in parts:
         bench_aggregate.run(quick=asked.quick)
 

@@ -161,6 +161,18 @@ class TestChances:
         sketch = observed(tuples, d=3)
         np.testing.assert_array_equal(sketch.chances_given([0, 2], 3_000), sketch.chances(3_000)[0b101])
 
+    def test_pairs_are_the_mean_of_all_chances_from_one_stream_to_another(self):
+        tuples = streams.correlated(5_000, 3, seed=6)
+        sketch = observed(tuples, d=3)
+        starts = np.array([2_000, 4_000, 4_900, 5_000])
+        found = sketch.pairs(starts)
+        for start, chance in zip(starts.tolist(), found.tolist(), strict=True):
+            single = [sketch.distinct(start, [stream]) for stream in range(3)]
+            common = sum(single[i] + single[j] - sketch.distinct(start, [i, j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+            assert chance == pytest.approx(max(0.0, common / max(sum(single), 1)), abs=1e-12)
+        assert found[0] > 0.2
+        assert found[-1] == 0.0
+
     def test_what_is_remembered_is_forgotten_in_time(self):
         sketch = Sketches(2)
         codes = np.arange(500)

@@ -12,18 +12,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skyband.incomplete.measures import precision, relative_error
     from skyband.incomplete.monitor import Monitor, replay
 
-__all__ = ["Monitor", "replay"]
+__all__ = ["Monitor", "precision", "relative_error", "replay"]
 
 
 def __getattr__(name: str) -> Any:
     # Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
     if name not in __all__:
         raise AttributeError(f"module 'skyband.incomplete' has no attribute {name!r}")
-    from skyband.incomplete import monitor  # noqa: PLC0415
+    from skyband.incomplete import measures, monitor  # noqa: PLC0415
 
-    value = getattr(monitor, name)
+    value = getattr(measures if name in measures.__all__ else monitor, name)
     globals()[name] = value
     return value
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,20 @@ from skyband.kernels import ladder, lookup
 from skyband.kernels.instances import Instances, Scratch, Terms, Tuples
 from skyband.kernels.stream import DONE, Floats, Ints
 
-__all__ = ["EarlyAggregation"]
+__all__ = ["EarlyAggregation", "Expected"]
+
+
+class Expected(NamedTuple):
+    """What is likely to arrive; see `skyband.kernels.instances.Terms`."""
+
+    masks: Ints
+    chances: Floats
+    ages: Ints
+    repeats: Floats
+    tails: Floats
+    risk: float
+    hurdle: float
+
 
 _COUNTERS = {
     "created": kernels.CREATED,
@@ -21,7 +34,9 @@ _COUNTERS = {
     "expired": kernels.EXPIRED,
     "touched": kernels.TOUCHED,
 }
-NO_CHANCES = (np.empty(0, np.int64), np.empty((0, 0)), np.empty(0))
+_EVERYTHING = Expected(
+    np.empty(0, np.int64), np.empty((0, 0, 0)), np.empty(0, np.int64), np.empty(0), np.empty((0, 0)), 0.0, -np.inf
+)
 _LEAST = 256  # room to begin with
 
 
@@ -40,7 +55,7 @@ class EarlyAggregation:
             shape.high,
             shape.occurrences,
             shape.weights,
-            *NO_CHANCES,
+            *_EVERYTHING,
         )
         self._held = kernels.empty_instances(_LEAST, shape.d)
         self._scratch = Scratch(np.empty(shape.k, np.int64), np.empty(shape.d), np.empty(shape.d))
@@ -67,9 +82,19 @@ class EarlyAggregation:
                 parts.append(written(self._found))
         return joined(parts)
 
-    def expect(self, masks: Ints, chances: Floats, repeats: Floats) -> None:
+    def expect(self, expected: Expected) -> None:
         """Judge from now on what may still arrive by what is likely, not by what is possible."""
-        self._terms = self._terms._replace(masks=masks, chances=chances, repeats=repeats)
+        self._terms = self._terms._replace(**expected._asdict())
+
+    def kth_score(self) -> float:
+        """The lowest score of an answer at this moment; minus infinity if it would have fewer than k objects."""
+        return float(kernels.kth_score(self._held, self._terms, self._scratch))
+
+    def reconsider(self, now: int) -> None:
+        """Judge what is held by what is expected now."""
+        if ladder.is_worn(self._held.best):
+            self._make_room()
+        kernels.reconsider(self._held, self._terms, self._scratch, now)
 
     def objects_in_use(self) -> Ints:
         """The keys of the objects that have an instance."""
@@ -124,7 +149,7 @@ class EarlyAggregation:
             "best": held.best.values[slots],
             **{name: getattr(held, name)[owners] for name in _BY_OBJECT},
             "registers": held.registers.copy(),
-            "expected": [self._terms.masks, self._terms.chances, self._terms.repeats],
+            "expected": {name: getattr(self._terms, name) for name in Expected._fields},
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -152,7 +177,7 @@ class EarlyAggregation:
             current=ladder.laid_anew(held.current, slots, room), best=ladder.laid_anew(held.best, slots, room)
         )
         kernels.enter_objects(self._held, objects)
-        self.expect(*state["expected"])
+        self.expect(Expected(**state["expected"]))
 
 
 _BY_INSTANCE = ("epochs", "values", "counts", "dominators")

@@ -1,8 +1,11 @@
 """The approximate method: early aggregation that judges by what is likely to arrive, not by what is possible.
 
 How likely an object appears in the streams where it has not been seen is estimated from sketches: of each stream which
-objects it has had in the window (FM), and how often it repeats them (AMS). They are looked at anew after a fixed
-number of tuples, so that answers do not depend on how the stream was cut into pushes.
+objects it has had in the window (FM), and how often it repeats them (AMS). The best score of an instance is then the
+highest that it comes to with some chance, and none at all if even that would not be among the k best of late.
+
+Sketches are looked at anew after a fixed number of tuples, so that answers do not depend on how the stream was cut
+into pushes.
 """
 
 from __future__ import annotations
@@ -11,26 +14,74 @@ from typing import Any
 
 import numpy as np
 
+from skyband.errors import UnsupportedError
 from skyband.incomplete.answers import Answers, joined
-from skyband.incomplete.early import EarlyAggregation
+from skyband.incomplete.early import EarlyAggregation, Expected
 from skyband.incomplete.shape import Shape
 from skyband.incomplete.sketches import MOST_TABLED, AmsSketches, Sketches
 from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["LikelyAggregation"]
 
+MOST_STREAMS = 62
 _LEAST_TUPLES = 64  # between two looks at the sketches
+_RISK = 0.45  # a score counts as likely if its chance is at least this share of the chance to be among the k best
+_VALUES = 128  # of each stream, to know how they are distributed
+_TAILS = np.linspace(1.0, 0.0, 65)
+_SPANS = 18  # stretches up to now over which appearances are compared
+_SPANS_TO_DOUBLE = 3
+_SMOOTHING = 0.1  # the weight of a new look at them, against all before
+_HURDLES = 8  # looks over which the lowest score of an answer is averaged
 _NO_HASHES = np.empty(0, np.int64)
+
+
+def still_to_come(seen: Floats, waited: Floats) -> Floats:
+    """How likely a stream reports an object later, by the streams it was seen in and how long ago that was.
+
+    `seen` are the chances that an object is in the stream as well, over the whole window. One half of those has been
+    there before; so of the objects that have not, a share of ``half / (1 - half)`` is to come. `waited` is the share of
+    those that come which have come by some age: the longer nothing came, the less likely it does.
+    """
+    half = seen / 2
+    come = half / (1 - half)
+    left = 1 - waited.reshape(-1, 1, 1)
+    found: Floats = come * left / np.maximum(1 - come * (1 - left), 1e-12)
+    return np.ascontiguousarray(np.clip(found, 0.0, 1.0))
+
+
+def share_that_came(spans: Ints, pairs: Floats) -> Floats:
+    """Of the objects that a second stream reports after a first one, which share it has reported by some age.
+
+    `pairs` are the chances that an object is in a second stream within the same last span, for each span. Of an object
+    seen at any moment of a span, the other has had the time since to follow, and the time before to be ahead; both are
+    alike. So span times chance is twice the chance to have followed within some time, summed up over the span, and its
+    steps tell that chance for each stretch. The share is that at the beginning of each stretch.
+    """
+    followed = np.diff(spans * pairs, prepend=0.0) / np.diff(spans, prepend=0)
+    followed = np.maximum.accumulate(np.maximum(followed, 0.0))
+    if followed[-1] <= 0.0:
+        return np.zeros(spans.size)
+    return np.concatenate([[0.0], followed[:-1] / followed[-1]])
 
 
 class LikelyAggregation:
     """Keeps the instances that are likely to be in an answer."""
 
     def __init__(self, shape: Shape) -> None:
+        if shape.d > MOST_STREAMS:
+            raise UnsupportedError(
+                f"method='approximate' was asked for {shape.d} streams, and sets of streams are told by bits of one "
+                f"number, at most {MOST_STREAMS}; use method='exact'."
+            )
         self.shape = shape
         self._early = EarlyAggregation(shape)
         self._seen = Sketches(shape.d)
         self._repeated = AmsSketches(shape.d, size=shape.size) if shape.occurrences > 1 else None
+        self._recent = np.full((shape.d, _VALUES), shape.high)  # the last values of each stream; at first the best
+        spans = shape.size * 2.0 ** (np.arange(1 - _SPANS, 1) / _SPANS_TO_DOUBLE)
+        self._spans = np.unique(np.maximum(1, spans.astype(np.int64)))
+        self._pairs = np.zeros(self._spans.size)
+        self._hurdles = np.full(_HURDLES, -np.inf)
         self._tuples = 0
         # A look costs about as much as there are sets of streams.
         self._between = max(_LEAST_TUPLES, 4 << min(shape.d, MOST_TABLED))
@@ -52,22 +103,45 @@ class LikelyAggregation:
             parts.append(
                 self._early.advance(positions[part], objects[part], streams[part], values[part], _NO_HASHES, None)
             )
-            self._observe(positions[part], streams[part], hashes[part])
+            self._observe(positions[part], streams[part], hashes[part], values[part])
             low = high
         none = positions[:0]
         parts.append(self._early.advance(none, none, none, values[:0], _NO_HASHES, clock))
         return joined(parts)
 
-    def _observe(self, positions: Ints, streams: Ints, hashes: Ints) -> None:
+    def _observe(self, positions: Ints, streams: Ints, hashes: Ints, values: Floats) -> None:
         self._tuples += positions.size
+        for stream in range(self.shape.d):
+            mine = values[streams == stream][-_VALUES:]
+            self._recent[stream] = np.concatenate([self._recent[stream, mine.size :], mine])
         self._seen.observe(streams, hashes, positions)
         if self._repeated is not None:
             self._repeated.observe(streams, hashes, positions)
         if self._tuples % self._between == 0:
-            start = int(positions[-1]) - self.shape.size + 1
-            masks = np.arange(1 << self.shape.d) if self.shape.d <= MOST_TABLED else self._early.masks_in_use()
-            repeats = np.ones(self.shape.d) if self._repeated is None else self._repeated.reoccurrences(start)
-            self._early.expect(masks, self._chances(masks, start), repeats)
+            self._reconsider(int(positions[-1]))
+
+    def _reconsider(self, now: int) -> None:
+        """Look at the sketches, and judge what is held by them."""
+        start = now - self.shape.size + 1
+        masks = np.arange(1 << self.shape.d) if self.shape.d <= MOST_TABLED else self._early.masks_in_use()
+        repeats = np.ones(self.shape.d) if self._repeated is None else self._repeated.reoccurrences(start)
+        seen = self._chances(masks, start)
+        self._pairs += (self._seen.pairs(now + 1 - self._spans) - self._pairs) * _SMOOTHING
+        self._hurdles = np.append(self._hurdles[1:], self._early.kth_score())
+        hurdle = float(self._hurdles.mean())
+        tails = np.quantile(self._recent, _TAILS, axis=1).T
+        self._early.expect(
+            Expected(
+                masks,
+                still_to_come(seen, share_that_came(self._spans, self._pairs)),
+                self._spans[:-1].copy(),
+                repeats,
+                np.ascontiguousarray(tails),
+                _RISK * self.shape.k / max(self._seen.distinct(start), self.shape.k),
+                hurdle,
+            )
+        )
+        self._early.reconsider(now)
 
     def _chances(self, masks: Ints, start: int) -> Floats:
         if self.shape.d <= MOST_TABLED:
@@ -94,6 +168,9 @@ class LikelyAggregation:
             "early": self._early.state(),
             "seen": self._seen.state(),
             "repeated": None if self._repeated is None else self._repeated.state(),
+            "recent": self._recent,
+            "pairs": self._pairs,
+            "hurdles": self._hurdles,
             "tuples": self._tuples,
         }
 
@@ -103,4 +180,7 @@ class LikelyAggregation:
         self._seen.load(state["seen"])
         if self._repeated is not None:
             self._repeated.load(state["repeated"])
+        self._recent = state["recent"]
+        self._pairs = state["pairs"]
+        self._hurdles = state["hurdles"]
         self._tuples = state["tuples"]

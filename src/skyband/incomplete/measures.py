@@ -20,10 +20,9 @@ def precision(exact: pa.Table, approximate: pa.Table) -> float:
     missing has nothing in common with the exact one.
 
     >>> import skyband as sb
-    >>> from skyband.incomplete.measures import precision
     >>> tuples = [7, 8, 9], ["x", "x", "y"], [0.5, 0.75, 0.25]
     >>> exact = sb.incomplete.replay(sb.IncompleteTopK(k=2, size=3), None, *tuples)
-    >>> precision(exact, exact.slice(0, 1))  # of two objects it has one
+    >>> sb.incomplete.precision(exact, exact.slice(0, 1))  # of two objects it has one
     0.5
     """
     return _mean(by_answer(exact, approximate)["precision"])
@@ -35,7 +34,7 @@ def relative_error(exact: pa.Table, approximate: pa.Table) -> float:
     A rank that the approximate answer does not have counts 1, as does a score that should be 0 and is not.
 
     >>> import skyband as sb
-    >>> from skyband.incomplete.measures import relative_error
+    >>> from skyband.incomplete import relative_error
     >>> tuples = [7, 8, 9], ["x", "x", "y"], [0.5, 0.75, 0.25]
     >>> exact, other = (sb.incomplete.replay(sb.IncompleteTopK(k=k, size=3), None, *tuples) for k in (1, 2))
     >>> relative_error(exact, exact), relative_error(exact, other.slice(1, 1)), relative_error(other, exact)

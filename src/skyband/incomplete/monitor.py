@@ -34,6 +34,8 @@ class Monitor:
     ----------
     queries
         One `IncompleteTopK`, several, or a `Workload` of them, all with the same `streams`.
+    lasts
+        Whether answers also tell the position at which each object was seen last, as ``last``: what breaks ties.
 
     Examples
     --------
@@ -45,7 +47,10 @@ class Monitor:
     [{'query': 'topk', 'time': 10000000, 'rank': 1, 'object': 'a', 'score': 0.8}]
     """
 
-    def __init__(self, queries: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK]) -> None:
+    def __init__(
+        self, queries: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK], *, lasts: bool = False
+    ) -> None:
+        self._lasts = lasts
         self._workload = of_family(queries, IncompleteTopK, "skyband.incomplete.Monitor")
         self._streams = _declared(self._workload)
         self._intake = Intake(self._workload.axis)
@@ -134,7 +139,7 @@ class Monitor:
     def answers(self) -> pa.Table:
         """What has become final since the last call, by time, query and rank."""
         pending, self._pending = self._pending, []
-        empty = empty_table(self.queries, self._intake.position_kind, self._object_kind)
+        empty = empty_table(self.queries, self._intake.position_kind, self._object_kind, self._lasts)
         table = pa.concat_tables([empty, *pending], promote_options="permissive")
         return table.combine_chunks() if len(pending) > 1 else table
 
@@ -182,6 +187,7 @@ class Monitor:
         return encode(
             {
                 "family": IncompleteTopK.family,
+                "lasts": self._lasts,
                 "queries": [query.to_dict() for query in self.queries],
                 "finished": self._finished,
                 "windows": self._windows,
@@ -203,7 +209,7 @@ class Monitor:
             saved = decode(blob)
             if saved.get("family") != IncompleteTopK.family:
                 raise SnapshotError("the snapshot is not one of skyband.incomplete.Monitor; nothing was resumed.")
-            monitor = cls([IncompleteTopK(**fields) for fields in saved["queries"]])
+            monitor = cls([IncompleteTopK(**fields) for fields in saved["queries"]], lasts=saved["lasts"])
             monitor._finished, monitor._windows = saved["finished"], saved["windows"]
             kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
             monitor._object_kind = kinds.field("object").type if len(kinds) else None
@@ -261,7 +267,9 @@ class Monitor:
         if any(one.ends.size for one in found):
             self._windows += sum(one.ends.size for one in found)
             self._pending.append(
-                answer_table(found, self.queries, self._intake.position_kind, self._object_kind, self._values)
+                answer_table(
+                    found, self.queries, self._intake.position_kind, self._object_kind, self._values, self._lasts
+                )
             )
 
     def _known(self, stored: pa.Array) -> tuple[Ints, Ints]:

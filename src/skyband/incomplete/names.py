@@ -46,7 +46,8 @@ def _names(column: Any) -> pa.Array:
 def content_hashes(stored: pa.Array) -> Ints:
     """A whole number for each object that follows from the object alone."""
     if pa.types.is_integer(stored.type):
-        return stored.to_numpy(zero_copy_only=False).astype(np.int64)
+        whole: Ints = stored.to_numpy(zero_copy_only=False).astype(np.int64)
+        return whole
     if pa.types.is_floating(stored.type):
         bits: Ints = np.ascontiguousarray(stored.to_numpy(zero_copy_only=False)).view(np.int64)
         return bits

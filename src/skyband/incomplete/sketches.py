@@ -82,6 +82,10 @@ class Sketches:
             )
         return self._table(tuple(range(d)), start)
 
+    def pairs(self, starts: Ints) -> Floats:
+        """How likely an object of one stream is in another one, in the mean over all pairs, since each of `starts`."""
+        return kernels.pair_chances(self._cells, starts)
+
     def chances_given(self, seen: Iterable[int], start: int) -> Floats:
         """How likely an object is in each stream since `start`, given the streams it was seen in; any number of them.
 

@@ -16,7 +16,10 @@ __all__ = ["answer_table", "empty_table"]
 
 
 def empty_table(
-    queries: Sequence[IncompleteTopK], position_kind: pa.DataType | None, object_kind: pa.DataType | None
+    queries: Sequence[IncompleteTopK],
+    position_kind: pa.DataType | None,
+    object_kind: pa.DataType | None,
+    lasts: bool,
 ) -> pa.Table:
     """The columns, and no row."""
     columns = {
@@ -28,6 +31,8 @@ def empty_table(
     }
     if any(query.intervals for query in queries):
         columns |= {"best": pa.float64(), "sure": pa.bool_()}
+    if lasts:
+        columns["last"] = position_kind or pa.int64()
     return pa.schema(list(columns.items())).empty_table()
 
 
@@ -37,6 +42,7 @@ def answer_table(
     position_kind: pa.DataType | None,
     object_kind: pa.DataType | None,
     values_of: Callable[[Ints], pa.Array],
+    lasts: bool,
 ) -> pa.Table:
     """The answers of all queries."""
     table = pa.concat_tables(
@@ -45,7 +51,7 @@ def answer_table(
     )
     if len(queries) > 1:
         table = table.take(np.lexsort([table["place"].to_numpy(), table["time"].to_numpy()]))
-    kinds = empty_table(queries, position_kind, object_kind).schema
+    kinds = empty_table(queries, position_kind, object_kind, lasts).schema
     for name in kinds.names:
         if name not in table.column_names:  # no query of these answers tells intervals
             table = table.append_column(name, pa.nulls(table.num_rows, kinds.field(name).type))
@@ -66,6 +72,7 @@ def _table(place: int, found: Answers, query: IncompleteTopK, values_of: Callabl
         "rank": ranks,
         "object": values_of(found.objects),
         "score": found.scores,
+        "last": found.lasts,
     }
     if query.intervals:
         columns |= {"best": found.best, "sure": found.sure.astype(bool)}

@@ -19,7 +19,7 @@ import numpy as np
 
 from skyband.kernels import ladder as rungs
 from skyband.kernels._jit import inner_kernel, kernel
-from skyband.kernels.attributes import score_of
+from skyband.kernels.attributes import AVG, score_of
 from skyband.kernels.ladder import Ladder, empty_ladder
 from skyband.kernels.lookup import EMPTY, Lookup, drop, empty_lookup, place_of, put
 from skyband.kernels.stream import DONE, Floats, Ints
@@ -61,8 +61,14 @@ class Terms(NamedTuple):
     occurrences: int
     weights: Floats
     masks: Ints  # sets of streams, ascending, for which `chances` are known; none: everything may happen
-    chances: Floats  # (masks, streams): how likely a stream reports an object that the streams of the set reported
+    chances: Floats  # (ages, masks, streams): how likely a stream still reports an object that those of the set did
+    ages: (
+        Ints  # ascending: how long ago an object may have been seen last to be of each age; older ones are of the last
+    )
     repeats: Floats  # by stream: how often it is expected to report an object that it reports
+    tails: Floats  # (streams, steps + 1): the value that 0, 1, … steps of its values exceed
+    risk: float  # a score that is less likely than this does not count
+    hurdle: float  # a score that is lower than this is not worth waiting for
 
 
 class Instances(NamedTuple):
@@ -151,14 +157,8 @@ def empty_instances(room: int, streams: int) -> Instances:
 
 
 @inner_kernel
-def _row_of(terms: Terms, counts: Ints) -> int:
-    """Where the chances of an object seen in these streams are; NONE if nothing is known of such."""
-    if terms.masks.size == 0:
-        return NONE
-    mask = 0
-    for stream in range(counts.size):
-        if counts[stream] > 0:
-            mask |= 1 << stream
+def _row_of(terms: Terms, mask: int) -> int:
+    """Where the chances of an object seen in this set of streams are; NONE if nothing is known of such."""
     low = 0
     high = terms.masks.size
     while low < high:
@@ -171,28 +171,91 @@ def _row_of(terms: Terms, counts: Ints) -> int:
 
 
 @inner_kernel
-def _interval(terms: Terms, sums: Floats, counts: Ints, scratch: Scratch) -> tuple[float, float]:
+def _interval(
+    terms: Terms, sums: Floats, counts: Ints, known: Ints, since: int, scratch: Scratch
+) -> tuple[float, float]:
     """The score an instance has, and the best it may get.
+
+    `known` are the counts of its object, older instances too; the object was seen last `since` ago.
+    """
+    mask = 0
+    for stream in range(counts.size):
+        scratch.nows[stream] = terms.low if counts[stream] == 0 else sums[stream]
+        if known[stream] > 0:
+            mask |= 1 << (stream & 63)
+    current = score_of(scratch.nows, terms.weights, terms.aggregate)
+    row = _row_of(terms, mask) if terms.masks.size else NONE
+    if row == NONE:
+        return current, _best_possible(terms, counts, scratch)
+    best = _best_likely(terms, counts, since, mask, row, scratch)
+    return current, best if best >= terms.hurdle and best > current else current
+
+
+@inner_kernel
+def _best_possible(terms: Terms, counts: Ints, scratch: Scratch) -> float:
+    """The score if every stream reports the highest value as often as it may.
 
     Where streams may report an object more than once, values are not negative: nothing that arrives lowers a score.
     """
-    row = _row_of(terms, counts)
     for stream in range(counts.size):
-        seen = counts[stream]
-        missing = terms.occurrences - max(seen, 1)
-        more = float(missing) if row == NONE else min(max(terms.repeats[stream] - max(seen, 1), 0.0), float(missing))
-        base = terms.low if seen == 0 else sums[stream]
-        top = (terms.high if seen == 0 else base) + (more * terms.high if missing > 0 else 0.0)
+        missing = terms.occurrences - max(counts[stream], 1)
+        top = terms.high if counts[stream] == 0 else scratch.nows[stream]
         if missing > 0:  # one by one, sums are rounded more often than here
+            top += missing * terms.high
             top += (terms.occurrences + 1) * _ULP * top
-        if seen == 0 and row != NONE:
-            top = base + terms.chances[row, stream] * (top - base)
-        scratch.nows[stream] = base
         scratch.tops[stream] = top
-    return (
-        score_of(scratch.nows, terms.weights, terms.aggregate),
-        score_of(scratch.tops, terms.weights, terms.aggregate),
-    )
+    return score_of(scratch.tops, terms.weights, terms.aggregate)
+
+
+@inner_kernel
+def _value_at(terms: Terms, stream: int, tail: float) -> float:
+    """The value that a share `tail` of the stream's values exceed."""
+    steps = terms.tails.shape[1] - 1
+    return terms.tails[stream, min(steps, int(tail * steps))]
+
+
+@inner_kernel
+def _best_likely(terms: Terms, counts: Ints, since: int, mask: int, row: int, scratch: Scratch) -> float:
+    """The highest score that the instance comes to with a chance of at least `risk`.
+
+    The streams most likely to follow are taken together, one, two, … of them. If they all follow with a chance p, they
+    all bring values that a share t of theirs exceed with the chance p times t to their number.
+    """
+    age = 0
+    while age < terms.ages.size and terms.ages[age] <= since:
+        age += 1
+    for stream in range(counts.size):
+        more = min(max(terms.repeats[stream] - counts[stream], 0.0), float(terms.occurrences - counts[stream]))
+        scratch.tops[stream] = scratch.nows[stream]
+        if counts[stream] > 0 and more > 0.0:
+            scratch.tops[stream] += more * _value_at(terms, stream, 0.5)
+    best = score_of(scratch.tops, terms.weights, terms.aggregate)
+    together = 1.0
+    number = 0
+    share = 1.0  # of the ways to reach a sum, against those in which each value does its part
+    while row != NONE:
+        following = NONE
+        for stream in range(counts.size):
+            if not mask >> stream & 1 and (
+                following == NONE or terms.chances[age, row, stream] > terms.chances[age, row, following]
+            ):
+                following = stream
+        if following == NONE:
+            break
+        together *= terms.chances[age, row, following]
+        if together < terms.risk:
+            break
+        mask |= 1 << following
+        number += 1
+        share *= number ** (number - 1.0) / max(number - 1.0, 1.0) ** (number - 1.0)
+        tail = (terms.risk / together / (share if terms.aggregate <= AVG else 1.0)) ** (1.0 / number)
+        for stream in range(counts.size):
+            if counts[stream] == 0 and mask >> stream & 1:
+                more = min(max(terms.repeats[stream] - 1, 0.0), float(terms.occurrences - 1))
+                scratch.tops[stream] = _value_at(terms, stream, tail) * (1.0 + more)
+        best = max(best, score_of(scratch.tops, terms.weights, terms.aggregate))
+        row = _row_of(terms, mask)
+    return best
 
 
 @inner_kernel
@@ -233,7 +296,7 @@ def _remove(all_: Instances, one: int) -> None:
 
 
 @inner_kernel
-def _count_up(all_: Instances, k: int, owner: int, since: int, until: int, floor: float, current: float) -> None:
+def _count_up(all_: Instances, terms: Terms, owner: int, since: int, until: int, floor: float, current: float) -> None:
     """An instance's score has risen from `floor`: those whose `best` it has passed have one dominator more.
 
     It speaks for its object towards instances whose last window is in ``(since, until]``.
@@ -262,7 +325,7 @@ def _count_up(all_: Instances, k: int, owner: int, since: int, until: int, floor
             )
             if passed:
                 all_.dominators[other] += 1
-            if passed and all_.dominators[other] >= k:
+            if passed and all_.dominators[other] >= terms.k:
                 _remove(all_, other)
                 all_.registers[PRUNED] += 1
             else:
@@ -297,6 +360,22 @@ def _dominators(all_: Instances, k: int, owner: int, epoch: int, best: float, ce
 
 
 @inner_kernel
+def _judge(all_: Instances, k: int, one: int, best: float) -> None:
+    """An instance may now come to another best score: put it in its place, and count who dominates it."""
+    old = all_.best.values[one]
+    if best == old:
+        return
+    owner = all_.owners[one]
+    epoch = all_.epochs[one]
+    rungs.take(all_.best, one)
+    rungs.put(all_.best, one, best, epoch)
+    if best < old:
+        all_.dominators[one] += _dominators(all_, k, owner, epoch, best, old)
+    else:  # only what is likely can rise, not what is possible
+        all_.dominators[one] = _dominators(all_, k, owner, epoch, best, np.inf)
+
+
+@inner_kernel
 def _update(all_: Instances, terms: Terms, scratch: Scratch, owner: int, stream: int, value: float) -> int:
     """Add a tuple to all instances of an object; return the last window of the newest that is left, or NEVER."""
     since = NEVER
@@ -309,21 +388,15 @@ def _update(all_: Instances, terms: Terms, scratch: Scratch, owner: int, stream:
             all_.values[one, stream] += value
         all_.counts[one, stream] += 1
         old_current = all_.current.values[one]
-        old_best = all_.best.values[one]
-        current, best = _interval(terms, all_.values[one], all_.counts[one], scratch)
+        current, best = _interval(
+            terms, all_.values[one], all_.counts[one], all_.counts[all_.oldest[owner]], 0, scratch
+        )
         epoch = all_.epochs[one]
         if current != old_current:
             rungs.take(all_.current, one)
             rungs.put(all_.current, one, current, epoch)
-        if best != old_best:
-            rungs.take(all_.best, one)
-            rungs.put(all_.best, one, best, epoch)
-        if current > old_current:
-            _count_up(all_, terms.k, owner, since, epoch, old_current, current)
-        if best < old_best:
-            all_.dominators[one] += _dominators(all_, terms.k, owner, epoch, best, old_best)
-        elif best > old_best:  # only what is likely can rise, not what is possible
-            all_.dominators[one] = _dominators(all_, terms.k, owner, epoch, best, np.inf)
+            _count_up(all_, terms, owner, since, epoch, old_current, current)
+        _judge(all_, terms.k, one, best)
         if all_.dominators[one] >= terms.k:
             # The object must outlive its instance: the tuple may begin another.
             if all_.oldest[owner] == one and following == NONE:
@@ -347,7 +420,9 @@ def _create(
     all_.counts[one, :] = 0
     all_.values[one, stream] = value
     all_.counts[one, stream] = 1
-    current, best = _interval(terms, all_.values[one], all_.counts[one], scratch)
+    first = all_.oldest[owner]
+    known = all_.counts[one if first == NONE else first]
+    current, best = _interval(terms, all_.values[one], all_.counts[one], known, 0, scratch)
     newest = registers[LAST]
     registers[FREE] = all_.after[one]
     registers[HELD] += 1
@@ -373,7 +448,7 @@ def _create(
     # Nothing lives longer; only what was created since the window before lives as long.
     as_long = newest != NONE and all_.epochs[newest] >= epoch
     all_.dominators[one] = _dominators(all_, terms.k, owner, epoch, best, np.inf) if as_long else 0
-    _count_up(all_, terms.k, owner, since, epoch, -np.inf, current)
+    _count_up(all_, terms, owner, since, epoch, -np.inf, current)
     if all_.dominators[one] >= terms.k:
         _remove(all_, one)
         registers[PRUNED] += 1
@@ -535,6 +610,29 @@ def advance(
     if clock != NEVER and not _answer_until(all_, terms, scratch, found, clock):
         return rows.objects.size, ANSWERS_FULL
     return rows.objects.size, DONE
+
+
+@kernel
+def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int) -> None:
+    """What is likely has changed, if only because time has passed: judge all instances anew."""
+    one = all_.registers[FIRST]
+    while one != NONE:
+        following = all_.after[one]
+        owner = all_.owners[one]
+        known = all_.counts[all_.oldest[owner]]
+        _, best = _interval(terms, all_.values[one], all_.counts[one], known, now - all_.lasts[owner], scratch)
+        _judge(all_, terms.k, one, best)
+        if all_.dominators[one] >= terms.k:
+            _remove(all_, one)
+            all_.registers[PRUNED] += 1
+        one = following
+
+
+@kernel
+def kth_score(all_: Instances, terms: Terms, scratch: Scratch) -> float:
+    """The lowest score of an answer at this moment; minus infinity if it would have fewer than k objects."""
+    count = _pick(all_, terms, scratch.slots)
+    return all_.current.values[scratch.slots[count - 1]] if count == terms.k else -np.inf
 
 
 @kernel

@@ -25,7 +25,7 @@ from skyband.kernels.stream import Floats, Ints
 NEVER = np.iinfo(np.int64).min  # the position of a bit that was never set
 ROW_BITS = 16  # bits of a hash that a row of AMS counters takes: the highest is the sign, the rest the counter
 _STEPS = 100
-_FAR = 300.0  # where exp is as good as infinite; its square still is a number
+_FAR = 50.0  # where exp is as good as infinite
 
 
 @kernel
@@ -48,27 +48,39 @@ def set_bits(cells: Ints, streams: Ints, hashes: Ints, positions: Ints) -> None:
 @kernel
 def likely_count(zeros: Ints, bitmaps: int) -> float:
     """The number of distinct objects that makes so many zeros at each level most likely."""
-    count = 0.0
+    set_ = 0.0
+    guess = 0.0
+    chance = 1.0 / bitmaps
     for level in range(zeros.size):
-        count += bitmaps - zeros[level]
-    if count == 0.0:
+        set_ += bitmaps - zeros[level]
+        if level < zeros.size - 1:
+            chance *= 0.5  # the last level gets what all higher ones would
+        if 2 * zeros[level] <= bitmaps:
+            guess = -math.log(max(zeros[level], 0.5) / bitmaps) / chance
+    if set_ == 0.0:
         return 0.0
-    # Newton on the derivative of the likelihood: convex, and positive at the number of bits set, so that no step
-    # leads beyond the root.
+    # Newton on the derivative of the likelihood. It is convex, and positive at the number of bits set: from there no
+    # step leads beyond the root. The guess, from the highest level with half of its bits set, is much nearer.
+    count = max(guess, set_)
     for _ in range(_STEPS):
-        slope = 0.0
         value = 0.0
+        slope = 0.0
         chance = 1.0 / bitmaps
         for level in range(zeros.size):
             if level < zeros.size - 1:
-                chance *= 0.5  # the last level gets what all higher ones would
-            grown = math.expm1(min(count * chance, _FAR))
-            ones = bitmaps - zeros[level]
-            value += chance * (ones / grown - zeros[level])
-            slope -= chance * chance * ones * (grown + 1.0) / (grown * grown)
-        step = -value / slope
-        count += step
-        if step <= 1e-9 * count:
+                chance *= 0.5
+            value -= chance * zeros[level]
+            if zeros[level] < bitmaps and count * chance < _FAR:
+                grown = math.expm1(count * chance)
+                ones = bitmaps - zeros[level]
+                value += chance * ones / grown
+                slope -= chance * chance * ones * (grown + 1.0) / (grown * grown)
+        if slope == 0.0:  # every bit is set, far beyond what these can count
+            break
+        better = max(count - value / slope, set_)
+        step = abs(better - count)
+        count = better
+        if step <= 1e-4 * count:  # the next would be its square
             break
     return count
 
@@ -157,6 +169,33 @@ def conditional_chances(unions: Floats, common: Floats, d: int, levels: int, bit
                 chances[mask, stream] = min(1.0, common[mask | 1 << stream] / common[mask])
             else:
                 chances[mask, stream] = 0.0
+    return chances
+
+
+@allocating_kernel
+def pair_chances(cells: Ints, starts: Ints) -> Floats:
+    """How likely an object of one stream is in another one since each start, in the mean of all pairs of streams."""
+    d, levels, bitmaps = cells.shape
+    chances = np.zeros(starts.size)
+    zeros = np.zeros(levels, np.int64)
+    for place in range(starts.size):
+        single = 0.0
+        common = 0.0
+        for first in range(d):
+            for second in range(first, d):
+                zeros[:] = 0
+                for level in range(levels):
+                    for bitmap in range(bitmaps):
+                        newest = max(cells[first, level, bitmap], cells[second, level, bitmap])
+                        zeros[level] += newest < starts[place]
+                count = likely_count(zeros, bitmaps)
+                if first == second:
+                    single += count
+                common -= count
+        # A pair has in common what its streams count alone, less their union; each stream is in d - 1 pairs.
+        common += d * single
+        if single > 0.0 and d > 1:
+            chances[place] = min(1.0, max(0.0, 2.0 * common / ((d - 1) * single)))
     return chances
 
 

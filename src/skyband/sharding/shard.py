@@ -43,6 +43,7 @@ class Tally(NamedTuple):
     candidates: int = 0  # rows held
     newest: int = ALWAYS  # the newest position seen
     last_end: int = ALWAYS  # the newest window answered ends here
+    too_often: int = 0  # tuples of incomplete streams beyond the occurrences declared
 
 
 class Shard:

@@ -51,7 +51,7 @@ class Worked(NamedTuple):
     late: int  # rows
     unrankable: int
     partials: int  # held, in windows or waiting for their panes to end
-    newest: int  # the newest row of the stream
+    newest: int | None  # the newest row of the stream
 
 
 class TotalsShard:
@@ -106,7 +106,8 @@ class TotalsShard:
         self._engine.advance(self.clock, self._book.keys, max(1, len(self._groups)), self._first)
         unrankable = self._engine.counters()["unrankable"]
         more, self._unrankable = unrankable - self._unrankable, unrankable
-        return Worked(self._answers(), late, more, self._engine.partials + len(self._waiting), self.newest)
+        newest = None if self.newest == ALWAYS else self.newest
+        return Worked(self._answers(), late, more, self._engine.partials + len(self._waiting), newest)
 
     @property
     def next_end(self) -> int | None:

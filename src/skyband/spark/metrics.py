@@ -20,6 +20,7 @@ from skyband.spark.drafts import Followed
 __all__ = ["Metrics", "Progress", "show_progress"]
 
 _COUNTED_IN = {"taken": "rows", "left_out": "left_out", "reduced": "reduced"}
+_COUNTED_HELD = {"late": "late", "too_often": "too_often", "unrankable": "unrankable"}  # where shards are merged
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 
 
@@ -50,10 +51,11 @@ class Progress:
                 return
             self._batches.add(known)
             self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
-            counted = (("skyband_in", _COUNTED_IN), ("skyband_out", _COUNTED_OUT), ("skyband_held", _COUNTED_OUT))
-            for name, source in counted:
+            told = (("skyband_in", _COUNTED_IN), ("skyband_held", _COUNTED_HELD), ("skyband_out", _COUNTED_OUT))
+            for name, source in told:
                 for column, metric in source.items():
-                    self._counts[metric] += _value(seen.get(name), column) or 0
+                    if (count := _value(seen.get(name), column)) is not None:
+                        self._counts[metric] = self._counts.get(metric, 0) + count
             # Where every query has a filter, rows that none of them wants do not reach the tasks that count.
             filtered = self._followed is not None and self._followed.filtered
             sources = report["sources"] or [] if filtered else []

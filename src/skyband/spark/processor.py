@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from skyband.sharding.gathering_plan import GatheringPlan
 from skyband.sharding.plan import Plan
 
 __all__ = ["OUTPUT", "ShardProcessor"]
@@ -18,7 +19,7 @@ __all__ = ["OUTPUT", "ShardProcessor"]
 STATE = "blob binary"
 OUTPUT = (
     "answers binary, shard int, late long, windows long, answered long, candidates long, bytes long, "
-    "newest long, last_end long"
+    "newest long, last_end long, too_often long"
 )
 _OUTPUT_ROW = Row(*(part.split()[0] for part in OUTPUT.split(", ")))
 
@@ -26,7 +27,7 @@ _OUTPUT_ROW = Row(*(part.split()[0] for part in OUTPUT.split(", ")))
 class ShardProcessor(StatefulProcessor):
     """Hands a shard its envelopes and the watermark, and stores it as bytes before anything leaves."""
 
-    def __init__(self, plan: Plan, keys: Mapping[int, int]) -> None:
+    def __init__(self, plan: Plan | GatheringPlan, keys: Mapping[int, int]) -> None:
         self._plan = plan
         self._numbers = {key: number for number, key in keys.items()}
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 from skyband.algorithms.base import ALWAYS
 from skyband.arrow import from_bytes, to_bytes
 from skyband.sharding.envelope import MILLISECOND, Note
+from skyband.sharding.gathering import Gathering
+from skyband.sharding.gathering_plan import GatheringPlan
 from skyband.sharding.plan import Plan
 from skyband.sharding.shard import Shard, Tally
 
@@ -25,7 +27,7 @@ class Done(NamedTuple):
     out: list[tuple[Any, ...]]  # the columns of the processor's output
 
 
-def step(plan: Plan, number: int, saved: bytes | None, rows: Iterable[Any], watermark: int) -> Done:
+def step(plan: Plan | GatheringPlan, number: int, saved: bytes | None, rows: Iterable[Any], watermark: int) -> Done:
     """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again."""
     tables, notes, controls = [], [], []
     for row in rows:
@@ -34,16 +36,15 @@ def step(plan: Plan, number: int, saved: bytes | None, rows: Iterable[Any], wate
             continue
         tables.append(from_bytes(bytes(row.rows)))
         notes.append(Note.from_bytes(bytes(row.note)))
-    shard = Shard(plan, number) if saved is None else Shard.resume(plan, number, saved)
+    shard = _awake(plan, number, saved)
     # Spark's watermark stands at 0 until it has seen a row.
     at = watermark * MILLISECOND or None
     parts = [shard.step(tables, notes, at)]
     parts += [shard.step([], [], told.get("at", at), end=told["kind"] == "end") for told in controls]
     blob, held = shard.state(), parts[-1][1].candidates
-    end = shard.next_end
     return Done(
         blob,
-        None if end is None else max(1, -(-end // MILLISECOND)),
+        _timer(plan, shard.next_end),
         [
             values
             for answers, tally in parts
@@ -52,10 +53,26 @@ def step(plan: Plan, number: int, saved: bytes | None, rows: Iterable[Any], wate
     )
 
 
+def _awake(plan: Plan | GatheringPlan, number: int, saved: bytes | None) -> Shard | Gathering:
+    if isinstance(plan, GatheringPlan):
+        return Gathering(plan, number) if saved is None else Gathering.resume(plan, number, saved)
+    return Shard(plan, number) if saved is None else Shard.resume(plan, number, saved)
+
+
+def _timer(plan: Plan | GatheringPlan, end: int | None) -> int | None:
+    """When to wake the shard for a window that ends at `end`, in milliseconds; Spark does when time is beyond that.
+
+    Where answers of shards are merged, it must be as soon as time reaches the end: others, which get rows, answer then.
+    """
+    if end is None:
+        return None
+    return max(1, -(-end // MILLISECOND)) - (1 if isinstance(plan, GatheringPlan) else 0)
+
+
 def _values(answers: list[pa.Table], tally: Tally, number: int, size: int) -> Iterator[tuple[Any, ...]]:
     newest = None if tally.newest == ALWAYS else tally.newest
     last_end = None if tally.last_end == ALWAYS else tally.last_end
-    counts = (tally.late, tally.windows, tally.answers)
+    counts, too_often = (tally.late, tally.windows, tally.answers), tally.too_often
     for data in (None, *map(to_bytes, answers)):
-        yield data, number, *counts, tally.candidates, size, newest, last_end
-        counts = (0, 0, 0)  # they are told once
+        yield data, number, *counts, tally.candidates, size, newest, last_end, too_often
+        counts, too_often = (0, 0, 0), 0  # they are told once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from skyband.sharding.plan import Plan
 from skyband.sharding.reducer import reduce_rows
 from skyband.sharding.shard import Shard
 
-__all__ = ["ENVELOPES", "answer_all", "pack", "reduce", "unpack"]
+__all__ = ["ENVELOPES", "answer_all", "answered", "pack", "reduce", "unpack"]
 
 ENVELOPES = (
     "shard long, rows binary, note binary, control string, newest timestamp, taken long, left_out long, reduced long"
@@ -35,21 +36,26 @@ def reduce(plan: Plan, keys: Mapping[int, int]) -> Task:
 
 def answer_all(plan: Plan, keys: Mapping[int, int]) -> Task:
     """The task that answers every window of a bounded input, given all envelopes of its shards."""
-    numbers = {key: number for number, key in keys.items()}
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        arrived: dict[int, tuple[list[pa.Table], list[Note]]] = {}
-        for batch in batches:
-            for key, rows, note in zip(*(batch[name].to_pylist() for name in ("shard", "rows", "note")), strict=True):
-                tables, notes = arrived.setdefault(numbers[key], ([], []))
-                tables.append(from_bytes(rows))
-                notes.append(Note.from_bytes(note))
-        for number, (tables, notes) in sorted(arrived.items()):
-            answers, _ = Shard(plan, number).step(tables, notes, None, end=True)
-            for table in answers:
-                yield from table.to_batches()
+        for table in answered(batches, lambda number: Shard(plan, number), keys):
+            yield from table.to_batches()
 
     return task
+
+
+def answered(batches: Batches, shard_of: Callable[[int], Any], keys: Mapping[int, int]) -> Iterator[pa.Table]:
+    """The answers of all shards whose envelopes are here, each given all of its own at once."""
+    numbers = {key: number for number, key in keys.items()}
+    arrived: dict[int, tuple[list[pa.Table], list[Note]]] = {}
+    for batch in batches:
+        for key, rows, note in zip(*(batch[name].to_pylist() for name in ("shard", "rows", "note")), strict=True):
+            tables, notes = arrived.setdefault(numbers[key], ([], []))
+            tables.append(from_bytes(rows))
+            notes.append(Note.from_bytes(note))
+    for number, (tables, notes) in sorted(arrived.items()):
+        answers, _ = shard_of(number).step(tables, notes, None, end=True)
+        yield from answers
 
 
 def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,373 @@
+"""The experiments of the paper on incomplete streams: what must be kept (figures 4 and 5), and how good a guess is.
+
+Skyline sizes under standard and interval dominance; items held by sorted lists (SLA), early aggregation (EAA) and the
+approximate method over window size, correlation, streams and k, on generated and on real streams; tuples a second.
+
+python -m benchmarks incomplete [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks import report, workloads
+from benchmarks.report import Ratio
+from benchmarks.workloads import Reports
+from skyband import IncompleteTopK, incomplete
+from skyband.incomplete.measures import precision, relative_error
+from skyband.queries.incomplete import Method
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+PAGE = report.ROOT / "docs" / "performance-incomplete.md"
+SLA: Method = "sorted-lists"
+EAA: Method = "exact"
+LIKELY: Method = "approximate"
+METHODS = (SLA, EAA, LIKELY)
+EVALUATIONS = 50
+K, W, D, RHO = 10, 1_000, 3, 0.5
+SIZES: Sequence[int] = (500, 750, 1_000, 1_250, 1_500, 1_750, 2_000)
+RHOS: Sequence[float] = (0.1, 0.3, 0.5, 0.7, 0.9)
+STREAMS: Sequence[int] = (2, 3, 4, 5, 6, 7, 8)
+KS: Sequence[int] = (10, 20, 50, 100)
+REAL_K = 20
+SKYLINES = 100  # rounds of the experiment with skylines
+POINTS = (1_000, 2_500, 5_000, 7_500, 10_000)
+INTERVALS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+FAST_W, FAST_K, FAST_EVERY = 100_000, 20, 1_000
+
+
+class Figures(NamedTuple):
+    """What was measured at one place, in the mean over all evaluations."""
+
+    varied: str
+    items: dict[str, float]  # by method
+    precision: dict[str, float]
+    error: float  # of the approximate method
+    sketch_bytes: int
+
+    @property
+    def less(self) -> float:
+        """What the approximate method holds, against EAA."""
+        return self.items[LIKELY] / self.items[EAA]
+
+    def row(self) -> list[str]:
+        return [
+            self.varied,
+            *(f"{self.items[method]:,.0f}" for method in METHODS),
+            f"{self.less:.2f}×",
+            f"{self.precision[EAA]:.3g}",
+            f"{self.precision[LIKELY]:.3f}",
+            f"{self.error:.4f}",
+        ]
+
+
+HEADS = ("", "SLA", "EAA", "approximate", "against EAA", "precision, EAA", "precision, approximate", "relative error")
+
+
+def evaluate(varied: str, reports: Reports, size: int, k: int, evaluations: int = EVALUATIONS) -> Figures:
+    """Run all methods over the same tuples, and look so many times, from two full windows on."""
+    step = min(size // 2, (reports.objects.size - 2 * size) // evaluations)
+    queries = [
+        IncompleteTopK(
+            name=method, k=k, size=size, every=1, streams=reports.names, occurrences=reports.occurrences, method=method
+        )
+        for method in METHODS
+    ]
+    monitor = incomplete.Monitor(queries)
+    held: list[list[int]] = []
+    answers: list[pa.Table] = []
+    seen = 0
+    for look in range(evaluations):
+        part = slice(seen, 2 * size + look * step)
+        monitor.push(None, reports.objects[part], reports.streams[part], reports.values[part])
+        seen = part.stop
+        newest = monitor.answers()
+        answers.append(newest.filter(pc.equal(newest["time"], seen)))
+        per_query = monitor.metrics()["queries"]
+        held.append([per_query[method]["items"] for method in METHODS])
+    if monitor.metrics()["too_often"]:
+        raise AssertionError(f"{varied}: tuples were left out, so that the methods saw different windows")
+    table = pa.concat_tables(answers)
+    by_method = {method: _answers_of(table, method) for method in METHODS}
+    return Figures(
+        varied,
+        dict(zip(METHODS, np.mean(held, axis=0).tolist(), strict=True)),
+        {method: precision(by_method[SLA], by_method[method]) for method in METHODS},
+        relative_error(by_method[SLA], by_method[LIKELY]),
+        per_query[LIKELY]["sketch_bytes"],
+    )
+
+
+def _answers_of(table: pa.Table, method: str) -> pa.Table:
+    """The answers of one method, under a name that all share."""
+    mine = table.filter(pc.equal(table["query"], method))
+    return mine.set_column(mine.column_names.index("query"), "query", pa.repeat("q", mine.num_rows))
+
+
+def synthetic(size: int, d: int, rho: float, evaluations: int = EVALUATIONS) -> Reports:
+    return workloads.correlated((2 + evaluations // 2) * size, d, rho)
+
+
+class Grid(NamedTuple):
+    """One table: what is varied, and the figures at each place."""
+
+    name: str
+    title: str
+    figures: list[Figures]
+
+    def show(self, write: bool) -> None:
+        rows = [figures.row() for figures in self.figures]
+        report.show(self.name, self.title, HEADS, rows, write=write, page=PAGE)
+
+
+def synthetic_grids(quick: bool) -> list[Grid]:
+    """The paper's figure 5 and its tables 1 and 2."""
+    looks = 10 if quick else EVALUATIONS
+    some = slice(None, None, 4) if quick else slice(None)  # the first and one more
+    sizes, rhos, streams, ks = SIZES[some], RHOS[some], STREAMS[some], KS[some]
+    return [
+        Grid(
+            "incomplete-window",
+            f"Items over the window size W: 2 streams, k = {K}, ρ = {RHO} (figure 5 a, b)",
+            [evaluate(f"W {size:,}", synthetic(size, 2, RHO, looks), size, K, looks) for size in sizes],
+        ),
+        *(
+            Grid(
+                f"incomplete-rho-{size}",
+                f"Items over the correlation ρ: W = {size:,}, 2 streams, k = {K} (figure 5 c, d)",
+                [evaluate(f"ρ {rho}", synthetic(size, 2, rho, looks), size, K, looks) for rho in rhos],
+            )
+            for size in (500, 1_000)
+        ),
+        Grid(
+            "incomplete-streams",
+            f"Items over the number of streams: W = {W:,}, k = {K}, ρ = {RHO} (table 1)",
+            [evaluate(f"{d} streams", synthetic(W, d, RHO, looks), W, K, looks) for d in streams],
+        ),
+        Grid(
+            "incomplete-k",
+            f"Items over k: W = {W:,}, {D} streams, ρ = {RHO} (table 2)",
+            [evaluate(f"k {k}", synthetic(W, D, RHO, looks), W, k, looks) for k in ks],
+        ),
+    ]
+
+
+def real_grids(quick: bool) -> list[Grid]:
+    """The paper's tables 3 and 4, on a network's log and on flights; none where the data is not there."""
+    missing = workloads.missing("netlog_zeek_2018", "flights_nyc_2013")
+    if missing:
+        print(f"  skipped tables 3 and 4: no {', '.join(missing)} in {workloads.DATA}; set SKYBAND_TEST_DATA")
+        return []
+    looks = 10 if quick else EVALUATIONS
+    sizes = (500, 1_000) if quick else (500, 1_000, 1_500, 2_000)
+    by_streams = [(f"log, {d} streams", workloads.netlog(d), 500) for d in ((2,) if quick else (2, 3, 4, 5))]
+    by_streams.append(("flights, 3 airports", workloads.flights(), 500))
+    by_size = [
+        (f"{name}, W {size:,}", reports, size)
+        for name, reports in (("log, 2 streams", workloads.netlog(2)), ("flights", workloads.flights()))
+        for size in sizes
+    ]
+    again = [
+        (f"flights, up to {reports.occurrences} times, W {size:,}", reports, size)
+        for size, reports in ((size, workloads.flights_again(size)) for size in sizes[:2])
+    ]
+    return [
+        Grid(name, title, [evaluate(varied, reports, size, REAL_K, looks) for varied, reports, size in places])
+        for name, title, places in (
+            ("incomplete-real-streams", f"Real streams, W = 500, k = {REAL_K} (table 3)", by_streams),
+            ("incomplete-real-window", f"Real streams over the window size, k = {REAL_K} (table 4)", by_size),
+            ("incomplete-real-again", f"Planes that leave an airport several times, k = {REAL_K}", again),
+        )
+    ]
+
+
+class Skylines(NamedTuple):
+    """Mean sizes of the skyline under both kinds of dominance."""
+
+    points: int
+    interval: float
+    standard: float
+    intervals: float
+
+
+def skylines(points: int, interval: float, rounds: int) -> Skylines:
+    """How many of so many points, each with a score and a best score that is higher by `interval`, nobody dominates."""
+    draw = np.random.default_rng(points)
+    sizes = []
+    for _ in range(rounds):
+        current = draw.random(points)
+        # The best score among those that come later: nobody who comes later dominates what is above it.
+        later = np.append(np.maximum.accumulate(current[::-1])[::-1][1:], -1.0)
+        sizes.append([(current >= later).sum(), (np.minimum(current + interval, 1.0) >= later).sum()])
+    standard, interval_size = np.mean(sizes, axis=0).tolist()
+    return Skylines(points, interval, standard, interval_size)
+
+
+def figure_4(quick: bool, write: bool) -> tuple[list[Skylines], list[Skylines]]:
+    rounds = 10 if quick else SKYLINES
+    by_points = [skylines(points, 0.1, rounds) for points in POINTS]
+    by_interval = [skylines(5_000, interval, rounds) for interval in INTERVALS]
+    rows = [
+        [
+            f"{found.points:,} points, interval {found.interval}",
+            f"{found.standard:.1f}",
+            f"{found.intervals:,.0f}",
+            f"{found.points * found.interval:,.0f}",
+        ]
+        for found in (*by_points, *by_interval)
+    ]
+    heads = ("", "standard dominance", "interval dominance", "Lemma 1: at least")
+    title = f"Skyline sizes, mean of {rounds} rounds (figure 4)"
+    report.show("incomplete-skyline", title, heads, rows, write=write, page=PAGE)
+    return by_points, by_interval
+
+
+def tuples_a_second(method: Method, quick: bool) -> tuple[float, float]:
+    """In all, and items held: arrays pushed in batches of 10,000, the window full, the best of three rounds."""
+    size = FAST_W // 10 if quick else FAST_W
+    reports = workloads.correlated(5 * size, D, RHO)
+    query = IncompleteTopK(k=FAST_K, size=size, every=FAST_EVERY, streams=reports.names, method=method)
+    monitor = incomplete.Monitor(query)
+    times = []
+    for begin in range(0, 5 * size, size):
+        started = time.thread_time()
+        for at in range(begin, begin + size, 10_000):
+            part = slice(at, at + 10_000)
+            monitor.push(None, reports.objects[part], reports.streams[part], reports.values[part])
+            monitor.answers()
+        times.append(time.thread_time() - started)
+    return size / min(times[2:]), float(monitor.candidates)
+
+
+def speed(quick: bool, write: bool) -> dict[str, float]:
+    found = {method: tuples_a_second(method, quick) for method in METHODS}
+    rows = [[method, f"{rate / 1e3:,.0f}K", f"{items:,.0f}"] for method, (rate, items) in found.items()]
+    title = f"W = {report.short(FAST_W)}, {D} streams, k = {FAST_K}, an answer every {FAST_EVERY:,} tuples"
+    report.show("incomplete-speed", title, ("method", "tuples/s", "items"), rows, write=write, page=PAGE)
+    return {method: rate for method, (rate, _) in found.items()}
+
+
+def ratios(grids: Sequence[Grid], rates: dict[str, float], quick: bool) -> list[Ratio]:
+    named = {grid.name.removeprefix("incomplete-"): grid.figures for grid in grids}
+    everything = [figures for grid in grids for figures in grid.figures]
+    most = max(figures.items[EAA] / figures.items[SLA] for figures in everything)
+    exact = min(figures.precision[EAA] for figures in everything)
+    found = [
+        Ratio("EAA holds no more than SLA", "everywhere", f"at most {most:.2f}×", most <= 1),
+        Ratio("EAA answers as SLA", "precision 1", f"{exact:.3g}", exact == 1),
+        *_bargain(f"W = {W:,}, ρ from 0.1 to 0.9", named[f"rho-{W}"], 0.85),
+        *_bargain(f"W = {W:,}, 2 to 8 streams", named["streams"], 0.85),
+    ]
+    if "real-window" in named:
+        found += _bargain("real streams", [*named["real-streams"], *named["real-window"]], 0.95)
+        found += _bargain("real streams, planes several times", named["real-again"], None)
+    if not quick:
+        speed = f"EAA at W = {report.short(FAST_W)}, an answer every {FAST_EVERY:,} tuples"
+        fast = rates[EAA] >= 300_000
+        found.append(Ratio(speed, "at least 300K tuples/s", f"{rates[EAA] / 1e3:,.0f}K", fast))
+    return found
+
+
+def _bargain(where: str, found: Sequence[Figures], least: float | None) -> list[Ratio]:
+    """What the approximate method spares there, and what it costs."""
+    less, precise = [figures.less for figures in found], [figures.precision[LIKELY] for figures in found]
+    promised = least is not None
+    return [
+        Ratio(
+            f"approximate against EAA, items: {where}",
+            "at most 0.25×" if promised else "",
+            _range(less, "×"),
+            max(less) <= 0.25 if promised else None,
+        ),
+        Ratio(
+            f"its precision: {where}",
+            f"at least {least}" if promised else "",
+            _range(precise),
+            None if least is None else min(precise) >= least,
+        ),
+    ]
+
+
+def _range(values: Sequence[float], unit: str = "") -> str:
+    return f"{min(values):.2f}{unit} to {max(values):.2f}{unit}"
+
+
+def plot(by_points: Sequence[Skylines], by_interval: Sequence[Skylines], grids: Sequence[Grid]) -> None:
+    """The paper's figures 4 and 5."""
+    figure, axes = pyplot.subplots(2, 3, figsize=(12, 7), layout="constrained")
+    for axis, found, across, called in (
+        (axes[0][0], by_points, [one.points for one in by_points], "points"),
+        (axes[0][1], by_interval, [one.interval for one in by_interval], "interval"),
+    ):
+        axis.plot(across, [one.standard for one in found], marker=".", label="standard dominance")
+        axis.plot(across, [one.intervals for one in found], marker=".", label="interval dominance")
+        _label(axis, f"skyline over {called}", called)
+    named = {grid.name: grid.figures for grid in grids}
+    _items(axes[0][2], "items over the window, 2 streams", "W", SIZES, named["incomplete-window"])
+    _precisions(axes[1][0], "precision over the window", "W", {"": (SIZES, named["incomplete-window"])})
+    _items(axes[1][1], "items over ρ, W = 1,000", "ρ", RHOS, named["incomplete-rho-1000"])
+    both = {f", W = {size:,}": (RHOS, named[f"incomplete-rho-{size}"]) for size in (500, 1_000)}
+    _precisions(axes[1][2], "precision over ρ", "ρ", both)
+    report.IMAGES.mkdir(parents=True, exist_ok=True)
+    figure.savefig(report.IMAGES / "performance-incomplete.png", dpi=100, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def _items(axis: Any, title: str, called: str, across: Sequence[float], found: Sequence[Figures]) -> None:
+    for method, name in zip(METHODS, ("SLA", "EAA", "approximate"), strict=True):
+        axis.plot(across, [figures.items[method] for figures in found], marker=".", label=name)
+    _label(axis, title, called)
+
+
+def _precisions(
+    axis: Any, title: str, called: str, lines: Mapping[str, tuple[Sequence[float], Sequence[Figures]]]
+) -> None:
+    for name, (across, found) in lines.items():
+        axis.plot(across, [f.precision[LIKELY] for f in found], marker=".", label=f"approximate{name}")
+    axis.axhline(1.0, color="grey", linewidth=1, label="EAA, SLA")
+    axis.set_ylim(0, 1.05)
+    _label(axis, title, called)
+
+
+def _label(axis: Any, title: str, called: str) -> None:
+    axis.set_title(title, fontsize=9)
+    axis.set_xlabel(called, fontsize=8)
+    axis.legend(fontsize=7)
+    axis.grid(alpha=0.3)
+
+
+def run(*, quick: bool = False) -> None:
+    """Measure all of it."""
+    write = not quick
+    if write:
+        report.into_page("incomplete-machine", report.machine(), page=PAGE)
+    by_points, by_interval = figure_4(quick, write)
+    grids = [*synthetic_grids(quick), *real_grids(quick)]
+    for grid in grids:
+        grid.show(write)
+    rates = speed(quick, write)
+    promised = [ratio.row() for ratio in ratios(grids, rates, quick)]
+    heads = ("what", "target", "measured", "met")
+    report.show("incomplete-ratios", "Promised and measured", heads, promised, write=write, page=PAGE)
+    if write:
+        plot(by_points, by_interval, grids)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer places and looks, nothing written")
+    run(quick=parser.parse_args().quick)
+
+
+if __name__ == "__main__":
+    main()

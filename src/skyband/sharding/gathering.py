@@ -1,0 +1,300 @@
+"""Incomplete streams in shards: tuples go to the shard of their object, wait there until time has passed them, and are
+ranked in stream order. The best of a shard are not the best of all: answers of shards are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.algorithms.base import ALWAYS
+from skyband.arrow import from_bytes, one, to_bytes
+from skyband.errors import InvalidInputError, SnapshotError, UnknownNameError
+from skyband.incomplete.monitor import Monitor
+from skyband.queries import IncompleteTopK
+from skyband.sharding.envelope import MILLISECOND, Envelope, Note
+from skyband.sharding.gathering_plan import GatheringPlan, Told
+from skyband.sharding.grouping import group_rows, shard_of_groups
+from skyband.sharding.order import positions_of
+from skyband.sharding.ranking import NEVER
+from skyband.sharding.shard import Tally
+from skyband.snapshot import decode, encode, resuming
+
+__all__ = ["TIME", "Gathering", "columns_of", "gather_rows", "merged"]
+
+TIME, ID = "__skyband_time", "__skyband_id"
+COUNTING_SHARD = 0
+_ORDER = [("position", "ascending"), ("id", "ascending"), ("stream", "ascending"), ("value", "ascending")]
+
+
+def columns_of(number: int) -> tuple[str, str, str]:
+    """The columns that tell a row's object, stream and value to the queries that read the same of it."""
+    return f"__skyband_object_{number}", f"__skyband_stream_{number}", f"__skyband_value_{number}"
+
+
+def gather_rows(plan: GatheringPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+    """A task's rows as tuples, addressed to the shards of their objects.
+
+    Every shard gets a note with every batch, so that all of them know how far the stream has come.
+    """
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        table = pa.Table.from_batches([batch])
+        timed = table.filter(pc.is_valid(table[TIME]))
+        positions = positions_of(timed, TIME)
+        left_out = np.zeros(timed.num_rows, bool)
+        parts = []
+        for number, told in enumerate(plan.told):
+            tuples, lacking = _tuples(plan, number, told, timed, positions)
+            left_out |= lacking
+            parts.append(tuples)
+        tuples = pa.concat_tables(parts)
+        newest = int(positions.max(initial=ALWAYS))
+        note = Note(newest, int(positions.min(initial=NEVER)), None, {})
+        homes = _homes(plan, tuples)
+        counts = (table.num_rows, table.num_rows - timed.num_rows + int(left_out.sum()), 0)
+        for shard in range(plan.shards):
+            mine = tuples if plan.shards == 1 else tuples.filter(pa.array(homes == shard))
+            yield Envelope(shard, mine, note, *(counts if shard == COUNTING_SHARD else (0, 0, 0)))
+
+
+def _tuples(plan: GatheringPlan, number: int, told: Told, table: pa.Table, positions: Any) -> tuple[pa.Table, Any]:
+    """What the rows tell some queries, and which rows lack something; rows that the filter removes tell nothing."""
+    names = columns_of(number)
+    objects, streams, values = (one(table[name]) for name in names)
+    asked = values.is_valid().to_numpy(zero_copy_only=False)  # null: the filter; NaN: there is no value
+    numbers = values.fill_null(np.nan).to_numpy(zero_copy_only=False)
+    there = objects.is_valid().to_numpy(zero_copy_only=False) & streams.is_valid().to_numpy(zero_copy_only=False)
+    whole = there & ~np.isnan(numbers)
+    places = [plan.queries[place] for place in told.places]
+    for query in places:
+        _refuse_outside(query, numbers[whole])
+    codes = _stream_codes(places[0], streams)
+    rows = pa.array(np.flatnonzero(whole))
+    tuples = pa.table(
+        {
+            "told": pa.array(np.full(len(rows), number), pa.int32()),
+            "position": pa.array(positions[whole]),
+            "id": one(table[ID]).take(rows),
+            "object": objects.take(rows),
+            "stream": pa.array(codes[whole]),
+            "value": pa.array(numbers[whole]),
+        }
+    )
+    return tuples, asked & ~whole
+
+
+def _refuse_outside(query: IncompleteTopK, numbers: Any) -> None:
+    low, high = query.bounds
+    outside = (numbers < low) | (numbers > high)
+    if outside.any():
+        raise InvalidInputError(
+            f"query {query.name!r}: a value of {numbers[np.argmax(outside)]} is outside bounds={query.bounds}; how far "
+            "a score can rise would be judged wrongly. Widen the bounds, or leave such rows out with where=."
+        )
+
+
+def _stream_codes(query: IncompleteTopK, streams: pa.Array) -> Any:
+    declared = [str(name) for name in query.streams or ()]
+    encoded = streams.dictionary_encode()
+    known = np.full(len(encoded.dictionary) + 1, -1, np.int64)
+    for code, name in enumerate(encoded.dictionary.to_pylist()):
+        if name not in declared:
+            raise UnknownNameError.among(f"stream (of query {query.name!r})", name, declared)
+        known[code] = declared.index(name)
+    return known[encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)]
+
+
+def _homes(plan: GatheringPlan, tuples: pa.Table) -> Any:
+    grouping = group_rows(tuples, ["object"])
+    return shard_of_groups(tuples, ["object"], grouping, plan.shards)[grouping.codes]
+
+
+class Gathering:
+    """The part of a workload's state that some objects live in."""
+
+    def __init__(self, plan: GatheringPlan, number: int) -> None:
+        self.plan = plan
+        self.number = number
+        self.clock = ALWAYS  # answers due here or before are given; tuples before it are late
+        self.newest = ALWAYS
+        self.waiting: Any = None  # tuples that time has not passed yet; None: none has come yet
+        self.monitors = [Monitor(query, lasts=True) for query in plan.queries]
+        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
+        self._joining: list[str] = []
+
+    def step(
+        self, arrived: Iterable[pa.Table], notes: Iterable[Note], watermark: int | None, *, end: bool = False
+    ) -> tuple[list[pa.Table], Tally]:
+        """Take tuples in, move time to `watermark` (or to the stream's end), and answer what has become final."""
+        self._settle_joining(watermark)
+        accept = self.clock if watermark is None else max(self.clock, watermark)
+        too_often = sum(monitor.metrics()["too_often"] for monitor in self.monitors)
+        for note in notes:
+            self.newest = max(self.newest, note.newest)
+        late = self._accept(arrived, accept)
+        self.clock = self._end_of_stream(accept) if end else accept
+        out = self._advance() if self.clock != ALWAYS else []
+        held = sum(monitor.candidates for monitor in self.monitors)
+        waiting = 0 if self.waiting is None else self.waiting.num_rows
+        tally = Tally(
+            late,
+            windows=sum(int(pc.sum(pc.equal(table["rank"], 1)).as_py() or 0) for table in out),
+            answers=sum(map(len, out)),
+            candidates=held + waiting,
+            newest=self.newest,
+            last_end=max((int(pc.max(table["time"]).as_py()) for table in out), default=ALWAYS),
+            too_often=sum(monitor.metrics()["too_often"] for monitor in self.monitors) - too_often,
+        )
+        return out, tally
+
+    @property
+    def next_end(self) -> int | None:
+        """When the next answer is due; None if nothing is held that it could be about."""
+        if self.plan.axis == "count":
+            return None if self.waiting is None or not self.waiting.num_rows else self._oldest_waiting() + 1
+        ends = []
+        for query, monitor in zip(self.plan.queries, self.monitors, strict=True):
+            if monitor.candidates:
+                ends.append(query.window.first_end_after(self.clock))
+            if self.waiting is not None and self.waiting.num_rows:
+                ends.append(query.window.first_end_after(max(self._oldest_waiting(), self.clock)))
+        return min(ends, default=None)
+
+    def _oldest_waiting(self) -> int:
+        return int(pc.min(self.waiting["position"]).as_py())
+
+    def _accept(self, arrived: Iterable[pa.Table], accept: int) -> int:
+        """Let tuples wait that are not late; return how many are."""
+        fresh = [table for table in arrived if table.num_rows]
+        if not fresh:
+            return 0
+        table = pa.concat_tables(fresh, promote_options="default")
+        timely = table.filter(pc.greater_equal(table["position"], accept))
+        late = int(table.num_rows - timely.num_rows)
+        if late and self.plan.refuse_late:
+            raise InvalidInputError(
+                f"a row at {pc.min(table['position']).as_py()} came behind the watermark, which stands at {accept} "
+                "(microseconds), and late='refuse'. Run with late='count', or with a longer watermark."
+            )
+        self.waiting = timely if self.waiting is None else pa.concat_tables([self.waiting, timely])
+        return late
+
+    def _advance(self) -> list[pa.Table]:
+        """Rank the tuples that time has passed, in stream order, and answer what is due."""
+        ready = None
+        if self.waiting is not None and self.waiting.num_rows:
+            passed = pc.less(self.waiting["position"], self.clock)
+            ready = self.waiting.filter(passed)
+            self.waiting = self.waiting.filter(pc.invert(passed)).combine_chunks()
+            ready = ready.take(pc.sort_indices(ready, _ORDER))
+        out = []
+        for number, told in enumerate(self.plan.told):
+            mine = None if ready is None else ready.filter(pc.equal(ready["told"], number))
+            for place in told.places:
+                self._push(place, mine)
+                out.append(self._answers(place))
+        return [table for table in out if table.num_rows]
+
+    def _push(self, place: int, tuples: pa.Table | None) -> None:
+        monitor, query = self.monitors[place], self.plan.queries[place]
+        on_time = self.plan.axis == "time"
+        if tuples is not None and tuples.num_rows:
+            names = pa.array(list(query.streams or ()))
+            columns = (one(tuples["object"]), names.take(one(tuples["stream"])), one(tuples["value"]))
+            monitor.push(one(tuples["position"]) if on_time else None, *columns)
+        if on_time:
+            monitor.advance_to(self.clock)
+
+    def _answers(self, place: int) -> pa.Table:
+        query, table = self.plan.queries[place], self.monitors[place].answers()
+        table = table.append_column("place", pa.array(np.full(table.num_rows, place), pa.int32()))
+        since = self.since.get(query.name)
+        if since is None:
+            return table
+        return table.filter(pc.greater_equal(pc.subtract(table["time"], query.window.size), since))
+
+    def _end_of_stream(self, clock: int) -> int:
+        if self.newest == ALWAYS:
+            return clock
+        reach = 1 if self.plan.axis == "count" else max(query.window.size for query in self.plan.queries)
+        return max(clock, -(-(self.newest + reach) // MILLISECOND) * MILLISECOND)
+
+    def _settle_joining(self, watermark: int | None) -> None:
+        """A query that joins is exact from the first window on that begins after all that was seen."""
+        seen = self.newest
+        if watermark is not None:
+            seen = max(seen, watermark + self.plan.delay + MILLISECOND - 1)
+        if seen != ALWAYS:
+            self.since |= dict.fromkeys(self._joining, seen + 1)
+        self._joining = []
+
+    def state(self) -> bytes:
+        """The shard as checked bytes."""
+        return encode(
+            {
+                "queries": [query.to_dict() for query in self.plan.queries],
+                "shards": self.plan.shards,
+                "clock": self.clock,
+                "newest": self.newest,
+                "since": self.since,
+                "waiting": None if self.waiting is None else to_bytes(self.waiting),
+                "monitors": [monitor.snapshot() for monitor in self.monitors],
+            }
+        )
+
+    @classmethod
+    def resume(cls, plan: GatheringPlan, number: int, blob: bytes) -> Gathering:
+        """The shard that `state` was taken of, under the same workload or a changed one."""
+        with resuming():
+            saved = decode(blob)
+            if saved["shards"] != plan.shards:
+                raise SnapshotError(
+                    f"the checkpoint was written with shards={saved['shards']} and is resumed with "
+                    f"shards={plan.shards}; objects would be looked for in other shards. Go on with the former."
+                )
+            shard = cls(plan, number)
+            shard.clock, shard.newest = saved["clock"], saved["newest"]
+            shard.waiting = None if saved["waiting"] is None else from_bytes(saved["waiting"])
+            known = {
+                fields["name"]: (IncompleteTopK(**fields), state)
+                for fields, state in zip(saved["queries"], saved["monitors"], strict=True)
+            }
+            shard._take_up(known, saved["since"])
+        return shard
+
+    def _take_up(self, known: dict[str, tuple[IncompleteTopK, bytes]], since: dict[str, int]) -> None:
+        for place, query in enumerate(self.plan.queries):
+            before = known.get(query.name)
+            if before is not None and before[0] == query:
+                self.monitors[place] = Monitor.resume(before[1])
+                if query.name in since:
+                    self.since[query.name] = since[query.name]
+            elif self.plan.axis == "count":
+                raise SnapshotError(
+                    f"query {query.name!r} is new to this checkpoint, and tuples that have gone are not counted anew "
+                    "for it: its windows would be wrong. Remove it, or start it with a new checkpoint."
+                )
+            else:
+                self._joining.append(query.name)
+
+
+def merged(plan: GatheringPlan, tables: Sequence[pa.Table]) -> pa.Table:
+    """The answers of all shards in one: of each query and moment the k best, by score, then seen last, then object."""
+    table = pa.concat_tables(tables)
+    order = [("time", "ascending"), ("place", "ascending")]
+    order += [(name, "descending") for name in ("score", "last", "object")]
+    table = table.take(pc.sort_indices(table, order))
+    moments, places = table["time"].to_numpy(), table["place"].to_numpy()
+    first = np.ones(table.num_rows, bool)
+    first[1:] = (moments[1:] != moments[:-1]) | (places[1:] != places[:-1])
+    begins = np.flatnonzero(first)
+    ranks = np.arange(table.num_rows) - np.repeat(begins, np.diff(begins, append=table.num_rows)) + 1
+    ks = np.array([query.k for query in plan.queries])
+    table = table.set_column(table.column_names.index("rank"), "rank", pa.array(ranks))
+    return table.filter(pa.array(ranks <= ks[places]))

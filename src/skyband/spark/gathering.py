@@ -1,0 +1,323 @@
+"""Queries over incomplete streams on Spark: streams brought together, objects in shards, and a merge at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from skyband.arrow import from_bytes, to_bytes
+from skyband.errors import InvalidInputError, InvalidQueryError, UnsupportedError
+from skyband.queries import IncompleteTopK
+from skyband.sharding.gathering import ID, TIME, Gathering, columns_of, gather_rows, merged
+from skyband.sharding.gathering_plan import GatheringPlan, Told, told_of
+from skyband.spark import tasks
+from skyband.spark.control import control_envelopes
+from skyband.spark.drafts import (
+    MOST_SHARDS,
+    Followed,
+    Pipeline,
+    Request,
+    checked_delay,
+    checked_shards,
+    delay_of,
+    spelled,
+)
+from skyband.spark.processor import OUTPUT, ShardProcessor
+from skyband.spark.scoring import HIDDEN, Columns, quoted
+from skyband.spark.spreading import spread
+
+__all__ = ["draft"]
+
+_STREAM = f"{HIDDEN}from"  # which of several data frames a row comes from
+_TAKEN = ("query", "time", "rank", "object", "score", "best", "sure")
+
+
+class _Gathered(NamedTuple):
+    """Tuples of all streams, and the plan to answer them by."""
+
+    rows: DataFrame
+    plan: GatheringPlan
+    answers: st.StructType
+    types: dict[str, str]
+    delay: int | None  # of the watermark that is to be set, in milliseconds
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {
+            "axis": self.plan.axis,
+            "family": IncompleteTopK.family,
+            "columns": self.types,
+            "shards": self.plan.shards,
+        }
+
+    @property
+    def followed(self) -> Followed:
+        methods = sorted({query.method for query in self.plan.queries})
+        return Followed(", ".join(methods), self.plan.axis, None, False)
+
+    def assemble(self, control: str | None) -> Pipeline:
+        keys = spread(self.plan.shards)
+        envelopes = self.rows.mapInArrow(_gather(self.plan, keys), tasks.ENVELOPES)
+        if not self.rows.isStreaming:
+            together = envelopes.repartition(self.plan.shards, "shard")
+            packed = together.mapInArrow(_answer_all(self.plan, keys), "answers binary")
+            return Pipeline(self._merged(packed), None)
+        envelopes = envelopes.observe(
+            "skyband_in", *(sf.sum(name).alias(name) for name in ("taken", "left_out", "reduced"))
+        )
+        if self.delay is not None:
+            envelopes = envelopes.withWatermark("newest", f"{self.delay} milliseconds")
+        # Spark would drop an envelope that is behind the watermark: what is late is settled row by row, in the shard.
+        envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
+        if control is not None:
+            envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
+        processor = ShardProcessor(self.plan, keys)
+        packed = envelopes.groupBy("shard").transformWithState(processor, OUTPUT, "Append", "EventTime")
+        held = [
+            sf.max(sf.when(sf.col("shard") == number, sf.col(name))).alias(f"{name}_{number}")
+            for number in range(self.plan.shards)
+            for name in ("candidates", "bytes")
+        ]
+        counted = [sf.sum(name).alias(name) for name in ("late", "too_often")]
+        packed = packed.observe("skyband_held", *counted, sf.max("newest").alias("newest"), *held)
+        return Pipeline(self._merged(packed.select("answers")), None)
+
+    def _merged(self, packed: DataFrame) -> DataFrame:
+        """The answers of all shards put together.
+
+        All shards answer a window in the first micro-batch whose watermark has reached its end: those with rows when
+        they get them, the others by their timer. So one micro-batch has all there is to say, and no state is needed.
+        """
+        kinds = to_arrow_schema(self.answers, timezone="UTC")
+        found = packed.repartition(1).mapInArrow(_merge(self.plan, kinds), self.answers)
+        if found.isStreaming:
+            ended = sf.col("time") if self.plan.axis == "count" else sf.unix_micros(sf.col("time").cast("timestamp"))
+            found = found.observe(
+                "skyband_out",
+                sf.count(sf.lit(1)).alias("answered"),
+                sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows"),
+                sf.max(ended).alias("last_end"),
+            )
+        return found
+
+
+def draft(request: Request) -> _Gathered:
+    """Refuse what cannot be answered, and settle how the rest will be."""
+    _refuse_unsupported(request)
+    frames = _named(request.df)
+    queries = tuple(_declared(query, frames) for query in request.workload)
+    told = told_of(queries)
+    rows, types = _together(request, frames, queries, told)
+    first = next(iter(frames.values()))
+    there = {delay_of(frame, request.time) for frame in frames.values()}
+    streaming = rows.isStreaming
+    if streaming and len(frames) > 1 and there != {None}:
+        raise UnsupportedError(
+            "a data frame came with a watermark of its own; of several, the slowest would then hold up all answers. "
+            "Leave withWatermark() out and pass watermark= instead: it follows the newest row of all streams."
+        )
+    delay = checked_delay(first, request.time, request.watermark, next(iter(there))) if streaming else None
+    plan = GatheringPlan(
+        queries=queries,
+        shards=_shards(request, queries, first),
+        refuse_late=request.late == "refuse",
+        delay=1000 * ((next(iter(there)) if delay is None else delay) or 0),
+    )
+    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay)
+
+
+def _refuse_unsupported(request: Request) -> None:
+    if request.output != "answers":
+        raise UnsupportedError(
+            f"output={request.output!r} is for top-k queries; queries over incomplete streams give every whole answer. "
+            "Leave output= out."
+        )
+    if request.late == "return":
+        raise UnsupportedError(
+            "late rows come back for top-k queries only; those of incomplete streams are counted. Leave late= out."
+        )
+    if request.algorithm != "auto":
+        raise UnsupportedError(
+            f"algorithm={request.algorithm!r} is for top-k queries; here each query has its method=. Leave it out."
+        )
+
+
+def _named(df: Any) -> dict[Any, DataFrame]:
+    """The data frames by the stream they bring; None: one for all."""
+    if isinstance(df, DataFrame):
+        return {None: df}
+    if not df:
+        raise InvalidInputError("df={} holds no data frame; there is nothing to rank.")
+    if len({frame.isStreaming for frame in df.values()}) > 1:
+        raise InvalidInputError("df= mixes streams with batch data frames; all must be of one kind.")
+    return dict(df)
+
+
+def _declared(query: IncompleteTopK, frames: Mapping[Any, DataFrame]) -> IncompleteTopK:
+    """The query with all its streams named."""
+    for name, example in (("object", "flow_id"), ("value", "bytes")):
+        if getattr(query, name) is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no {name}=; on Spark it is computed from the row's columns. Give {name}= as "
+                f"an SQL expression, for example {name}={example!r}."
+            )
+    if None in frames:
+        if query.stream is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no stream=; with one data frame for all streams, a column must tell them "
+                "apart. Give stream= as an SQL expression, or df= as one data frame for each stream by name."
+            )
+        if query.streams is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no streams=; how many there are decides how far a score can rise, and the "
+                "data frame does not tell. Name them all: streams=['a', 'b']."
+            )
+        return query
+    if query.stream is not None:
+        raise InvalidQueryError(
+            f"query {query.name!r} has stream={query.stream!r}, but the data frames have come by stream; leave it out."
+        )
+    streams = tuple(query.streams or frames)
+    for name in frames:
+        if name not in streams:
+            raise InvalidQueryError(
+                f"df= has a data frame for the stream {name!r}, but query {query.name!r} declares "
+                f"streams={list(streams)}; name it there, or leave it out of df=."
+            )
+    return IncompleteTopK(**{**query.to_dict(), "streams": streams})
+
+
+def _together(
+    request: Request, frames: Mapping[Any, DataFrame], queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
+) -> tuple[DataFrame, dict[str, str]]:
+    """What the rows of all data frames tell, in one data frame; and the types of it."""
+    parts = [_read(request, frame, name, queries, told) for name, frame in frames.items()]
+    shapes = {tuple((field.name, field.dataType.simpleString()) for field in part.schema.fields) for part in parts}
+    if len(shapes) > 1:
+        differ = sorted({pair for shape in shapes for pair in shape if not all(pair in other for other in shapes)})
+        kinds = ", ".join(sorted({kind for _, kind in differ}))
+        raise InvalidInputError(
+            f"the data frames of the streams tell time, object or id in different types ({kinds}); an object could not "
+            "be found again in another stream. Cast them to one type."
+        )
+    objects = {dict(next(iter(shapes)))[columns_of(number)[0]] for number in range(len(told))}
+    if len(objects) > 1:
+        raise InvalidQueryError(
+            f"the objects of the queries are of the types {', '.join(sorted(objects))}, and answers have one column "
+            "for all of them; cast them to one type, or make two workloads."
+        )
+    return reduce(DataFrame.unionByName, parts), dict(next(iter(shapes)))
+
+
+def _read(
+    request: Request, df: DataFrame, name: Any, queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
+) -> DataFrame:
+    columns = Columns(df, _TAKEN)
+    at = columns.time(request.time)
+    identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
+    selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
+    for number, one in enumerate(told):
+        query = queries[one.places[0]]
+        kept = columns_of(number)
+        stream = sf.lit(str(name)) if one.stream is None else sf.expr(one.stream).cast("string")
+        if one.stream is not None:
+            columns.type_of(query, "stream", one.stream)
+        parts = (_object(columns, query), stream, _value(columns, query))
+        selected += [column.alias(told_as) for column, told_as in zip(parts, kept, strict=True)]
+    return df.select(*selected)
+
+
+def _object(columns: Columns, query: IncompleteTopK) -> Column:
+    text = str(query.object)
+    kind = columns.type_of(query, "object", text)
+    if not isinstance(kind, st.IntegralType | st.StringType | st.DateType | st.TimestampType | st.DoubleType):
+        raise InvalidQueryError(
+            f"query {query.name!r}: object={text!r} is of type {kind.simpleString()}; of equal scores the larger "
+            "object comes first, so it must be a whole number, a text, a double, a date or a time. Cast it, for "
+            "example to a string."
+        )
+    found = sf.expr(text)
+    if isinstance(kind, st.DoubleType):
+        return sf.when(~sf.isnan(found), found + sf.lit(0.0))
+    return found.cast("long") if isinstance(kind, st.IntegralType) else found
+
+
+def _value(columns: Columns, query: IncompleteTopK) -> Column:
+    """The value; NaN where a row has none, null where the filter removes it."""
+    text = str(query.value)
+    kind = columns.type_of(query, "value", text)
+    if not isinstance(kind, st.NumericType):
+        raise InvalidQueryError(
+            f"query {query.name!r}: value={text!r} is of type {kind.simpleString()}; only numbers make up a score."
+        )
+    number = sf.coalesce(sf.expr(text).cast("double"), sf.lit(float("nan")))
+    return number if query.where is None else sf.when(columns.filter(query.where, query), number)
+
+
+def _shards(request: Request, queries: tuple[IncompleteTopK, ...], df: DataFrame) -> int:
+    """Objects can be spread over shards, unless tuples are counted all together or all objects must be compared."""
+    alone = queries[0].axis == "count" or any(query.intervals for query in queries)
+    if request.shards is not None:
+        shards = checked_shards(request.shards)
+        if alone and shards > 1:
+            raise UnsupportedError(
+                f"shards={shards}, but windows over the last tuples and intervals=True look at all objects together; "
+                "leave shards= out."
+            )
+        return shards
+    partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    return 1 if alone else max(1, min(partitions, MOST_SHARDS))
+
+
+def _answer_type(rows: DataFrame, queries: tuple[IncompleteTopK, ...]) -> st.StructType:
+    on_time = queries[0].axis == "time"
+    fields = [
+        st.StructField("query", st.StringType()),
+        st.StructField("time", rows.schema[TIME].dataType if on_time else st.LongType()),
+        st.StructField("rank", st.IntegerType()),
+        st.StructField("object", rows.schema[columns_of(0)[0]].dataType),
+        st.StructField("score", st.DoubleType()),
+    ]
+    if any(query.intervals for query in queries):
+        fields += [st.StructField("best", st.DoubleType()), st.StructField("sure", st.BooleanType())]
+    return st.StructType(fields)
+
+
+def _gather(plan: GatheringPlan, keys: Mapping[int, int]) -> tasks.Task:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for envelope in gather_rows(plan, batches):
+            yield tasks.pack(envelope, keys)
+
+    return task
+
+
+def _answer_all(plan: GatheringPlan, keys: Mapping[int, int]) -> tasks.Task:
+    """The task that answers every window of a bounded input, given all envelopes of its shards."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in tasks.answered(batches, lambda number: Gathering(plan, number), keys):
+            yield pa.RecordBatch.from_arrays([pa.array([to_bytes(table)], pa.binary())], names=["answers"])
+
+    return task
+
+
+def _merge(plan: GatheringPlan, kinds: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The task that puts the answers of all shards together. It must be given all answers of a micro-batch."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tables = [from_bytes(data.as_py()) for batch in batches for data in batch["answers"] if data.is_valid]
+        if tables:
+            yield from _as(merged(plan, tables), kinds).to_batches()
+
+    return task
+
+
+def _as(table: pa.Table, kinds: pa.Schema) -> pa.Table:
+    return table.select(kinds.names).cast(kinds)
