@@ -11,6 +11,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 
 import skyband as sb
 from skyband.spark import answers, start
@@ -205,6 +206,14 @@ def test_keys_of_other_types(spark):
     found = told(collected(answers(spark.createDataFrame(table(rows), SCHEMA), asked, time="ts")), [asked])
     numbered = [row._replace(key=None if row.key is None else len(row.key)) for row in rows]
     assert found == oracle.answers([asked], numbered, valued=False)
+
+
+def test_whole_numbers_that_are_not_exact_stop_the_query(spark):
+    df = spark.createDataFrame(table(drawn(8, rows=60)), SCHEMA)
+    small = answers(df, query("small", value="cast(n as bigint)"), time="ts")
+    assert small.count() > 0
+    with pytest.raises(PySparkException, match=r"beyond 2\*\*53"):
+        answers(df, query("large", value="cast(n as bigint) * 9007199254740993"), time="ts").collect()
 
 
 def test_times_without_a_zone(spark):
