@@ -269,8 +269,10 @@ def ratios(grids: Sequence[Grid], rates: dict[str, float], quick: bool) -> list[
         *_bargain(f"W = {W:,}, 2 to 8 streams", named["streams"], 0.85),
     ]
     if "real-window" in named:
-        found += _bargain("real streams", [*named["real-streams"], *named["real-window"]], 0.95)
-        found += _bargain("real streams, planes several times", named["real-again"], None)
+        at_1000 = [figures for figures in named["real-window"] if figures.varied.endswith(f"W {W:,}")]
+        found += _bargain(f"W = {W:,}, real streams", at_1000, 0.95)
+        found += _bargain("all places with real streams", [*named["real-streams"], *named["real-window"]], None)
+        found += _bargain("the same, planes several times", named["real-again"], None)
     if not quick:
         speed = f"EAA at W = {report.short(FAST_W)}, an answer every {FAST_EVERY:,} tuples"
         fast = rates[EAA] >= 300_000
@@ -280,7 +282,8 @@ def ratios(grids: Sequence[Grid], rates: dict[str, float], quick: bool) -> list[
 
 def _bargain(where: str, found: Sequence[Figures], least: float | None) -> list[Ratio]:
     """What the approximate method spares there, and what it costs."""
-    less, precise = [figures.less for figures in found], [figures.precision[LIKELY] for figures in found]
+    less = [round(figures.less, 2) for figures in found]
+    precise = [round(figures.precision[LIKELY], 2) for figures in found]
     promised = least is not None
     return [
         Ratio(
