@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from skyband.errors import UnsupportedError
 from skyband.incomplete.answers import Answers, joined
 from skyband.incomplete.early import EarlyAggregation, Expected
 from skyband.incomplete.shape import Shape
@@ -22,6 +23,7 @@ from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["LikelyAggregation"]
 
+MOST_STREAMS = 62
 _LEAST_TUPLES = 64  # between two looks at the sketches
 _LOOKS = 128  # looks while as many tuples come as there are objects, where these are many
 _RISK = 0.55  # a score counts as likely if its chance is at least this share of the chance to be among the k best
@@ -67,6 +69,11 @@ class LikelyAggregation:
     """Keeps the instances that are likely to be in an answer."""
 
     def __init__(self, shape: Shape) -> None:
+        if shape.d > MOST_STREAMS:
+            raise UnsupportedError(
+                f"method='approximate' was asked for {shape.d} streams, and sets of streams are told by bits of one "
+                f"number, at most {MOST_STREAMS}; use method='exact'."
+            )
         self.shape = shape
         self._early = EarlyAggregation(shape)
         self._seen = Sketches(shape.d)
