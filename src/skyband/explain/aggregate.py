@@ -27,7 +27,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
         panes = max(-(-query.window.size // pane) for query in sharing)
         span = format_duration(pane) if axis == "time" else f"{pane} rows"
         alive = max(query.window.most_alive for query in sharing)
-        made = "by Spark, before anything reaches Python" if on_spark and axis == "time" else "as rows arrive"
+        made = "in every task, before anything is shuffled" if on_spark else "as rows arrive"
         lines += [
             "",
             f"partials {number}: of {value or 'the value'} by {key or 'key'}"

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 __all__ = ["OUTPUT", "TotalsProcessor"]
 
-OUTPUT = "answers binary, unit long, unrankable long, candidates long, bytes long"
+OUTPUT = "answers binary, unit long, late long, unrankable long, candidates long, bytes long, newest long"
 _OUTPUT_ROW = Row(*(part.split()[0] for part in OUTPUT.split(", ")))
 
 
@@ -54,7 +54,9 @@ class TotalsProcessor(StatefulProcessor):
         self._totals.update((done.blob,))
         self._set_timer(done.next_timer)
         worked = done.worked
-        yield _OUTPUT_ROW(done.answers, unit, worked.unrankable, worked.partials, len(done.blob))
+        yield _OUTPUT_ROW(None, unit, worked.late, worked.unrankable, worked.partials, len(done.blob), worked.newest)
+        for answers in done.answers:
+            yield _OUTPUT_ROW(answers, unit, 0, 0, worked.partials, len(done.blob), worked.newest)
 
     def _set_timer(self, at: int | None) -> None:
         for timer in list(self._handle.listTimers()):
