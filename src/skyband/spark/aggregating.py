@@ -13,7 +13,7 @@ from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries import AggregateTopK
 from skyband.sharding.summing import Feed, Plan, feeds_of
 from skyband.spark import totals_step as tasks
-from skyband.spark.control import control_envelopes
+from skyband.spark.assembling import at_the_shards, held_by_shard, merged
 from skyband.spark.drafts import (
     MOST_SHARDS,
     Followed,
@@ -67,45 +67,20 @@ class _Totalling(NamedTuple):
         if not self.rows.isStreaming:
             together = envelopes.repartition(self.plan.units, "shard")
             return Pipeline(self._merged(together.mapInArrow(tasks.answer_all(self.plan, keys), tasks.LOCAL)), None)
-        envelopes = envelopes.observe(
-            "skyband_in", *(sf.sum(name).alias(name) for name in ("taken", "left_out", "reduced"))
+        processor = TotalsProcessor(self.plan, keys)
+        local = (
+            at_the_shards(envelopes, keys, control, self.delay)
+            .groupBy("shard")
+            .transformWithState(processor, OUTPUT, "Append", "EventTime")
         )
-        if self.delay is not None:
-            envelopes = envelopes.withWatermark("newest", f"{self.delay} milliseconds")
-        # Spark would drop an envelope that is behind the watermark: what is late is settled pane by pane, in the shard.
-        envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
-        if control is not None:
-            envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
-        local = envelopes.groupBy("shard").transformWithState(
-            TotalsProcessor(self.plan, keys), OUTPUT, "Append", "EventTime"
-        )
-        held = [
-            sf.max(sf.when(sf.col("unit") == unit, sf.col(name))).alias(f"{name}_{unit}")
-            for unit in range(self.plan.units)
-            for name in ("candidates", "bytes")
-        ]
         counted = [sf.sum(name).alias(name) for name in ("late", "unrankable")]
+        held = held_by_shard("unit", self.plan.units)
         local = local.observe("skyband_held", *counted, sf.max("newest").alias("newest"), *held)
         return Pipeline(self._merged(local.select("answers", "unit")), None)
 
     def _merged(self, local: DataFrame) -> DataFrame:
-        """The answers of all shards put together.
-
-        The watermark of a micro-batch is one number for all of its tasks, and a message reaches all shards in one
-        micro-batch. So all of them answer a window in the same one, the first whose watermark has reached its end:
-        those with rows when they get them, the others by their timer. What they say in one micro-batch is all that
-        there is to say about a window, and putting it together takes no state.
-        """
         task = tasks.merge(self.plan, to_arrow_schema(self.answers, timezone="UTC"))
-        found = local.repartition(1).mapInArrow(task, self.answers)
-        if found.isStreaming:
-            found = found.observe(
-                "skyband_out",
-                sf.count(sf.lit(1)).alias("answered"),
-                sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows"),
-                sf.max(sf.unix_micros(sf.col("window_end").cast("timestamp"))).alias("last_end"),
-            )
-        return found.toDF(*self.names)
+        return merged(local, task, self.answers, "window_end").toDF(*self.names)
 
 
 def draft(request: Request) -> _Totalling:
