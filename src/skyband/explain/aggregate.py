@@ -35,7 +35,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
             + (f" where {where}" if where else ""),
             f"  queries       {len(sharing)}: {', '.join(query.name for query in sharing)}",
             f"  panes         {span}; one partial per key and pane, made {made}",
-            f"  held          at most {panes} panes of partials, and a running score per key and query",
+            f"  held          at most {counted(panes, 'pane')} of partials, and a running score per key and query",
             f"  work          a partial enters and leaves each query once, not once for each of its {alive} windows",
         ]
     return "\n".join(lines)

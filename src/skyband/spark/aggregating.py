@@ -32,7 +32,6 @@ __all__ = ["draft"]
 
 ANSWER_COLUMNS = ("query", "window_start", "window_end", "rank", "key", "score")
 _TIME = f"{HIDDEN}time"
-_EXACT = 2**53  # whole numbers up to here are exact as doubles
 _KEYS = (st.IntegralType, st.FractionalType, st.StringType, st.BinaryType, st.DateType, st.TimestampType)
 _MORE_KEYS = (st.TimestampNTZType, st.BooleanType)
 
@@ -188,22 +187,8 @@ def _offer(columns: Columns, feed: Feed, number: int, plan: Plan, key: Column, g
     offered = [key.alias(plan.keys[number])]
     counts = key.isNotNull()
     if feed.value is not None:
-        kind = columns.type_of(query, "value", feed.value)
-        if not isinstance(kind, st.NumericType):
-            raise InvalidQueryError(
-                f"query {query.name!r}: value={feed.value!r} is of type {kind.simpleString()}; only numbers can be "
-                "added and compared."
-            )
-        value = sf.expr(feed.value).cast("double") + sf.lit(0.0)
-        if isinstance(kind, st.LongType):
-            # As in process: a sum of whole numbers that were rounded on their way in would not be exact.
-            said = (
-                f"query {query.name!r}: a value of value={feed.value!r} is beyond 2**53, where whole numbers stop "
-                "being exact; scale it down."
-            )
-            beyond = sf.abs(sf.expr(feed.value)) > _EXACT
-            value = sf.when(beyond, sf.raise_error(sf.lit(said)).cast("double")).otherwise(value)
-        counts = counts & value.isNotNull() & ~sf.isnan(value)
+        value = columns.number(query, "value", feed.value, "only numbers can be added and compared") + sf.lit(0.0)
+        counts = counts & ~sf.isnan(value)
         offered.append(value.alias(str(plan.values[number])))
     wanted = counts if feed.where is None else sf.when(columns.filter(feed.where, query), counts)
     home = sf.pmod(sf.xxhash64(*groups, key), sf.lit(plan.shards)).cast("int")

@@ -229,13 +229,7 @@ def _object(columns: Columns, query: IncompleteTopK) -> Column:
 
 def _value(columns: Columns, query: IncompleteTopK) -> Column:
     """The value; NaN where a row has none, null where the filter removes it."""
-    text = str(query.value)
-    kind = columns.type_of(query, "value", text)
-    if not isinstance(kind, st.NumericType):
-        raise InvalidQueryError(
-            f"query {query.name!r}: value={text!r} is of type {kind.simpleString()}; only numbers make up a score."
-        )
-    number = sf.coalesce(sf.expr(text).cast("double"), sf.lit(float("nan")))
+    number = columns.number(query, "value", str(query.value), "only numbers make up a score")
     return number if query.where is None else sf.when(columns.filter(query.where, query), number)
 
 
