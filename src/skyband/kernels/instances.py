@@ -517,7 +517,7 @@ def _expire(all_: Instances, until: int) -> None:
 
 
 @inner_kernel
-def _outranked(all_: Instances, one: int, other: int) -> bool:
+def _ranks_before(all_: Instances, one: int, other: int) -> bool:
     """Whether the first of two instances of different objects ranks before the second."""
     mine, its = all_.current.values[one], all_.current.values[other]
     return mine > its or (mine == its and all_.touches[all_.owners[one]] > all_.touches[all_.owners[other]])
@@ -526,10 +526,10 @@ def _outranked(all_: Instances, one: int, other: int) -> bool:
 @inner_kernel
 def _offer(all_: Instances, slots: Ints, count: int, most: int, one: int) -> int:
     """Put an instance into its place among the best so far; return their number."""
-    if count == most and not _outranked(all_, one, slots[count - 1]):
+    if count == most and not _ranks_before(all_, one, slots[count - 1]):
         return count
     at = min(count, most - 1)
-    while at > 0 and _outranked(all_, one, slots[at - 1]):
+    while at > 0 and _ranks_before(all_, one, slots[at - 1]):
         slots[at] = slots[at - 1]
         at -= 1
     slots[at] = one
