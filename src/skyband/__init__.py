@@ -66,7 +66,7 @@ _LATER = {
     "replay": "skyband.monitor",
     "sql": "skyband.spelling",
 }
-_PACKAGES = ("aggregate", "incomplete")
+_PACKAGES = ("aggregate", "incomplete", "uncertain")
 
 
 def __getattr__(name: str) -> Any:

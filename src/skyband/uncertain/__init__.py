@@ -1,0 +1,35 @@
+"""Ranking readings that are only probably true: possible worlds, and many queries answered by one shared plan.
+
+>>> import skyband as sb
+>>> sb.uncertain.topk_probabilities([80, 65, 50], [0.5, 0.4, 1.0], 1).tolist()
+[0.5, 0.2, 0.3]
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skyband.uncertain.probabilities import rank_probabilities, stream_probabilities, topk_probabilities
+
+__all__ = ["rank_probabilities", "stream_probabilities", "topk_probabilities"]
+
+# Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
+_LATER = {
+    "rank_probabilities": "probabilities",
+    "stream_probabilities": "probabilities",
+    "topk_probabilities": "probabilities",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'skyband.uncertain' has no attribute {name!r}")
+    value = getattr(import_module(f"skyband.uncertain.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
