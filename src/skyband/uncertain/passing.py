@@ -1,4 +1,4 @@
-"""One pass over the tuples of a window, best first: all probabilities that queries ask for, as far down as they count."""
+"""One pass over the tuples of a window, best first: all probabilities that queries ask for, as far as they count."""
 
 from __future__ import annotations
 
