@@ -11,14 +11,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skyband.uncertain.monitor import Monitor, replay
     from skyband.uncertain.planning import schedule
     from skyband.uncertain.probabilities import rank_probabilities, stream_probabilities, topk_probabilities
     from skyband.uncertain.semantics import rank
 
-__all__ = ["rank", "rank_probabilities", "schedule", "stream_probabilities", "topk_probabilities"]
+__all__ = [
+    "Monitor",
+    "rank",
+    "rank_probabilities",
+    "replay",
+    "schedule",
+    "stream_probabilities",
+    "topk_probabilities",
+]
 
 # Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
 _LATER = {
+    "Monitor": "monitor",
+    "replay": "monitor",
     "rank": "semantics",
     "rank_probabilities": "probabilities",
     "schedule": "planning",
