@@ -109,9 +109,9 @@ class Reports(NamedTuple):
 
 
 @cache
-def correlated(n: int, d: int, rho: float) -> Reports:
+def correlated(n: int, d: int, rho: float, seed: int = SEED) -> Reports:
     """Streams that have some objects in common; values drawn evenly."""
-    return Reports(*streams.correlated(n, d, rho, seed=SEED), tuple(range(d)))
+    return Reports(*streams.correlated(n, d, rho, seed=seed), tuple(range(d)))
 
 
 def missing(*names: str) -> list[str]:

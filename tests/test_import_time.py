@@ -24,6 +24,7 @@ def loaded_after(program):
         "import skyband as sb; sb.Workload([sb.TopK(k=3, size=10)])",
         "from skyband import TopK, Workload, SkybandError",
         "import skyband as sb; dir(sb)",
+        "import skyband as sb; dir(sb.aggregate)",
     ],
 )
 def test_nothing_heavy_is_loaded(program):

@@ -276,7 +276,13 @@ class Monitor:
         """The monitor that `snapshot` was taken of; with `queries`, refused unless they are the snapshot's own."""
         asked = None if queries is None else Workload(queries)
         with resuming():
-            monitor = cls._load(decode(blob))
+            saved = decode(blob)
+            if (family := saved.get("family", TopK.family)) != TopK.family:
+                raise SnapshotError(
+                    f"the snapshot is one of skyband.{family}.Monitor, not of skyband.Monitor; nothing was resumed. "
+                    f"Use skyband.{family}.Monitor.resume."
+                )
+            monitor = cls._load(saved)
         if asked is not None and asked != monitor._workload:
             raise SnapshotError(
                 f"the snapshot is of {monitor._workload!r} and was resumed under {asked!r}; its candidates "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from fractions import Fraction
 from random import Random
@@ -181,3 +182,11 @@ def test_many_groups_at_once():
     found = replay(case.queries, **case.columns(0, len(case.rows)))
     assert oracle.listed(found) == oracle.answers(case.queries, case.rows, valued=case.valued, grouped=True)
     assert "group" in found.column_names
+
+
+def test_what_users_see_is_documented():
+    assert set(sb.aggregate.__all__) == {"Monitor", "replay"} <= set(dir(sb.aggregate))
+    shown = [replay, Monitor, *(value for name, value in vars(Monitor).items() if not name.startswith("_"))]
+    assert all(inspect.getdoc(value) for value in shown)
+    with pytest.raises(AttributeError, match="has no attribute 'monitr'"):
+        _ = sb.aggregate.monitr

@@ -130,6 +130,12 @@ class TestWhatIsLeftOut:
         assert monitor.metrics()["left_out"] == 5
         assert listed(monitor.answers()) == [(10, [("a", 0.5)])]  # the last row moved time
 
+    def test_rows_of_which_none_has_a_stream(self):
+        monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size=2, streams=["s"]))
+        monitor.push(None, ["a"], [None], [0.5])
+        assert monitor.metrics()["left_out"] == 1
+        assert sb.incomplete.replay(sb.IncompleteTopK(k=1, size=2), None, ["a"], [None], [0.5]).num_rows == 0
+
     def test_a_stream_that_never_reports_counts_its_lower_bound(self):
         query = sb.IncompleteTopK(k=1, size=2, streams=["s", "silent"], bounds=(3, 10))
         monitor = sb.incomplete.Monitor(query)
@@ -179,6 +185,11 @@ class TestRefused:
     def test_a_query_of_another_family(self):
         with pytest.raises(sb.UnsupportedError, match="is of the type TopK"):
             sb.incomplete.Monitor(sb.TopK(k=1, size=5))
+
+    def test_snapshots_of_these_elsewhere(self):
+        blob = sb.incomplete.Monitor(self.QUERY).snapshot()
+        with pytest.raises(sb.SnapshotError, match=r"one of skyband\.incomplete\.Monitor"):
+            sb.Monitor.resume(blob)
 
     def test_a_snapshot_of_another_family(self):
         other = sb.Monitor(sb.TopK(k=1, size=5)).snapshot()

@@ -134,6 +134,14 @@ def test_rows_that_lack_something_are_counted_and_move_time():
     assert {one.note.newest for one in found} == {99_000}
 
 
+def test_a_filter_has_been_applied_before():
+    query = sb.IncompleteTopK(k=1, size="10 milliseconds", streams=["a"], where="v > 1", **SHARED)
+    plan = GatheringPlan(queries=(query,), shards=2, refuse_late=False)
+    rows = rows_of([1_000, 2_000], ["x", "y"], ["a", "a"], [0.5, None], [1, 2])
+    found, _ = run(plan, [(rows, None)], restarts=True)
+    assert listed(found) == [(10_000, [("x", 0.5)])]
+
+
 def test_a_query_that_joins_answers_for_windows_after_all_that_was_seen():
     old = sb.IncompleteTopK(name="old", k=1, size="10 milliseconds", streams=["a"], **SHARED)
     new = sb.IncompleteTopK(name="new", k=2, size="20 milliseconds", every="10 milliseconds", streams=["a"], **SHARED)

@@ -1,9 +1,7 @@
-"""Shards of keys: any cut of a stream into steps, asleep between all of them, gives what one process gives."""
+"""Shards of keys: any cut of a stream into tasks and steps, asleep in between, gives what one process gives."""
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from random import Random
 from zlib import crc32
 
@@ -12,80 +10,79 @@ import pytest
 
 import skyband as sb
 from skyband.aggregate import keeping
-from skyband.kernels.limbs import ONES
-from skyband.sharding.totals import FIRST_COLUMN, LIMB_COLUMNS, Memory, Plan, TotalsShard, merged
+from skyband.arrow import from_bytes, to_bytes
+from skyband.sharding import waiting
+from skyband.sharding.envelope import Note
+from skyband.sharding.summing import Plan, sum_rows
+from skyband.sharding.totals import Memory, TotalsShard, merged
 from tests.aggregate import cases, oracle
 
-
-def split(value):
-    """The limbs of a value as Spark's columns have them, or None for a stray: here by fractions."""
-    if math.isinf(value):
-        return None
-    left, limbs = Fraction(value), []
-    for place in range(LIMB_COLUMNS):
-        unit = Fraction(2) ** (32 * (FIRST_COLUMN + place - ONES))
-        below = Fraction(2) ** (32 * (FIRST_COLUMN + place + 1 - ONES))
-        limb = left if place + 1 == LIMB_COLUMNS else left - below * round(left / below)
-        if (limb / unit).denominator != 1 or abs(limb / unit) > 2**32:
-            return None
-        limbs.append(int(limb / unit))
-        left -= limb
-    return limbs
+SHARDS = 2
 
 
-def partial_table(plan, rows, kind):
-    """The partials of rows: one for each group, key, pane and stray value."""
-    length, offset = plan.pane
-    found = {}
-    for row in rows:
-        value = row.value if row.value is not None and not math.isnan(row.value) else 1.0
-        limbs = split(value)
-        pane = row.position - (row.position - offset) % length
-        name = (row.group, row.key, pane, None if limbs else value)
-        mine = found.setdefault(name, {"count": 0, "limbs": [0] * LIMB_COLUMNS, "values": [], "last": row.position})
-        mine["count"] += 1
-        mine["limbs"] = [a + b for a, b in zip(mine["limbs"], limbs or [0] * LIMB_COLUMNS, strict=True)]
-        mine["values"].append(value)
-        mine["last"] = max(mine["last"], row.position)
-    columns = {
-        "g": pa.array([name[0] for name in found], pa.string()),
-        "key": pa.array([name[1] for name in found], kind),
-        "pane": pa.array([name[2] for name in found], pa.int64()),
-        "last": pa.array([mine["last"] for mine in found.values()], pa.int64()),
-        "count": pa.array([mine["count"] for mine in found.values()], pa.int64()),
-        "max": pa.array([max(mine["values"]) for mine in found.values()], pa.float64()),
-        "min": pa.array([min(mine["values"]) for mine in found.values()], pa.float64()),
-        "stray": pa.array([name[3] for name in found], pa.float64()),
-    }
-    for place in range(LIMB_COLUMNS):
-        columns[f"limb_{place}"] = pa.array([mine["limbs"][place] for mine in found.values()], pa.int64())
-    return pa.table(columns)
+def plan_of(queries, *, grouped=False, valued=True):
+    return Plan(
+        queries=tuple(queries),
+        shards=SHARDS,
+        time="ts",
+        groups=(("g",) if grouped else (),),
+        keys=("key",),
+        values=("value" if valued else None,),
+        wanted=("wanted",),
+        homes=("home",),
+        utc=True,
+    )
+
+
+def home(row):
+    key = row.key + 0.0 if isinstance(row.key, float) else row.key
+    return crc32(repr((row.group, key)).encode()) % SHARDS
+
+
+def task(rows, kind, valued):
+    """Rows as Spark hands them to a task."""
+    return pa.record_batch(
+        {
+            "ts": pa.array([row.position for row in rows], pa.int64()),
+            "g": pa.array([row.group for row in rows], pa.string()),
+            "key": pa.array([row.key for row in rows], kind),
+            "value": pa.array([row.value for row in rows], pa.float64()),
+            "wanted": pa.array([oracle.is_object(row, True, valued) for row in rows], pa.bool_()),
+            "home": pa.array([home(row) for row in rows], pa.int32()),
+        }
+    )
 
 
 class Shards:
-    """Two shards, asleep between steps; keys go to them by their hash."""
+    """Two shards, asleep between steps."""
 
-    def __init__(self, plan, kind):
-        self.plan, self.kind = plan, kind
-        self.parcels = [Memory() for _ in range(plan.shards)]
-        self.blobs = [None] * plan.shards
-        self.held = [0] * plan.shards
+    def __init__(self, plan, kind, valued=True):
+        self.plan, self.kind, self.valued = plan, kind, valued
+        self.parcels = [Memory() for _ in range(SHARDS)]
+        self.blobs = [None] * SHARDS
+        self.held, self.late, self.left_out, self.rows = 0, 0, 0, 0
 
-    def step(self, rows, first, clock):
-        tables = []
-        for unit in range(self.plan.shards):
-            mine = [row for row in rows if home(row.key) % self.plan.shards == unit]
+    def step(self, tasks, watermark, **more):
+        arrived = [([], []) for _ in range(SHARDS)]
+        for rows in tasks:
+            for envelope in sum_rows(self.plan, [task(rows, self.kind, self.valued)]):
+                arrived[envelope.shard][0].append(from_bytes(to_bytes(envelope.rows)))
+                arrived[envelope.shard][1].append(Note.from_bytes(envelope.note.to_bytes()))
+                self.rows += envelope.taken
+                self.left_out += envelope.left_out
+        tables, self.held, clocks = [], 0, set()
+        for unit, (partials, notes) in enumerate(arrived):
             shard = TotalsShard(self.plan, unit, self.parcels[unit])
             if self.blobs[unit] is not None:
                 shard = TotalsShard.resume(self.plan, unit, self.blobs[unit], self.parcels[unit])
-            worked = shard.step([partial_table(self.plan, mine, self.kind)] if mine else [], first, clock)
-            self.blobs[unit], self.held[unit] = shard.state(), worked.partials
+            worked = shard.step(partials, notes, watermark, **more)
+            self.blobs[unit] = shard.state()
+            self.held += worked.partials
+            self.late += worked.late
+            clocks.add(shard.clock)
             tables += [] if worked.answers is None else [worked.answers]
+        assert len(clocks) == 1  # else a window would be answered in parts
         return told(self.plan, merged(self.plan, 0, tables)) if tables else []
-
-
-def home(key):
-    return crc32(repr(key + 0.0 if isinstance(key, float) else key).encode())
 
 
 def told(plan, table):
@@ -101,38 +98,53 @@ def told(plan, table):
     return sorted(rows, key=lambda row: (row[3], places[row[0]], row[1] is None, row[1] or "", row[4]))
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(100))
 @pytest.mark.parametrize("parcel", [1, 1 << 15])
 def test_any_steps_give_the_same(seed, parcel, monkeypatch):
     monkeypatch.setattr(keeping, "_PARCEL", parcel)
+    monkeypatch.setattr(waiting, "_PARCEL", parcel)
     random = Random(seed)
-    case = cases.draw(random, axis="time", grouped=random.random() < 0.4, most=80)
-    grouped = case.grouped
+    grouped = random.random() < 0.4
+    case = cases.draw(random, axis="time", grouped=grouped, most=80)
     # One feed: all queries have groups, or none has.
-    queries = tuple(
+    queries = [
         sb.AggregateTopK(**{**query.to_dict(), "partition_by": ["g"] if grouped else ()}) for query in case.queries
-    )
-    plan = Plan(queries=queries, shards=2, groups=(("g",) if grouped else (),), keys=("key",), utc=True)
-    rows = [row for row in case.rows if oracle.is_object(row, False, case.valued)]
-    expected = oracle.answers(queries, rows, valued=case.valued, grouped=grouped)
-    shards, found, clock = Shards(plan, case.key_kind), [], -(10**6)
-    length, offset = plan.pane
-    waiting = list(rows)
-    while waiting:
-        clock = max(clock, waiting[0].position) + random.choice([1, 3, 10, 40])
-        # Spark lets go of panes that have ended, and of no others.
-        closed = [row for row in waiting if row.position - (row.position - offset) % length + length <= clock]
-        waiting = waiting[len(closed) :]
-        first = min((row.position for row in closed), default=None)
-        found += shards.step(closed, first, clock)
-        assert sum(shards.held) <= len(rows)
-    found += shards.step([], None, clock + 1000)
-    assert found == expected
-    assert shards.held == [0, 0]
+    ]
+    plan = plan_of(queries, grouped=grouped, valued=case.valued)
+    shards = Shards(plan, case.key_kind, case.valued)
+    length, offset = plan.shape(0).pane
+    disordered = sorted(case.rows, key=lambda row: (row.position or 0) + random.randint(0, 12))
+    delay, newest, watermark = random.choice([3, 10, 20]), None, None
+    accepted, late, found = [], 0, []
+    while disordered:
+        cut = random.randint(1, 25)
+        batch, disordered = disordered[:cut], disordered[cut:]
+        for row in batch:
+            if oracle.is_object(row, False, case.valued):
+                end = row.position - (row.position - offset) % length + length
+                if watermark is not None and end <= watermark:
+                    late += 1
+                else:
+                    accepted.append(row)
+        half = random.randint(0, len(batch))
+        found += shards.step([batch[:half], batch[half:]], watermark)
+        seen = [row.position for row in batch if row.position is not None] + ([] if newest is None else [newest])
+        if seen:
+            newest = max(seen)
+            watermark = newest - delay
+    found += shards.step([], None, end=True)
+    accepted.sort(key=lambda row: row.position)
+    assert found == oracle.answers(queries, accepted, valued=case.valued, grouped=grouped)
+    assert (shards.late, shards.rows) == (late, len(case.rows))
+    assert shards.left_out == sum(not oracle.is_object(row, False, case.valued) for row in case.rows)
+    assert shards.held == 0
     assert [len(parcels) for parcels in shards.parcels] == [0, 0]
 
 
-def test_a_parcel_is_written_once():
+QUERY = sb.AggregateTopK(k=2, size="60 microseconds", slide="10 microseconds", key="k", value="v")
+
+
+def test_partials_are_written_once_in_windows_and_never_again():
     written = []
 
     class Watched(Memory):
@@ -140,29 +152,59 @@ def test_a_parcel_is_written_once():
             written.append(number)
             super().put(number, data)
 
-    query = sb.AggregateTopK(k=2, size="60 microseconds", slide="10 microseconds", key="k", value="v")
-    plan = Plan(queries=(query,), shards=1, groups=((),), keys=("key",), utc=True)
-    parcels, blob = Watched(), None
+    shards = Shards(plan_of([QUERY]), pa.int64())
+    shards.parcels = [Watched(), Watched()]
     for pane in range(30):
-        rows = [oracle.Row(10 * pane + place, place % 5, 1.0) for place in range(10)]
-        shard = TotalsShard(plan, 0, parcels) if blob is None else TotalsShard.resume(plan, 0, blob, parcels)
-        shard.step([partial_table(plan, rows, pa.int64())], None, 10 * pane + 10)
-        blob = shard.state()
-        assert len(parcels) <= 6
-    assert written == list(range(30))
+        rows = [oracle.Row(10 * pane + place, place % 7, 1.0) for place in range(10)]
+        shards.step([rows], 10 * pane)
+        assert all(len(parcels) <= 9 for parcels in shards.parcels)
+    closed = [number for number in written if number >= 0]
+    assert sorted(closed) == sorted([*range(29), *range(29)])
 
 
-def test_another_workload_is_refused():
-    query = sb.AggregateTopK(k=2, size="60 microseconds", key="k", value="v")
-    plan = Plan(queries=(query,), shards=1, groups=((),), keys=("key",), utc=True)
-    other = Plan(
-        queries=(sb.AggregateTopK(k=3, size="60 microseconds", key="k", value="v"),),
-        shards=1,
-        groups=((),),
-        keys=("key",),
-        utc=True,
-    )
-    shard = TotalsShard(plan, 0, Memory())
-    shard.step([partial_table(plan, [oracle.Row(1, 1, 1.0)], pa.int64())], None, 60)
-    with pytest.raises(sb.SnapshotError, match="another workload"):
+def test_state_follows_keys_not_the_length_of_the_window():
+    sizes = []
+    for minutes in (10, 100):
+        query = sb.AggregateTopK(k=2, size=f"{minutes} minutes", slide="1 minute", key="k", value="v", aggregate="max")
+        shards = Shards(plan_of([query]), pa.int64())
+        for minute in range(120):
+            rows = [oracle.Row(60_000_000 * minute + place, place, float(minute * place % 7)) for place in range(50)]
+            shards.step([rows], 60_000_000 * minute)
+        sizes.append(sum(map(len, shards.blobs)))
+    assert sizes[1] < 3 * sizes[0]
+
+
+def test_other_keys_are_refused():
+    shard = TotalsShard(plan_of([QUERY]), 0, Memory())
+    other = plan_of([sb.AggregateTopK(k=2, size="60 microseconds", slide="10 microseconds", key="other", value="v")])
+    with pytest.raises(sb.SnapshotError, match="other keys, values or groups"):
         TotalsShard.resume(other, 0, shard.state(), Memory())
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_the_workload_changes_between_two_steps(seed):
+    random = Random(seed)
+    case = cases.draw(random, axis="time", grouped=False, most=120)
+    others = [
+        cases.draw_query(random, f"new{place}", False, False, case.valued) for place in range(random.randint(0, 3))
+    ]
+    kept = random.sample(case.queries, random.randint(0 if others else 1, len(case.queries)))
+    after = random.sample(kept + others, len(kept + others))
+    half = len(case.rows) // 2
+    shards = Shards(plan_of(case.queries, valued=case.valued), case.key_kind, case.valued)
+    seen = [row.position for row in case.rows[:half] if row.position is not None]
+    found = shards.step([case.rows[: half // 2]], None)
+    found += shards.step([case.rows[half // 2 : half]], min(seen, default=0))
+    found = [row for row in found if row[0] in {query.name for query in kept}]
+    shards.plan = plan_of(after, valued=case.valued)
+    found += shards.step([], max(seen, default=-1000) - 5 if seen else None)
+    found += shards.step([case.rows[half:]], None)
+    found += shards.step([], None, end=True)
+    places = {query.name: place for place, query in enumerate(after)}
+    expected = [
+        row
+        for row in oracle.answers(after, case.rows, valued=case.valued)
+        if row[0] in {query.name for query in kept} or not seen or row[2] > max(seen)
+    ]
+    assert sorted(found, key=lambda row: (row[3], places[row[0]], row[4])) == expected
+    assert shards.held == 0

@@ -11,6 +11,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 
 import skyband as sb
 from skyband.spark import answers, start
@@ -172,10 +173,14 @@ def test_restart_in_mid_stream_gives_every_answer_once(run):
     first.query.processAllAvailable()
     first.stop()
     run.add(rows[100:200], rows[200:])
-    run.finish(grouped)
-    assert run.found(grouped, "g") == oracle.answers(grouped, rows, grouped=True)
-    with pytest.raises(sb.SnapshotError, match="queries="):
-        run.start(grouped[:1])
+    added = query("joined", "min", partition_by=["g"], k=1)
+    run.finish([*grouped, added])
+    expected = oracle.answers([*grouped, added], rows, grouped=True)
+    joined = rows[99].position  # a query that is new answers windows that begin after all rows seen
+    expected = [row for row in expected if row[0] != "joined" or row[2] > joined]
+    assert run.found([*grouped, added], "g") == expected
+    with pytest.raises(sb.SnapshotError, match="feeds="):
+        run.start([query("other", key="n")])
 
 
 def test_flush_and_advance_end_windows_without_rows(run):
@@ -203,7 +208,22 @@ def test_keys_of_other_types(spark):
     assert found == oracle.answers([asked], numbered, valued=False)
 
 
-def test_what_cannot_be_answered_is_refused(spark, run):
+def test_whole_numbers_that_are_not_exact_stop_the_query(spark):
+    df = spark.createDataFrame(table(drawn(8, rows=60)), SCHEMA)
+    small = answers(df, query("small", value="cast(n as bigint)"), time="ts")
+    assert small.count() > 0
+    with pytest.raises(PySparkException, match=r"beyond 2\*\*53"):
+        answers(df, query("large", value="cast(n as bigint) * 9007199254740993"), time="ts").collect()
+
+
+def test_times_without_a_zone(spark):
+    rows = drawn(8, rows=60)
+    df = spark.createDataFrame(table(rows), SCHEMA).selectExpr("cast(ts as timestamp_ntz) as ts", "k", "v")
+    asked = query("sum", origin=1)
+    assert told(collected(answers(df, asked, time="ts")), [asked]) == oracle.answers([asked], rows)
+
+
+def test_what_cannot_be_answered_is_refused(spark):
     df = spark.createDataFrame(table(drawn(6, rows=5)), SCHEMA)
     for asked, said, more in [
         (sb.AggregateTopK(k=1, size=10, key="k", value="v"), "window of 10 rows", {}),
@@ -216,14 +236,19 @@ def test_what_cannot_be_answered_is_refused(spark, run):
     ]:
         with pytest.raises(sb.SkybandError, match=said):
             answers(df, asked, time="ts", **more)
-    run.add(drawn(6, rows=5))
+
+
+def test_a_stream_with_a_watermark_of_its_own(spark, run):
+    rows = drawn(7, rows=60)
+    run.add(rows)
     stream = spark.readStream.schema(SCHEMA).parquet(str(run.folder / "in")).withWatermark("ts", "1 second")
-    with pytest.raises(sb.UnsupportedError, match="pass watermark= instead"):
-        start(
-            stream,
-            query("x"),
-            time="ts",
-            write=lambda out: out.writeStream.format("noop"),
-            checkpoint=str(run.folder / "state"),
-            bounded=True,
-        )
+    handle = start(
+        stream,
+        QUERIES,
+        time="ts",
+        write=lambda out: out.writeStream.format("parquet").option("path", str(run.folder / "out")),
+        checkpoint=str(run.folder / "state"),
+        bounded=True,
+    )
+    assert handle.await_end(120, progress=False)
+    assert run.found(QUERIES) == oracle.answers(QUERIES, rows)

@@ -79,9 +79,9 @@ def test_one_data_frame_for_each_stream(spark):
         name: spark.createDataFrame(rows.filter(pa.compute.equal(rows["router"], name)), SCHEMA).drop("router")
         for name in ASKED["streams"]
     }
-    query = sb.IncompleteTopK(**{**QUERY.to_dict(), "stream": None, "streams": None})
+    query = sb.IncompleteTopK(**{**QUERY.to_dict(), "stream": None, "streams": None, "where": "size > 2"})
     out = answers(frames, query, time="ts", shards=3)
-    assert in_order(out.toArrow().to_pylist()) == expected(rows)
+    assert in_order(out.toArrow().to_pylist()) == expected(rows.filter(pa.compute.greater(rows["size"], 2)))
 
 
 def test_windows_over_the_last_tuples_and_intervals(spark):

@@ -249,5 +249,5 @@ def test_a_damaged_offset(stream, tmp_path, attempt):
 
 def test_a_whole_number_that_a_double_cannot_hold(spark):
     df = spark.sql("select timestamp'2024-01-01' ts, 9007199254740993 as n")
-    with pytest.raises(Exception, match=r"query 'big': a score of by='n' is beyond 2\*\*53"):
+    with pytest.raises(Exception, match=r"query 'big': a value of by='n' is beyond 2\*\*53"):
         answers(df, query(by="n"), time="ts").collect()

@@ -61,12 +61,11 @@ class Found(NamedTuple):
 class Engine:
     """Answers queries over the same keys and values. Slots are given out by a `KeyBook`, whose `Keys` order them."""
 
-    def __init__(self, shape: Shape, since: Sequence[int] | None = None) -> None:
+    def __init__(self, shape: Shape) -> None:
         self.shape = shape
-        self._since = since
         self._low = 0  # the first limb that is held
         self._limbs = 0
-        self._asked = shape.asked(0, since)
+        self._asked = shape.asked(0)
         self._state = self._fresh_state()
         self._room = _room(0, 1, 0)
         self._fetch: Callable[[int], None] = _refuse_missing
@@ -82,6 +81,10 @@ class Engine:
     def next_end(self) -> int:
         """The next window to answer; NEVER where only rows can make one."""
         return int(self._state.next_end.min())
+
+    def answer_since(self, starts: Sequence[int]) -> None:
+        """Answer no window that begins before the query's own entry of `starts`."""
+        self._asked = self.shape.asked(self._low, starts)
 
     def counters(self) -> dict[str, int]:
         """The work done so far, in partials and keys."""
@@ -232,6 +235,7 @@ class Engine:
             for name in ("place", "heads"):
                 grown[name][:, -more:] = NONE
             grown["scores"][:, -more:] = np.nan
+            grown["last"][-more:] = -NEVER
             self._state = state._replace(**grown)
         slots = self._state.last.size
         if self._room.heap.size != slots or self._room.begins.size != groups:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.aggregate.engine import Engine
+from skyband.aggregate.shape import Shape
 from skyband.kernels.partials import (
     COUNT,
     FIRST_LIMB,
@@ -20,6 +21,7 @@ from skyband.kernels.partials import (
     HEAD,
     IS_OPEN,
     LAST_PANE,
+    NEVER,
     NONE,
     TAIL,
     State,
@@ -30,6 +32,7 @@ from skyband.snapshot import decode, encode
 
 __all__ = ["Keeper", "Parcels", "packed", "unpacked"]
 
+_SPARE = 1 << 18  # partials that there is room for when an engine wakes up: memory is taken when it is written to
 _PARCEL = 1 << 15  # partials: fewer panes are put together up to here, so that tiny panes make few parcels
 
 
@@ -61,11 +64,13 @@ class Keeper:
         while self._begins and (self._begins[1] if len(self._begins) > 1 else last) <= first:
             self._parcels.remove(self._begins.pop(0))
         panes = np.arange(first, last) & (state.lows.size - 1)
+        low = int(state.lows[panes[0]]) if panes.size else 0
         marks = np.zeros(state.slots.size, bool)
         mark_ladders(state, slots, marks)
         numbers = np.arange(int(clock[HEAD]), int(clock[TAIL]))
         numbers = numbers[marks[numbers & (marks.size - 1)]] if marks.any() else numbers[:0]
         on_ladders = numbers & (marks.size - 1)
+        head = int(clock[HEAD])
         return {
             "low": self._engine._low,
             "limbs": self._engine._limbs,
@@ -75,25 +80,31 @@ class Keeper:
             "gone": state.gone,
             "lows": state.lows[panes],
             "firsts": state.firsts[panes],
-            "last": state.last[slots],
+            "last": _narrow(state.last[slots] - low),
+            "last_low": low,
             # What is in a window is added - left: only that is kept.
             "held": _columns(state.added[slots][None] - state.left[:, slots]),
-            "tails": state.tails[slots],
-            "heads": state.heads[:, slots],
-            "ladder": numbers,
+            # Partials are told by how many are older; those that are gone are none.
+            "tails": _since(state.tails[slots], head),
+            "heads": _since(state.heads[:, slots], head),
+            "ladder": _since(numbers, head),
+            "older": _since(state.older[on_ladders], head),
+            "younger": _since(state.younger[on_ladders], head),
             "extremes": state.extremes[on_ladders],
-            "older": state.older[on_ladders],
-            "younger": state.younger[on_ladders],
         }
 
-    def wake(self, saved: dict[str, Any], slots: Ints, size: int) -> None:
-        """Go on from what `sleep` returned, with `size` slots."""
+    def wake(self, before: Shape, saved: dict[str, Any], slots: Ints, size: int) -> None:
+        """Go on from what `sleep` returned, with `size` slots; the queries of `before` may have been others."""
         self._begins, self._stored = list(saved["parcels"]), int(saved["clock"][LAST_PANE])
+        shape = self._engine.shape
+        if shape != before:
+            saved = _rearranged(saved, before, shape, slots.size)
         state = _empty(self._engine, saved, size)
         held = _rows(saved["held"], state.left.shape[0], slots.size)
-        state.last[slots] = saved["last"]
+        head = int(state.clock[HEAD])
+        state.last[slots] = saved["last"].astype(np.int64) + saved["last_low"]
         state.left[:, slots] = -held
-        state.tails[slots], state.heads[:, slots] = saved["tails"], saved["heads"]
+        state.tails[slots], state.heads[:, slots] = (_numbered(saved[name], head) for name in ("tails", "heads"))
         for track in range(held.shape[0]):
             live = slots[held[track, :, COUNT] != 0]
             state.alive[track] = state.stale[track] = live.size
@@ -102,9 +113,11 @@ class Keeper:
             state.dirty[track, live] = True
         panes = np.arange(int(state.clock[FIRST_PANE]), int(state.clock[LAST_PANE])) & (state.lows.size - 1)
         state.lows[panes], state.firsts[panes] = saved["lows"], saved["firsts"]
-        on_ladders = saved["ladder"] & (state.slots.size - 1)
-        for name in ("extremes", "older", "younger"):
-            getattr(state, name)[on_ladders] = saved[name]
+        on_ladders = _numbered(saved["ladder"], head) & (state.slots.size - 1)
+        state.extremes[on_ladders] = saved["extremes"]
+        state.older[on_ladders], state.younger[on_ladders] = (
+            _numbered(saved[name], head) for name in ("older", "younger")
+        )
         self._engine.load({"low": saved["low"], "limbs": saved["limbs"], **state._asdict()}, self._fetch)
 
     def _store(self, low: int, high: int) -> None:
@@ -139,13 +152,56 @@ class Keeper:
         alive = parcel["first"] + np.arange(slots.size) >= state.clock[HEAD]
         numbers, slots, adds = numbers[alive], slots[alive], adds[alive]
         state.slots[numbers] = slots
-        # It may have been written when fewer limbs were in use.
-        at = FIRST_LIMB + parcel["limb"] - engine._low if adds.shape[1] > FIRST_LIMB else FIRST_LIMB
-        state.adds[numbers] = 0
-        state.adds[numbers, :FIRST_LIMB] = adds[:, :FIRST_LIMB]
-        state.adds[numbers, at : at + adds.shape[1] - FIRST_LIMB] = adds[:, FIRST_LIMB:]
+        state.adds[numbers] = _fitted(adds, parcel["limb"], engine._low, state.adds.shape[1])
         panes = np.arange(max(begin, int(state.clock[FIRST_PANE])), begin + parcel["panes"])
         state.here[panes & (state.here.size - 1)] = True
+
+
+def _fitted(adds: Any, limb: int, low: int, width: int) -> Any:
+    """Rows that were written when other limbs were in use, or none: as rows of `width` with limbs from `low` on."""
+    fitted = np.zeros((adds.shape[0], width), np.int64)
+    common = min(FIRST_LIMB, width, adds.shape[1])
+    fitted[:, :common] = adds[:, :common]
+    if width > FIRST_LIMB and adds.shape[1] > FIRST_LIMB:
+        at = FIRST_LIMB + limb - low
+        fitted[:, at : at + adds.shape[1] - FIRST_LIMB] = adds[:, FIRST_LIMB:]
+    return fitted
+
+
+def _rearranged(saved: dict[str, Any], before: Shape, shape: Shape, keys: int) -> dict[str, Any]:
+    """Totals as another workload has them: window sizes and extremes that are new hold nothing yet."""
+    held = _rows(saved["held"], len(before.sizes), keys)
+    low, limbs = (saved["low"], saved["limbs"]) if before.sums and shape.sums else (0, 0)
+    width = FIRST_LIMB + limbs if shape.sums else 1
+    tracks = [before.sizes.index(size) if size in before.sizes else None for size in shape.sizes]
+    extremes = [before.extremes.index(name) if name in before.extremes else None for name in shape.extremes]
+    nothing = np.zeros((keys, width), np.int64)
+    found = [nothing if t is None else _fitted(held[t], low, low, width) for t in tracks]
+    last = int(saved["clock"][LAST_PANE])
+    ends = {(query.name, query): int(end) for query, end in zip(before.in_order, saved["next_end"], strict=True)}
+    heads = saved["heads"].astype(np.int64)
+    none = np.full((keys, heads.shape[2]), NONE)
+    by_track = np.stack([none if t is None else heads[t] for t in tracks])
+    return saved | {
+        "low": low,
+        "limbs": limbs,
+        "held": _columns(np.stack(found)),
+        "gone": np.array([last if t is None else saved["gone"][t] for t in tracks], np.int64),
+        "next_end": np.array([ends.get((query.name, query), NEVER) for query in shape.in_order], np.int64),
+        "heads": _picked(by_track, extremes, NONE),
+        **{name: _picked(saved[name], extremes, NONE) for name in ("tails", "older", "younger")},
+        "extremes": _picked(saved["extremes"], extremes, -np.inf),
+    }
+
+
+def _picked(array: Any, places: list[int | None], otherwise: Any) -> Any:
+    """The columns at these places, and others where there is no such column."""
+    shape = (*array.shape[:-1], len(places))
+    found = np.full(shape, otherwise, np.float64 if array.dtype == np.float64 else np.int64)
+    for column, place in enumerate(places):
+        if place is not None:
+            found[..., column] = array[..., place]
+    return found
 
 
 def packed(values: dict[str, Any]) -> bytes:
@@ -166,11 +222,11 @@ def _empty(engine: Engine, saved: dict[str, Any], size: int) -> State:
     fresh = engine._fresh_state()
     tracks, extremes, width = len(engine.shape.sizes), len(engine.shape.extremes), engine._width
     clock = saved["clock"]
-    partials = _power(int(clock[TAIL] - clock[HEAD]) + 1024)
+    partials = _power(int(clock[TAIL] - clock[HEAD]) + _SPARE)
     panes = _power(int(clock[LAST_PANE] - clock[FIRST_PANE]) + 16)
     return fresh._replace(
         added=np.zeros((size, width), np.int64),
-        last=np.zeros(size, np.int64),
+        last=np.full(size, -NEVER),
         open=np.full(size, NONE),
         tails=np.full((size, extremes), NONE),
         left=np.zeros((tracks, size, width), np.int64),
@@ -192,6 +248,14 @@ def _empty(engine: Engine, saved: dict[str, Any], size: int) -> State:
         next_end=saved["next_end"],
         clock=clock,
     )
+
+
+def _since(numbers: Any, head: int) -> Any:
+    return _narrow(np.where(numbers < head, NONE, numbers - head))
+
+
+def _numbered(since: Any, head: int) -> Any:
+    return np.where(since == NONE, NONE, since.astype(np.int64) + head)
 
 
 def _power(number: int) -> int:

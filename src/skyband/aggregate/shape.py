@@ -31,7 +31,6 @@ class Shape:
     """
 
     queries: tuple[AggregateTopK, ...]
-    grid: tuple[int, int] | None = None  # panes that others have made already; None: the longest that fit the queries
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -56,7 +55,12 @@ class Shape:
     @property
     def pane(self) -> tuple[int, int]:
         """The length of the panes, and where one begins."""
-        return self.grid or common_pane(query.window for query in self.queries)
+        return common_pane(query.window for query in self.queries)
+
+    @property
+    def in_order(self) -> list[AggregateTopK]:
+        """The queries in the order in which kernels have them: those that rank the same side by side."""
+        return [self.queries[place] for place in self.asked(0).places.tolist()]
 
     def asked(self, low: int, since: Sequence[int] | None = None) -> Asked:
         """The queries as arrays, with limbs from `low` on; `since` are the smallest starts they answer for."""

@@ -27,7 +27,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
         panes = max(-(-query.window.size // pane) for query in sharing)
         span = format_duration(pane) if axis == "time" else f"{pane} rows"
         alive = max(query.window.most_alive for query in sharing)
-        made = "by Spark, before anything reaches Python" if on_spark and axis == "time" else "as rows arrive"
+        made = "in every task, before anything is shuffled" if on_spark else "as rows arrive"
         lines += [
             "",
             f"partials {number}: of {value or 'the value'} by {key or 'key'}"
@@ -35,7 +35,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
             + (f" where {where}" if where else ""),
             f"  queries       {len(sharing)}: {', '.join(query.name for query in sharing)}",
             f"  panes         {span}; one partial per key and pane, made {made}",
-            f"  held          at most {panes} panes of partials, and a running score per key and query",
+            f"  held          at most {counted(panes, 'pane')} of partials, and a running score per key and query",
             f"  work          a partial enters and leaves each query once, not once for each of its {alive} windows",
         ]
     return "\n".join(lines)

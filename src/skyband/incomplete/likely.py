@@ -4,8 +4,8 @@ How likely an object appears in the streams where it has not been seen is estima
 objects it has had in the window (FM), and how often it repeats them (AMS). The best score of an instance is then the
 highest that it comes to with some chance, and none at all if even that would not be among the k best of late.
 
-Sketches are looked at anew after a fixed number of tuples, so that answers do not depend on how the stream was cut
-into pushes.
+Sketches are looked at anew after some tuples, more of them the more objects a window has; how many does not depend on
+how the stream was cut into pushes, and so no answer does.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from skyband.errors import UnsupportedError
 from skyband.incomplete.answers import Answers, joined
 from skyband.incomplete.early import EarlyAggregation, Expected
 from skyband.incomplete.shape import Shape
@@ -22,8 +23,10 @@ from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["LikelyAggregation"]
 
+MOST_STREAMS = 62
 _LEAST_TUPLES = 64  # between two looks at the sketches
-_RISK = 0.45  # a score counts as likely if its chance is at least this share of the chance to be among the k best
+_LOOKS = 128  # looks while as many tuples come as there are objects, where these are many
+_RISK = 0.55  # a score counts as likely if its chance is at least this share of the chance to be among the k best
 _VALUES = 128  # of each stream, to know how they are distributed
 _TAILS = np.linspace(1.0, 0.0, 65)
 _SPANS = 18  # stretches up to now over which appearances are compared
@@ -66,6 +69,11 @@ class LikelyAggregation:
     """Keeps the instances that are likely to be in an answer."""
 
     def __init__(self, shape: Shape) -> None:
+        if shape.d > MOST_STREAMS:
+            raise UnsupportedError(
+                f"method='approximate' was asked for {shape.d} streams, and sets of streams are told by bits of one "
+                f"number, at most {MOST_STREAMS}; use method='exact'."
+            )
         self.shape = shape
         self._early = EarlyAggregation(shape)
         self._seen = Sketches(shape.d)
@@ -77,7 +85,8 @@ class LikelyAggregation:
         self._hurdles = np.full(_HURDLES, -np.inf)
         self._tuples = 0
         # A look costs about as much as there are sets of streams.
-        self._between = max(_LEAST_TUPLES, 4 << min(shape.d, MOST_TABLED))
+        self._least = max(_LEAST_TUPLES, 4 << min(shape.d, MOST_TABLED))
+        self._next = self._least  # the number of tuples at the next look
 
     @property
     def items(self) -> int:
@@ -91,7 +100,7 @@ class LikelyAggregation:
         parts = []
         low = 0
         while low < objects.size:
-            high = min(objects.size, low + self._between - self._tuples % self._between)
+            high = min(objects.size, low + self._next - self._tuples)
             part = slice(low, high)
             parts.append(
                 self._early.advance(positions[part], objects[part], streams[part], values[part], _NO_HASHES, None)
@@ -110,7 +119,7 @@ class LikelyAggregation:
         self._seen.observe(streams, hashes, positions)
         if self._repeated is not None:
             self._repeated.observe(streams, hashes, positions)
-        if self._tuples % self._between == 0:
+        if self._tuples == self._next:
             self._reconsider(int(positions[-1]))
 
     def _reconsider(self, now: int) -> None:
@@ -119,6 +128,8 @@ class LikelyAggregation:
         masks = np.arange(1 << self.shape.d) if self.shape.d <= MOST_TABLED else self._early.masks_in_use()
         repeats = np.ones(self.shape.d) if self._repeated is None else self._repeated.reoccurrences(start)
         seen = self._chances(masks, start)
+        objects = self._seen.distinct(start)
+        self._next += max(self._least, int(objects) // _LOOKS)
         self._pairs += (self._seen.pairs(now + 1 - self._spans) - self._pairs) * _SMOOTHING
         self._hurdles = np.append(self._hurdles[1:], self._early.kth_score())
         hurdle = float(self._hurdles.mean())
@@ -130,7 +141,7 @@ class LikelyAggregation:
                 self._spans[:-1].copy(),
                 repeats,
                 np.ascontiguousarray(tails),
-                _RISK * self.shape.k / max(self._seen.distinct(start), self.shape.k),
+                _RISK * self.shape.k / max(objects, self.shape.k),
                 hurdle,
             )
         )
@@ -161,10 +172,11 @@ class LikelyAggregation:
             "early": self._early.state(),
             "seen": self._seen.state(),
             "repeated": None if self._repeated is None else self._repeated.state(),
-            "recent": self._recent,
-            "pairs": self._pairs,
-            "hurdles": self._hurdles,
+            "recent": self._recent.copy(),
+            "pairs": self._pairs.copy(),
+            "hurdles": self._hurdles.copy(),
             "tuples": self._tuples,
+            "next": self._next,
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -176,4 +188,4 @@ class LikelyAggregation:
         self._recent = state["recent"]
         self._pairs = state["pairs"]
         self._hurdles = state["hurdles"]
-        self._tuples = state["tuples"]
+        self._tuples, self._next = state["tuples"], state["next"]

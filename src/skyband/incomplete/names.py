@@ -17,12 +17,15 @@ __all__ = ["content_hashes", "stream_names", "stream_numbers"]
 
 def stream_names(column: Any) -> tuple[str | int, ...]:
     """The names in a column of streams, in their order."""
-    return tuple(sorted(value for value in _names(column).unique().to_pylist() if value is not None))
+    return tuple(sorted(value for value in _names(column).drop_null().unique().to_pylist()))
 
 
 def stream_numbers(column: Any, declared: tuple[str | int, ...]) -> Ints:
     """The place of each tuple's stream among the declared ones; -1 where it has none."""
-    encoded = _names(column).dictionary_encode()
+    array = _names(column)
+    if pa.types.is_null(array.type):
+        return np.full(len(array), -1)
+    encoded = array.dictionary_encode()
     places = {name: place for place, name in enumerate(declared)}
     known = np.empty(len(encoded.dictionary) + 1, np.int64)
     known[-1] = -1

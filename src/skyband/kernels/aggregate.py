@@ -241,14 +241,13 @@ def take_partials(
             if not has_room(state):
                 return STATE_FULL
             open_pane(state, asked, rows.lows[i])
-        known = state.open[slot] >= clock[OPEN_AT]
-        if known:
+        if state.open[slot] >= clock[OPEN_AT]:
             at = state.open[slot] & (state.slots.size - 1)
         elif has_room(state):
             at = begin_partial(state, slot)
         else:
             return STATE_FULL
-        state.last[slot] = max(state.last[slot], rows.positions[i]) if known else rows.positions[i]
+        state.last[slot] = max(state.last[slot], rows.positions[i])
         for column in range(state.adds.shape[1]):
             state.adds[at, column] += rows.adds[i, column]
         if state.adds.shape[1] > 1 and rows.adds[i, INFINITE]:

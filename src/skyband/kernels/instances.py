@@ -172,11 +172,12 @@ def _row_of(terms: Terms, mask: int) -> int:
 
 @inner_kernel
 def _interval(
-    terms: Terms, sums: Floats, counts: Ints, known: Ints, since: int, scratch: Scratch
+    terms: Terms, sums: Floats, counts: Ints, known: Ints, since: int, left: int, scratch: Scratch
 ) -> tuple[float, float]:
     """The score an instance has, and the best it may get.
 
-    `known` are the counts of its object, older instances too; the object was seen last `since` ago.
+    `known` are the counts of its object, older instances too; the object was seen last `since` ago, and the instance
+    has so much time `left`.
     """
     mask = 0
     for stream in range(counts.size):
@@ -187,7 +188,7 @@ def _interval(
     row = _row_of(terms, mask) if terms.masks.size else NONE
     if row == NONE:
         return current, _best_possible(terms, counts, scratch)
-    best = _best_likely(terms, counts, since, mask, row, scratch)
+    best = _best_likely(terms, counts, since, left, mask, row, scratch)
     return current, best if best >= terms.hurdle and best > current else current
 
 
@@ -215,15 +216,31 @@ def _value_at(terms: Terms, stream: int, tail: float) -> float:
 
 
 @inner_kernel
-def _best_likely(terms: Terms, counts: Ints, since: int, mask: int, row: int, scratch: Scratch) -> float:
-    """The highest score that the instance comes to with a chance of at least `risk`.
-
-    The streams most likely to follow are taken together, one, two, … of them. If they all follow with a chance p, they
-    all bring values that a share t of theirs exceed with the chance p times t to their number.
-    """
+def _age(terms: Terms, since: int) -> int:
+    """Where in the table of chances an object stands that was seen so long ago."""
     age = 0
     while age < terms.ages.size and terms.ages[age] <= since:
         age += 1
+    return age
+
+
+@inner_kernel
+def _left(terms: Terms, epoch: int, now: int) -> int:
+    """How long an instance will still be in windows."""
+    return terms.origin + epoch * terms.every - now
+
+
+@inner_kernel
+def _best_likely(terms: Terms, counts: Ints, since: int, left: int, mask: int, row: int, scratch: Scratch) -> float:
+    """The highest score that the instance comes to with a chance of at least `risk`.
+
+    One, two, … streams follow: each time any of those that have not, of which the most likely then stands for all. If
+    so many follow with a chance p, they all bring values that a share t of theirs exceed with the chance p times t to
+    their number. Who comes after the instance is of no use to it: of not coming at all, the share that falls to the
+    time left is what was not to be expected of an object as old as this, against one as old as it will be then.
+    """
+    age = _age(terms, since)
+    then = _age(terms, since + left)
     for stream in range(counts.size):
         more = min(max(terms.repeats[stream] - counts[stream], 0.0), float(terms.occurrences - counts[stream]))
         scratch.tops[stream] = scratch.nows[stream]
@@ -235,14 +252,18 @@ def _best_likely(terms: Terms, counts: Ints, since: int, mask: int, row: int, sc
     share = 1.0  # of the ways to reach a sum, against those in which each value does its part
     while row != NONE:
         following = NONE
+        none = 1.0
         for stream in range(counts.size):
-            if not mask >> stream & 1 and (
-                following == NONE or terms.chances[age, row, stream] > terms.chances[age, row, following]
-            ):
+            if mask >> stream & 1:
+                continue
+            none *= min(
+                1.0, (1.0 - terms.chances[age, row, stream]) / max(1.0 - terms.chances[then, row, stream], 1e-9)
+            )
+            if following == NONE or terms.chances[age, row, stream] > terms.chances[age, row, following]:
                 following = stream
         if following == NONE:
             break
-        together *= terms.chances[age, row, following]
+        together *= 1.0 - none
         if together < terms.risk:
             break
         mask |= 1 << following
@@ -388,10 +409,9 @@ def _update(all_: Instances, terms: Terms, scratch: Scratch, owner: int, stream:
             all_.values[one, stream] += value
         all_.counts[one, stream] += 1
         old_current = all_.current.values[one]
-        current, best = _interval(
-            terms, all_.values[one], all_.counts[one], all_.counts[all_.oldest[owner]], 0, scratch
-        )
         epoch = all_.epochs[one]
+        known, left = all_.counts[all_.oldest[owner]], _left(terms, epoch, all_.lasts[owner])
+        current, best = _interval(terms, all_.values[one], all_.counts[one], known, 0, left, scratch)
         if current != old_current:
             rungs.take(all_.current, one)
             rungs.put(all_.current, one, current, epoch)
@@ -422,7 +442,8 @@ def _create(
     all_.counts[one, stream] = 1
     first = all_.oldest[owner]
     known = all_.counts[one if first == NONE else first]
-    current, best = _interval(terms, all_.values[one], all_.counts[one], known, 0, scratch)
+    left = _left(terms, epoch, all_.lasts[owner])
+    current, best = _interval(terms, all_.values[one], all_.counts[one], known, 0, left, scratch)
     newest = registers[LAST]
     registers[FREE] = all_.after[one]
     registers[HELD] += 1
@@ -496,7 +517,7 @@ def _expire(all_: Instances, until: int) -> None:
 
 
 @inner_kernel
-def _outranked(all_: Instances, one: int, other: int) -> bool:
+def _ranks_before(all_: Instances, one: int, other: int) -> bool:
     """Whether the first of two instances of different objects ranks before the second."""
     mine, its = all_.current.values[one], all_.current.values[other]
     return mine > its or (mine == its and all_.touches[all_.owners[one]] > all_.touches[all_.owners[other]])
@@ -505,10 +526,10 @@ def _outranked(all_: Instances, one: int, other: int) -> bool:
 @inner_kernel
 def _offer(all_: Instances, slots: Ints, count: int, most: int, one: int) -> int:
     """Put an instance into its place among the best so far; return their number."""
-    if count == most and not _outranked(all_, one, slots[count - 1]):
+    if count == most and not _ranks_before(all_, one, slots[count - 1]):
         return count
     at = min(count, most - 1)
-    while at > 0 and _outranked(all_, one, slots[at - 1]):
+    while at > 0 and _ranks_before(all_, one, slots[at - 1]):
         slots[at] = slots[at - 1]
         at -= 1
     slots[at] = one
@@ -620,7 +641,8 @@ def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int) -> Non
         following = all_.after[one]
         owner = all_.owners[one]
         known = all_.counts[all_.oldest[owner]]
-        _, best = _interval(terms, all_.values[one], all_.counts[one], known, now - all_.lasts[owner], scratch)
+        since, left = now - all_.lasts[owner], _left(terms, all_.epochs[one], now)
+        _, best = _interval(terms, all_.values[one], all_.counts[one], known, since, left, scratch)
         _judge(all_, terms.k, one, best)
         if all_.dominators[one] >= terms.k:
             _remove(all_, one)

@@ -89,7 +89,8 @@ class AggregateTopK(Query):
         window = window_of(axis, self.size, slide, self.origin)
         key = checked_expression("key", self.key)
         value = checked_expression("value", self.value)
-        if key is not None and value is None and self.aggregate != "count":
+        aggregate = checked_choice("aggregate", self.aggregate, AGGREGATES)
+        if key is not None and value is None and aggregate != "count":
             raise InvalidQueryError(
                 f"value=None, but aggregate={self.aggregate!r} is made of values; name the column that holds them, or "
                 "ask for aggregate='count'."
@@ -101,7 +102,7 @@ class AggregateTopK(Query):
                 "size": spelled(axis, window.size),
                 "slide": spelled(axis, window.slide),
                 "key": key,
-                "aggregate": checked_choice("aggregate", self.aggregate, AGGREGATES),
+                "aggregate": aggregate,
                 "value": value,
                 "where": checked_expression("where", self.where),
                 "partition_by": checked_columns(self.partition_by),

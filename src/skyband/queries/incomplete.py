@@ -124,6 +124,8 @@ class IncompleteTopK(Query):
                 f"bounds={self.bounds!r} with occurrences={occurrences}: values that add up must not be negative, or "
                 "one more of them could lower a score. Shift the values, or ask for occurrences=1."
             )
+        weights = _checked_weights(self.weights, streams, aggregate)
+        _refuse_endless(bounds, occurrences, streams, dict(weights or ()))
         method = checked_choice("method", self.method, METHODS)
         if self.intervals is True and method != "exact":
             raise InvalidQueryError(
@@ -141,7 +143,7 @@ class IncompleteTopK(Query):
                 "where": checked_expression("where", self.where),
                 "streams": streams,
                 "aggregate": aggregate,
-                "weights": _checked_weights(self.weights, streams, aggregate),
+                "weights": weights,
                 "bounds": bounds,
                 "occurrences": occurrences,
                 "method": method,
@@ -176,7 +178,7 @@ def checked_streams(streams: object) -> tuple[str | int, ...] | None:
     texts = [isinstance(name, str) for name in names]
     if any(texts) != all(texts) or not all(text or is_integer(name) for text, name in zip(texts, names, strict=True)):
         raise InvalidQueryError(f"streams={names!r} must be all text or all whole numbers; others cannot be compared.")
-    found = names if all(texts) else tuple(operator.index(name) for name in names)
+    found = tuple(map(str, names)) if all(texts) else tuple(operator.index(name) for name in names)
     if len(set(found)) < len(found):
         raise InvalidQueryError(f"streams={found!r} names a stream twice; an object has one attribute in each.")
     return found
@@ -204,17 +206,19 @@ def _checked_weights(
         raise InvalidQueryError(f"weights={weights!r} must map streams to factors: {{'stream': 2.0}}.") from None
     for stream, weight in found.items():
         if streams is not None and stream not in streams:
-            raise UnknownNameError.among("stream in weights=", str(stream), map(str, streams))
+            raise UnknownNameError.among("stream in weights=", repr(stream), map(repr, streams))
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
             raise InvalidQueryError(
-                f"weights[{stream!r}]={weight!r} must be a number of at least 0; with a negative one a score would "
-                "fall when a value rises, and nothing could be told of an object before all its values have arrived."
+                f"weights[{stream!r}]={weight!r} must be a finite number, and not negative: a score would fall when a "
+                "value rises, and nothing could be told of an object before all its values have arrived."
             )
     return tuple((stream, float(weight)) for stream, weight in found.items())
 
 
 def _checked_bounds(bounds: object) -> tuple[float, float]:
     try:
+        if isinstance(bounds, str | Mapping):
+            raise TypeError
         low, high = (float(value) for value in bounds)  # type: ignore[attr-defined]  # what is no pair is refused
     except (TypeError, ValueError):
         raise InvalidQueryError(f"bounds={bounds!r} must be the smallest and the largest value: (0, 1).") from None
@@ -224,6 +228,19 @@ def _checked_bounds(bounds: object) -> tuple[float, float]:
             "still rise."
         )
     return low, high
+
+
+def _refuse_endless(
+    bounds: tuple[float, float], occurrences: int, streams: tuple[str | int, ...] | None, weights: Mapping[Any, float]
+) -> None:
+    """Refuse bounds that let a sum grow beyond all numbers: what is infinite twice over cannot be ranked."""
+    largest = max(map(abs, bounds)) * occurrences
+    total = sum(largest * weights.get(stream, 1.0) for stream in streams or (None,))
+    if not math.isfinite(total):
+        raise InvalidQueryError(
+            f"bounds={bounds!r} with occurrences={occurrences} and weights={weights!r} let a score grow beyond the "
+            "largest number, where scores can no longer be told apart. Scale the values down."
+        )
 
 
 def _checked_occurrences(occurrences: object) -> int:

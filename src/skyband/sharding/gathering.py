@@ -124,7 +124,7 @@ class Gathering:
         self.clock = ALWAYS  # answers due here or before are given; tuples before it are late
         self.newest = ALWAYS
         self.waiting: Any = None  # tuples that time has not passed yet; None: none has come yet
-        self.monitors = [Monitor(query, lasts=True) for query in plan.queries]
+        self.monitors = [Monitor(_without_filter(query), lasts=True) for query in plan.queries]
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
         self._joining: list[str] = []
 
@@ -282,6 +282,11 @@ class Gathering:
                 )
             else:
                 self._joining.append(query.name)
+
+
+def _without_filter(query: IncompleteTopK) -> IncompleteTopK:
+    """The query as it is asked of tuples: rows that its filter removes have become none."""
+    return IncompleteTopK(**{**query.to_dict(), "where": None})
 
 
 def merged(plan: GatheringPlan, tables: Sequence[pa.Table]) -> pa.Table:

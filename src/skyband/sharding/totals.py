@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,89 +13,22 @@ from skyband.aggregate.engine import Engine
 from skyband.aggregate.keeping import Keeper, Parcels, packed, unpacked
 from skyband.aggregate.shape import Shape
 from skyband.aggregate.table import restored
+from skyband.algorithms.base import ALWAYS
 from skyband.arrow import from_bytes, one, to_bytes
 from skyband.errors import SnapshotError
 from skyband.kernels.aggregate import Partials
-from skyband.kernels.limbs import LIMBS, ONES, add_double, limb_range
-from skyband.kernels.partials import COUNT, FIRST_LIMB, INFINITE, MINUS, NEVER
+from skyband.kernels.partials import COUNT, FIRST_LIMB, INFINITE, NEVER
 from skyband.kernels.stream import Ints
 from skyband.keys import KeyBook, key_column
 from skyband.queries import AggregateTopK
+from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.grouping import group_rows
+from skyband.sharding.summing import LIMB, Plan, pane_ends
+from skyband.sharding.waiting import Waiting
 from skyband.snapshot import resuming
-from skyband.windows import AXIS_LIMIT, common_pane
+from skyband.windows import AXIS_LIMIT
 
-__all__ = ["FIRST_COLUMN", "LIMB_COLUMNS", "Feed", "Memory", "Plan", "TotalsShard", "Worked", "feeds_of", "merged"]
-
-# Sums come as so many columns: the limbs around 1. A value that has a bit outside comes as a stray, a row of its own.
-FIRST_COLUMN = ONES - 3
-LIMB_COLUMNS = 6
-
-
-class Feed(NamedTuple):
-    """What its queries have in common, and their places in the workload."""
-
-    key: str | None
-    value: str | None
-    where: str | None
-    partition_by: tuple[str, ...]
-    places: tuple[int, ...]
-
-
-def feeds_of(queries: Iterable[AggregateTopK]) -> tuple[Feed, ...]:
-    """The feeds of a workload, in the order in which they first appear.
-
-    >>> import skyband as sb
-    >>> busy = sb.AggregateTopK(name="busy", k=3, size="1 hour", key="client", value="bytes")
-    >>> high = sb.AggregateTopK(name="high", k=3, size="1 day", key="client", value="bytes", aggregate="max")
-    >>> often = sb.AggregateTopK(name="often", k=3, size="1 day", key="client", aggregate="count")
-    >>> [(feed.value, feed.places) for feed in feeds_of([busy, often, high])]
-    [('bytes', (0, 2)), (None, (1,))]
-    """
-    places: dict[tuple[str | None, str | None, str | None, tuple[str, ...]], list[int]] = {}
-    for place, query in enumerate(queries):
-        places.setdefault((query.key, query.value, query.where, tuple(query.partition_by)), []).append(place)
-    return tuple(Feed(*shared, tuple(found)) for shared, found in places.items())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A workload over partials of one shape. Frozen, and light enough to travel with every task."""
-
-    queries: tuple[AggregateTopK, ...]
-    shards: int  # for each feed
-    groups: tuple[tuple[str, ...], ...]  # per feed: the columns that tell its groups apart
-    keys: tuple[str, ...]  # per feed: the column that holds its key
-    utc: bool  # whether times are instants, not what a clock on the wall says
-
-    @cached_property
-    def feeds(self) -> tuple[Feed, ...]:
-        """The queries by feed."""
-        return feeds_of(self.queries)
-
-    @property
-    def units(self) -> int:
-        """How many shards there are, over all feeds; those of feed f begin at ``f * shards``."""
-        return self.shards * len(self.feeds)
-
-    def shape(self, feed: int) -> Shape:
-        """What the queries of a feed share."""
-        return Shape(tuple(self.queries[place] for place in self.feeds[feed].places), self.pane)
-
-    @property
-    def pane(self) -> tuple[int, int]:
-        """The panes that partials are made for: those of all feeds, since all are made at once."""
-        return common_pane(query.window for query in self.queries)
-
-    @cached_property
-    def full_only(self) -> bool:
-        """Whether somebody must know where the stream began."""
-        return any(query.full_only for query in self.queries)
-
-    @cached_property
-    def group_columns(self) -> tuple[str, ...]:
-        """The group columns of all feeds, each once: the columns of an answer that tell its group."""
-        return tuple(dict.fromkeys(name for names in self.groups for name in names))
+__all__ = ["Memory", "TotalsShard", "Worked", "merged"]
 
 
 class Memory(dict[int, bytes]):
@@ -117,64 +48,91 @@ class Worked(NamedTuple):
     """What a step did, and what is held after it."""
 
     answers: pa.Table | None
-    rows: int  # that the partials were made from
-    partials: int  # held
-    keys: int  # held
+    late: int  # rows
     unrankable: int
+    partials: int  # held, in windows or waiting for their panes to end
+    newest: int | None  # the newest row of the stream
 
 
 class TotalsShard:
-    """The keys of one feed that a hash leads here, with their totals."""
+    """The keys of one feed that a hash leads here, with their totals.
+
+    The clock is where windows are answered up to, the same in all shards: it follows from the watermark, from messages
+    that reach all of them, and from the newest row, of which all are told.
+    """
 
     def __init__(self, plan: Plan, unit: int, parcels: Parcels) -> None:
         self.plan = plan
         self.feed, self.number = divmod(unit, plan.shards)
+        self.clock = ALWAYS
+        self.newest = ALWAYS
         self._columns = plan.groups[self.feed]
+        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
         self._engine = Engine(plan.shape(self.feed))
         self._book = KeyBook(self._engine.unused, bool(self._columns))
         self._keeper = Keeper(self._engine, parcels)
+        self._pane = self._engine.shape.pane
+        self._waiting = Waiting(parcels, self._pane)
         self._groups: list[tuple[Any, ...]] = []  # by code
         self._codes: dict[tuple[Any, ...], int] = {}
         self._kinds: pa.Schema | None = None  # of the groups and the key
         self._first = AXIS_LIMIT  # where the stream began
         self._unrankable = 0
 
-    def step(self, tables: Sequence[pa.Table], first: int | None, clock: int | None) -> Worked:
-        """Take in the partials of panes that have ended, and answer the windows that end at or before `clock`.
+    def step(
+        self, arrived: Sequence[pa.Table], notes: Iterable[Note], watermark: int | None, *, end: bool = False
+    ) -> Worked:
+        """Take partials in, move time to `watermark` (or to the stream's end), and answer what has become final.
 
-        `first` is the oldest row of all shards' partials, where somebody asks for it. Without `clock` the stream ends.
+        A partial is late as a whole: if its pane ended at or before the watermark, all its rows are behind that.
         """
-        if first is not None:
-            self._first = min(self._first, first)
-        rows = 0
-        if tables:
-            table = pa.concat_tables(tables).combine_chunks()
-            rows = int(pc.sum(table["count"]).as_py() or 0)
-            self._take_in(table)
-        to = NEVER - 1 if clock is None else clock
-        groups = max(1, len(self._groups))
-        self._engine.advance(to, self._book.keys, groups, self._first)
+        accept = self.clock if watermark is None else max(self.clock, watermark)
+        for note in notes:
+            self.newest = max(self.newest, note.newest)
+            for ends, firsts in (found.reshape(2, -1) for found in note.firsts.values()):
+                self._first = min(self._first, int(firsts[ends > accept].min(initial=AXIS_LIMIT)))
+        fresh = [table for table in arrived if table.num_rows]
+        table = pa.concat_tables(fresh, promote_options="default").combine_chunks() if fresh else None
+        late = 0
+        if table is not None:
+            timely = pane_ends(table, self._pane) > accept
+            if not timely.all():
+                late = int(_numbers(table["count"])[~timely].sum())
+                table = table.filter(pa.array(timely))
+        self.clock = self._end_of_stream(accept) if end else accept
+        closed = self._waiting.take(table, self.clock)
+        if closed is not None:
+            self._take_in(closed)
+        self._engine.advance(self.clock, self._book.keys, max(1, len(self._groups)), self._first)
         unrankable = self._engine.counters()["unrankable"]
-        fresh, self._unrankable = unrankable - self._unrankable, unrankable
-        return Worked(self._answers(), rows, self._engine.partials, len(self._book), fresh)
+        more, self._unrankable = unrankable - self._unrankable, unrankable
+        newest = None if self.newest == ALWAYS else self.newest
+        return Worked(self._answers(), late, more, self._engine.partials + len(self._waiting), newest)
 
     @property
     def next_end(self) -> int | None:
         """When the next window that holds a row ends; None if there is none."""
-        end = int(self._engine.next_end)
+        end, oldest = self._engine.next_end, self._waiting.oldest
+        if oldest is not None:
+            queries = self._engine.shape.queries
+            end = min(end, *(query.window.first_end_after(oldest) for query in queries))
         return None if end >= NEVER else end
+
+    def _end_of_stream(self, clock: int) -> int:
+        if self.newest == ALWAYS:
+            return clock
+        reach = max(query.window.size for query in self.plan.queries)
+        return max(clock, -(-(self.newest + reach) // MILLISECOND) * MILLISECOND)
 
     def _take_in(self, table: pa.Table) -> None:
         name = self.plan.keys[self.feed]
-        wanted = [*self._columns, name]
-        self._kinds = pa.schema([table.schema.field(column) for column in wanted])
+        self._kinds = pa.schema([table.schema.field(column) for column in (*self._columns, name)])
         table = table.take(pc.sort_indices(table["pane"]))
-        stored = key_column(one(table[name])).stored
         codes = self._group_codes(table) if self._columns else None
-        slots = self._book.slots_of(stored, codes)
+        slots = self._book.slots_of(key_column(one(table[name])).stored, codes)
         shape = self._engine.shape
         adds, limbs = _adds(table, shape.sums)
-        extremes = [_numbers(table[column]) * (1 if column == "max" else -1) for column in shape.extremes]
+        extremes = [_numbers(_column(table, column, -np.inf)) for column in shape.extremes]
         partials = Partials(
             slots=slots,
             positions=_numbers(table["last"]),
@@ -183,6 +141,20 @@ class TotalsShard:
             extremes=np.stack(extremes, axis=1) if extremes else np.empty((table.num_rows, 0)),
         )
         self._engine.take_partials(partials, limbs, self._book.keys, max(1, len(self._groups)), self._first)
+
+    def _take_up(self, before: tuple[AggregateTopK, ...], since: dict[str, int]) -> None:
+        """Go on with other queries than those of `before`: what is new begins after all rows that were seen.
+
+        All shards have heard of the same newest row, so that a new query begins with the same window in all of them.
+        """
+        known = {query.name: query for query in before}
+        for query in self._engine.shape.queries:
+            if known.get(query.name) == query:
+                self.since |= {name: at for name, at in since.items() if name == query.name}
+            elif self.newest != ALWAYS:
+                self.since[query.name] = self.newest + 1
+                self._first = min(self._first, self.newest)  # nobody may have asked for it; it has begun by then
+        self._engine.answer_since([self.since.get(query.name, ALWAYS) for query in self._engine.shape.queries])
 
     def _group_codes(self, table: pa.Table) -> Ints:
         grouping = group_rows(table, self._columns)
@@ -235,9 +207,13 @@ class TotalsShard:
         keys = pa.table({"key": self._book.values(slots)})
         return packed(
             {
-                "queries": [query.to_dict() for query in self.plan.queries],
+                "queries": [query.to_dict() for query in self._engine.shape.queries],
+                "since": self.since,
                 "unit": self.feed * self.plan.shards + self.number,
+                "clock": self.clock,
+                "newest": self.newest,
                 "first": self._first,
+                "waiting": self._waiting.state(),
                 "kinds": None if self._kinds is None else self._kinds.serialize().to_pybytes(),
                 "groups": to_bytes(self._group_table(groups)) if self._columns and self._kinds is not None else None,
                 "book": {**book, "slots": slots.astype(np.int32), "groups": codes.astype(np.int32)},
@@ -251,13 +227,16 @@ class TotalsShard:
         """The shard that `state` was taken of."""
         with resuming():
             saved = unpacked(blob)
-            if [query.to_dict() for query in plan.queries] != saved["queries"] or saved["unit"] != unit:
-                raise SnapshotError(
-                    "the shard was stored by another workload, whose totals are not those of this one; nothing was "
-                    "resumed. Go on with the queries it was stored by."
-                )
             shard = cls(plan, unit, parcels)
-            shard._first = saved["first"]
+            before = tuple(AggregateTopK(**fields) for fields in saved["queries"])
+            if saved["unit"] != unit or _source(before[0]) != _source(shard._engine.shape.queries[0]):
+                raise SnapshotError(
+                    "the shard was stored by a workload with other keys, values or groups; nothing was resumed. Go on "
+                    "with those it was stored by."
+                )
+            shard.clock, shard.newest, shard._first = saved["clock"], saved["newest"], saved["first"]
+            shard._take_up(before, saved["since"])
+            shard._waiting.load(saved["waiting"])
             if saved["kinds"] is not None:
                 shard._kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
             if saved["groups"] is not None:
@@ -265,9 +244,13 @@ class TotalsShard:
                 shard._codes = {group: code for code, group in enumerate(shard._groups)}
             book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
             shard._book.load(book, one(from_bytes(saved["keys"])["key"]))
-            shard._keeper.wake(saved["totals"], book["slots"], shard._book.slots)
+            shard._keeper.wake(Shape(before), saved["totals"], book["slots"], shard._book.keys.prefix.size)
             shard._unrankable = shard._engine.counters()["unrankable"]
         return shard
+
+
+def _source(query: AggregateTopK) -> tuple[Any, ...]:
+    return query.key, query.value, query.where, tuple(query.partition_by)
 
 
 def merged(plan: Plan, feed: int, tables: Sequence[pa.Table]) -> pa.Table:
@@ -276,8 +259,7 @@ def merged(plan: Plan, feed: int, tables: Sequence[pa.Table]) -> pa.Table:
     A key lives in one shard, so that the k best of all are among the k best of each.
     """
     table = pa.concat_tables(tables).combine_chunks()
-    groups = plan.groups[feed]
-    key = plan.keys[feed]
+    groups, key = plan.groups[feed], plan.keys[feed]
     windows = group_rows(table, ["query", *groups, "end"]).codes
     ends, queries = _numbers(table["end"]), _numbers(table["query"])
     # By the window's first row, sorted by end and query, so that answers come in that order.
@@ -318,28 +300,21 @@ def _adds(table: pa.Table, sums: bool) -> tuple[Any, tuple[int, int]]:
     counts = _numbers(table["count"])
     if not sums:
         return counts[:, None].copy(), (0, 0)
-    columns = [_numbers(table[f"limb_{place}"]) for place in range(LIMB_COLUMNS)]
-    used = [place for place, column in enumerate(columns) if column.any()]
-    low, high = (FIRST_COLUMN + used[0], FIRST_COLUMN + used[-1] + 1) if used else (LIMBS, 0)
-    strays = table["stray"].combine_chunks()
-    rows = np.flatnonzero(strays.is_valid().to_numpy(zero_copy_only=False))
-    values = _numbers(strays.take(pa.array(rows)))
-    bits = values.view(np.int64)
-    found = np.array([low, high], np.int64)
-    limb_range(bits, found)
-    low, high = int(found[0]), max(int(found[1]), int(found[0]))
-    low, high = (low, high) if high > low else (0, 0)
+    limbs = sorted(int(name.removeprefix(LIMB)) for name in table.column_names if name.startswith(LIMB))
+    low, high = (limbs[0], limbs[-1] + 1) if limbs else (0, 0)
     adds = np.zeros((counts.size, FIRST_LIMB + high - low), np.int64)
     adds[:, COUNT] = counts
-    for place in used:
-        adds[:, FIRST_LIMB + FIRST_COLUMN + place - low] = columns[place]
-    infinite = np.isinf(values)
-    adds[rows[infinite], INFINITE] = counts[rows[infinite]] * np.where(values[infinite] > 0, 1, MINUS)
-    for row, value in zip(rows[~infinite].tolist(), bits[~infinite].tolist(), strict=True):
-        one_value = np.zeros(FIRST_LIMB + high - low, np.int64)
-        add_double(one_value, FIRST_LIMB, low, value)
-        adds[row] += one_value * counts[row]
+    adds[:, INFINITE] = _numbers(_column(table, "infinite", 0))
+    for limb in limbs:  # a task has no column for a limb that none of its values needs
+        adds[:, FIRST_LIMB + limb - low] = _numbers(_column(table, f"{LIMB}{limb}", 0))
     return adds, (low, high)
+
+
+def _column(table: pa.Table, name: str, otherwise: Any) -> Any:
+    """A column, and what stands for it where it is missing: partials of another workload may lack it."""
+    if name not in table.column_names:
+        return pa.array(np.full(table.num_rows, otherwise))
+    return pc.fill_null(table[name], otherwise)
 
 
 def _numbers(column: Any) -> Any:

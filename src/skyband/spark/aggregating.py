@@ -1,4 +1,4 @@
-"""Aggregate queries on Spark: partials by Spark's own aggregation, totals in shards of keys, and a merge at the end."""
+"""Aggregate queries on Spark: partials in every task, totals in shards of keys, and a merge at the end."""
 
 from __future__ import annotations
 
@@ -11,30 +11,27 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries import AggregateTopK
-from skyband.sharding.totals import Feed, Plan, feeds_of
+from skyband.sharding.summing import Feed, Plan, feeds_of
 from skyband.spark import totals_step as tasks
-from skyband.spark.control import ticks
+from skyband.spark.assembling import at_the_shards, held_by_shard, merged
 from skyband.spark.drafts import (
     MOST_SHARDS,
     Followed,
     Pipeline,
-    Reach,
     Request,
     checked_delay,
     checked_shards,
     delay_of,
-    spelled,
 )
-from skyband.spark.partials import FEED, TIME, VALUE, partials
 from skyband.spark.scoring import HIDDEN, Columns, plain, quoted
 from skyband.spark.spreading import spread
+from skyband.spark.tasks import ENVELOPES
 from skyband.spark.totalling import OUTPUT, TotalsProcessor
 
 __all__ = ["draft"]
 
 ANSWER_COLUMNS = ("query", "window_start", "window_end", "rank", "key", "score")
-_WANTED = f"{HIDDEN}wanted"
-_ROW = f"{HIDDEN}row"  # null where a row is none, but a message
+_TIME = f"{HIDDEN}time"
 _KEYS = (st.IntegralType, st.FractionalType, st.StringType, st.BinaryType, st.DateType, st.TimestampType)
 _MORE_KEYS = (st.TimestampNTZType, st.BooleanType)
 
@@ -54,58 +51,35 @@ class _Totalling(NamedTuple):
         return {
             "axis": "time",
             "family": AggregateTopK.family,
-            "queries": [query.to_dict() for query in self.plan.queries],
+            "feeds": [[feed.key, feed.value, feed.where, *feed.partition_by] for feed in self.plan.feeds],
             "columns": self.types,
             "shards": self.plan.shards,
         }
 
     @property
     def followed(self) -> Followed:
-        span = max(query.window.size for query in self.plan.queries)
-        return Followed("totals", "time", None, False, Reach(self.delay, -(-span // 1000)))
+        return Followed("totals", "time", None, False)
 
     def assemble(self, control: str | None) -> Pipeline:
         keys = spread(self.plan.units)
-        rows = self.rows
-        if not rows.isStreaming:
-            return Pipeline(
-                self._merged(_answered_at_once(_packed(_taken(rows, self.plan), self.plan, keys), self.plan, keys)),
-                None,
-            )
-        if self.delay is not None:
-            if control is not None:
-                rows = rows.unionByName(_tick_rows(rows, control))
-            rows = rows.withWatermark(TIME, f"{self.delay} milliseconds")
-        packed = _packed(_taken(rows, self.plan), self.plan, keys)
-        local = packed.groupBy("shard").transformWithState(
-            TotalsProcessor(self.plan, keys), OUTPUT, "Append", "EventTime"
+        envelopes = self.rows.mapInArrow(tasks.make_partials(self.plan, keys), ENVELOPES)
+        if not self.rows.isStreaming:
+            together = envelopes.repartition(self.plan.units, "shard")
+            return Pipeline(self._merged(together.mapInArrow(tasks.answer_all(self.plan, keys), tasks.LOCAL)), None)
+        processor = TotalsProcessor(self.plan, keys)
+        local = (
+            at_the_shards(envelopes, keys, control, self.delay)
+            .groupBy("shard")
+            .transformWithState(processor, OUTPUT, "Append", "EventTime")
         )
-        held = [
-            sf.max(sf.when(sf.col("unit") == unit, sf.col(name))).alias(f"{name}_{unit}")
-            for unit in range(self.plan.units)
-            for name in ("candidates", "bytes")
-        ]
-        local = local.observe("skyband_held", sf.sum("unrankable").alias("unrankable"), *held)
+        counted = [sf.sum(name).alias(name) for name in ("late", "unrankable")]
+        held = held_by_shard("unit", self.plan.units)
+        local = local.observe("skyband_held", *counted, sf.max("newest").alias("newest"), *held)
         return Pipeline(self._merged(local.select("answers", "unit")), None)
 
     def _merged(self, local: DataFrame) -> DataFrame:
-        """The answers of all shards put together.
-
-        The watermark of a micro-batch is one number for all of its tasks, and Spark's aggregation lets go of every pane
-        that ends at it or before, in that micro-batch. So all shards answer a window in the same micro-batch, in the
-        first whose watermark has reached its end: those with rows when they get them, the others by their timer. What
-        they say in one micro-batch is all that there is to say about a window, and putting it together takes no state.
-        """
         task = tasks.merge(self.plan, to_arrow_schema(self.answers, timezone="UTC"))
-        found = local.repartition(1).mapInArrow(task, self.answers)
-        if found.isStreaming:
-            found = found.observe(
-                "skyband_out",
-                sf.count(sf.lit(1)).alias("answered"),
-                sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows"),
-                sf.max(sf.unix_micros(sf.col("window_end").cast("timestamp"))).alias("last_end"),
-            )
-        return found.toDF(*self.names)
+        return merged(local, task, self.answers, "window_end").toDF(*self.names)
 
 
 def draft(request: Request) -> _Totalling:
@@ -125,22 +99,28 @@ def draft(request: Request) -> _Totalling:
             f"the keys of the queries are of the types {', '.join(sorted(types))}, and answers have one column for all "
             "of them; cast them to one type, or make two workloads."
         )
+    numbers = range(len(feeds))
     plan = Plan(
         queries=queries,
         shards=shards,
+        time=_TIME,
         groups=tuple(tuple(found) for found in groups),
-        keys=tuple(f"{HIDDEN}key_{number}" for number in range(len(feeds))),
+        keys=tuple(f"{HIDDEN}key_{number}" for number in numbers),
+        values=tuple(f"{HIDDEN}value_{number}" if feeds[number].value else None for number in numbers),
+        wanted=tuple(f"{HIDDEN}wanted_{number}" for number in numbers),
+        homes=tuple(f"{HIDDEN}home_{number}" for number in numbers),
         utc=isinstance(df.schema[at].dataType, st.TimestampType),
     )
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
-    by_name = {name: column for found in groups for name, column in found.items()}
-    selected = [sf.col(quoted(spelled(df, at))).alias(TIME), sf.lit(True).alias(_ROW)]
-    selected += [_one_nothing(column, df).alias(name) for name, column in by_name.items()]
+    by_name = {name: _one_nothing(column, df) for found in groups for name, column in found.items()}
+    selected = [sf.col(quoted(at)).alias(_TIME)]
+    selected += [column.alias(name) for name, column in by_name.items()]
     for number, feed in enumerate(feeds):
-        selected += _offer(columns, feed, number, plan, keys[number][0])
+        selected += _offer(columns, feed, number, plan, keys[number][0], [by_name[name] for name in groups[number]])
     rows = df.select(*selected)
-    answers = _answer_type(plan, rows.schema, keys[0][1])
+    bound = df.schema[at].dataType
+    answers = _answer_type(plan, rows.schema, bound, keys[0][1])
     grouped = {plain(name): name for feed in feeds for name in columns.spelled(feed.partition_by)}
     names = tuple(grouped.get(name, name) for name in answers.names)
     kinds = {field.name: field.dataType.simpleString() for field in answers.fields}
@@ -166,8 +146,7 @@ def _refuse_unsupported(request: Request) -> None:
         )
     if request.late != "count":
         raise UnsupportedError(
-            f"late={request.late!r} is for top-k queries; of aggregate queries Spark drops late rows, and they are "
-            "counted. Leave late= out."
+            f"late={request.late!r} is for top-k queries; of aggregate queries late rows are counted. Leave late= out."
         )
     if request.algorithm != "auto":
         raise UnsupportedError(
@@ -202,78 +181,21 @@ def _one_nothing(group: Column, df: DataFrame) -> Column:
     return sf.when(~sf.isnan(group), group + sf.lit(0.0).cast(kind))
 
 
-def _offer(columns: Columns, feed: Feed, number: int, plan: Plan, key: Column) -> list[Column]:
-    """What a row is to a feed: its key and value, and whether it counts (null: the filter removes it)."""
+def _offer(columns: Columns, feed: Feed, number: int, plan: Plan, key: Column, groups: list[Column]) -> list[Column]:
+    """What a row is to a feed: its key and value, where they live, and whether they count (null: filtered out)."""
     query = plan.queries[feed.places[0]]
-    value = sf.lit(1.0)
+    offered = [key.alias(plan.keys[number])]
+    counts = key.isNotNull()
     if feed.value is not None:
-        kind = columns.type_of(query, "value", feed.value)
-        if not isinstance(kind, st.NumericType):
-            raise InvalidQueryError(
-                f"query {query.name!r}: value={feed.value!r} is of type {kind.simpleString()}; only numbers can be "
-                "added and compared."
-            )
-        value = sf.expr(feed.value).cast("double") + sf.lit(0.0)
-    counts = key.isNotNull() & value.isNotNull() & ~sf.isnan(value)
+        value = columns.number(query, "value", feed.value, "only numbers can be added and compared") + sf.lit(0.0)
+        counts = counts & ~sf.isnan(value)
+        offered.append(value.alias(str(plan.values[number])))
     wanted = counts if feed.where is None else sf.when(columns.filter(feed.where, query), counts)
-    return [key.alias(plan.keys[number]), value.alias(f"{VALUE}_{number}"), wanted.alias(f"{_WANTED}_{number}")]
+    home = sf.pmod(sf.xxhash64(*groups, key), sf.lit(plan.shards)).cast("int")
+    return [*offered, wanted.alias(plan.wanted[number]), home.alias(plan.homes[number])]
 
 
-def _tick_rows(rows: DataFrame, control: str) -> DataFrame:
-    """Messages as rows that no feed takes: only their time is seen, by the watermark."""
-    times = ticks(rows.sparkSession, control)
-    nothing = [sf.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields[1:]]
-    return times.select(sf.col("tick").cast(rows.schema[TIME].dataType).alias(TIME), *nothing)
-
-
-def _taken(rows: DataFrame, plan: Plan) -> DataFrame:
-    """The rows that feeds take, one for each feed; the others are counted."""
-    timed, feeds = sf.col(TIME).isNotNull(), range(len(plan.feeds))
-    if rows.isStreaming:
-        refused = ~timed
-        for number in feeds:
-            refused = refused | ~sf.coalesce(sf.col(f"{_WANTED}_{number}"), sf.lit(True))
-        # No filter is moved below this node, so that the watermark below it sees the time of every row.
-        rows = rows.observe(
-            "skyband_in",
-            sf.count(_ROW).alias("taken"),
-            sf.count(sf.when(sf.col(_ROW) & refused, 1)).alias("left_out"),
-            sf.sum(sf.lit(0)).alias("reduced"),
-        )
-    offers = []
-    for number in feeds:
-        its = {*plan.groups[number], plan.keys[number]}
-        mine = [sf.lit(number).alias(FEED)]
-        mine += [
-            (sf.col(name) if name in its else _null_like(rows, name)).alias(name)
-            for name in (*plan.group_columns, *plan.keys)
-        ]
-        mine += [sf.col(f"{VALUE}_{number}").alias(VALUE), sf.col(f"{_WANTED}_{number}").alias(_WANTED)]
-        offers.append(mine)
-    if len(offers) == 1:
-        rows = rows.select(TIME, *offers[0])
-    else:
-        several = sf.explode(sf.array(*(sf.struct(*mine) for mine in offers)))
-        rows = rows.select(TIME, several.alias("offer")).select(TIME, "offer.*")
-    return rows.where(sf.col(_WANTED) & timed).drop(_WANTED)
-
-
-def _null_like(rows: DataFrame, name: str) -> Column:
-    return sf.lit(None).cast(rows.schema[name].dataType)
-
-
-def _packed(rows: DataFrame, plan: Plan, keys: dict[int, int]) -> DataFrame:
-    return partials(rows, plan).mapInArrow(tasks.pack(plan, keys), tasks.ENVELOPES)
-
-
-def _answered_at_once(envelopes: DataFrame, plan: Plan, keys: dict[int, int]) -> DataFrame:
-    """No watermark, no state: all partials meet in their shards, and every window is answered."""
-    together = envelopes.repartition(plan.units, "shard")
-    return together.mapInArrow(tasks.answer_all(plan, keys), tasks.LOCAL)
-
-
-def _answer_type(plan: Plan, rows: st.StructType, key: st.DataType) -> st.StructType:
-    time = rows[TIME].dataType
+def _answer_type(plan: Plan, rows: st.StructType, time: st.DataType, key: st.DataType) -> st.StructType:
     return st.StructType(
         [
             st.StructField("query", st.StringType()),

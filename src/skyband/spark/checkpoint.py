@@ -69,15 +69,6 @@ class Checkpoint:
                     f"{what}={value!r}; what it holds would not fit. Go on as before, or start with a new folder."
                 )
 
-    def watermark(self) -> int | None:
-        """Where Spark's watermark stands after the last micro-batch, in milliseconds; None if it never moved."""
-        try:
-            lines = self._spark.read.text(f"{self.folder}/commits").collect()
-        except AnalysisException:
-            return None  # no micro-batch was committed yet
-        told = [json.loads(line[0]) for line in lines if line[0].startswith("{")]
-        return max((int(one.get("nextBatchWatermarkMs") or 0) for one in told), default=0) or None
-
     def _first(self, path: str) -> str | None:
         try:
             rows = self._spark.read.text(path).take(1)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from skyband.spark.tasks import ENVELOPES
 
-__all__ = ["CONTROL_FOLDER", "Control", "control_envelopes", "ticks"]
+__all__ = ["CONTROL_FOLDER", "Control", "control_envelopes"]
 
 CONTROL_FOLDER = "skyband/control"  # below a checkpoint
 _MESSAGE = "message string"
@@ -35,18 +35,16 @@ class Control:
         """Make the folder, with a message that nobody heeds."""
         self._send({"kind": "open"})
 
-    def end(self, tick: int | None = None) -> None:
+    def end(self) -> None:
         """End the stream as far as it has come: every window that holds a row is answered.
 
-        What comes later and belongs into such a window is late. A `tick` is the time of the row that moves Spark's own
-        watermark so far, for pipelines that need one (microseconds).
+        What comes later and belongs into such a window is late.
         """
-        self._send({"kind": "end"} | ({} if tick is None else {"tick": tick}))
+        self._send({"kind": "end"})
 
-    def advance(self, position: int, tick: int | None = None) -> None:
+    def advance(self, position: int) -> None:
         """Move time to `position` (microseconds): what ends before it becomes final, what comes before it is late."""
-        told = {"kind": "advance", "at": position // 1000 * 1000}
-        self._send(told | ({} if tick is None else {"tick": tick}))
+        self._send({"kind": "advance", "at": position // 1000 * 1000})
 
     def _send(self, message: dict[str, Any]) -> None:
         row = self._spark.createDataFrame([(json.dumps(message),)], _MESSAGE)
@@ -66,10 +64,3 @@ def control_envelopes(spark: SparkSession, folder: str, keys: Iterable[int]) -> 
     }
     names = [part.split()[0] for part in ENVELOPES.split(", ")]
     return messages.select(*(columns[name].alias(name) for name in names))
-
-
-def ticks(spark: SparkSession, folder: str) -> DataFrame:
-    """The messages in `folder` that move Spark's watermark, as times."""
-    messages = spark.readStream.schema(_MESSAGE).json(folder)
-    time = sf.timestamp_micros(sf.get_json_object("message", "$.tick").cast("long"))
-    return messages.select(time.alias("tick")).where("tick is not null")

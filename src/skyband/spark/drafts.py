@@ -22,7 +22,6 @@ __all__ = [
     "Followed",
     "Late",
     "Pipeline",
-    "Reach",
     "Request",
     "checked_delay",
     "checked_shards",
@@ -51,22 +50,6 @@ class Request(NamedTuple):
     whole: bool  # whether answers bring back the row's own value of columns that groups are told by, too
 
 
-class Reach(NamedTuple):
-    """How far Spark's watermark must be moved by a row of our own, so that its operators let go of what they hold."""
-
-    delay: int | None  # of the watermark, in milliseconds; None: it stands where no row of ours comes by
-    span: int  # the longest window, in milliseconds
-
-    def tick(self, position: int) -> int:
-        """The time of the row that moves the watermark to `position`; both in microseconds."""
-        return (-(-position // 1000) + (self.delay or 0)) * 1000
-
-    def last_tick(self, watermark: int) -> int:
-        """The time of the row that ends every window, if the watermark stands at so many milliseconds."""
-        newest = watermark + (self.delay or 0) + 1  # times are cut to whole milliseconds
-        return self.tick((newest + self.span) * 1000)
-
-
 class Followed(NamedTuple):
     """What those who follow a run want to know about it."""
 
@@ -74,7 +57,6 @@ class Followed(NamedTuple):
     axis: Axis
     bound: int | None  # what the candidates of one group can never exceed; None: there is no such number
     filtered: bool  # whether rows that no query wants are dropped before they are counted
-    reach: Reach | None = None  # where Spark's own operators hold rows: how to move their time
 
 
 class Pipeline(NamedTuple):

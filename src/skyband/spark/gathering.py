@@ -15,10 +15,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from skyband.arrow import from_bytes, to_bytes
 from skyband.errors import InvalidInputError, InvalidQueryError, UnsupportedError
 from skyband.queries import IncompleteTopK
-from skyband.sharding.gathering import ID, TIME, Gathering, columns_of, gather_rows, merged
+from skyband.sharding import gathering
+from skyband.sharding.gathering import ID, TIME, Gathering, columns_of, gather_rows
 from skyband.sharding.gathering_plan import GatheringPlan, Told, told_of
 from skyband.spark import tasks
-from skyband.spark.control import control_envelopes
+from skyband.spark.assembling import at_the_shards, held_by_shard, merged
 from skyband.spark.drafts import (
     MOST_SHARDS,
     Followed,
@@ -69,43 +70,20 @@ class _Gathered(NamedTuple):
             together = envelopes.repartition(self.plan.shards, "shard")
             packed = together.mapInArrow(_answer_all(self.plan, keys), "answers binary")
             return Pipeline(self._merged(packed), None)
-        envelopes = envelopes.observe(
-            "skyband_in", *(sf.sum(name).alias(name) for name in ("taken", "left_out", "reduced"))
-        )
-        if self.delay is not None:
-            envelopes = envelopes.withWatermark("newest", f"{self.delay} milliseconds")
-        # Spark would drop an envelope that is behind the watermark: what is late is settled row by row, in the shard.
-        envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
-        if control is not None:
-            envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
         processor = ShardProcessor(self.plan, keys)
-        packed = envelopes.groupBy("shard").transformWithState(processor, OUTPUT, "Append", "EventTime")
-        held = [
-            sf.max(sf.when(sf.col("shard") == number, sf.col(name))).alias(f"{name}_{number}")
-            for number in range(self.plan.shards)
-            for name in ("candidates", "bytes")
-        ]
+        packed = (
+            at_the_shards(envelopes, keys, control, self.delay)
+            .groupBy("shard")
+            .transformWithState(processor, OUTPUT, "Append", "EventTime")
+        )
         counted = [sf.sum(name).alias(name) for name in ("late", "too_often")]
+        held = held_by_shard("shard", self.plan.shards)
         packed = packed.observe("skyband_held", *counted, sf.max("newest").alias("newest"), *held)
         return Pipeline(self._merged(packed.select("answers")), None)
 
     def _merged(self, packed: DataFrame) -> DataFrame:
-        """The answers of all shards put together.
-
-        All shards answer a window in the first micro-batch whose watermark has reached its end: those with rows when
-        they get them, the others by their timer. So one micro-batch has all there is to say, and no state is needed.
-        """
         kinds = to_arrow_schema(self.answers, timezone="UTC")
-        found = packed.repartition(1).mapInArrow(_merge(self.plan, kinds), self.answers)
-        if found.isStreaming:
-            ended = sf.col("time") if self.plan.axis == "count" else sf.unix_micros(sf.col("time").cast("timestamp"))
-            found = found.observe(
-                "skyband_out",
-                sf.count(sf.lit(1)).alias("answered"),
-                sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows"),
-                sf.max(ended).alias("last_end"),
-            )
-        return found
+        return merged(packed, _merge(self.plan, kinds), self.answers, "time")
 
 
 def draft(request: Request) -> _Gathered:
@@ -251,13 +229,7 @@ def _object(columns: Columns, query: IncompleteTopK) -> Column:
 
 def _value(columns: Columns, query: IncompleteTopK) -> Column:
     """The value; NaN where a row has none, null where the filter removes it."""
-    text = str(query.value)
-    kind = columns.type_of(query, "value", text)
-    if not isinstance(kind, st.NumericType):
-        raise InvalidQueryError(
-            f"query {query.name!r}: value={text!r} is of type {kind.simpleString()}; only numbers make up a score."
-        )
-    number = sf.coalesce(sf.expr(text).cast("double"), sf.lit(float("nan")))
+    number = columns.number(query, "value", str(query.value), "only numbers make up a score")
     return number if query.where is None else sf.when(columns.filter(query.where, query), number)
 
 
@@ -314,7 +286,7 @@ def _merge(plan: GatheringPlan, kinds: pa.Schema) -> Callable[[Iterable[pa.Recor
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tables = [from_bytes(data.as_py()) for batch in batches for data in batch["answers"] if data.is_valid]
         if tables:
-            yield from _as(merged(plan, tables), kinds).to_batches()
+            yield from _as(gathering.merged(plan, tables), kinds).to_batches()
 
     return task
 

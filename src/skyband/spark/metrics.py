@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from skyband.spark.control import CONTROL_FOLDER
-from skyband.spark.drafts import Followed, Reach
+from skyband.spark.drafts import Followed
 
 __all__ = ["Metrics", "Progress", "show_progress"]
 
@@ -36,11 +36,6 @@ class Progress:
         self._newest: int | None = None
         self._last_end: int | None = None
         self._milliseconds = 0
-
-    @property
-    def reach(self) -> Reach | None:
-        """How to move the time of Spark's own operators, where they hold rows."""
-        return None if self._followed is None else self._followed.reach
 
     def take(self, query: StreamingQuery) -> None:
         """Take in what the query has reported lately."""
@@ -70,13 +65,9 @@ class Progress:
             )
             self._counts["rows"] += max(0, unseen)
             out = seen.get("skyband_out")
-            for held in (out, seen.get("skyband_held")):
-                self._newest = _latest(self._newest, _value(held, "newest"))
             self._last_end = _latest(self._last_end, _value(out, "last_end"))
-            if self.reach is not None:  # Spark's own operators drop what is late, and count it
-                dropped = [operator["numRowsDroppedByWatermark"] for operator in report["stateOperators"] or []]
-                self._counts["late"] += sum(map(int, dropped))
-            for held in (out, seen.get("skyband_held")):
+            for held in (out, seen.get("skyband_held")):  # where answers are merged, state is told of before that
+                self._newest = _latest(self._newest, _value(held, "newest"))
                 for column in _fields(held):
                     if column.startswith(("candidates_", "bytes_")) and _value(held, column) is not None:
                         self._held[column] = _value(held, column) or 0

@@ -66,17 +66,20 @@ def answers(
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
     """Answer a workload over a streaming or batch data frame, exactly, in one pass.
 
-    The result is a plain data frame, so that every sink works: ``query``, the partition columns (null where a query has
-    none), ``window_start``, ``window_end``, ``rank``, ``score``, then the row's other columns. A window leaves once,
-    when the watermark has reached its end. A batch data frame is answered to its end; a stream's trailing windows
-    wait for the watermark (`start` with ``bounded=True`` ends a stream).
+    The result is a plain data frame, so that every sink works. Of top-k queries it has ``query``, the partition columns
+    (null where a query has none), ``window_start``, ``window_end``, ``rank``, ``score``, then the row's other columns;
+    of aggregate queries ``key`` and ``score`` after the rank; of queries over incomplete streams ``query``, ``time``,
+    ``rank``, ``object``, ``score``. A window leaves once, when the watermark has reached its end. A batch data frame is
+    answered to its end; a stream's trailing windows wait for the watermark (`start` with ``bounded=True`` ends a
+    stream).
 
     Parameters
     ----------
     df
-        The rows. `by`, `where` and `partition_by` of the queries are SQL expressions over its columns.
+        The rows. `by`, `where`, `partition_by`, `key`, `object`, … of the queries are SQL expressions over its columns.
+        For incomplete streams also one data frame for each stream, by name: ``{"north": df1, "south": df2}``.
     workload
-        One query, several, or a `Workload`.
+        One query, several, or a `Workload`; all of one family.
     time
         The column with the event time, a timestamp.
     id
@@ -86,16 +89,16 @@ def answers(
         How far behind the newest row a row may come (``"10 seconds"``). Needed for a stream unless `df` has a
         watermark already. What comes later is late: it is left out, and counted.
     algorithm
-        ``"auto"`` or a name from `skyband.algorithms`.
+        ``"auto"`` or a name from `skyband.algorithms`, for top-k queries.
     late
         ``"count"``: late rows are counted (see `metrics`). ``"return"``: a second data frame with the late rows comes
         with the answers, as a pair; it is a query of its own. ``"refuse"``: a late row stops the stream; since none can
         then come between two others, tasks can drop more of their rows before anything is shuffled.
     output
-        ``"answers"``: every window's whole answer. ``"changes"``: only what differs from the window before, of each
-        query and group: a column ``change`` says ``entered``, ``left`` or ``moved``, ``rank`` is the new rank (null for
-        who left) and ``old_rank`` the one before (null for who entered). A window without objects is told as all
-        leaving, when the watermark reaches its end.
+        For top-k queries. ``"answers"``: every window's whole answer. ``"changes"``: only what differs from the window
+        before, of each query and group: a column ``change`` says ``entered``, ``left`` or ``moved``, ``rank`` is the
+        new rank (null for who left) and ``old_rank`` the one before (null for who entered). A window without objects is
+        told as all leaving, when the watermark reaches its end.
     shards
         How many parts the state is cut into. By default as many as there are shuffle partitions, at most 32; one for
         each score where no query has groups.

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from skyband.sharding.gathering_plan import GatheringPlan
 from skyband.sharding.plan import Plan
+from skyband.spark.waking import Sleeper
 
 __all__ = ["OUTPUT", "ShardProcessor"]
 
@@ -24,7 +25,7 @@ OUTPUT = (
 _OUTPUT_ROW = Row(*(part.split()[0] for part in OUTPUT.split(", ")))
 
 
-class ShardProcessor(StatefulProcessor):
+class ShardProcessor(Sleeper):
     """Hands a shard its envelopes and the watermark, and stores it as bytes before anything leaves."""
 
     def __init__(self, plan: Plan | GatheringPlan, keys: Mapping[int, int]) -> None:
@@ -32,40 +33,17 @@ class ShardProcessor(StatefulProcessor):
         self._numbers = {key: number for number, key in keys.items()}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the shard's one value. Spark calls it once a task."""
-        self._handle = handle
+        """Open the shard's one value."""
+        super().init(handle)
         self._saved = handle.getValueState("shard", STATE)
 
-    def handleInputRows(self, key: Any, rows: Iterable[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        """Take in the envelopes of a micro-batch."""
-        yield from self._step(key, rows, timerValues)
-
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
-        """Time has moved on without rows."""
-        yield from self._step(key, (), timerValues)
-
-    def _step(self, key: Any, rows: Iterable[Row], timer: Any) -> Iterator[Row]:
+    def woken(self, key: Any, rows: Iterable[Row], watermark: int) -> Iterator[Row]:
+        """Let the shard do a step, and store it."""
         from skyband.spark.stepping import step  # noqa: PLC0415 - compiled code, and only workers need it
 
         saved = self._saved.get()
-        done = step(
-            self._plan,
-            self._numbers[key[0]],
-            None if saved is None else bytes(saved[0]),
-            rows,
-            timer.getCurrentWatermarkInMs(),
-        )
+        done = step(self._plan, self._numbers[key], None if saved is None else bytes(saved[0]), rows, watermark)
         self._saved.update((done.blob,))
-        self._set_timer(done.next_timer)
+        self.sleep_until(done.next_timer)
         for values in done.out:
             yield _OUTPUT_ROW(*values)
-
-    def _set_timer(self, at: int | None) -> None:
-        for timer in list(self._handle.listTimers()):
-            if timer != at:
-                self._handle.deleteTimer(timer)
-        if at is not None:
-            self._handle.registerTimer(at)
-
-    def close(self) -> None:
-        """Nothing is open."""

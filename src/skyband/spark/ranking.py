@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 from skyband.errors import UnsupportedError
 from skyband.sharding.feeds import feeds_of
 from skyband.spark import tasks
-from skyband.spark.control import control_envelopes
+from skyband.spark.assembling import at_the_shards, held_by_shard
 from skyband.spark.drafts import (
     MOST_SHARDS,
     Followed,
@@ -98,21 +98,13 @@ def draft(request: Request) -> _Ranking:
 
 def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None, delay: int | None) -> DataFrame:
     plan = prepared.plan
-    envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES).observe(
-        "skyband_in", *(sf.sum(name).alias(name) for name in ("taken", "left_out", "reduced"))
+    envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES)
+    packed = (
+        at_the_shards(envelopes, keys, control, delay)
+        .groupBy("shard")
+        .transformWithState(ShardProcessor(plan, keys), OUTPUT, "Append", "EventTime")
     )
-    if delay is not None:
-        envelopes = envelopes.withWatermark("newest", f"{delay} milliseconds")
-    # Spark would drop an envelope that is behind the watermark: what is late is settled row by row, in the shard.
-    envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
-    if control is not None:
-        envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
-    packed = envelopes.groupBy("shard").transformWithState(ShardProcessor(plan, keys), OUTPUT, "Append", "EventTime")
-    held = [
-        sf.max(sf.when(sf.col("shard") == number, sf.col(name))).alias(f"{name}_{number}")
-        for number in range(plan.shards)
-        for name in ("candidates", "bytes")
-    ]
+    held = held_by_shard("shard", plan.shards)
     counted = [sf.sum(name).alias(name) for name in ("late", "windows", "answered")]
     newest = [sf.max(name).alias(name) for name in ("newest", "last_end")]
     return (

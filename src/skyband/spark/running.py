@@ -13,12 +13,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.columns import position_column
-from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.errors import InvalidInputError
 from skyband.queries import Query
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.control import Control
-from skyband.spark.drafts import Late, Pipeline, Reach, frames_of
+from skyband.spark.drafts import Late, Pipeline, frames_of
 from skyband.spark.metrics import Progress, show_progress
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.reasons import plain_error
@@ -133,8 +133,6 @@ def launch(
         kept.refuse_unwritable(control.open)
     kept.agree(draft.about, about)
     progress = Progress(draft.followed)
-    if bounded:
-        _refuse_unreachable(draft.followed.reach)
     handle = Handle(
         draft.assemble(kept.control), progress, kept, control, write, late if callable(late) else None, bounded=bounded
     )
@@ -163,7 +161,6 @@ class Handle:
         self._late = late
         self._bounded = bounded
         self._progress = progress
-        self._reach = progress.reach
         self._queries: list[StreamingQuery] = []
         self._error: BaseException | None = None
         self._stopping = False
@@ -199,18 +196,15 @@ class Handle:
         """Answer every window that holds a row now. Rows that come later for such a window will be late."""
         if self._ended.is_set():
             return
-        _refuse_unreachable(self._reach)
-        self._process_all()
-        self._end()
+        self._control.end()
         self._process_all()
 
     def advance(self, to: datetime | int) -> None:
         """Move time on without rows: windows that end at or before `to` are answered. For sources that fall silent."""
         if self._ended.is_set():
             return
-        _refuse_unreachable(self._reach)
-        position = int(position_column([to]).values[0])
-        self._control.advance(position, self._reach and self._reach.tick(position))
+        position = position_column([to]).values[0]
+        self._control.advance(int(position))
         self._process_all()
 
     def stop(self) -> None:
@@ -229,7 +223,7 @@ class Handle:
         try:
             self._await_queries()
             if self._bounded and not self._stopping:
-                self._end()
+                self._control.end()
                 self._queries = self._start_queries()
                 self._await_queries()
         except Exception as error:
@@ -239,11 +233,6 @@ class Handle:
         finally:
             self._collected()
             self._ended.set()
-
-    def _end(self) -> None:
-        """Write the message that ends the stream as far as it has come."""
-        stands = None if self._reach is None else self._checkpoint.watermark()
-        self._control.end(None if self._reach is None or stands is None else self._reach.last_tick(stands))
 
     def _start_queries(self) -> list[StreamingQuery]:
         started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder)]
@@ -285,12 +274,3 @@ class Handle:
         if self._queries:
             self._progress.take(self._queries[0])
         return self._progress
-
-
-def _refuse_unreachable(reach: Reach | None) -> None:
-    if reach is not None and reach.delay is None:
-        raise UnsupportedError(
-            "the stream came with a watermark of its own, and only rows can move it on: its last windows cannot be "
-            "answered from here. Leave withWatermark() out and pass watermark= instead, or do without bounded=True, "
-            "flush() and advance()."
-        )

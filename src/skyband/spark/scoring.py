@@ -187,22 +187,24 @@ class Columns:
                 f"query {query.name!r} has no by=; on Spark the score is computed from the row's columns. "
                 "Give by= as an SQL expression, for example by='price * size'."
             )
-        kind = self.type_of(query, "by", feed.by)
-        if not isinstance(kind, _SCORES):
-            raise InvalidQueryError(
-                f"query {query.name!r}: by={feed.by!r} is of type {kind.simpleString()}; a score must be a number, "
-                "or rows cannot be ranked."
-            )
-        value = sf.expr(feed.by)
-        number = sf.coalesce(value.cast("double"), sf.lit(float("nan")))
-        if isinstance(kind, st.LongType):
-            # As in process: whole numbers that a double cannot tell apart would be ranked by chance.
-            said = (
-                f"query {query.name!r}: a score of by={feed.by!r} is beyond 2**53, where whole numbers stop being "
-                "exact; scale it down."
-            )
-            number = sf.when(sf.abs(value) > _EXACT, sf.raise_error(sf.lit(said)).cast("double")).otherwise(number)
+        number = self.number(query, "by", feed.by, "a score must be a number, or rows cannot be ranked")
         return number if feed.where is None else sf.when(self.filter(feed.where, query), number)
+
+    def number(self, query: Query, what: str, text: str, rule: str) -> Column:
+        """A number as a double; NaN where there is none."""
+        kind = self.type_of(query, what, text)
+        if not isinstance(kind, _SCORES):
+            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} is of type {kind.simpleString()}; {rule}.")
+        value = sf.expr(text)
+        number = sf.coalesce(value.cast("double"), sf.lit(float("nan")))
+        if not isinstance(kind, st.LongType):
+            return number
+        # As in process: whole numbers that a double cannot tell apart would be ranked by chance.
+        said = (
+            f"query {query.name!r}: a value of {what}={text!r} is beyond 2**53, where whole numbers stop being exact; "
+            "scale it down."
+        )
+        return sf.when(sf.abs(value) > _EXACT, sf.raise_error(sf.lit(said)).cast("double")).otherwise(number)
 
     def filter(self, where: str, query: Query) -> Column:
         """A filter that is true or false."""

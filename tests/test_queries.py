@@ -1,0 +1,98 @@
+"""Queries of the other families: what they refuse, what they keep, what is told of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import skyband as sb
+
+INCOMPLETE = {"k": 3, "size": "1 hour", "streams": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"k": 0}, "k=0 must lie"),
+        ({"every": "2 hours"}, "every='2 hours' must lie between 1 microsecond and '1 hour'"),
+        ({"size": 10, "every": 11}, "every=11 must lie between 1 and 10"),
+        ({"every": 5}, "on different axes"),
+        ({"streams": "ab"}, "streams='ab' must be a list of names"),
+        ({"streams": []}, "must be a list of names"),
+        ({"streams": ["a", "a"]}, "names a stream twice"),
+        ({"streams": ["a", 1]}, "all text or all whole numbers"),
+        ({"aggregate": "median"}, "may fall when a value rises"),
+        ({"aggregate": "min", "weights": {"a": 1}}, "only aggregate='sum' has them"),
+        ({"weights": {"c": 1}}, "'c'"),
+        ({"weights": {"a": -1}}, "not negative"),
+        ({"weights": {"a": float("nan")}}, "must be a finite number"),
+        ({"weights": 3}, "must map streams to factors"),
+        ({"bounds": (1, 0)}, "the smaller first"),
+        ({"bounds": (0, float("inf"))}, "two finite numbers"),
+        ({"bounds": "01"}, "must be the smallest and the largest value"),
+        ({"bounds": (-1, 1), "occurrences": 2}, "must not be negative"),
+        ({"bounds": (0, 1e308), "weights": {"a": 10}}, "beyond the largest number"),
+        ({"occurrences": 0}, "at least 1"),
+        ({"method": "guess"}, "method='guess' must be one of 'exact'"),
+        ({"method": "approximate", "intervals": True}, "only method='exact'"),
+        ({"object": " "}, "must be an SQL expression"),
+    ],
+)
+def test_an_incomplete_query_that_means_nothing(change, said):
+    with pytest.raises(sb.SkybandError, match=said):
+        sb.IncompleteTopK(**{**INCOMPLETE, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"aggregate": "mean"}, "aggregate='mean' must be one of 'sum'"),
+        ({"key": "client"}, "value=None, but aggregate='sum' is made of values"),
+        ({"slide": "2 hours"}, "slide='2 hours' must lie"),
+        ({"partition_by": [1]}, "column names only"),
+    ],
+)
+def test_an_aggregate_query_that_means_nothing(change, said):
+    with pytest.raises(sb.InvalidQueryError, match=said):
+        sb.AggregateTopK(**{"k": 3, "size": "1 hour", **change})
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        sb.IncompleteTopK(name="q", every="1 minute", weights={"a": 2, "b": 0}, bounds=(0, 9), **INCOMPLETE),
+        sb.IncompleteTopK(k=1, size=10, streams=[3, 1], occurrences=4, method="approximate"),
+        sb.AggregateTopK(k=1, size="1 day", key="a", value="b", partition_by=["c"], origin="2024-01-01"),
+    ],
+)
+def test_a_query_survives_json(query):
+    assert type(query)(**json.loads(json.dumps(query.to_dict()))) == query
+
+
+def test_families_do_not_mix():
+    with pytest.raises(sb.InvalidQueryError, match="one workload holds one family"):
+        sb.Workload([sb.TopK(name="a", k=1, size=5), sb.AggregateTopK(name="b", k=1, size=5)])
+    with pytest.raises(sb.UnsupportedError, match=r"use skyband\.aggregate\.replay"):
+        sb.replay(sb.AggregateTopK(k=1, size=5), None, [1.0])
+    with pytest.raises(sb.UnsupportedError, match="cost"):
+        sb.Workload(sb.AggregateTopK(name="b", k=1, size=5)).cost(sb.AggregateTopK(name="c", k=1, size=5))
+
+
+def test_pages_tell_what_is_kept():
+    page = sb.Workload(sb.IncompleteTopK(intervals=True, weights={"a": 2}, **INCOMPLETE)).explain(on_spark=True)
+    for told in (
+        "weights a 2",
+        "who is sure to stay",
+        "0 now, 1 at best",
+        "reported too often",
+        "answers of the shards",
+    ):
+        assert told in page
+    queries = [
+        sb.AggregateTopK(name=name, k=1, size="1 hour", slide=slide)
+        for name, slide in (("a", "1 minute"), ("b", "5 minutes"))
+    ]
+    page = sb.Workload(queries).explain()
+    assert "1 set of partials" in page
+    assert "at most 60 panes" in page
