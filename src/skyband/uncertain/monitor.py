@@ -90,6 +90,20 @@ class Monitor:
         return self._plan
 
     @property
+    def next_time(self) -> int | None:
+        """When the next run is due; None while no tuple is held that it could be about.
+
+        >>> import skyband as sb
+        >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=1, size="20 seconds", every="10 seconds"))
+        >>> monitor.push([13_000_000], [80.0], [0.3])
+        >>> monitor.next_time
+        20000000
+        """
+        if self._anchor is None or not len(self._store):
+            return None
+        return self._anchor + next(self._plan.upcoming(self._done)).time
+
+    @property
     def candidates(self) -> int:
         """How many tuples are held."""
         return len(self._store)
