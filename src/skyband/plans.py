@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries.fields import checked_k, is_integer
@@ -40,7 +41,7 @@ METHODS = {
     "greedy": "each group at the last run of the one before it: at most twice the cheapest plan, mostly as cheap",
 }
 
-MOST = 10_000_000  # executions that are listed one by one
+MOST = 4_000_000  # executions that are listed one by one
 
 
 class Execution(NamedTuple):
@@ -64,6 +65,7 @@ class Track(NamedTuple):
 
     period: int
     runs: Sequence[Execution]
+    cost: int  # the sum of their k
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +93,7 @@ class Plan:
     @cached_property
     def cost_per_unit(self) -> float:
         """The sum of the k of all runs, per unit of time."""
-        return float(sum(Fraction(sum(run.k_max for run in track.runs), track.period) for track in self.tracks))
+        return float(sum(Fraction(track.cost, track.period) for track in self.tracks))
 
     @cached_property
     def executions(self) -> list[Execution]:
@@ -100,7 +102,7 @@ class Plan:
         if runs > MOST:
             raise UnsupportedError(
                 f"the plan repeats after {self.cycle} units only, with {runs} executions until then; they do not fit "
-                "into a list. Take them one by one, with upcoming(), or share the runs with method='greedy'."
+                "into a list. Take them one by one, with upcoming()."
             )
         if len(self.tracks) == 1:
             return list(self.tracks[0].runs)
@@ -128,13 +130,46 @@ class Plan:
 
 
 def _runs(track: Track, after: int) -> Iterator[Execution]:
-    cycle = after // track.period
+    base = after // track.period * track.period
+    place = bisect_right(track.runs, after - base, key=lambda run: run.time)
     while True:
-        base = cycle * track.period
-        for run in track.runs:
-            if base + run.time > after:
-                yield run._replace(time=base + run.time)
-        cycle += 1
+        for at in range(place, len(track.runs)):
+            run = track.runs[at]
+            yield run._replace(time=base + run.time)
+        place, base = 0, base + track.period
+
+
+class _Steps(Sequence[Execution]):
+    """Runs at the multiples of one period, of groups whose periods are multiples of one another; none is stored."""
+
+    def __init__(self, groups: Sequence[Group], answered: Sequence[tuple[int, ...]], periods: Sequence[int]) -> None:
+        self._first = periods[0]
+        self._count = periods[-1] // periods[0]
+        self._groups = [
+            (period // periods[0], group.k, mine) for group, mine, period in zip(groups, answered, periods, strict=True)
+        ]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[place] for place in range(*at.indices(self._count))]
+        number = (at if at >= 0 else self._count + at) + 1
+        if not 1 <= number <= self._count:
+            raise IndexError(at)
+        for multiple, k, mine in reversed(self._groups):
+            if number % multiple == 0:
+                return Execution(number * self._first, k, mine)
+        raise AssertionError("the first group is run every time")
+
+    def __iter__(self) -> Iterator[Execution]:
+        due = [0] * self._count
+        for place, (multiple, _, _) in enumerate(self._groups):
+            due[multiple - 1 :: multiple] = [place] * (self._count // multiple)
+        for number, place in enumerate(due, 1):
+            _, k, mine = self._groups[place]
+            yield Execution(number * self._first, k, mine)
 
 
 def checked_requests(requests: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -188,7 +223,7 @@ def combined(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 def apart(method: str, requests: tuple[tuple[int, int], ...], groups: Sequence[Group]) -> Plan:
     """The plan that runs each group by itself, as often as it asks for."""
-    tracks = [Track(group.every, [Execution(group.every, group.k, group.queries)]) for group in groups]
+    tracks = [Track(group.every, [Execution(group.every, group.k, group.queries)], group.k) for group in groups]
     return Plan(method, requests, tuple(groups), tuple(tracks))
 
 
@@ -200,12 +235,17 @@ def stepwise(
     steps: Iterable[tuple[int, int]],
 ) -> Plan:
     """The plan that at each (time, group) runs this group and all more frequent ones."""
-    answered: list[tuple[int, ...]] = []
+    answered = _answered(groups)
+    runs = [Execution(time, groups[group].k, answered[group]) for time, group in steps]
+    return Plan(method, requests, groups, (Track(cycle, runs, sum(run.k_max for run in runs)),))
+
+
+def _answered(groups: Sequence[Group]) -> list[tuple[int, ...]]:
+    """The queries that a run of each group answers: its own, and those of all groups before it."""
+    found: list[tuple[int, ...]] = []
     for group in groups:
-        answered.append(tuple(sorted((*(answered[-1] if answered else ()), *group.queries))))
-    ks = [group.k for group in groups]
-    runs = [Execution(time, ks[group], answered[group]) for time, group in steps]
-    return Plan(method, requests, groups, (Track(cycle, runs),))
+        found.append(tuple(sorted((*(found[-1] if found else ()), *group.queries))))
+    return found
 
 
 def greedy(requests: tuple[tuple[int, int], ...]) -> Plan:
@@ -218,15 +258,10 @@ def greedy(requests: tuple[tuple[int, int], ...]) -> Plan:
     periods = [groups[0].every]
     for group in groups[1:]:
         periods.append(group.every // periods[-1] * periods[-1])
-    first, cycle = periods[0], periods[-1]
-    runs = cycle // first
-    if runs > MOST:
-        raise UnsupportedError(
-            f"every={groups[0].every} and every={groups[-1].every} make a plan of {runs} executions until it repeats; "
-            f"at most {MOST} are planned. Run queries that far apart in two workloads."
-        )
-    due = [0] * runs
-    for place, period in enumerate(periods[1:], 1):
-        step = period // first
-        due[step - 1 :: step] = [place] * (runs // step)
-    return stepwise("greedy", requests, groups, cycle, zip(range(first, cycle + 1, first), due, strict=True))
+    cycle = periods[-1]
+    # A run counts for the last group that is due: those of a group's period are fewer by those of the next one's.
+    following = [*(cycle // period for period in periods[1:]), 0]
+    cost = sum(
+        group.k * (cycle // period - later) for group, period, later in zip(groups, periods, following, strict=True)
+    )
+    return Plan("greedy", requests, groups, (Track(cycle, _Steps(groups, _answered(groups), periods), cost),))

@@ -150,6 +150,20 @@ def test_a_cycle_too_long_to_be_listed():
     assert next(plan.upcoming(10**19)).time == 10**19 + 1
 
 
+def test_a_long_greedy_plan_is_not_written_down():
+    plan = sb.uncertain.schedule([(1, 2), (7, 3), (10**12, 5)])
+    assert plan.cycle == 10**12 // 7 * 7
+    assert plan.cost_per_unit == pytest.approx(2 * 6 / 7 + 3 / 7)
+    later = plan.upcoming(plan.cycle - 2)
+    assert [(run.time - plan.cycle, run.k_max) for run in islice(later, 4)] == [(-1, 2), (0, 5), (1, 2), (2, 2)]
+    with pytest.raises(sb.UnsupportedError, match="repeats after"):
+        _ = plan.executions
+    runs = sb.uncertain.schedule(SECOND).tracks[0].runs
+    assert runs[-1] == runs[1] == list(runs)[1]
+    with pytest.raises(IndexError):
+        runs[2]
+
+
 def test_forty_thousand_units():
     plan = sb.uncertain.schedule([(1, 2), (7, 5), (900, 20), (40_000, 100)])
     assert plan.cycle == 39_424  # 7, 128 · 7 = 896, 44 · 896
@@ -175,8 +189,6 @@ def test_refuses_nothing_and_unknown_methods():
 def test_a_plan_too_long_to_search():
     with pytest.raises(sb.UnsupportedError, match="Use method='greedy'"):
         sb.uncertain.schedule([(1, 2), (999_983, 5), (9_999_991, 7)], "dp")
-    with pytest.raises(sb.UnsupportedError, match="two workloads"):
-        sb.uncertain.schedule([(1, 2), (10**9, 5)])
 
 
 def test_a_plan_is_shown():

@@ -63,8 +63,9 @@ def _class_page(queries: Sequence[UncertainTopK]) -> list[str]:
 
 def _time_line(plan: Plan, axis: str, names: Sequence[str]) -> list[str]:
     """The runs of a cycle, one a line, with a bar as long as their k."""
-    runs = plan.executions[:_SHOWN]
-    largest = max(run.k_max for run in plan.executions)
+    (track,) = plan.tracks
+    runs = track.runs[:_SHOWN]
+    largest = plan.groups[-1].k
     times = [_length(axis, run.time) for run in runs]
     wide = max(map(len, times))
     lines = [
@@ -72,7 +73,7 @@ def _time_line(plan: Plan, axis: str, names: Sequence[str]) -> list[str]:
         f"{'all' if len(run.queries) == len(names) else _listed([names[place] for place in run.queries])}"
         for time, run in zip(times, runs, strict=True)
     ]
-    more = len(plan.executions) - len(runs)
+    more = len(track.runs) - len(runs)
     if more:
         lines.append(f"  … {counted(more, 'more run')}")
     return [*lines, f"  and again after {_length(axis, plan.cycle)}"]
