@@ -188,6 +188,15 @@ def test_a_rule_is_free_again_when_its_tuples_have_left():
         monitor.push([999], [1.0], [0.1], ["sensor"])
 
 
+def test_the_window_of_a_full_rule_is_shown_as_time():
+    monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=1, size="10 minutes"))
+    times = np.array(["2024-05-01T12:00", "2024-05-01T12:03"], "datetime64[s]")
+    message = r"rule 7 add up to 1\.5 in the window \[2024-05-01 11:53:00\.000001, 2024-05-01 12:03:00\.000001\)"
+    with pytest.raises(sb.InvalidInputError, match=message):
+        monitor.push(times, [1.0, 2.0], [0.5, 1.0], [7, 7])
+    assert monitor.metrics()["rows"] == 0
+
+
 def test_many_rules_are_forgotten():
     monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=2, size=500, every=100))
     rng = np.random.default_rng(1)

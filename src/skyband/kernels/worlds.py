@@ -196,13 +196,14 @@ def scan(ruled: Ruled, tree: Tree, found: Found, tiny: float, negligible: float)
         for place in range(begins[depth - 1], begins[depth]):
             i = lists[place]
             until = ruled.following[i]
-            if i < begin and until >= end:
+            covers = (i < begin) & (until >= end)
+            # Written in any case, counted if it is so: the chip would guess wrongly every second time.
+            lists[at] = i
+            at += (not covers) & (i < end - 1) & (until > begin)
+            if covers:
                 grow(mine, reach, ruled.sums[i], tiny)
                 if reach[LOW] >= reach[HIGH]:
                     break
-            elif i < end - 1 and until > begin:
-                lists[at] = i
-                at += 1
         begins[depth + 1] = at
         if reach[LOW] >= reach[HIGH]:
             continue

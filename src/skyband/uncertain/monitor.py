@@ -137,7 +137,7 @@ class Monitor:
         chances = probability_column(probabilities, there)
         chances = chances if kept is None else chances[kept]
         places = checked.positions if self._intake.axis == "time" else _numbers(self._intake.objects, checked)
-        codes = self._rules.enter(rules, kept, places, chances)
+        codes = self._rules.enter(rules, kept, places, chances, checked.position_kind)
         self._intake.adopt(checked)
         self._begin()
         rows = Rows(places, checked.scores, chances, codes, _ids(checked))

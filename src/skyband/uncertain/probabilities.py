@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from skyband.columns import length, score_column
 from skyband.errors import InvalidInputError, InvalidQueryError
@@ -117,11 +118,12 @@ def rank_probabilities(scores: Any, probabilities: Any, k: int, rules: Any = Non
 def stream_probabilities(scores: Any, probabilities: Any, streams: Any, k: int, rules: Any = None) -> dict[Any, float]:
     """How many of the k best are expected to be of each stream: the sum of ``Pr_k`` over the stream's tuples.
 
-    Where a stream's tuples exclude each other, it is the probability that the stream has one among the k best.
+    Highest first, so that the first k are the answer where several streams are ranked, not their tuples. Where the
+    tuples of a stream exclude each other, it is the probability that the stream has one among the k best.
 
     >>> import skyband as sb
-    >>> sb.uncertain.stream_probabilities([5.0, 4.0, 3.0], [0.5, 1.0, 0.5], ["a", "b", "a"], 1)
-    {'a': 0.5, 'b': 0.5}
+    >>> sb.uncertain.stream_probabilities([5.0, 4.0, 3.0], [0.25, 1.0, 0.5], ["a", "b", "a"], 1)
+    {'b': 0.75, 'a': 0.25}
     """
     tops = topk_probabilities(scores, probabilities, k, rules)
     check_lengths(tops.size, streams=streams)
@@ -129,7 +131,8 @@ def stream_probabilities(scores: Any, probabilities: Any, streams: Any, k: int, 
     if (codes < 0).any():
         raise InvalidInputError(f"streams[{int(np.argmax(codes < 0))}] is no stream; every tuple comes from one.")
     sums = np.bincount(codes, tops, minlength=len(names))
-    return dict(zip(names.to_pylist(), sums.tolist(), strict=True))
+    order = np.argsort(-sums, kind="stable")
+    return dict(zip(names.take(pa.array(order)).to_pylist(), sums[order].tolist(), strict=True))
 
 
 def _fitting(ks: Ints, tuples: int) -> Ints:
