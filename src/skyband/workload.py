@@ -140,7 +140,7 @@ _ANSWERED_BY = {
     "topk": "skyband.replay or skyband.Monitor",
     "aggregate": "skyband.aggregate.replay or skyband.aggregate.Monitor, or skyband.spark.answers",
     "incomplete": "skyband.incomplete.replay or skyband.incomplete.Monitor, or skyband.spark.answers",
-    "uncertain": "skyband.uncertain.replay or skyband.uncertain.Monitor",
+    "uncertain": "skyband.uncertain.replay or skyband.uncertain.Monitor, or skyband.spark.answers",
 }
 
 

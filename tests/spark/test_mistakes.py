@@ -130,12 +130,6 @@ def test_a_batch_frame_is_not_started(spark, attempt):
     assert "start() runs a stream, and df is none; for a batch DataFrame write answers(df, …)" in said
 
 
-def test_uncertain_tuples_are_not_for_spark_yet(stream, attempt):
-    asked = sb.UncertainTopK(name="likely", k=2, size="1 minute", by="s", probability="0.5")
-    said = attempt(stream, asked, kind=sb.UnsupportedError)
-    assert "query 'likely' is of the type UncertainTopK, which is not answered on Spark yet" in said
-
-
 def test_a_second_watermark(stream, attempt):
     said = attempt(stream.withWatermark("ts", "1 minute"), query())
     assert "watermark='1 second', but 'ts' has a watermark already; a stream has one." in said

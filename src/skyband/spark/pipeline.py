@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 
 from pyspark.sql import DataFrame
 
-from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.errors import InvalidInputError
 from skyband.queries import Query
 from skyband.sharding.plan import Output
 from skyband.spark.drafts import Draft, Late, Request, frames_of
@@ -150,11 +150,6 @@ def check(
     if late not in ("count", "return", "refuse"):
         raise InvalidInputError(f"late={late!r} must be 'count', 'return' or 'refuse'.")
     asked: Workload[Any] = Workload(workload)
-    if asked.family not in _FAMILIES:
-        raise UnsupportedError(
-            f"query {asked.queries[0].name!r} is of the type {type(asked.queries[0]).__name__}, which is not answered "
-            "on Spark yet; collect the rows, and use skyband.uncertain.replay."
-        )
     family: Any = import_module(f"skyband.spark.{_FAMILIES[asked.family]}")
     request = Request(df, asked, time, id_, watermark, algorithm, late, output, shards, whole)
     found: Draft = family.draft(request)
