@@ -24,7 +24,7 @@ from skyband.errors import (
     UnsupportedError,
     WorkloadFileError,
 )
-from skyband.queries import AggregateTopK, IncompleteTopK, TopK
+from skyband.queries import AggregateTopK, IncompleteTopK, TopK, UncertainTopK
 from skyband.workload import Workload
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ __all__ = [
     "SkybandError",
     "SnapshotError",
     "TopK",
+    "UncertainTopK",
     "UnknownNameError",
     "UnsupportedError",
     "Workload",
@@ -66,7 +67,7 @@ _LATER = {
     "replay": "skyband.monitor",
     "sql": "skyband.spelling",
 }
-_PACKAGES = ("aggregate", "incomplete")
+_PACKAGES = ("aggregate", "incomplete", "uncertain")
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,8 @@ from typing_extensions import TypeVar
 from skyband import canonical
 from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError
 from skyband.explain import Cost, cost, explain
-from skyband.queries import Axis, Query, TopK
+from skyband.queries import Axis, Query, TopK, UncertainTopK
+from skyband.queries.uncertain import refuse_other_sizes
 
 __all__ = ["Workload", "of_family"]
 
@@ -46,11 +47,12 @@ class Workload(Generic[Q]):
         _refuse_mixed_families(found)
         _refuse_duplicates(found)
         _refuse_mixed_axes(found)
+        refuse_other_sizes(query for query in found if isinstance(query, UncertainTopK))
         object.__setattr__(self, "queries", found)
 
     @property
     def family(self) -> str:
-        """``"topk"``, ``"aggregate"`` or ``"incomplete"``: what kind of question all queries ask."""
+        """``"topk"``, ``"aggregate"``, ``"incomplete"`` or ``"uncertain"``: what kind of question all queries ask."""
         return self.queries[0].family
 
     @property
@@ -119,7 +121,7 @@ sap takes over if windows turn out to hold many objects and slides few
         return f"Workload([{', '.join(map(repr, self.queries))}])"
 
 
-_FAMILIES = "skyband.TopK, AggregateTopK or IncompleteTopK values"
+_FAMILIES = "skyband.TopK, AggregateTopK, IncompleteTopK or UncertainTopK values"
 
 
 def of_family(queries: Any, family: type[Q], user: str) -> Workload[Q]:
@@ -138,6 +140,7 @@ _ANSWERED_BY = {
     "topk": "skyband.replay or skyband.Monitor",
     "aggregate": "skyband.aggregate.replay or skyband.aggregate.Monitor, or skyband.spark.answers",
     "incomplete": "skyband.incomplete.replay or skyband.incomplete.Monitor, or skyband.spark.answers",
+    "uncertain": "skyband.uncertain.replay or skyband.uncertain.Monitor, or skyband.spark.answers",
 }
 
 

@@ -7,5 +7,6 @@ from skyband.queries.base import Query
 from skyband.queries.fields import Axis
 from skyband.queries.incomplete import IncompleteTopK
 from skyband.queries.topk import Order, Ties, TopK
+from skyband.queries.uncertain import UncertainTopK
 
-__all__ = ["AggregateTopK", "Axis", "IncompleteTopK", "Order", "Query", "Ties", "TopK"]
+__all__ = ["AggregateTopK", "Axis", "IncompleteTopK", "Order", "Query", "Ties", "TopK", "UncertainTopK"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.algorithms.base import ALWAYS
-from skyband.arrow import from_bytes, one, to_bytes
+from skyband.arrow import one
 from skyband.errors import InvalidInputError, SnapshotError, UnknownNameError
 from skyband.incomplete.monitor import Monitor
 from skyband.queries import IncompleteTopK
@@ -21,14 +21,12 @@ from skyband.sharding.gathering_plan import GatheringPlan, Told
 from skyband.sharding.grouping import group_rows, shard_of_groups
 from skyband.sharding.order import positions_of
 from skyband.sharding.ranking import NEVER
-from skyband.sharding.shard import Tally
-from skyband.snapshot import decode, encode, resuming
+from skyband.sharding.sequencing import Sequencing
 
 __all__ = ["TIME", "Gathering", "columns_of", "gather_rows", "merged"]
 
 TIME, ID = "__skyband_time", "__skyband_id"
 COUNTING_SHARD = 0
-_ORDER = [("position", "ascending"), ("id", "ascending"), ("stream", "ascending"), ("value", "ascending")]
 
 
 def columns_of(number: int) -> tuple[str, str, str]:
@@ -115,91 +113,44 @@ def _homes(plan: GatheringPlan, tuples: pa.Table) -> Any:
     return shard_of_groups(tuples, ["object"], grouping, plan.shards)[grouping.codes]
 
 
-class Gathering:
+class Gathering(Sequencing):
     """The part of a workload's state that some objects live in."""
 
+    order = ("id", "stream", "value")
+
     def __init__(self, plan: GatheringPlan, number: int) -> None:
-        self.plan = plan
-        self.number = number
-        self.clock = ALWAYS  # answers due here or before are given; tuples before it are late
-        self.newest = ALWAYS
-        self.waiting: Any = None  # tuples that time has not passed yet; None: none has come yet
+        super().__init__(plan, number)
         self.monitors = [Monitor(_without_filter(query), lasts=True) for query in plan.queries]
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
         self._joining: list[str] = []
 
-    def step(
-        self, arrived: Iterable[pa.Table], notes: Iterable[Note], watermark: int | None, *, end: bool = False
-    ) -> tuple[list[pa.Table], Tally]:
-        """Take tuples in, move time to `watermark` (or to the stream's end), and answer what has become final."""
-        self._settle_joining(watermark)
-        accept = self.clock if watermark is None else max(self.clock, watermark)
-        too_often = sum(monitor.metrics()["too_often"] for monitor in self.monitors)
-        for note in notes:
-            self.newest = max(self.newest, note.newest)
-        late = self._accept(arrived, accept)
-        self.clock = self._end_of_stream(accept) if end else accept
-        out = self._advance() if self.clock != ALWAYS else []
-        held = sum(monitor.candidates for monitor in self.monitors)
-        waiting = 0 if self.waiting is None else self.waiting.num_rows
-        tally = Tally(
-            late,
-            windows=sum(int(pc.sum(pc.equal(table["rank"], 1)).as_py() or 0) for table in out),
-            answers=sum(map(len, out)),
-            candidates=held + waiting,
-            newest=self.newest,
-            last_end=max((int(pc.max(table["time"]).as_py()) for table in out), default=ALWAYS),
-            too_often=sum(monitor.metrics()["too_often"] for monitor in self.monitors) - too_often,
-        )
-        return out, tally
+    @property
+    def held(self) -> int:
+        return sum(monitor.candidates for monitor in self.monitors)
 
     @property
-    def next_end(self) -> int | None:
-        """When the next answer is due; None if nothing is held that it could be about."""
-        if self.plan.axis == "count":
-            return None if self.waiting is None or not self.waiting.num_rows else self._oldest_waiting() + 1
-        ends = []
+    def too_often(self) -> int:
+        return sum(monitor.metrics()["too_often"] for monitor in self.monitors)
+
+    def end_of_stream(self) -> int:
+        return int(max(query.window.size for query in self.plan.queries))
+
+    def dues(self) -> Iterator[int]:
+        oldest = self.oldest_waiting
         for query, monitor in zip(self.plan.queries, self.monitors, strict=True):
             if monitor.candidates:
-                ends.append(query.window.first_end_after(self.clock))
-            if self.waiting is not None and self.waiting.num_rows:
-                ends.append(query.window.first_end_after(max(self._oldest_waiting(), self.clock)))
-        return min(ends, default=None)
+                yield query.window.first_end_after(self.clock)
+            if oldest is not None:
+                yield query.window.first_end_after(max(oldest, self.clock))
 
-    def _oldest_waiting(self) -> int:
-        return int(pc.min(self.waiting["position"]).as_py())
-
-    def _accept(self, arrived: Iterable[pa.Table], accept: int) -> int:
-        """Let tuples wait that are not late; return how many are."""
-        fresh = [table for table in arrived if table.num_rows]
-        if not fresh:
-            return 0
-        table = pa.concat_tables(fresh, promote_options="default")
-        timely = table.filter(pc.greater_equal(table["position"], accept))
-        late = int(table.num_rows - timely.num_rows)
-        if late and self.plan.refuse_late:
-            raise InvalidInputError(
-                f"a row at {pc.min(table['position']).as_py()} came behind the watermark, which stands at {accept} "
-                "(microseconds), and late='refuse'. Run with late='count', or with a longer watermark."
-            )
-        self.waiting = timely if self.waiting is None else pa.concat_tables([self.waiting, timely])
-        return late
-
-    def _advance(self) -> list[pa.Table]:
-        """Rank the tuples that time has passed, in stream order, and answer what is due."""
-        ready = None
-        if self.waiting is not None and self.waiting.num_rows:
-            passed = pc.less(self.waiting["position"], self.clock)
-            ready = self.waiting.filter(passed)
-            self.waiting = self.waiting.filter(pc.invert(passed)).combine_chunks()
-            ready = ready.take(pc.sort_indices(ready, _ORDER))
+    def hand_on(self, ready: pa.Table | None) -> list[pa.Table]:
         out = []
         for number, told in enumerate(self.plan.told):
             mine = None if ready is None else ready.filter(pc.equal(ready["told"], number))
             for place in told.places:
                 self._push(place, mine)
                 out.append(self._answers(place))
-        return [table for table in out if table.num_rows]
+        return out
 
     def _push(self, place: int, tuples: pa.Table | None) -> None:
         monitor, query = self.monitors[place], self.plan.queries[place]
@@ -219,13 +170,7 @@ class Gathering:
             return table
         return table.filter(pc.greater_equal(pc.subtract(table["time"], query.window.size), since))
 
-    def _end_of_stream(self, clock: int) -> int:
-        if self.newest == ALWAYS:
-            return clock
-        reach = 1 if self.plan.axis == "count" else max(query.window.size for query in self.plan.queries)
-        return max(clock, -(-(self.newest + reach) // MILLISECOND) * MILLISECOND)
-
-    def _settle_joining(self, watermark: int | None) -> None:
+    def before_step(self, watermark: int | None) -> None:
         """A query that joins is exact from the first window on that begins after all that was seen."""
         seen = self.newest
         if watermark is not None:
@@ -234,47 +179,24 @@ class Gathering:
             self.since |= dict.fromkeys(self._joining, seen + 1)
         self._joining = []
 
-    def state(self) -> bytes:
-        """The shard as checked bytes."""
-        return encode(
-            {
-                "queries": [query.to_dict() for query in self.plan.queries],
-                "shards": self.plan.shards,
-                "clock": self.clock,
-                "newest": self.newest,
-                "since": self.since,
-                "waiting": None if self.waiting is None else to_bytes(self.waiting),
-                "monitors": [monitor.snapshot() for monitor in self.monitors],
-            }
-        )
+    def inner_state(self) -> dict[str, Any]:
+        return {
+            "queries": [query.to_dict() for query in self.plan.queries],
+            "since": self.since,
+            "monitors": [monitor.snapshot() for monitor in self.monitors],
+        }
 
-    @classmethod
-    def resume(cls, plan: GatheringPlan, number: int, blob: bytes) -> Gathering:
-        """The shard that `state` was taken of, under the same workload or a changed one."""
-        with resuming():
-            saved = decode(blob)
-            if saved["shards"] != plan.shards:
-                raise SnapshotError(
-                    f"the checkpoint was written with shards={saved['shards']} and is resumed with "
-                    f"shards={plan.shards}; objects would be looked for in other shards. Go on with the former."
-                )
-            shard = cls(plan, number)
-            shard.clock, shard.newest = saved["clock"], saved["newest"]
-            shard.waiting = None if saved["waiting"] is None else from_bytes(saved["waiting"])
-            known = {
-                fields["name"]: (IncompleteTopK(**fields), state)
-                for fields, state in zip(saved["queries"], saved["monitors"], strict=True)
-            }
-            shard._take_up(known, saved["since"])
-        return shard
-
-    def _take_up(self, known: dict[str, tuple[IncompleteTopK, bytes]], since: dict[str, int]) -> None:
+    def inner_load(self, state: dict[str, Any]) -> None:
+        known = {
+            fields["name"]: (IncompleteTopK(**fields), blob)
+            for fields, blob in zip(state["queries"], state["monitors"], strict=True)
+        }
         for place, query in enumerate(self.plan.queries):
             before = known.get(query.name)
             if before is not None and before[0] == query:
                 self.monitors[place] = Monitor.resume(before[1])
-                if query.name in since:
-                    self.since[query.name] = since[query.name]
+                if query.name in state["since"]:
+                    self.since[query.name] = state["since"][query.name]
             elif self.plan.axis == "count":
                 raise SnapshotError(
                     f"query {query.name!r} is new to this checkpoint, and tuples that have gone are not counted anew "

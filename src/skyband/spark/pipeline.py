@@ -20,7 +20,7 @@ __all__ = ["Frames", "answers", "check", "checked_output"]
 
 Frames = DataFrame | Mapping[Any, DataFrame]
 # Each has a function `draft`; loaded when a query of the family is asked.
-_FAMILIES = {"topk": "ranking", "aggregate": "aggregating", "incomplete": "gathering"}
+_FAMILIES = {"topk": "ranking", "aggregate": "aggregating", "incomplete": "gathering", "uncertain": "weighing"}
 
 
 @overload
@@ -69,7 +69,8 @@ def answers(
     The result is a plain data frame, so that every sink works. Of top-k queries it has ``query``, the partition columns
     (null where a query has none), ``window_start``, ``window_end``, ``rank``, ``score``, then the row's other columns;
     of aggregate queries ``key`` and ``score`` after the rank; of queries over incomplete streams ``query``, ``time``,
-    ``rank``, ``object``, ``score``. A window leaves once, when the watermark has reached its end. A batch data frame is
+    ``rank``, ``object``, ``score``; of uncertain streams ``query``, ``time``, ``rank``, ``id``, ``score``,
+    ``probability``. A window leaves once, when the watermark has reached its end. A batch data frame is
     answered to its end; a stream's trailing windows wait for the watermark (`start` with ``bounded=True`` ends a
     stream).
 
@@ -89,7 +90,8 @@ def answers(
         How far behind the newest row a row may come (``"10 seconds"``). Needed for a stream unless `df` has a
         watermark already. What comes later is late: it is left out, and counted.
     algorithm
-        ``"auto"`` or a name from `skyband.algorithms`, for top-k queries.
+        ``"auto"`` or, for top-k queries, a name from `skyband.algorithms`; for uncertain ones the name of a plan, see
+        `skyband.uncertain.schedule`.
     late
         ``"count"``: late rows are counted (see `metrics`). ``"return"``: a second data frame with the late rows comes
         with the answers, as a pair; it is a query of its own. ``"refuse"``: a late row stops the stream; since none can

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from skyband.sharding.gathering_plan import GatheringPlan
 from skyband.sharding.plan import Plan
+from skyband.sharding.weighing_plan import WeighingPlan
 from skyband.spark.waking import Sleeper
 
 __all__ = ["OUTPUT", "ShardProcessor"]
@@ -28,7 +29,7 @@ _OUTPUT_ROW = Row(*(part.split()[0] for part in OUTPUT.split(", ")))
 class ShardProcessor(Sleeper):
     """Hands a shard its envelopes and the watermark, and stores it as bytes before anything leaves."""
 
-    def __init__(self, plan: Plan | GatheringPlan, keys: Mapping[int, int]) -> None:
+    def __init__(self, plan: Plan | GatheringPlan | WeighingPlan, keys: Mapping[int, int]) -> None:
         self._plan = plan
         self._numbers = {key: number for number, key in keys.items()}
 

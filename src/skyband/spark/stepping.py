@@ -15,8 +15,13 @@ from skyband.sharding.gathering import Gathering
 from skyband.sharding.gathering_plan import GatheringPlan
 from skyband.sharding.plan import Plan
 from skyband.sharding.shard import Shard, Tally
+from skyband.sharding.weighing import Weighing
+from skyband.sharding.weighing_plan import WeighingPlan
 
 __all__ = ["Done", "step"]
+
+
+AnyPlan = Plan | GatheringPlan | WeighingPlan
 
 
 class Done(NamedTuple):
@@ -27,7 +32,7 @@ class Done(NamedTuple):
     out: list[tuple[Any, ...]]  # the columns of the processor's output
 
 
-def step(plan: Plan | GatheringPlan, number: int, saved: bytes | None, rows: Iterable[Any], watermark: int) -> Done:
+def step(plan: AnyPlan, number: int, saved: bytes | None, rows: Iterable[Any], watermark: int) -> Done:
     """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again."""
     tables, notes, controls = [], [], []
     for row in rows:
@@ -53,13 +58,15 @@ def step(plan: Plan | GatheringPlan, number: int, saved: bytes | None, rows: Ite
     )
 
 
-def _awake(plan: Plan | GatheringPlan, number: int, saved: bytes | None) -> Shard | Gathering:
-    if isinstance(plan, GatheringPlan):
-        return Gathering(plan, number) if saved is None else Gathering.resume(plan, number, saved)
-    return Shard(plan, number) if saved is None else Shard.resume(plan, number, saved)
+_SHARDS: dict[type, Any] = {Plan: Shard, GatheringPlan: Gathering, WeighingPlan: Weighing}
 
 
-def _timer(plan: Plan | GatheringPlan, end: int | None) -> int | None:
+def _awake(plan: AnyPlan, number: int, saved: bytes | None) -> Any:
+    kind = _SHARDS[type(plan)]
+    return kind(plan, number) if saved is None else kind.resume(plan, number, saved)
+
+
+def _timer(plan: AnyPlan, end: int | None) -> int | None:
     """When to wake the shard for a window that ends at `end`, in milliseconds; Spark does when time is beyond that.
 
     Where answers of shards are merged, it must be as soon as time reaches the end: others, which get rows, answer then.

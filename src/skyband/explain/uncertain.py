@@ -1,0 +1,88 @@
+"""The page of queries over uncertain tuples: groups, the plan along time, and what sharing saves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skyband.duration import format_duration
+from skyband.explain.wording import counted
+from skyband.plans import METHODS, Plan, greedy, unit_of
+from skyband.queries import UncertainTopK
+from skyband.queries.uncertain import SEMANTICS, sharing_key
+
+__all__ = ["page"]
+
+_SHOWN = 12  # runs on the time line
+
+
+def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False) -> str:
+    """The page on these queries."""
+    classes: dict[tuple[str | None, ...], list[UncertainTopK]] = {}
+    for query in queries:
+        classes.setdefault(sharing_key(query), []).append(query)
+    lines = [
+        (
+            f"{counted(len(queries), 'query', 'queries')} over uncertain tuples on the {queries[0].axis} axis, "
+            f"{counted(len(classes), 'sharing class')}"
+        )
+    ]
+    for number, ((by, probability, rule, where), mine) in enumerate(classes.items(), 1):
+        described = [f"by {by or 'the given score'}", f"with probability {probability or 'as given'}"]
+        described += [f"one of each {rule}"] * (rule is not None) + [f"where {where}"] * (where is not None)
+        lines += ["", f"class {number}: {', '.join(described)}", *(f"  {line}" for line in _class_page(mine))]
+    if on_spark:
+        lines += ["", "on Spark the tuples of a class are ranked in one place: any of them may stand before any other"]
+    return "\n".join(lines)
+
+
+def _class_page(queries: Sequence[UncertainTopK]) -> list[str]:
+    requests = tuple((query.window.slide, query.k) for query in queries)
+    plan, unit = greedy(requests), unit_of(requests)
+    axis = queries[0].axis
+    alone = sum(k / every for every, k in requests) * unit
+    shared = plan.cost_per_unit * unit
+    names = [query.name for query in queries]
+    meanings = {query.semantics: SEMANTICS[query.semantics] for query in queries}
+    return [
+        f"queries       {len(queries)}: {_listed(names)}",
+        f"window        {_length(axis, queries[0].window.size)}, whole but for tuples that can be in no answer",
+        *(f"answers       {name}: {meaning}" for name, meaning in meanings.items()),
+        *(
+            f"group {number:<7} at least every {_length(axis, group.every)}, k = {group.k}: "
+            f"{_listed([names[place] for place in group.queries])}"
+            for number, group in enumerate(plan.groups, 1)
+        ),
+        f"plan          {plan.method}: {METHODS[plan.method]}",
+        *_time_line(plan, axis, names),
+        (
+            f"cost          {shared:.4g} per {_length(axis, unit)} (the k of all runs), {alone:.4g} without sharing: "
+            f"{alone / shared:.1f} times less"
+        ),
+    ]
+
+
+def _time_line(plan: Plan, axis: str, names: Sequence[str]) -> list[str]:
+    """The runs of a cycle, one a line, with a bar as long as their k."""
+    (track,) = plan.tracks
+    runs = track.runs[:_SHOWN]
+    largest = plan.groups[-1].k
+    times = [_length(axis, run.time) for run in runs]
+    wide = max(map(len, times))
+    lines = [
+        f"  {time:>{wide}}  {'#' * max(1, round(12 * run.k_max / largest)):<12}  k = {run.k_max}: "
+        f"{'all' if len(run.queries) == len(names) else _listed([names[place] for place in run.queries])}"
+        for time, run in zip(times, runs, strict=True)
+    ]
+    more = len(track.runs) - len(runs)
+    if more:
+        lines.append(f"  … {counted(more, 'more run')}")
+    return [*lines, f"  and again after {_length(axis, plan.cycle)}"]
+
+
+def _length(axis: str, ticks: int) -> str:
+    return format_duration(ticks) if axis == "time" else counted(ticks, "tuple")
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    more = f", … {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

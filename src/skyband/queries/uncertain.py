@@ -1,0 +1,150 @@
+"""Readings that are only probably true: which are the best, and what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from numbers import Real
+from typing import ClassVar, Literal
+
+from skyband.errors import InvalidQueryError
+from skyband.queries.base import Query
+from skyband.queries.fields import (
+    Axis,
+    checked_choice,
+    checked_expression,
+    checked_k,
+    checked_name,
+    same_axis,
+    spelled,
+    window_of,
+)
+from skyband.windows import SlidingWindow
+
+__all__ = ["SEMANTICS", "Semantics", "UncertainTopK", "checked_meaning", "refuse_other_sizes", "sharing_key"]
+
+Semantics = Literal["pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank"]
+SEMANTICS = {
+    "pk-topk": "the k tuples with the highest probability of being among the k best",
+    "global-topk": "the same under its other name",
+    "pt-k": "all tuples that are among the k best with at least the probability `threshold`",
+    "u-kranks": "for each rank the tuple most likely to have it",
+    "u-topk": "the list most likely to be the k best",
+    "expected-rank": "the k tuples with the lowest expected rank",
+}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class UncertainTopK(Query):
+    """The k best of the last `size`, at least once in every `every`, where tuples exist with a probability only.
+
+    `every` bounds the time between two answers from above. Queries are run together by a shared plan, which may answer
+    one of them more often, never less; the first answer comes at most `every` after the first tuple.
+
+    Parameters
+    ----------
+    k
+        How many tuples compete for a place, at least 1.
+    size, every
+        Interval text (``"20 minutes"``) or `timedelta` for a window over event time, integers for a window over the
+        last `size` tuples. `every` defaults to `size`. All queries of a workload have one size.
+    name
+        What the query is called in its answers; unique in a workload.
+    by, probability, rule, where
+        SQL expressions for the score, the probability, the label of the rule (null: none) and a filter. Tuples of one
+        rule exclude each other. Arrays carry all that themselves, so that `skyband.uncertain.replay` needs none.
+    semantics
+        ``"pk-topk"``, ``"global-topk"``, ``"pt-k"``, ``"u-kranks"``, ``"u-topk"`` or ``"expected-rank"``; what they
+        mean is told by `skyband.uncertain.rank`.
+    threshold
+        For ``"pt-k"``, and needed there: the least probability, in (0, 1].
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> sb.UncertainTopK(name="fast", k=3, size="20 minutes", every="2 minutes", by="speed", probability="confidence")
+    UncertainTopK(name='fast', k=3, size='20 minutes', every='2 minutes', by='speed', probability='confidence')
+    """
+
+    family: ClassVar[str] = "uncertain"
+
+    name: str = "topk"
+    k: int
+    size: str | timedelta | int
+    every: str | timedelta | int | None = None
+    by: str | None = None
+    probability: str | None = None
+    rule: str | None = None
+    where: str | None = None
+    semantics: Semantics = "pk-topk"
+    threshold: float | None = None
+    axis: Axis = field(init=False, compare=False)
+    window: SlidingWindow = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        every = self.size if self.every is None else self.every
+        axis = same_axis(self.size, every, "every")
+        window = window_of(axis, self.size, every, None, called="every")
+        by = checked_expression("by", self.by)
+        probability = checked_expression("probability", self.probability)
+        if by is not None and probability is None:
+            raise InvalidQueryError(
+                f"probability=None beside by={by!r}: without the column that holds the tuples' probabilities nothing "
+                "is uncertain. Name it, or ask sb.TopK."
+            )
+        if probability is not None and by is None:
+            raise InvalidQueryError(
+                f"by=None beside probability={probability!r}: tuples without a score have no order. Name its column."
+            )
+        k, semantics, threshold = checked_meaning(self.k, self.semantics, self.threshold)
+        self._settle(
+            {
+                "name": checked_name(self.name),
+                "k": k,
+                "size": spelled(axis, window.size),
+                "every": spelled(axis, window.slide),
+                "by": by,
+                "probability": probability,
+                "rule": checked_expression("rule", self.rule),
+                "where": checked_expression("where", self.where),
+                "semantics": semantics,
+                "threshold": threshold,
+                "axis": axis,
+                "window": window,
+            }
+        )
+
+
+def sharing_key(query: UncertainTopK) -> tuple[str | None, ...]:
+    """What queries must agree in to be run together."""
+    return query.by, query.probability, query.rule, query.where
+
+
+def refuse_other_sizes(queries: Iterable[UncertainTopK]) -> None:
+    """Refuse queries that ought to run together, but over windows of different sizes."""
+    first: dict[tuple[str | None, ...], UncertainTopK] = {}
+    for query in queries:
+        one = first.setdefault(sharing_key(query), query)
+        if one.window.size != query.window.size:
+            raise InvalidQueryError(
+                f"queries {one.name!r} and {query.name!r} have different sizes ({one.size!r} and {query.size!r}); a "
+                "run answers all queries of a class from the tuples of one window. Make two workloads of them."
+            )
+
+
+def checked_meaning(k: object, semantics: object, threshold: object) -> tuple[int, str, float | None]:
+    """What an answer is to hold: k, the semantics, and the threshold where there is one."""
+    meaning = checked_choice("semantics", semantics, SEMANTICS)
+    if meaning != "pt-k":
+        if threshold is not None:
+            raise InvalidQueryError(
+                f"threshold={threshold!r} was given, but only semantics='pt-k' has one; {meaning!r} would ignore it."
+            )
+        return checked_k(k), meaning, None
+    if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0 < float(threshold) <= 1:
+        raise InvalidQueryError(
+            f"threshold={threshold!r} must be a number in (0, 1] for semantics='pt-k'; it is the least probability of "
+            "being among the k best that an answer tells."
+        )
+    return checked_k(k), meaning, float(threshold)

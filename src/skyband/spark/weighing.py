@@ -1,0 +1,181 @@
+"""Queries over uncertain streams on Spark: tuples in one place, where the shared plan runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from skyband.arrow import from_bytes, to_bytes
+from skyband.errors import InvalidQueryError, UnsupportedError
+from skyband.plans import METHODS
+from skyband.queries import UncertainTopK
+from skyband.queries.uncertain import refuse_other_sizes
+from skyband.sharding.weighing import ID, TIME, Weighing, columns_of, weigh_rows
+from skyband.sharding.weighing_plan import WeighingPlan
+from skyband.spark import tasks
+from skyband.spark.assembling import at_the_shards, held_by_shard, merged
+from skyband.spark.drafts import Followed, Pipeline, Request, checked_delay, delay_of, spelled
+from skyband.spark.processor import OUTPUT, ShardProcessor
+from skyband.spark.scoring import Columns, quoted
+from skyband.spark.spreading import spread
+
+__all__ = ["draft"]
+
+_TAKEN = ("query", "time", "rank", "id", "score", "probability", "expected_rank")
+
+
+class _Weighed(NamedTuple):
+    """Uncertain tuples, and the plan to answer them by."""
+
+    rows: DataFrame
+    plan: WeighingPlan
+    answers: st.StructType
+    types: dict[str, str]
+    delay: int | None  # of the watermark that is to be set, in milliseconds
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"axis": self.plan.axis, "family": UncertainTopK.family, "columns": self.types, "shards": 1}
+
+    @property
+    def followed(self) -> Followed:
+        return Followed(self.plan.method, self.plan.axis, None, False)
+
+    def assemble(self, control: str | None) -> Pipeline:
+        keys = spread(1)
+        envelopes = self.rows.mapInArrow(_weigh(self.plan, keys), tasks.ENVELOPES)
+        if not self.rows.isStreaming:
+            together = envelopes.repartition(1, "shard")
+            return Pipeline(self._unpacked(together.mapInArrow(_answer_all(self.plan, keys), "answers binary")), None)
+        packed = (
+            at_the_shards(envelopes, keys, control, self.delay)
+            .groupBy("shard")
+            .transformWithState(ShardProcessor(self.plan, keys), OUTPUT, "Append", "EventTime")
+        )
+        told = [sf.sum("late").alias("late"), sf.max("newest").alias("newest")]
+        packed = packed.observe("skyband_held", *told, *held_by_shard("shard", 1))
+        return Pipeline(self._unpacked(packed.select("answers")), None)
+
+    def _unpacked(self, packed: DataFrame) -> DataFrame:
+        kinds = to_arrow_schema(self.answers, timezone="UTC")
+        return merged(packed, _unpack(kinds), self.answers, "time")
+
+
+def draft(request: Request) -> _Weighed:
+    """Refuse what cannot be answered, and settle how the rest will be."""
+    df, queries, time = request.df, request.workload.queries, request.time
+    method = _refuse_unsupported(request)
+    refuse_other_sizes(queries)
+    plan = WeighingPlan(queries=queries, method=method, refuse_late=request.late == "refuse")
+    columns = Columns(df, _TAKEN)
+    at = columns.time(time)
+    identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
+    selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
+    for number, together in enumerate(plan.classes):
+        selected += _told(columns, together[0], columns_of(number))
+    rows = df.select(*selected)
+    there = delay_of(df, time)
+    delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
+    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    return _Weighed(rows, plan, _answer_type(rows, queries), types, delay)
+
+
+def _refuse_unsupported(request: Request) -> str:
+    """Refuse what only other families have; the name of the plan."""
+    if not isinstance(request.df, DataFrame):
+        raise UnsupportedError(
+            f"df= holds {len(request.df)} data frames by name, but uncertain queries rank rows of one; pass a union."
+        )
+    if request.output != "answers":
+        raise UnsupportedError(
+            f"output={request.output!r} is for top-k queries; uncertain ones give every whole answer. Leave it out."
+        )
+    if request.late == "return":
+        raise UnsupportedError(
+            "late rows come back for top-k queries only; those of uncertain streams are counted. Leave late= out."
+        )
+    if request.shards not in (None, 1):
+        raise UnsupportedError(
+            f"shards={request.shards!r}, but the probability to be among the best depends on all tuples; leave it out."
+        )
+    if request.algorithm == "auto":
+        return "greedy"
+    if request.algorithm in METHODS:
+        return request.algorithm
+    raise UnsupportedError(
+        f"algorithm={request.algorithm!r} is no plan of uncertain queries; there are {', '.join(METHODS)}."
+    )
+
+
+def _told(columns: Columns, query: UncertainTopK, names: tuple[str, str, str]) -> list[Any]:
+    """What a row tells queries that run together."""
+    if query.by is None or query.probability is None:
+        raise InvalidQueryError(
+            f"query {query.name!r} needs by= and probability=; on Spark score and probability are computed from the "
+            "row's columns. Give both as SQL expressions, for example by='speed', probability='confidence'."
+        )
+    score = columns.number(query, "by", query.by, "a score must be a number, or rows cannot be ranked")
+    chance = columns.number(query, "probability", query.probability, "a probability must be a number")
+    rule = sf.lit(None).cast("string")
+    if query.rule is not None:
+        columns.type_of(query, "rule", query.rule)
+        rule = sf.expr(query.rule).cast("string")
+    if query.where is not None:
+        score = sf.when(columns.filter(query.where, query), score)
+    return [column.alias(name) for column, name in zip((score, chance, rule), names, strict=True)]
+
+
+def _answer_type(rows: DataFrame, queries: tuple[UncertainTopK, ...]) -> st.StructType:
+    on_time = queries[0].axis == "time"
+    fields = [
+        st.StructField("query", st.StringType()),
+        st.StructField("time", rows.schema[TIME].dataType if on_time else st.LongType()),
+        st.StructField("rank", st.IntegerType()),
+        st.StructField("id", rows.schema[ID].dataType),
+        st.StructField("score", st.DoubleType()),
+        st.StructField("probability", st.DoubleType()),
+    ]
+    if any(query.semantics == "expected-rank" for query in queries):
+        fields.append(st.StructField("expected_rank", st.DoubleType()))
+    return st.StructType(fields)
+
+
+def _weigh(plan: WeighingPlan, keys: Mapping[int, int]) -> tasks.Task:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for envelope in weigh_rows(plan, batches):
+            yield tasks.pack(envelope, keys)
+
+    return task
+
+
+def _answer_all(plan: WeighingPlan, keys: Mapping[int, int]) -> tasks.Task:
+    """The task that answers every window of a bounded input, given all envelopes."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in tasks.answered(batches, lambda number: Weighing(plan, number), keys):
+            yield pa.RecordBatch.from_arrays([pa.array([to_bytes(table)], pa.binary())], names=["answers"])
+
+    return task
+
+
+def _unpack(kinds: pa.Schema) -> tasks.Task:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for data in batch["answers"]:
+                if data.is_valid:
+                    yield from _as(from_bytes(data.as_py()), kinds).to_batches()
+
+    return task
+
+
+def _as(table: pa.Table, kinds: pa.Schema) -> pa.Table:
+    for name in kinds.names:
+        if name not in table.column_names:  # other queries ask for it
+            table = table.append_column(name, pa.nulls(table.num_rows, kinds.field(name).type))
+    return table.select(kinds.names).cast(kinds)

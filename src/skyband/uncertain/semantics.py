@@ -1,0 +1,197 @@
+"""What is a good answer when tuples only probably exist: six meanings, all from one look at a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.kernels import likeliest
+from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.worlds import CLOSE, Ruled
+from skyband.queries.uncertain import checked_meaning
+from skyband.uncertain.passing import NEGLIGIBLE, Passed, best_first, one_pass, settled
+from skyband.uncertain.probabilities import tuples_of
+
+__all__ = ["Asked", "Ranked", "rank", "ranked"]
+
+
+class Asked(NamedTuple):
+    """One question about a window."""
+
+    k: int
+    semantics: str
+    threshold: float | None = None
+
+
+class Ranked(NamedTuple):
+    """One answer: tuples in the order of their ranks, by their places in the window."""
+
+    places: Ints
+    probabilities: Floats
+    expected_ranks: Floats | None = None
+
+
+def rank(
+    scores: Any,
+    probabilities: Any,
+    k: int,
+    semantics: str = "pk-topk",
+    rules: Any = None,
+    threshold: float | None = None,
+) -> pa.Table:
+    """The answer of one window, as ``rank, row, score, probability`` (and ``expected_rank``).
+
+    A tuple exists with its probability; tuples of the same rule exclude each other, all others are independent.
+    ``Pr_k(T)`` is the probability that T exists and fewer than k better tuples do. Of equal scores the later is the
+    better; of equal probabilities the better tuple comes first.
+
+    Parameters
+    ----------
+    scores, probabilities, rules
+        As for `topk_probabilities`. Tuples without a score are left out.
+    k
+        How many tuples compete for a place, at least 1.
+    semantics
+        ``"pk-topk"`` and ``"global-topk"``
+            the k tuples with the highest ``Pr_k``, which is their `probability`; highest first.
+        ``"pt-k"``
+            all tuples whose ``Pr_k`` is at least `threshold`; highest first.
+        ``"u-kranks"``
+            for each i = 1..k the tuple most likely to be exactly the i-th, with the probability of that. A tuple may
+            have several ranks.
+        ``"u-topk"``
+            the list of exactly k tuples that is most likely to be the k best, best first, with the probability of that;
+            where no world has k tuples, the list is as long as the longest.
+        ``"expected-rank"``
+            the k tuples with the lowest expected rank, with their own probability. In each world ranks count from 1,
+            and a tuple that the world lacks stands after all that it has.
+    threshold
+        For ``"pt-k"``: in (0, 1].
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> speeds, chances, pairs = [80, 65, 45, 30, 50, 25], [0.3, 0.4, 0.5, 1.0, 0.8, 0.2], [-1, 1, 1, -1, 2, 2]
+    >>> sb.uncertain.rank(speeds, chances, 3, rules=pairs)["score"].to_pylist()
+    [50.0, 30.0, 45.0]
+    >>> sb.uncertain.rank(speeds, chances, 3, "u-topk", rules=pairs)["score"].to_pylist()
+    [50.0, 45.0, 30.0]
+    """
+    found = tuples_of(scores, probabilities, rules)
+    asked = Asked(*checked_meaning(k, semantics, threshold))
+    answer = ranked(found.scores, found.probabilities, found.rules, [asked])[0]
+    rows = answer.places if found.rows is None else found.rows[answer.places]
+    columns = {
+        "rank": np.arange(1, rows.size + 1),
+        "row": rows,
+        "score": found.scores[answer.places],
+        "probability": answer.probabilities,
+    }
+    if answer.expected_ranks is not None:
+        columns["expected_rank"] = answer.expected_ranks
+    return pa.table(columns)
+
+
+def ranked(scores: Floats, probabilities: Floats, rules: Ints, asked: Sequence[Asked]) -> list[Ranked]:
+    """The answers to all questions about a window, whose tuples are in the order that breaks ties, the best last."""
+    n = scores.size
+    if n == 0:
+        none = np.empty(0, np.int64)
+        return [Ranked(none, np.empty(0), np.empty(0) if one.semantics == "expected-rank" else None) for one in asked]
+    chances = [one for one in asked if one.semantics in ("pk-topk", "global-topk", "pt-k")]
+    ks = np.unique([min(one.k, n) for one in chances]).astype(np.int64)
+    ranks = max((min(one.k, n) for one in asked if one.semantics == "u-kranks"), default=0)
+    passed = None
+    if ks.size or ranks:
+        least = [one.threshold * (1 - 1e-9) if one.threshold else NEGLIGIBLE for one in chances]
+        passed = one_pass(
+            scores, probabilities, rules, ks, ranks=ranks, negligible=min(least + [NEGLIGIBLE] * (ranks > 0))
+        )
+    whole = _Whole(scores, probabilities, rules)
+    return [_answer(one, passed, ks, whole) for one in asked]
+
+
+class _Whole:
+    """All tuples of a window best first, sorted if somebody needs that."""
+
+    def __init__(self, scores: Floats, probabilities: Floats, rules: Ints) -> None:
+        self._window = scores, probabilities, rules
+        self._sorted: tuple[Ints, Ints, Ruled] | None = None
+
+    @property
+    def best_first(self) -> tuple[Ints, Ints, Ruled]:
+        """Places in the window, rules (each tuple without one has a rule of its own), and what those have come to."""
+        if self._sorted is None:
+            scores, probabilities, rules = self._window
+            order = best_first(scores, scores.size)
+            mine = rules[order]
+            labels, owners = np.unique(mine, return_inverse=True)
+            owners = np.where(mine < 0, labels.size + np.arange(mine.size), owners)
+            self._sorted = order, owners, settled(probabilities[order], mine, int(mine.max()) + 1)
+        return self._sorted
+
+
+def _answer(asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole) -> Ranked:
+    if asked.semantics == "u-topk":
+        return _likeliest_list(asked.k, *whole.best_first)
+    if asked.semantics == "expected-rank":
+        return _expected(asked.k, *whole.best_first)
+    assert passed is not None, "somebody asks for probabilities"
+    if asked.semantics == "u-kranks":
+        who, best = passed.who[: asked.k], passed.best[: asked.k]
+        return Ranked(passed.order[who[who >= 0]], best[who >= 0])
+    tops = passed.tops[:, min(int(np.searchsorted(ks, asked.k)), ks.size - 1)]
+    if asked.semantics == "pt-k":
+        assert asked.threshold is not None, "checked when the question was asked"
+        rows = np.flatnonzero(tops >= asked.threshold * (1 - CLOSE))
+        most = rows.size
+    else:
+        rows, most = np.flatnonzero(tops > 0), asked.k
+    rows = rows[lowest_first(-tops[rows], most)]
+    return Ranked(passed.order[rows], tops[rows])
+
+
+def lowest_first(keys: Floats, most: int) -> Ints:
+    """The places of the lowest keys; keys that rounding may have told apart are equal, and the first comes first."""
+    rows = np.arange(keys.size)
+    if keys.size > 4 * most:
+        edge = np.partition(keys, most - 1)[most - 1]
+        rows = np.flatnonzero(keys <= edge + 1e-12 * abs(edge))
+    order = np.argsort(keys[rows], kind="stable")
+    sorted_keys = keys[rows][order]
+    runs = np.concatenate([[0], np.cumsum(np.diff(sorted_keys) > CLOSE * np.abs(sorted_keys[1:]))])
+    found: Ints = rows[order[np.lexsort([order, runs[: order.size]])]]
+    return found[:most]
+
+
+def _expected(k: int, order: Ints, owners: Ints, ruled: Ruled) -> Ranked:
+    """A tuple that exists stands after its better ones, one that does not after all that are left.
+
+    With S the sum of all probabilities and R that of its rule, the second is ``(1 - p) (S - R) + (R - p)``: the others
+    of its rule can only be there when it is not.
+    """
+    p = ruled.probabilities
+    better = np.cumsum(p) - ruled.sums  # without its own rule, whose better members are in `sums`
+    of_rule = np.bincount(owners, p)[owners]
+    ranks = 1 + p * np.maximum(better, 0) + (1 - p) * np.maximum(p.sum() - of_rule, 0) + np.maximum(of_rule - p, 0)
+    rows = lowest_first(ranks, k)
+    return Ranked(order[rows], p[rows], ranks[rows])
+
+
+def _likeliest_list(k: int, order: Ints, owners: Ints, ruled: Ruled) -> Ranked:
+    k = min(k, np.unique(owners).size)
+    places = int(owners.max()) + 1
+    rules = likeliest.Rules(np.zeros(places), np.zeros(places), np.zeros(places, np.int64), np.zeros(places))
+    likeliest.gather(ruled, owners, rules)
+    members = np.zeros(k, np.int64)
+    company = likeliest.Company(np.full(k + 1, -1), np.zeros(k + 1))
+    likeliest.likeliest_list(ruled, owners, rules, company, k, members)
+    members.sort()
+    last = members[-1]
+    # Of every rule that is not in the list, its last member before the list's end tells what the rule has come to.
+    others = np.flatnonzero((ruled.following[:last] > last) & ~np.isin(owners[:last], owners[members]))
+    chance = float(np.prod(ruled.probabilities[members]) * np.prod(1 - ruled.sums[others]))
+    return Ranked(order[members], np.full(k, chance))

@@ -1,0 +1,91 @@
+"""The query itself: what its fields may hold, and what the page of a workload tells."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import pytest
+
+import skyband as sb
+from skyband import UncertainTopK  # noqa: F401 — repr() is evaluated here
+
+Q1 = sb.UncertainTopK(name="q1", k=3, size="20 minutes", every="2 minutes")
+Q3 = sb.UncertainTopK(name="q3", k=4, size="20 minutes", every="3 minutes")
+Q5 = sb.UncertainTopK(name="q5", k=5, size="20 minutes", every="5 minutes")
+
+
+def test_is_a_value():
+    full = sb.UncertainTopK(
+        name="sure", k=2, size="1 hour", every="1 minute", by="speed", probability="p", rule="car", where="lane = 2",
+        semantics="pt-k", threshold=0.5,
+    )  # fmt: skip
+    for query in (Q1, full, sb.UncertainTopK(k=1, size=100)):
+        assert eval(repr(query)) == query == pickle.loads(pickle.dumps(query))
+        assert sb.UncertainTopK(**query.to_dict()) == query
+    assert sb.UncertainTopK(k=1, size=100).every == 100
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Q1.k = 5
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"every": "30 minutes"}, "every='30 minutes' must lie between 1 microsecond and '20 minutes'"),
+        ({"size": 10, "every": 11}, "every=11 must lie between 1 and 10"),
+        ({"size": 10, "every": "1 minute"}, "different axes"),
+        ({"k": 0}, "k=0 must lie in"),
+        ({"threshold": 0.5}, "only semantics='pt-k' has one"),
+        ({"semantics": "pt-k"}, "threshold=None must be a number"),
+        ({"semantics": "pt-k", "threshold": 1.5}, "threshold=1.5 must be a number"),
+        ({"semantics": "utopk"}, "semantics='utopk' must be one of 'pk-topk'"),
+        ({"by": "speed"}, "probability=None beside by='speed'"),
+        ({"probability": "p"}, "by=None beside probability='p'"),
+        ({"rule": ""}, "rule='' must be an SQL expression"),
+        ({"probability": 0.5, "by": "x"}, "probability=0.5 must be an SQL expression"),
+    ],
+)
+def test_refuses_what_has_no_meaning(fields, message):
+    with pytest.raises(sb.InvalidQueryError) as raised:
+        sb.UncertainTopK(**{"k": 3, "size": "20 minutes", **fields})
+    assert message in str(raised.value)
+
+
+def test_one_size_in_a_class():
+    other = sb.UncertainTopK(name="long", k=3, size="1 hour", every="2 minutes")
+    with pytest.raises(sb.InvalidQueryError, match="queries 'q1' and 'long' have different sizes"):
+        sb.Workload([Q1, other])
+    speed = {"by": "speed", "probability": "p"}
+    sb.Workload([dataclasses.replace(Q1, **speed), dataclasses.replace(other, by="weight", probability="p")])
+
+
+def test_families_do_not_mix():
+    with pytest.raises(sb.InvalidQueryError, match="one workload holds one family"):
+        sb.Workload([Q1, sb.TopK(k=3, size="20 minutes")])
+    with pytest.raises(sb.UnsupportedError, match=r"use skyband\.uncertain\.replay"):
+        sb.Monitor(Q1)
+
+
+def test_the_page_shows_groups_plan_and_cost():
+    page = sb.Workload([Q1, dataclasses.replace(Q1, name="q2", k=2), Q3, Q5]).explain()
+    for text in (
+        "4 queries over uncertain tuples on the time axis, 1 sharing class",
+        "group 1       at least every 2 minutes, k = 3: q1, q2",
+        "group 3       at least every 5 minutes, k = 5: q5",
+        "2 minutes  ##########    k = 4: q1, q2, q3",
+        "4 minutes  ############  k = 5: all",
+        "and again after 4 minutes",
+        "cost          2.25 per 1 minute (the k of all runs), 4.833 without sharing: 2.1 times less",
+    ):
+        assert text in page
+    assert "window        20 minutes, whole" in page
+    assert "on Spark" in sb.Workload(Q1).explain(on_spark=True)
+
+
+def test_the_page_of_a_count_window_with_many_runs():
+    queries = [sb.UncertainTopK(name="a", k=1, size=100, every=1, by="x", probability="p", rule="r", where="y > 0")]
+    queries.append(dataclasses.replace(queries[0], name="b", k=7, every=50, semantics="u-topk"))
+    page = sb.Workload(queries).explain()
+    assert "class 1: by x, with probability p, one of each r, where y > 0" in page
+    assert "… 38 more runs" in page
+    assert "and again after 50 tuples" in page

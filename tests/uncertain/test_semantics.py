@@ -1,0 +1,153 @@
+"""Six meanings of a good answer, each against the list of all worlds."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import skyband as sb
+from skyband.uncertain.semantics import lowest_first
+from tests.uncertain import oracle
+from tests.uncertain.test_probabilities import CHANCES, PAIRS, SPEEDS, random_input
+
+KS = (1, 2, 3, 7)
+
+
+def rows(table):
+    return [(row["row"], row["probability"]) for row in table.to_pylist()]
+
+
+def same(found, truth):
+    assert [row for row, _ in found] == [row for row, *_ in truth]
+    assert [p for _, p in found] == pytest.approx([float(p) for _, p, *_ in truth], abs=1e-12)
+
+
+@pytest.mark.parametrize("semantics", ["pk-topk", "global-topk"])
+@pytest.mark.parametrize("seed", range(40))
+def test_highest_probabilities(seed, semantics):
+    scores, chances, labels = random_input(random.Random(seed))
+    for k in KS:
+        found = sb.uncertain.rank(scores, chances, k, semantics, labels)
+        same(rows(found), oracle.pk_topk(oracle.tuples(scores, chances, labels), k))
+        assert found["rank"].to_pylist() == list(range(1, found.num_rows + 1))
+        assert found["score"].to_pylist() == [scores[row] for row in found["row"].to_pylist()]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_probabilities_above_a_threshold(seed):
+    draw = random.Random(seed)
+    scores, chances, labels = random_input(draw)
+    for k in KS:
+        for threshold in (1e-9, draw.random(), 0.25, 0.5, 1.0):
+            found = sb.uncertain.rank(scores, chances, k, "pt-k", labels, threshold)
+            same(rows(found), oracle.pt_k(oracle.tuples(scores, chances, labels), k, Fraction(threshold)))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_likeliest_tuple_for_each_rank(seed):
+    scores, chances, labels = random_input(random.Random(seed))
+    for k in KS:
+        found = sb.uncertain.rank(scores, chances, k, "u-kranks", labels)
+        same(rows(found), oracle.u_kranks(oracle.tuples(scores, chances, labels), k))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_likeliest_list(seed):
+    scores, chances, labels = random_input(random.Random(seed), grid=random.Random(seed).choice([2, 16, 1000]))
+    exact = oracle.tuples(scores, [Fraction(p).limit_denominator(1000) for p in chances], labels)
+    for k in KS:
+        found = sb.uncertain.rank(scores, chances, k, "u-topk", labels)
+        lists = oracle.u_topk_lists(exact, k)
+        mine = tuple(found["row"].to_pylist())
+        best = max(lists.values())
+        assert mine in lists
+        assert float(lists[mine]) == pytest.approx(float(best), rel=1e-11)  # any of the most probable ones
+        assert found["probability"].to_pylist() == pytest.approx([float(best)] * len(mine), abs=1e-12)
+        assert found["rank"].to_pylist() == list(range(1, len(mine) + 1))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_expected_ranks(seed):
+    scores, chances, labels = random_input(random.Random(seed))
+    for k in KS:
+        found = sb.uncertain.rank(scores, chances, k, "expected-rank", labels)
+        truth = oracle.expected_rank(oracle.tuples(scores, chances, labels), k)
+        same(rows(found), truth)
+        assert found["expected_rank"].to_pylist() == pytest.approx([float(one[2]) for one in truth], abs=1e-12)
+
+
+def test_tuples_that_surely_exist_have_their_rank():
+    found = sb.uncertain.rank([3.0, 1.0, 2.0], [1.0, 1.0, 1.0], 3, "expected-rank")
+    assert found["expected_rank"].to_pylist() == [1, 2, 3]
+    for semantics in ("pk-topk", "u-kranks", "u-topk"):
+        assert sb.uncertain.rank([3.0, 1.0, 2.0], [1.0] * 3, 2, semantics)["row"].to_pylist() == [0, 2]
+
+
+def test_the_paper_s_answers():
+    assert set(sb.uncertain.rank(SPEEDS, CHANCES, 3, rules=PAIRS)["row"].to_pylist()) == {2, 3, 4}
+    assert set(sb.uncertain.rank(SPEEDS, CHANCES, 2, rules=PAIRS)["row"].to_pylist()) == {1, 4}
+
+
+def test_answers_are_not_part_of_larger_ones():
+    """Why k = 2 cannot be cut out of k = 3: the second best reading for two is not among the best three."""
+    two = set(sb.uncertain.rank(SPEEDS, CHANCES, 2, rules=PAIRS)["row"].to_pylist())
+    three = set(sb.uncertain.rank(SPEEDS, CHANCES, 3, rules=PAIRS)["row"].to_pylist())
+    assert not two <= three
+
+
+def test_a_list_as_long_as_the_longest_world():
+    found = sb.uncertain.rank([3.0, 2.0, 1.0], [0.5, 0.4, 0.25], 5, "u-topk", [1, 1, -1])
+    assert rows(found) == [(0, 0.125), (2, 0.125)]
+
+
+def test_many_tuples_have_the_same_answers_as_the_definition():
+    rng = np.random.default_rng(2)
+    n = 3000
+    scores, chances = rng.random(n).round(2), np.maximum(rng.random(n), 1e-6)
+    labels = np.where(rng.random(n) < 0.5, rng.integers(0, n, n), -1)
+    for label in np.unique(labels[labels >= 0]):
+        chances[labels == label] /= (labels == label).sum()
+    tops = sb.uncertain.topk_probabilities(scores, chances, 25, labels, method="definition")
+    order = np.lexsort([-np.arange(n), -scores])
+    expected = order[np.argsort(-tops[order].round(13), kind="stable")][:25]
+    assert sb.uncertain.rank(scores, chances, 25, rules=labels)["row"].to_pylist() == expected.tolist()
+    above = sb.uncertain.rank(scores, chances, 25, "pt-k", labels, 0.3)["row"].to_pylist()
+    assert set(above) == set(np.flatnonzero(tops >= 0.3).tolist())
+    assert sb.uncertain.rank(scores, chances, 25, "u-topk", labels).num_rows == 25
+
+
+def test_a_long_list_has_a_probability_below_the_smallest_double():
+    n = 5000
+    found = sb.uncertain.rank(np.arange(n)[::-1].astype(float), np.full(n, 0.4), 2000, "u-topk")
+    assert found["row"].to_pylist() == list(range(2000))  # nothing is gained by a gap: 0.4 · 0.6 each
+
+
+def test_nearly_equal_keys_keep_their_order():
+    keys = np.array([2.0, 1.0 + 2e-16, 1.0, 3.0, 1.0 - 1e-16])
+    assert lowest_first(keys, 4).tolist() == [1, 2, 4, 0]
+    assert lowest_first(np.empty(0), 4).tolist() == []
+    many = np.concatenate([keys, np.full(100, 5.0)])
+    assert lowest_first(many, 3).tolist() == [1, 2, 4]
+
+
+def test_no_tuples():
+    for semantics in ("pk-topk", "global-topk", "u-kranks", "u-topk", "expected-rank"):
+        assert sb.uncertain.rank([], [], 3, semantics).num_rows == 0
+    assert sb.uncertain.rank([], [], 3, "pt-k", threshold=0.5).num_rows == 0
+    assert sb.uncertain.rank([np.nan, 5.0], [0.5, 0.5], 3)["row"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("threshold", [None, 0, 0.0, -0.5, 1.1, "0.5", True, float("nan")])
+def test_a_threshold_is_a_probability(threshold):
+    with pytest.raises(sb.InvalidQueryError, match=r"must be a number in \(0, 1\] for semantics='pt-k'"):
+        sb.uncertain.rank([1.0], [0.5], 1, "pt-k", threshold=threshold)
+
+
+def test_a_threshold_without_use_is_refused():
+    with pytest.raises(sb.InvalidQueryError, match=r"threshold=0\.5 was given, but only semantics='pt-k' has one"):
+        sb.uncertain.rank([1.0], [0.5], 1, "u-topk", threshold=0.5)
+    with pytest.raises(sb.InvalidQueryError, match="semantics='best' must be one of 'pk-topk'"):
+        sb.uncertain.rank([1.0], [0.5], 1, "best")
