@@ -1,4 +1,4 @@
-"""Everything: one query, many at once, Spark, the front door, incomplete streams, aggregates; or the parts named.
+"""Everything: one query, many at once, Spark, the front door, the other families of queries; or the parts named.
 
 `--quick` finishes in minutes and writes nothing.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from benchmarks import (
     bench_aggregate,
@@ -16,9 +17,21 @@ from benchmarks import (
     bench_shared,
     bench_single,
     bench_spark,
+    bench_uncertain,
 )
 
-PARTS = ("ratios", "single", "shared", "spark", "front", "sap", "incomplete", "aggregate")
+PARTS = {
+    "ratios": bench_ratios.run,
+    "single": bench_single.run,
+    "shared": bench_shared.run,
+    "spark": bench_spark.run,
+    "front": bench_front.run,
+    "sap": bench_sap.run,
+    "incomplete": bench_incomplete.run,
+    "aggregate": bench_aggregate.run,
+    "uncertain": bench_uncertain.run,
+}
+CAPPED = ("single", "shared", "sap")  # grids
 
 
 def main() -> None:
@@ -30,23 +43,9 @@ def main() -> None:
     if unknown := set(asked.parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     capped = {} if asked.cap is None else {"cap": asked.cap}
-    parts = asked.parts or PARTS
-    if "ratios" in parts:
-        bench_ratios.run(quick=asked.quick)
-    if "single" in parts:
-        bench_single.run(quick=asked.quick, **capped)
-    if "shared" in parts:
-        bench_shared.run(quick=asked.quick, **capped)
-    if "spark" in parts:
-        bench_spark.run(quick=asked.quick)
-    if "front" in parts:
-        bench_front.run(quick=asked.quick)
-    if "sap" in parts:
-        bench_sap.run(quick=asked.quick, **capped)
-    if "incomplete" in parts:
-        bench_incomplete.run(quick=asked.quick)
-    if "aggregate" in parts:
-        bench_aggregate.run(quick=asked.quick)
+    for part in asked.parts or PARTS:
+        run: Callable[..., None] = PARTS[part]
+        run(quick=asked.quick, **(capped if part in CAPPED else {}))
 
 
 if __name__ == "__main__":
