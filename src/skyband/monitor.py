@@ -20,9 +20,9 @@ from skyband.intake import NONE, Batch, Intake
 from skyband.joining import Stream, first_exact_start
 from skyband.lanes import Arrivals, Lanes
 from skyband.queries import TopK
-from skyband.snapshot import decode, encode, resuming
+from skyband.snapshot import decode, encode, refuse_other_family, resuming
 from skyband.table import answer_table
-from skyband.workload import Workload, of_family
+from skyband.workload import Workload, of_family, refuse_filters
 
 __all__ = ["Monitor", "replay"]
 
@@ -51,8 +51,7 @@ class Monitor:
 
     def __init__(self, queries: TopK | Iterable[TopK] | Workload, algorithm: str = "auto") -> None:
         self._workload = of_family(queries, TopK, "skyband.Monitor")
-        for query in self._workload:
-            _refuse_filter(query)
+        refuse_filters(self._workload)
         self._auto = isinstance(algorithm, str) and algorithm == "auto"
         self._consider_at = 0  # objects: `auto` looks again at what it chose when there have been so many
         self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
@@ -163,7 +162,7 @@ class Monitor:
         """
         self._refuse_after_end()
         workload = Workload([*self.queries, query])
-        _refuse_filter(query)
+        refuse_filters([query])
         grouped = len(self.queries) in self._grouped(workload.queries)
         if self._intake.rows and query.partition_by and self._intake.groups is None:
             raise InvalidInputError(
@@ -276,13 +275,7 @@ class Monitor:
         """The monitor that `snapshot` was taken of; with `queries`, refused unless they are the snapshot's own."""
         asked = None if queries is None else Workload(queries)
         with resuming():
-            saved = decode(blob)
-            if (family := saved.get("family", TopK.family)) != TopK.family:
-                raise SnapshotError(
-                    f"the snapshot is one of skyband.{family}.Monitor, not of skyband.Monitor; nothing was resumed. "
-                    f"Use skyband.{family}.Monitor.resume."
-                )
-            monitor = cls._load(saved)
+            monitor = cls._load(decode(blob))
         if asked is not None and asked != monitor._workload:
             raise SnapshotError(
                 f"the snapshot is of {monitor._workload!r} and was resumed under {asked!r}; its candidates "
@@ -292,6 +285,7 @@ class Monitor:
 
     @classmethod
     def _load(cls, saved: dict[str, Any]) -> Monitor:
+        refuse_other_family(saved, TopK.family)
         monitor = cls([TopK(**fields) for fields in saved["queries"]], saved["algorithm"])
         groups = None
         if saved["groups"] is not None:
@@ -440,14 +434,6 @@ class Monitor:
 
 def _any_ties(queries: Iterable[TopK]) -> bool:
     return any(query.ties == "rank" for query in queries)
-
-
-def _refuse_filter(query: TopK) -> None:
-    if query.where is not None:
-        raise InvalidQueryError(
-            f"{query.name!r} has where={query.where!r}, and arrays have no columns to filter by; "
-            "filter the arrays first and leave where= out."
-        )
 
 
 def replay(

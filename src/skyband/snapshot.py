@@ -16,7 +16,7 @@ import numpy as np
 
 from skyband.errors import SnapshotError
 
-__all__ = ["VERSION", "decode", "encode", "resuming"]
+__all__ = ["VERSION", "decode", "encode", "refuse_other_family", "resuming"]
 
 MAGIC = b"SKYBAND\x00"
 VERSION = 1
@@ -57,6 +57,16 @@ def decode(blob: bytes) -> dict[str, Any]:
     stop = 8 + int.from_bytes(body[:8], "little")
     values: dict[str, Any] = _restore(json.loads(body[8:stop]), memoryview(body)[stop:])
     return values
+
+
+def refuse_other_family(saved: Mapping[str, Any], family: str) -> None:
+    """Refuse what was saved by the monitor of another family of queries; top-k queries say nothing of theirs."""
+    found = saved.get("family", "topk")
+    if found != family:
+        mine, other = (f"skyband.{'' if one == 'topk' else f'{one}.'}Monitor" for one in (family, found))
+        raise SnapshotError(
+            f"the snapshot is not one of {mine}, it is one of {other}; nothing was resumed. Use {other}.resume."
+        )
 
 
 @contextmanager

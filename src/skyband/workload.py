@@ -14,7 +14,7 @@ from skyband.explain import Cost, cost, explain
 from skyband.queries import Axis, Query, TopK, UncertainTopK
 from skyband.queries.uncertain import refuse_other_sizes
 
-__all__ = ["Workload", "of_family"]
+__all__ = ["Workload", "of_family", "refuse_filters"]
 
 Q = TypeVar("Q", bound=Query, default=TopK)
 
@@ -134,6 +134,16 @@ def of_family(queries: Any, family: type[Q], user: str) -> Workload[Q]:
             f"use {_ANSWERED_BY[first.family]}."
         )
     return found
+
+
+def refuse_filters(queries: Iterable[Any]) -> None:
+    """Refuse queries with a filter, where rows come as arrays."""
+    for query in queries:
+        if query.where is not None:
+            raise InvalidQueryError(
+                f"{query.name!r} has where={query.where!r}, and arrays have no columns to filter by; "
+                "filter the arrays first and leave where= out."
+            )
 
 
 _ANSWERED_BY = {

@@ -14,15 +14,15 @@ from skyband.aggregate.table import answer_table
 from skyband.answers import Ranked, joined
 from skyband.arrow import from_bytes, one, to_bytes
 from skyband.columns import length, score_column
-from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
+from skyband.errors import InvalidInputError, SnapshotError
 from skyband.groups import GroupBook
 from skyband.intake import Batch as Checked
 from skyband.intake import Intake
 from skyband.kernels.intake import rows_by_group
 from skyband.keys import KeyColumn, key_column
 from skyband.queries import AggregateTopK
-from skyband.snapshot import decode, encode, resuming
-from skyband.workload import Workload, of_family
+from skyband.snapshot import decode, encode, refuse_other_family, resuming
+from skyband.workload import Workload, of_family, refuse_filters
 
 __all__ = ["Monitor", "replay"]
 
@@ -55,8 +55,7 @@ class Monitor:
 
     def __init__(self, queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK]) -> None:
         self._workload = of_family(queries, AggregateTopK, "skyband.aggregate.Monitor")
-        for query in self._workload:
-            _refuse_filter(query)
+        refuse_filters(self._workload)
         self._intake = Intake(self._workload.axis)
         self._key_kind: pa.DataType | None = None
         self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
@@ -217,8 +216,7 @@ class Monitor:
 
     @classmethod
     def _load(cls, saved: dict[str, Any]) -> Monitor:
-        if saved.get("family") != AggregateTopK.family:
-            raise SnapshotError("the snapshot is of another kind of monitor; nothing was resumed.")
+        refuse_other_family(saved, AggregateTopK.family)
         monitor = cls([AggregateTopK(**fields) for fields in saved["queries"]])
         groups = None
         if saved["groups"] is not None:
@@ -321,14 +319,6 @@ class Monitor:
                 raise InvalidInputError(
                     f"values=None, but {query.name!r} asks for the {query.aggregate} of values; only counts need none."
                 )
-
-
-def _refuse_filter(query: AggregateTopK) -> None:
-    if query.where is not None:
-        raise InvalidQueryError(
-            f"{query.name!r} has where={query.where!r}, and arrays have no columns to filter by; "
-            "filter the arrays first and leave where= out."
-        )
 
 
 def replay(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skyband.arrow import from_bytes, one, to_bytes
 from skyband.columns import length, score_column
-from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
+from skyband.errors import InvalidInputError, InvalidQueryError
 from skyband.incomplete.lane import Lane
 from skyband.incomplete.names import content_hashes, stream_names, stream_numbers
 from skyband.incomplete.table import answer_table, empty_table
@@ -19,8 +19,8 @@ from skyband.intake import Intake
 from skyband.kernels.stream import Floats, Ints
 from skyband.keys import KeyBook, KeyColumn, key_column
 from skyband.queries import IncompleteTopK
-from skyband.snapshot import decode, encode, resuming
-from skyband.workload import Workload, of_family
+from skyband.snapshot import decode, encode, refuse_other_family, resuming
+from skyband.workload import Workload, of_family, refuse_filters
 
 __all__ = ["Monitor", "replay"]
 
@@ -207,8 +207,7 @@ class Monitor:
         """The monitor that `snapshot` was taken of."""
         with resuming():
             saved = decode(blob)
-            if saved.get("family") != IncompleteTopK.family:
-                raise SnapshotError("the snapshot is not one of skyband.incomplete.Monitor; nothing was resumed.")
+            refuse_other_family(saved, IncompleteTopK.family)
             monitor = cls([IncompleteTopK(**fields) for fields in saved["queries"]], lasts=saved["lasts"])
             monitor._finished, monitor._windows = saved["finished"], saved["windows"]
             kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
@@ -329,13 +328,9 @@ def _with_streams(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Inco
 
 def _declared(workload: Workload[IncompleteTopK]) -> tuple[str | int, ...]:
     """The streams of all queries, which run over the same tuples."""
+    refuse_filters(workload)
     first = workload.queries[0]
     for query in workload:
-        if query.where is not None:
-            raise InvalidQueryError(
-                f"query {query.name!r}: where={query.where!r} cannot be evaluated on arrays, which have no columns; "
-                "filter them first, or run the query on Spark."
-            )
         if query.streams is None:
             raise InvalidQueryError(
                 f"query {query.name!r} has no streams=; tuples come one after another here, and how many streams "

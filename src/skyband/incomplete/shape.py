@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.stream import Floats
 
-__all__ = ["Best", "Shape"]
+__all__ = ["Shape"]
 
 
 class Shape(NamedTuple):
@@ -22,11 +22,3 @@ class Shape(NamedTuple):
     low: float  # the bounds of a tuple's value; low stands for a stream that has none
     high: float
     occurrences: int  # how many valid tuples an object may have in a stream
-
-
-class Best(NamedTuple):
-    """The best objects of a window, best first."""
-
-    objects: Ints  # keys whose order is that of the object ids
-    scores: Floats
-    lasts: Ints  # the position of each object's newest tuple in the window

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from skyband.arrow import from_bytes, to_bytes
+from skyband.arrow import from_bytes
 from skyband.errors import InvalidInputError, InvalidQueryError, UnsupportedError
 from skyband.queries import IncompleteTopK
 from skyband.sharding import gathering
@@ -65,10 +65,10 @@ class _Gathered(NamedTuple):
 
     def assemble(self, control: str | None) -> Pipeline:
         keys = spread(self.plan.shards)
-        envelopes = self.rows.mapInArrow(_gather(self.plan, keys), tasks.ENVELOPES)
+        envelopes = self.rows.mapInArrow(tasks.to_shards(partial(gather_rows, self.plan), keys), tasks.ENVELOPES)
         if not self.rows.isStreaming:
             together = envelopes.repartition(self.plan.shards, "shard")
-            packed = together.mapInArrow(_answer_all(self.plan, keys), "answers binary")
+            packed = together.mapInArrow(tasks.answer_packed(partial(Gathering, self.plan), keys), "answers binary")
             return Pipeline(self._merged(packed), None)
         processor = ShardProcessor(self.plan, keys)
         packed = (
@@ -260,24 +260,6 @@ def _answer_type(rows: DataFrame, queries: tuple[IncompleteTopK, ...]) -> st.Str
     if any(query.intervals for query in queries):
         fields += [st.StructField("best", st.DoubleType()), st.StructField("sure", st.BooleanType())]
     return st.StructType(fields)
-
-
-def _gather(plan: GatheringPlan, keys: Mapping[int, int]) -> tasks.Task:
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for envelope in gather_rows(plan, batches):
-            yield tasks.pack(envelope, keys)
-
-    return task
-
-
-def _answer_all(plan: GatheringPlan, keys: Mapping[int, int]) -> tasks.Task:
-    """The task that answers every window of a bounded input, given all envelopes of its shards."""
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in tasks.answered(batches, lambda number: Gathering(plan, number), keys):
-            yield pa.RecordBatch.from_arrays([pa.array([to_bytes(table)], pa.binary())], names=["answers"])
-
-    return task
 
 
 def _merge(plan: GatheringPlan, kinds: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

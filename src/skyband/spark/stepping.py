@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from skyband.algorithms.base import ALWAYS
-from skyband.arrow import from_bytes, to_bytes
-from skyband.sharding.envelope import MILLISECOND, Note
+from skyband.arrow import to_bytes
+from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.gathering import Gathering
 from skyband.sharding.gathering_plan import GatheringPlan
 from skyband.sharding.plan import Plan
 from skyband.sharding.shard import Shard, Tally
 from skyband.sharding.weighing import Weighing
 from skyband.sharding.weighing_plan import WeighingPlan
+from skyband.spark.tasks import opened
 
 __all__ = ["Done", "step"]
 
@@ -34,13 +34,7 @@ class Done(NamedTuple):
 
 def step(plan: AnyPlan, number: int, saved: bytes | None, rows: Iterable[Any], watermark: int) -> Done:
     """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again."""
-    tables, notes, controls = [], [], []
-    for row in rows:
-        if row.control is not None:
-            controls.append(json.loads(row.control))
-            continue
-        tables.append(from_bytes(bytes(row.rows)))
-        notes.append(Note.from_bytes(bytes(row.note)))
+    tables, notes, controls = opened(rows)
     shard = _awake(plan, number, saved)
     # Spark's watermark stands at 0 until it has seen a row.
     at = watermark * MILLISECOND or None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from skyband.aggregate.keeping import Parcels
 from skyband.arrow import from_bytes, to_bytes
-from skyband.sharding.envelope import MILLISECOND, Note
+from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.summing import Plan, sum_rows
 from skyband.sharding.totals import Memory, TotalsShard, Worked, merged
 from skyband.spark import tasks
@@ -34,23 +34,12 @@ class Done(NamedTuple):
 
 def make_partials(plan: Plan, keys: Mapping[int, int]) -> Task:
     """The task that makes partials of rows, and addresses them to shards by their keys."""
-
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for envelope in sum_rows(plan, batches):
-            yield tasks.pack(envelope, keys)
-
-    return task
+    return tasks.to_shards(partial(sum_rows, plan), keys)
 
 
 def step(plan: Plan, unit: int, saved: bytes | None, rows: Iterable[Any], watermark: int, parcels: Parcels) -> Done:
     """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again."""
-    tables, notes, controls = [], [], []
-    for row in rows:
-        if row.control is not None:
-            controls.append(json.loads(row.control))
-            continue
-        tables.append(from_bytes(bytes(row.rows)))
-        notes.append(Note.from_bytes(bytes(row.note)))
+    tables, notes, controls = tasks.opened(rows)
     shard = TotalsShard(plan, unit, parcels) if saved is None else TotalsShard.resume(plan, unit, saved, parcels)
     # Spark's watermark stands at 0 until it has seen a row.
     at = watermark * MILLISECOND or None
@@ -68,16 +57,9 @@ def step(plan: Plan, unit: int, saved: bytes | None, rows: Iterable[Any], waterm
 
 def answer_all(plan: Plan, keys: Mapping[int, int]) -> Task:
     """The task that answers every window of a bounded input, given all envelopes of its shards."""
-    units = {key: unit for unit, key in keys.items()}
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        arrived: dict[int, tuple[list[pa.Table], list[Note]]] = {}
-        for batch in batches:
-            for key, rows, note in zip(*(batch[name].to_pylist() for name in ("shard", "rows", "note")), strict=True):
-                tables, notes = arrived.setdefault(units[key], ([], []))
-                tables.append(from_bytes(rows))
-                notes.append(Note.from_bytes(note))
-        for unit, (tables, notes) in sorted(arrived.items()):
+        for unit, tables, notes in tasks.by_shard(batches, keys):
             answers = TotalsShard(plan, unit, Memory()).step(tables, notes, None, end=True).answers
             if answers is not None:
                 data = pa.array([to_bytes(answers)], pa.binary())

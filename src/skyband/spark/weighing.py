@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from skyband.arrow import from_bytes, to_bytes
+from skyband.arrow import from_bytes
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.plans import METHODS
 from skyband.queries import UncertainTopK
@@ -49,10 +50,15 @@ class _Weighed(NamedTuple):
 
     def assemble(self, control: str | None) -> Pipeline:
         keys = spread(1)
-        envelopes = self.rows.mapInArrow(_weigh(self.plan, keys), tasks.ENVELOPES)
+        envelopes = self.rows.mapInArrow(tasks.to_shards(partial(weigh_rows, self.plan), keys), tasks.ENVELOPES)
         if not self.rows.isStreaming:
             together = envelopes.repartition(1, "shard")
-            return Pipeline(self._unpacked(together.mapInArrow(_answer_all(self.plan, keys), "answers binary")), None)
+            return Pipeline(
+                self._unpacked(
+                    together.mapInArrow(tasks.answer_packed(partial(Weighing, self.plan), keys), "answers binary")
+                ),
+                None,
+            )
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -144,24 +150,6 @@ def _answer_type(rows: DataFrame, queries: tuple[UncertainTopK, ...]) -> st.Stru
     if any(query.semantics == "expected-rank" for query in queries):
         fields.append(st.StructField("expected_rank", st.DoubleType()))
     return st.StructType(fields)
-
-
-def _weigh(plan: WeighingPlan, keys: Mapping[int, int]) -> tasks.Task:
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for envelope in weigh_rows(plan, batches):
-            yield tasks.pack(envelope, keys)
-
-    return task
-
-
-def _answer_all(plan: WeighingPlan, keys: Mapping[int, int]) -> tasks.Task:
-    """The task that answers every window of a bounded input, given all envelopes."""
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in tasks.answered(batches, lambda number: Weighing(plan, number), keys):
-            yield pa.RecordBatch.from_arrays([pa.array([to_bytes(table)], pa.binary())], names=["answers"])
-
-    return task
 
 
 def _unpack(kinds: pa.Schema) -> tasks.Task:

@@ -15,7 +15,7 @@ from skyband.intake import Batch, Intake
 from skyband.kernels.stream import Floats, Ints
 from skyband.plans import Execution, Plan, unit_of
 from skyband.queries import UncertainTopK
-from skyband.snapshot import decode, encode, resuming
+from skyband.snapshot import decode, encode, refuse_other_family, resuming
 from skyband.uncertain.columns import check_lengths, probability_column
 from skyband.uncertain.planning import schedule
 from skyband.uncertain.rulebook import RuleBook
@@ -285,8 +285,7 @@ class Monitor:
 
     @classmethod
     def _load(cls, saved: dict[str, Any]) -> Monitor:
-        if saved.get("family") != UncertainTopK.family:
-            raise SnapshotError("the snapshot is not one of skyband.uncertain.Monitor; nothing was resumed.")
+        refuse_other_family(saved, UncertainTopK.family)
         found = [UncertainTopK(**fields) for fields in saved["queries"]]
         monitor = cls(found, plan=saved["plan"], epsilon=saved["epsilon"])
         monitor._anchor, monitor._done, monitor._finished = saved["anchor"], saved["done"], saved["finished"]
