@@ -3,7 +3,12 @@
 ```text
 [name:] TOPK [score [ASC],] k [ASC] [WITH TIES] [WHERE condition] [BY group, …]
     OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
+
+[name:] TOPK [score,] k [WHERE condition] [PROBABILITY p] [RULE label] [STREAM label]
+    OVER size FREQUENCY every [SEMANTICS word] [THRESHOLD p]
 ```
+
+The second is a query over an uncertain stream: FREQUENCY tells it from the first, and is always written.
 
 An expression stands as it was given if it can be cut out again to the letter. Whatever cannot (it holds a new line,
 ends in a comment, is no SQL at all) is written as ``SQL '…'``, which is read back unchecked; so every query has a
@@ -23,7 +28,8 @@ from skyband.sqltext.literal import quote
 from skyband.sqltext.tokens import tokenize
 
 DEFAULT_NAME = "topk"
-CLAUSES = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
+UNCERTAIN = ("PROBABILITY", "RULE", "STREAM", "FREQUENCY", "SEMANTICS", "THRESHOLD")
+CLAUSES = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL", *UNCERTAIN)
 # What ends an expression in the short spelling.
 STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "NULLS", "WITH"})
 
@@ -50,13 +56,7 @@ def write(query: Mapping[str, Any], *, named: bool = False) -> str:
     >>> print(write(sb.TopK(k=3, size="90 minutes", slide="1 minute", by="price * size", order="asc").to_dict()))
     TOPK price * size ASC, 3 OVER 1 HOUR 30 MINUTES EVERY 1 MINUTE
     """
-    parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
-    parts.append("TOPK")
-    ascending = " ASC" if query["order"] == "asc" else ""
-    if query["by"] is None:
-        parts.append(f"{query['k']}{ascending}")
-    else:
-        parts.append(f"{expression(query['by'])}{ascending}, {query['k']}")
+    parts = _head(query, named=named, ascending=" ASC" if query["order"] == "asc" else "")
     if query["ties"] == "rank":
         parts.append("WITH TIES")
     if query["where"] is not None:
@@ -71,6 +71,33 @@ def write(query: Mapping[str, Any], *, named: bool = False) -> str:
     if query["full_only"]:
         parts.append("FULL WINDOWS ONLY")
     return " ".join(parts)
+
+
+def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
+    """Write the query over an uncertain stream with these fields (`UncertainTopK.to_dict`).
+
+    >>> import skyband as sb
+    >>> query = sb.UncertainTopK(k=3, size="20 minutes", every="2 minutes", by="speed", probability="p", rule="car")
+    >>> print(write_uncertain(query.to_dict()))
+    TOPK speed, 3 PROBABILITY p RULE car OVER 20 MINUTES FREQUENCY 2 MINUTES
+    """
+    parts = _head(query, named=named)
+    for field in ("where", "probability", "rule", "stream"):
+        if query.get(field) is not None:
+            parts.append(f"{field.upper()} {expression(query[field])}")
+    parts += [f"OVER {span(query['size'])}", f"FREQUENCY {span(query['every'])}"]
+    if query["semantics"] != "pk-topk":
+        parts.append(f"SEMANTICS {query['semantics'].upper()}")
+    if query["threshold"] is not None:
+        parts.append(f"THRESHOLD {query['threshold']!r}")
+    return " ".join(parts)
+
+
+def _head(query: Mapping[str, Any], *, named: bool, ascending: str = "") -> list[str]:
+    """The name, the score and k."""
+    parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
+    score = "" if query["by"] is None else f"{expression(query['by'])}{ascending}, "
+    return [*parts, "TOPK", f"{score}{query['k']}{ascending if not score else ''}"]
 
 
 def expression(text: str) -> str:

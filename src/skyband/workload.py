@@ -111,11 +111,12 @@ sap takes over if windows turn out to hold many objects and slides few
         few: TOPK 3 OVER 500 ROWS;
         many: TOPK 90 OVER 500 ROWS EVERY 50 ROWS
         """
-        if self.family != "topk":
+        write = {"topk": canonical.write, "uncertain": canonical.write_uncertain}.get(self.family)
+        if write is None:
             return ";\n".join(map(repr, self.queries))
         # Statements without a name are numbered when there are several, so even the default name must be written.
         several = len(self.queries) > 1
-        return ";\n".join(canonical.write(query.to_dict(), named=several) for query in self.queries)
+        return ";\n".join(write(query.to_dict(), named=several) for query in self.queries)
 
     def __repr__(self) -> str:
         return f"Workload([{', '.join(map(repr, self.queries))}])"

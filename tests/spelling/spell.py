@@ -20,6 +20,17 @@ def cql(query, stream="trades"):
     return f"{quote(query.name)}: SELECT TOP {query.k}{ties} * FROM {stream} [{window}]{where}{groups} ORDER BY {order}"
 
 
+def uncertain_cql(query, stream="sensors"):
+    """A query over an uncertain stream, as the paper on them has it, with what it leaves out."""
+    rows = " ROWS" if query.axis == "count" else ""
+    window = f"{'ROWS' if rows else 'RANGE'} {query.size} FREQUENCY {query.every}{rows}"
+    told = {name: getattr(query, name) for name in ("where", "probability", "rule", "stream")}
+    clauses = [f"{name} {canonical.expression(text)}" for name, text in told.items() if text is not None]
+    clauses.append(f"ORDER BY {canonical.expression(query.by)} DESC SEMANTICS {quote(query.semantics)}")
+    clauses += [f"THRESHOLD {query.threshold!r}"] if query.threshold is not None else []
+    return f"{quote(query.name)}: SELECT TOP {query.k} * FROM {stream} [{window}] {' '.join(clauses)}"
+
+
 def flink(query, stream="trades", time="ts"):
     """Time windows only, and not `full_only`: Flink has no way to say either."""
     size, slide = parse_duration(query.size, field="size"), parse_duration(query.slide, field="slide")

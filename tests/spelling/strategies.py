@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from skyband import TopK
+from skyband import TopK, UncertainTopK
+from skyband.queries.uncertain import SEMANTICS
 
 # Unquoted, they are both columns and words of our grammar.
-KEYWORD_COLUMNS = ["origin", "every", "over", "by", "full", "rows", "size", "slide", "top", "sql", "ties", "k", "time"]
+KEYWORD_COLUMNS = [
+    *("origin", "every", "over", "by", "full", "rows", "size", "slide", "top", "sql", "ties", "k", "time"),
+    *("probability", "rule", "stream", "frequency", "semantics", "threshold"),
+]
 COLUMNS = ["price", "t.price", "a.b.c", "größe", "_x1", *KEYWORD_COLUMNS]
 QUOTED = ["`over`", "`FROM`", "`a``b`", "`where x > 1; --`", "`[PARTITION BY`", "t.`every`", "`)`", "`'`"]
 NUMBERS = ["0", "1", "10", "1.5", "1e3", ".5", "10L", "2.5BD", "0x1f"]
@@ -129,4 +133,27 @@ def queries(draw, texts=None, *, scored=False):
         origin=origin,
         full_only=draw(st.booleans()),
         ties=draw(st.sampled_from(["row_number", "rank"])),
+    )
+
+
+@st.composite
+def uncertain_queries(draw, texts=None, *, scored=False):
+    """Any query over an uncertain stream; `texts` makes its expressions."""
+    texts = expressions() if texts is None else texts
+    size, every, _ = draw(windows())
+    by = draw(texts) if scored else draw(st.one_of(st.none(), texts))
+    semantics = draw(st.sampled_from([*SEMANTICS]))
+    threshold = draw(st.floats(0, 1, exclude_min=True)) if semantics == "pt-k" else None
+    return UncertainTopK(
+        name=draw(NAMES),
+        k=draw(st.integers(1, 2**31 - 1)),
+        size=size,
+        every=every,
+        by=by,
+        probability=None if by is None else draw(texts),
+        rule=draw(st.one_of(st.none(), texts)),
+        stream=draw(st.one_of(st.none(), texts)) if semantics in ("pk-topk", "global-topk") else None,
+        where=draw(st.one_of(st.none(), texts)),
+        semantics=semantics,
+        threshold=threshold,
     )

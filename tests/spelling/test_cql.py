@@ -53,18 +53,3 @@ def test_what_it_says(text, fields):
 def test_the_stream_is_kept():
     (statement,) = parse(f"{HEAD} ORDER BY x")
     assert (statement.stream, statement.spelling, statement.time) == ("trades", "cql", None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "SELECT TOP 3 * FROM t [RANGE 10 MINUTES FREQUENCY 2 MINUTES] ORDER BY x DESC",
-        "SELECT TOP 3 * FROM t [RANGE 10 MINUTES] FREQUENCY 2 MINUTES WHERE p > 0 ORDER BY x DESC",
-        "SELECT TOP 3 * FROM t [RANGE 10 MINUTES] ORDER BY x DESC FREQUENCY 2 MINUTES",
-    ],
-)
-def test_a_frequency_is_understood_but_cannot_be_run(text):
-    (statement,) = parse(text)
-    assert (statement.frequency, statement.query.k, statement.query.size) == ("2 minutes", 3, "10 minutes")
-    with pytest.raises(sb.UnsupportedError, match=r"FREQUENCY 2 MINUTES was understood.*uncertain stream"):
-        sb.sql(text)

@@ -103,14 +103,7 @@ def test_a_semicolon_in_quotes_separates_nothing():
 
 def test_a_statement_has_more_than_its_query():
     one, two = parse("a: TOPK x, 1 FROM s.`t u` OVER 5 ROWS;\n\nTOPK 2 OVER 5 ROWS", name="best")
-    assert (one.stream, one.time, one.frequency, one.named, one.spelling, one.line) == (
-        "s.`t u`",
-        None,
-        None,
-        True,
-        "topk",
-        1,
-    )
+    assert (one.stream, one.time, one.named, one.spelling, one.line) == ("s.`t u`", None, True, "topk", 1)
     assert (two.query.name, two.stream, two.named, two.line) == ("best2", None, False, 3)
 
 

@@ -84,7 +84,30 @@ engine:
   settings: {spark.sql.shuffle.partitions: 4, spark.ui.enabled: false}
 """
 
+FAMILIES = """\
+streams:
+  requests: {path: requests.csv, time: at}
+  flows: {path: flows.csv, time: at}
+  readings: {path: readings.csv, time: at, id: reading_id}
+queries:
+  - {name: busy, stream: requests, type: aggregate, k: 20, size: 1 hour, slide: 1 minute, key: client, value: bytes,
+     partition_by: site}
+  - {name: hits, stream: requests, type: aggregate, k: 20, size: 1 hour, key: client, aggregate: count, full_only: true}
+  - {name: heavy, stream: flows, type: incomplete, k: 5, size: 5 minutes, every: 10 seconds, object: flow,
+     stream_by: router, value: bytes, streams: [r1, r2], weights: {r1: 2}, bounds: [0, 1000], occurrences: 3,
+     method: exact, intervals: true, aggregate: sum}
+  - {name: fast, stream: readings, type: uncertain, k: 3, size: 20 minutes, every: 2 minutes, by: speed,
+     probability: confidence, rule: reading, semantics: pt-k, threshold: 0.5, where: speed > 0}
+  - {name: sensors, stream: readings, type: uncertain, k: 1, size: 20 minutes, by: speed, probability: confidence,
+     rule: reading, stream_by: sensor, where: speed > 0}
+  - name: spoken
+    sql: SELECT TOP 3 * FROM readings [RANGE 20 MINUTES] WHERE speed > 0 ORDER BY speed DESC RULE reading
+      PROBABILITY confidence FREQUENCY 5 MINUTES
+engine: {algorithm: dp}
+"""
+
 VALID = {
+    "families": FAMILIES,
     "short": SHORT,
     "full": FULL,
     "no values": SHORT.replace("time: ts", "time: ts\n    options:\n    id:\n    columns: ~") + "sinks:\nengine:\n",

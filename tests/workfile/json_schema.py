@@ -47,6 +47,12 @@ def check(value, rule, root, at):  # noqa: C901, PLR0912, PLR0915 - one branch f
             case "maximum":
                 if is_of(value, "number") and value > wanted:
                     yield f"{at}: too large"
+            case "exclusiveMinimum":
+                if is_of(value, "number") and value <= wanted:
+                    yield f"{at}: too small"
+            case "maxItems":
+                if isinstance(value, list) and len(value) > wanted:
+                    yield f"{at}: too many"
             case "minItems":
                 if isinstance(value, list) and len(value) < wanted:
                     yield f"{at}: too few"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import skyband as sb
-from tests.workfile.files import FULL, SHORT, VALID
+from tests.workfile.files import FAMILIES, FULL, SHORT, VALID
 
 
 @pytest.mark.parametrize("name", VALID)
@@ -155,3 +155,28 @@ def test_reading_loads_nothing_heavy(tmp_path):
         [sys.executable, "-c", program, str(tmp_path / "w.yaml")], capture_output=True, text=True, check=True
     )
     assert not {"pyspark", "numba", "rich", "typer", "pyarrow", "sqlglot"} & set(done.stdout.split())
+
+
+def test_every_family_can_be_asked(read):
+    file = read(FAMILIES)
+    requests, flows, readings = (file.workloads[name] for name in ("requests", "flows", "readings"))
+    assert [requests.family, flows.family, readings.family] == ["aggregate", "incomplete", "uncertain"]
+    assert requests["busy"] == sb.AggregateTopK(
+        name="busy", k=20, size="1 hour", slide="1 minute", key="client", value="bytes", partition_by=["site"]
+    )
+    assert (requests["hits"].aggregate, requests["hits"].full_only) == ("count", True)
+    assert flows["heavy"] == sb.IncompleteTopK(
+        name="heavy", k=5, size="5 minutes", every="10 seconds", object="flow", stream="router", value="bytes",
+        streams=["r1", "r2"], weights={"r1": 2}, bounds=(0, 1000), occurrences=3, intervals=True,
+    )  # fmt: skip
+    told = {"by": "speed", "probability": "confidence", "rule": "reading", "where": "speed > 0", "size": "20 minutes"}
+    assert list(readings) == [
+        sb.UncertainTopK(name="fast", k=3, every="2 minutes", semantics="pt-k", threshold=0.5, **told),
+        sb.UncertainTopK(name="sensors", k=1, stream="sensor", **told),
+        sb.UncertainTopK(name="spoken", k=3, every="5 minutes", **told),
+    ]
+
+
+def test_an_algorithm_is_for_the_streams_that_know_it(read):
+    file = read(FAMILIES)
+    assert [file.algorithm_of(name) for name in file.workloads] == ["auto", "auto", "dp"]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from skyband.workfile import keys, schema
-from skyband.workfile.model import Document, Engine, Query, Sink, Stream
+from skyband.workfile.model import Document, Engine, Sink, Stream
+from skyband.workfile.query import Query
 from skyband.workfile.starter import starter
 from skyband.workfile.tree import read_tree
 from tests.workfile.files import FULL, SHORT, VALID
@@ -25,6 +26,8 @@ UNTOLD = {
     "a slide", "two axes", "an origin", "a stream that is not there", "queries of one name", "queries on two axes",
     "a sink of no query", "sinks in one folder", "a sink where rows come from",
     "an algorithm", "sql", "sql over another stream",
+    "answers too rare", "a threshold without need", "types on one stream", "windows of two sizes",
+    "an algorithm of another type", "changes of another type",
 }  # fmt: skip
 
 

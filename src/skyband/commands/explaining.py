@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from skyband.queries import Query, TopK, UncertainTopK
 from skyband.workfile import Stream, WorkloadFile, read_workload
 
 __all__ = ["explain_file"]
@@ -41,13 +42,18 @@ def _described(stream: Stream) -> str:
     return f"{where}; time {stream.time}, watermark {stream.watermark}{id_}"
 
 
+def _sql(query: Query) -> str | None:
+    """The query as SQL, where SQL can say it."""
+    return str(query) if isinstance(query, TopK | UncertainTopK) else None
+
+
 def _plain(file: WorkloadFile) -> dict[str, Any]:
     return {
         "file": str(file.path),
         "streams": {
             name: {
                 **file.streams[name].model_dump(exclude_none=True, exclude_defaults=True),
-                "queries": [{**query.to_dict(), "sql": str(query)} for query in workload],
+                "queries": [{"type": query.family, **query.to_dict(), "sql": _sql(query)} for query in workload],
                 "explain": workload.explain(on_spark=True),
             }
             for name, workload in file.workloads.items()

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from skyband.commands.screen import newest_answer, screen, state_line
-from skyband.queries import TopK
+from skyband.queries import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ ROWS_AT_THE_END = 10
 class Follower:
     """Shows the newest answers on a console, live while a run goes on and once more when it has ended."""
 
-    def __init__(self, out: Console, queries: Sequence[TopK], board: Board | None) -> None:
+    def __init__(self, out: Console, queries: Sequence[Query], board: Board | None) -> None:
         self._out, self._board = out, board
         self._queries = queries if board is not None else ()
         self._total: int | None = None  # rows of a bounded input, once they have been counted

@@ -48,7 +48,7 @@ class JsonLines(_Lines):
 
 
 class PlainLines(_Lines):
-    """Every row as a line of text: the window's end, the query, the rank, the score, the rest."""
+    """Every row as a line of text: when it was final, the query, the rank, the score, the rest."""
 
     def _lines(self, rows: pa.Table) -> Iterable[str]:
         return map(self._line, rows.to_pylist())
@@ -56,8 +56,9 @@ class PlainLines(_Lines):
     @staticmethod
     def _line(row: dict[str, object]) -> str:
         shown = dict(row)
-        end, query, score = (cell(shown.pop(name)) for name in ("window_end", "query", "score"))
-        shown.pop("window_start")
+        moment = "window_end" if "window_end" in shown else "time"
+        end, query, score = (cell(shown.pop(name)) for name in (moment, "query", "score"))
+        shown.pop("window_start", None)
         change, old_rank, rank = shown.pop("change", None), shown.pop("old_rank", None), shown.pop("rank")
         moved = "" if change is None else f"{move(str(change), _int(rank), _int(old_rank)).plain:<4} "
         rest = "  ".join(f"{name}={cell(value)}" for name, value in shown.items() if value is not None)

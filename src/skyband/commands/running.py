@@ -18,7 +18,7 @@ from skyband.commands.outlets import JsonLines, PlainLines
 from skyband.commands.screen import console, spoken
 from skyband.commands.spark_start import said, spark_for
 from skyband.errors import PipelineError, SkybandError
-from skyband.queries import TopK
+from skyband.queries import Query
 from skyband.workfile import WorkloadFile, read_workload
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _Watched:
         from skyband.spark import run  # noqa: PLC0415 - loading Spark takes seconds
 
         with said(talk, "reading the streams' columns…"):
-            watchers = {name: self._watchers() for name in self._file.workloads}
+            watchers = {name: self._watchers(workload.family) for name, workload in self._file.workloads.items()}
             running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
         follower = Follower(self._out, self._shown(), self._board)
         if self._mode == "once" and self._is_live():
@@ -93,7 +93,7 @@ class _Watched:
                 return False
         return True
 
-    def _watchers(self) -> list[Wanted]:
+    def _watchers(self, family: str) -> list[Wanted]:
         from skyband.spark.sinks import Board, Wanted  # noqa: PLC0415
 
         terminals = [sink for sink in self._file.sinks if sink.type == "terminal"]
@@ -107,7 +107,7 @@ class _Watched:
                 found.append(Wanted(self._plain(), "changes", sink.queries))
             elif self._is_terminal() or self._mode == "once":
                 self._board = self._board or Board()
-                found.append(Wanted(self._board, "both", sink.queries))
+                found.append(Wanted(self._board, "both" if family == "topk" else "answers", sink.queries))
             else:
                 found.append(Wanted(self._plain(), "answers", sink.queries))
         return found
@@ -119,7 +119,7 @@ class _Watched:
         self._lines.append(lines := PlainLines())
         return lines
 
-    def _shown(self) -> list[TopK]:
+    def _shown(self) -> list[Query]:
         """The queries that some terminal sink is about."""
         sinks = [sink for sink in self._file.sinks if sink.type == "terminal" and sink.output == "answers"]
         return [

@@ -13,7 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from skyband.queries import TopK
+from skyband.commands.titles import asked, is_turned
+from skyband.queries import Query, TopK
 
 __all__ = ["cell", "console", "move", "newest_answer", "screen", "spoken", "state_line"]
 
@@ -33,7 +34,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def screen(
-    queries: Sequence[TopK], newest: Mapping[str, pa.Table | None], height: int, foot: RenderableType
+    queries: Sequence[Query], newest: Mapping[str, pa.Table | None], height: int, foot: RenderableType
 ) -> RenderableType:
     """All queries, as many as there is room for, each with the first rows of its newest window."""
     shown = queries[:MOST_QUERIES]
@@ -46,33 +47,28 @@ def screen(
     return Padding(Group(*parts, foot), (0, 1))
 
 
-def newest_answer(query: TopK, rows: pa.Table | None, most: int) -> tuple[Text, RenderableType]:
+def newest_answer(query: Query, rows: pa.Table | None, most: int) -> tuple[Text, RenderableType]:
     """What is asked, and the first rows of its newest window; None: there is none yet."""
     table = Text("  no window has ended yet", "dim italic") if rows is None else window_table(query, rows, most)
     return query_title(query, rows), table
 
 
-def query_title(query: TopK, rows: pa.Table | None) -> Text:
+def query_title(query: Query, rows: pa.Table | None) -> Text:
     """What is asked, and of which window the answer is."""
-    span = f"{query.size}" if query.axis == "time" else f"{query.size:,} rows"
-    every = f", every {query.slide}" if query.axis == "time" else f", every {query.slide:,} rows"
-    each = f", for each {', '.join(query.partition_by)}" if query.partition_by else ""
-    told = "" if rows is None or not rows.num_rows else f"   window ends {cell(rows['window_end'][0].as_py())}"
-    kind = "best" if query.order == "desc" else "lowest"
-    title = f": the {query.k} {kind} of {span}{every}{each}"
-    return Text.assemble("\n", (_clean(query.name), "bold cyan"), title, (told, "dim"))
+    when = "window ends" if query.moment == "window_end" else "at"
+    told = "" if rows is None or not rows.num_rows else f"   {when} {cell(rows[query.moment][0].as_py())}"
+    return Text.assemble("\n", (_clean(query.name), "bold cyan"), f": {asked(query)}", (told, "dim"))
 
 
-def window_table(query: TopK, rows: pa.Table, most: int) -> Table:
+def window_table(query: Query, rows: pa.Table, most: int) -> Table:
     """The first rows of a window; of a grouped query, the groups with the best scores."""
     moves = _moves(rows, query)
     if "change" in rows.column_names:
         rows = rows.filter(pc.is_null(rows["change"]))
-    order = "descending" if query.order == "desc" else "ascending"
-    if query.partition_by:
-        rows = rows.sort_by([("score", order)])
-    groups = [name for name in query.partition_by if name in rows.column_names]
-    others = [name for name in rows.column_names if name not in _OURS and name not in groups]
+    if query.groups:
+        rows = rows.sort_by([("score", "ascending" if is_turned(query) else "descending")])
+    groups = [name for name in query.groups if name in rows.column_names]
+    others = [name for name in rows.column_names if name not in (*_OURS, query.moment, *groups)]
     others = [name for name in others if rows[name].null_count < rows.num_rows][:MOST_COLUMNS]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("#", justify="right", style="bold", no_wrap=True)
@@ -137,11 +133,11 @@ def _clean(text: str) -> str:
     return printable if len(printable) <= LONGEST else printable[: LONGEST - 1] + "…"
 
 
-def _moves(rows: pa.Table, query: TopK) -> dict[tuple[Any, ...], Text] | None:
+def _moves(rows: pa.Table, query: Query) -> dict[tuple[Any, ...], Text] | None:
     """By group and rank, how the row there has moved; None where nothing tells it, or ranks are shared."""
-    if "change" not in rows.column_names or query.ties == "rank":
+    if "change" not in rows.column_names or (isinstance(query, TopK) and query.ties == "rank"):
         return None
-    groups = [name for name in query.partition_by if name in rows.column_names]
+    groups = [name for name in query.groups if name in rows.column_names]
     changes = rows.filter(pc.and_(pc.is_valid(rows["change"]), pc.is_valid(rows["rank"])))
     return {
         (*(row[name] for name in groups), row["rank"]): move(row["change"], row["rank"], row["old_rank"])

@@ -18,6 +18,7 @@ class Query:
     """A continuous query. Its families are frozen dataclasses; `_settle` is how they normalise their own fields."""
 
     family: ClassVar[str]
+    moment: ClassVar[str] = "window_end"  # the column of an answer that says when it was final
     name: str
     k: int
     axis: Axis
@@ -32,6 +33,16 @@ class Query:
         """
         values = {item.name: getattr(self, item.name) for item in fields(self) if item.init}  # type: ignore[arg-type]
         return {name: _plain(value) for name, value in values.items()}
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The expressions by which the stream is cut into groups; those of some families never are.
+
+        >>> import skyband as sb
+        >>> sb.TopK(k=1, size=10, partition_by="symbol").groups, sb.UncertainTopK(k=1, size=10).groups
+        (('symbol',), ())
+        """
+        return tuple(getattr(self, "partition_by", ()))
 
     def _settle(self, values: Mapping[str, Any]) -> None:
         """Give the frozen fields the form they keep."""

@@ -91,6 +91,7 @@ class IncompleteTopK(Query):
     """
 
     family: ClassVar[str] = "incomplete"
+    moment: ClassVar[str] = "time"
 
     name: str = "topk"
     k: int

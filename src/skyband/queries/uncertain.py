@@ -8,6 +8,7 @@ from datetime import timedelta
 from numbers import Real
 from typing import ClassVar, Literal
 
+from skyband import canonical
 from skyband.errors import InvalidQueryError
 from skyband.queries.base import Query
 from skyband.queries.fields import (
@@ -68,6 +69,7 @@ class UncertainTopK(Query):
     """
 
     family: ClassVar[str] = "uncertain"
+    moment: ClassVar[str] = "time"
 
     name: str = "topk"
     k: int
@@ -76,6 +78,7 @@ class UncertainTopK(Query):
     by: str | None = None
     probability: str | None = None
     rule: str | None = None
+    stream: str | None = None
     where: str | None = None
     semantics: Semantics = "pk-topk"
     threshold: float | None = None
@@ -107,6 +110,7 @@ class UncertainTopK(Query):
                 "by": by,
                 "probability": probability,
                 "rule": checked_expression("rule", self.rule),
+                "stream": checked_expression("stream", self.stream),
                 "where": checked_expression("where", self.where),
                 "semantics": semantics,
                 "threshold": threshold,
@@ -114,6 +118,15 @@ class UncertainTopK(Query):
                 "window": window,
             }
         )
+
+    def __str__(self) -> str:
+        """The query as one line of SQL, its canonical form; `skyband.sql` reads it back.
+
+        >>> import skyband as sb
+        >>> print(sb.UncertainTopK(k=3, size="20 minutes", every="2 minutes", by="speed", probability="confidence"))
+        TOPK speed, 3 PROBABILITY confidence OVER 20 MINUTES FREQUENCY 2 MINUTES
+        """
+        return canonical.write_uncertain(self.to_dict())
 
 
 def sharing_key(query: UncertainTopK) -> tuple[str | None, ...]:

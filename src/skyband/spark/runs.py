@@ -183,7 +183,7 @@ class Run:
             id_=stream.id,
             watermark=stream.watermark,
             bounded=self.mode == "once",
-            algorithm=engine.algorithm,
+            algorithm=file.algorithm_of(name),
             late=engine.late,
             output=output,
             shards=engine.shards,

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
@@ -96,7 +96,7 @@ class Memory:
 
 
 class Board:
-    """Keeps the newest window of every query, for who watches: its answers, and what they changed."""
+    """Keeps the newest answer of every query, for who watches, and what it changed."""
 
     def __init__(self) -> None:
         self._newest: dict[str, pa.Table] = {}
@@ -104,9 +104,10 @@ class Board:
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Keep the rows of each query's newest window; of several groups, of all that have that window."""
+        moments = rows[_moment(rows)]
         for query in rows["query"].unique().to_pylist():
-            mine = rows.filter(pc.equal(rows["query"], query))
-            newest = mine.filter(pc.equal(mine["window_end"], pc.max(mine["window_end"])))
+            mine = pc.equal(rows["query"], query)
+            newest = rows.filter(pc.and_(mine, pc.equal(moments, pc.max(moments.filter(mine)))))
             with self._lock:
                 self._newest[query] = newest
 
@@ -122,10 +123,10 @@ def output_of(wanted: Sequence[Wanted]) -> Output:
     return "both" if len(found) > 1 else found.pop()
 
 
-def write_to(wanted: Sequence[Wanted], workload: Workload, output: Output) -> Callable[[DataFrame, int], None]:
+def write_to(wanted: Sequence[Wanted], workload: Workload[Any], output: Output) -> Callable[[DataFrame, int], None]:
     """What Spark is to call with each micro-batch of answers: they are brought here once, and handed to each outlet."""
     places = {query.name: place for place, query in enumerate(workload)}
-    groups = list(dict.fromkeys(name for query in workload for name in query.partition_by))
+    groups = list(dict.fromkeys(name for query in workload for name in query.groups))
 
     def take(frame: DataFrame, batch: int) -> None:
         rows = _whole(_in_order(frame.toArrow(), places), groups)
@@ -158,13 +159,18 @@ def _whole(rows: pa.Table, groups: Sequence[str]) -> pa.Table:
 
 
 def _in_order(rows: pa.Table, places: dict[str, int]) -> pa.Table:
-    """By window end, query in workload order, and then as they came: a group's rows are together and ranked."""
+    """By when they were final, query in workload order, and as they came: a group's rows are together and ranked."""
     place = pc.index_in(rows["query"], pa.array(list(places)))
     order = pc.sort_indices(
-        pa.table({"end": rows["window_end"], "place": place, "row": pa.array(range(rows.num_rows))}),
+        pa.table({"end": rows[_moment(rows)], "place": place, "row": pa.array(range(rows.num_rows))}),
         [("end", "ascending"), ("place", "ascending"), ("row", "ascending")],
     )
     return rows.take(order)
+
+
+def _moment(rows: pa.Table) -> str:
+    """The column that says when answers were final; where it is `time`, rows bring no columns of their own."""
+    return "window_end" if "window_end" in rows.column_names else "time"
 
 
 def _escaped(name: str) -> str:

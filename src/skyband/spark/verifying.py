@@ -89,7 +89,7 @@ def _answer(spark: SparkSession, file: WorkloadFile, name: str, folder: Path, wa
         id_=stream.id,
         watermark=watermark,
         bounded=True,
-        algorithm=engine.algorithm,
+        algorithm=file.algorithm_of(name),
         late="count",
         output="answers",
         shards=engine.shards,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from skyband.spelling import uncertain
 from skyband.spelling.cursor import Cursor, one_of
 from skyband.spelling.spans import duration, is_unit, span
 from skyband.spelling.statement import Draft
 from skyband.spelling.windows import direction, read_full, read_k, read_origin
 
-_STOPS = frozenset({"WHERE", "PARTITION", "ORDER", "LIMIT", "FREQUENCY", "ASC", "DESC", "NULLS", "GROUP", "HAVING"})
+_STOPS = frozenset(
+    {"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", *uncertain.CLAUSES}
+)
 _IN_WINDOW = frozenset({"RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "PARTITION"})
 _WINDOWS = "write [RANGE 10 MINUTES SLIDE 1 MINUTE] or [ROWS 10000 SLIDE 100]"
 
@@ -105,10 +108,8 @@ def _range(draft: Draft, what: str) -> str:
     return duration(cursor, what, _IN_WINDOW)
 
 
-def _read_frequency(draft: Draft) -> None:
-    draft.once("frequency", "FREQUENCY")
-    draft.cursor.expect("FREQUENCY")
-    draft.beside["frequency"] = duration(draft.cursor, "the frequency", _IN_WINDOW | _STOPS)
+def _read_uncertain(draft: Draft) -> None:
+    uncertain.read(draft, _STOPS | _IN_WINDOW)
 
 
 def _read_where(draft: Draft) -> None:
@@ -158,7 +159,7 @@ _WINDOW: dict[str, Callable[[Draft], None]] = {
     "RANGE": _read_size,
     "ROWS": _read_size,
     "SLIDE": _read_slide,
-    "FREQUENCY": _read_frequency,
+    "FREQUENCY": _read_uncertain,
     "ORIGIN": read_origin,
     "FULL": read_full,
     "PARTITION": _read_groups,
@@ -166,13 +167,13 @@ _WINDOW: dict[str, Callable[[Draft], None]] = {
 _TAIL: dict[str, Callable[[Draft], None]] = {
     "WHERE": _read_where,
     "PARTITION": _read_groups,
-    "FREQUENCY": _read_frequency,
     "ORDER": _read_order,
     "LIMIT": _read_limit,
+    **dict.fromkeys(uncertain.CLAUSES, _read_uncertain),
 }
 _SHOWN = (
     ("RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "']'"),
-    ("WHERE", "PARTITION BY", "FREQUENCY", "ORDER BY", "LIMIT"),
+    ("WHERE", "PARTITION BY", "FREQUENCY", "ORDER BY", "LIMIT", "PROBABILITY", "RULE"),
 )
 _INSTEAD = {
     "GROUP": "objects are ranked, not aggregated; PARTITION BY gives each group its own answer",

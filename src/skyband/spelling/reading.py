@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from skyband.canonical import DEFAULT_NAME
-from skyband.errors import InvalidQueryError, UnsupportedError
-from skyband.queries import TopK
-from skyband.spelling import select, topk
+from skyband.errors import InvalidQueryError
+from skyband.queries import TopK, UncertainTopK
+from skyband.spelling import select, topk, uncertain
 from skyband.spelling.cursor import Cursor, spelled_name
 from skyband.spelling.statement import Draft, Statement
 from skyband.sqltext.problem import place, problem
@@ -18,12 +19,13 @@ _START = "a query begins with TOPK or SELECT, or with its name and a colon"
 _READERS: dict[str, Callable[[Cursor], Draft]] = {"TOPK": topk.read, "SELECT": select.read}
 
 
-def sql(text: str) -> TopK | Workload:
+def sql(text: str) -> TopK | UncertainTopK | Workload[Any]:
     """Read a query from its SQL text; several statements with ``;`` between them make a workload.
 
     The text may be in any of three spellings: the short one (``TOPK``), CQL as the papers on continuous queries write
     it (``SELECT TOP``), and Flink's Window Top-N. Expressions are kept as they are written. ``str`` of a query gives
-    its short spelling, and reading that gives the query back. A name stands in front, with a colon.
+    its short spelling, and reading that gives the query back. A name stands in front, with a colon. ``PROBABILITY`` and
+    ``FREQUENCY`` make a query over an uncertain stream.
 
     Examples
     --------
@@ -35,16 +37,14 @@ def sql(text: str) -> TopK | Workload:
     True
     >>> len(sb.sql("TOPK price, 10 OVER 1 HOUR; TOPK price, 3 OVER 1 DAY EVERY 1 HOUR"))
     2
+    >>> sb.sql("TOPK speed, 3 PROBABILITY confidence OVER 20 MINUTES FREQUENCY 2 MINUTES").probability
+    'confidence'
     """
-    statements = parse(text)
-    for statement in statements:
-        if statement.frequency is not None:
-            raise UnsupportedError(
-                f"FREQUENCY {statement.frequency.upper()} was understood: {statement.query.name!r} asks about an "
-                "uncertain stream. Such queries cannot be run from SQL yet; without FREQUENCY it is an ordinary query."
-            )
-    queries = [statement.query for statement in statements]
-    return queries[0] if len(queries) == 1 else Workload(queries)
+    queries: list[Any] = [statement.query for statement in parse(text)]  # of one family, or Workload refuses them
+    if len(queries) > 1:
+        return Workload(queries)
+    query: TopK | UncertainTopK = queries[0]
+    return query
 
 
 def parse(text: str, name: str | None = None) -> list[Statement]:
@@ -127,6 +127,7 @@ def _statement(cursor: Cursor, name: str, *, named: bool) -> Statement:
             raise cursor.fail(f"a colon is missing between the name {begin.text!r} and {following.text}", _START)
         raise cursor.unexpected("TOPK or SELECT", _START, known=tuple(_READERS))
     draft = reader(cursor)
+    uncertain.settle(draft)
     draft.put("name", name, first)
     line, _, _ = place(cursor.source, first)
     return Statement(draft.query(), draft.spelling, named, line=line, **draft.beside)

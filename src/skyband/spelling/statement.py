@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skyband.errors import InvalidQueryError, InvalidSQLError
-from skyband.queries import TopK
+from skyband.queries import TopK, UncertainTopK
 from skyband.spelling.cursor import Cursor
 from skyband.sqltext.expression import Expression
 
@@ -17,7 +17,7 @@ Spelling = Literal["topk", "cql", "flink"]
 class Statement:
     """One statement: its query, and what it says beside the query."""
 
-    query: TopK
+    query: TopK | UncertainTopK
     spelling: Spelling
     named: bool
     """Whether the text names the query; if not, the name is the default one."""
@@ -25,8 +25,6 @@ class Statement:
     """What the query reads, as written after FROM."""
     time: str | None = None
     """The column of event time, as written in DESCRIPTOR."""
-    frequency: str | None = None
-    """The duration after FREQUENCY; only queries over uncertain streams have one."""
     line: int = 1
     """The line of the text on which the statement begins, from 1."""
 
@@ -40,6 +38,7 @@ class Draft:
     fields: dict[str, Any] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
     beside: dict[str, Any] = field(default_factory=dict)
+    family: type[TopK | UncertainTopK] = TopK  # what its clauses make of it
 
     def put(self, name: str, value: object, at: int) -> None:
         """Keep a field of the query."""
@@ -64,16 +63,16 @@ class Draft:
             seen.add(group.text)
         self.fields["partition_by"] = tuple(group.text for group in groups)
 
-    def query(self) -> TopK:
+    def query(self) -> TopK | UncertainTopK:
         """The query; what is wrong with a value is said with the place of its clause."""
         try:
-            return TopK(**self.fields)
+            return self.family(**self.fields)
         except InvalidQueryError as error:
             raise self._placed(error) from None
 
     def _placed(self, error: InvalidQueryError) -> InvalidSQLError:
         field_name = str(error).partition("=")[0]
         at = self.places.get(field_name, self.cursor.tokens[0].start)
-        if field_name == "size" and "slide" in self.places and "different axes" in str(error):
-            at = self.places["slide"]
+        if field_name == "size" and "different axes" in str(error):
+            at = self.places.get("slide", self.places.get("every", at))
         return self.cursor.fail(str(error), at=at)

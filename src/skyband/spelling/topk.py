@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skyband.canonical import CLAUSES, STOPS
+from skyband.spelling import uncertain
 from skyband.spelling.cursor import Cursor, one_of
 from skyband.spelling.spans import span
 from skyband.spelling.statement import Draft
@@ -20,6 +21,8 @@ def read(cursor: Cursor) -> Draft:
     _read_head(draft)
     read_ties(draft)
     while cursor.peek() is not None:
+        if uncertain.read(draft, STOPS):
+            continue
         clause = next((word for word in _READERS if cursor.sees(word)), None)
         if clause is None:
             raise _unknown(cursor)
@@ -102,7 +105,6 @@ def _unknown(cursor: Cursor) -> Exception:
         "LIMIT": "k comes after the score: TOPK score, k",
         "SLIDE": "the slide is given with EVERY",
         "AS": "a name stands in front: name: TOPK score, k",
-        "FREQUENCY": "FREQUENCY is for SELECT TOP k, over uncertain streams",
         "WITH": "WITH TIES stands right after k",
     }
     token = cursor.peek()

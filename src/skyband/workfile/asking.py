@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skyband.errors import InvalidQueryError, SkybandError
-from skyband.queries import TopK
-from skyband.workfile.model import Query, Stream
+from skyband.queries import Query as AnyQuery
+from skyband.queries import UncertainTopK
+from skyband.queries.uncertain import refuse_other_sizes
+from skyband.workfile.model import Stream
+from skyband.workfile.query import FAMILIES, Query, field_of
 from skyband.workfile.report import Report
 from skyband.workfile.tree import Loc
 from skyband.workfile.wording import among, nearest, taken
@@ -20,7 +23,7 @@ __all__ = ["Asked", "asked", "workloads"]
 class Asked(NamedTuple):
     """A query, the stream it is over, and where it is written."""
 
-    query: TopK
+    query: AnyQuery
     stream: str
     loc: Loc
 
@@ -34,9 +37,9 @@ def asked(entry: Query, loc: Loc, streams: Mapping[str, Stream | None], report: 
     if entry.sql is not None:
         yield from _from_sql(entry, loc, stream, streams, report)
         return
-    given = entry.model_dump(exclude={"stream", "sql"}, exclude_none=True)
+    given = entry.model_dump(exclude={"stream", "sql", "type"}, exclude_none=True, exclude_unset=True)
     try:
-        query = TopK(**given)
+        query = FAMILIES[entry.type](**{field_of(key): value for key, value in given.items()})
     except InvalidQueryError as error:
         key, message = _at_key(str(error), given)
         report.add((*loc, key) if key else loc, message)
@@ -47,8 +50,8 @@ def asked(entry: Query, loc: Loc, streams: Mapping[str, Stream | None], report: 
         yield Asked(query, stream, loc)
 
 
-def workloads(found: list[Asked], streams: Mapping[str, Stream | None], report: Report) -> dict[str, Workload]:
-    """The workload of each stream that is asked about; names are unique in the file, an axis is one stream's."""
+def workloads(found: list[Asked], streams: Mapping[str, Stream | None], report: Report) -> dict[str, Workload[Any]]:
+    """The workload of each stream that is asked about; names are unique in the file, the rest is one stream's."""
     names: dict[str, Loc] = {}
     for one in found:
         first = names.setdefault(one.query.name, one.loc)
@@ -58,16 +61,40 @@ def workloads(found: list[Asked], streams: Mapping[str, Stream | None], report: 
     for stream in streams:
         group = [one for one in found if one.stream == stream]
         for one in group:
-            if one.query.axis != group[0].query.axis:
-                report.add(
-                    _key(one, "size", report),
-                    f"{one.query.size!r} makes a {one.query.axis} window, but {group[0].query.name!r} (line "
-                    f"{report.line_of(group[0].loc)}) has {group[0].query.axis} windows; the queries of one stream run "
-                    "along one axis. Name the stream twice to have both.",
-                )
+            _refuse_other_kind(one, group[0], report)
+        if report.is_sound("queries"):
+            _refuse_other_sizes(group, report)
         if group and report.is_sound("queries"):
             made[stream] = Workload([one.query for one in group])
     return made
+
+
+def _refuse_other_kind(one: Asked, first: Asked, report: Report) -> None:
+    """The queries of a stream are of one family, and run along one axis."""
+    twice = "Name the stream twice to have both."
+    if one.query.family != first.query.family:
+        report.add(
+            _key(one, "type", report),
+            f"makes a query of type {one.query.family}, but {first.query.name!r} (line {report.line_of(first.loc)}) is "
+            f"of type {first.query.family}; the queries of one stream share what is held, so they are of one. {twice}",
+        )
+    elif one.query.axis != first.query.axis:
+        report.add(
+            _key(one, "size", report),
+            f"{one.query.to_dict()['size']!r} makes a {one.query.axis} "
+            f"window, but {first.query.name!r} (line {report.line_of(first.loc)}) has {first.query.axis} windows; the "
+            f"queries of one stream run along one axis. {twice}",
+        )
+
+
+def _refuse_other_sizes(group: list[Asked], report: Report) -> None:
+    """Queries over an uncertain stream that run together look at one window."""
+    for number, one in enumerate(group):
+        try:
+            refuse_other_sizes(other.query for other in group[: number + 1] if isinstance(other.query, UncertainTopK))
+        except InvalidQueryError as error:
+            report.add(_key(one, "size", report), str(error))
+            return
 
 
 def _from_sql(
@@ -87,8 +114,6 @@ def _from_sql(
             over = _named_in_sql(statement.stream, entry.stream, at, streams, report)
         elif over is None:
             report.add((*loc, "stream"), f"is missing, and the SQL has no FROM; say which: {', '.join(streams)}.")
-        if statement.frequency is not None:
-            report.add(at, "FREQUENCY is for uncertain streams, which cannot be asked about from a workload file.")
         if over is None:
             continue
         known = streams[over]
@@ -118,11 +143,11 @@ def _named_in_sql(
 def _at_key(message: str, given: Mapping[str, Any]) -> tuple[str, str]:
     """A query's error begins with the field it is about; in a file the key has been said already."""
     found = re.match(r"(\w+)=", message)
-    if found is None or found[1] not in given:
+    key = next((key for key in given if found is not None and field_of(key) == found[1]), None)
+    if found is None or key is None:
         return "", message
-    if message.startswith("size=") and " and slide=" in message:
-        return "slide", message
-    return found[1], message[found.end() :]
+    other = re.search(r" and (slide|every)=", message) if key == "size" else None
+    return (other[1], message) if other else (key, message[found.end() :])
 
 
 def _key(one: Asked, key: str, report: Report) -> Loc:

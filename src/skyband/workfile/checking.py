@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from skyband.algorithms import ENGINES
-from skyband.workfile.model import Document, Query, Stream
+from skyband.workfile.engines import types_of
+from skyband.workfile.model import Document, Stream
+from skyband.workfile.query import Query
 from skyband.workfile.report import Report
 from skyband.workfile.rules import engine_rules, query_rules, sink_rules, stream_rules
 from skyband.workfile.tree import Loc
 from skyband.workfile.wording import among, shown, taken, worded
+from skyband.workload import Workload
 
-__all__ = ["check_sinks", "checked", "sound_queries", "sound_streams", "top_of", "without_nulls"]
+__all__ = ["check_families", "check_sinks", "checked", "sound_queries", "sound_streams", "top_of", "without_nulls"]
 
 
 def top_of(value: Any, report: Report) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def checked(raw: dict[str, Any], report: Report) -> Document | None:
         _apply(("queries", number), query_rules(query) if isinstance(query, dict) else (), report)
     for number, sink in enumerate(_list(raw, "sinks")):
         _apply(("sinks", number), sink_rules(sink) if isinstance(sink, dict) else (), report)
-    _apply(("engine",), engine_rules(_map(raw, "engine"), ENGINES), report)
+    _apply(("engine",), engine_rules(_map(raw, "engine")), report)
     _check_names(raw, report)
     return document
 
@@ -117,6 +119,26 @@ def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> No
                     ("sinks", number, "path"),
                     f"{sink['path']!r} is the folder of sinks[{first}] already; two sinks would mix their files.",
                 )
+
+
+def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], report: Report) -> None:
+    """What only some types of queries have is not asked of others."""
+    algorithm = _map(raw, "engine").get("algorithm", "auto")
+    kinds = {workload.family for workload in made.values()}
+    if made and algorithm != "auto" and report.is_sound("engine") and kinds.isdisjoint(types_of(algorithm)):
+        wanted = " or ".join(types_of(algorithm))
+        report.add(("engine", "algorithm"), f"{algorithm!r} is for queries of type {wanted}; there are none.")
+    for number, sink in enumerate(_list(raw, "sinks")):
+        if not report.is_sound("sinks", number) or sink.get("output") != "changes":
+            continue
+        asked = (query for workload in made.values() for query in workload if query.family != "topk")
+        other = next((query for query in asked if query.name in sink.get("queries", [query.name])), None)
+        if other is not None:
+            report.add(
+                ("sinks", number, "output"),
+                f"'changes' are told of queries of type topk, and {other.name!r} is of type {other.family}; write "
+                "answers, or list others under queries.",
+            )
 
 
 def _check_names(raw: dict[str, Any], report: Report) -> None:

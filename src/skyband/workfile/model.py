@@ -5,20 +5,16 @@ from __future__ import annotations
 import warnings
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from skyband.workfile.values import Count, Extent, Gap, Memory, Names, Origin, Scalar, SqlType, Text
+from skyband.workfile.query import Query
+from skyband.workfile.section import Section
+from skyband.workfile.values import Count, Gap, Memory, Scalar, SqlType, Text
 
-__all__ = ["Document", "Engine", "Format", "Query", "Sink", "Source", "Stream"]
+__all__ = ["Document", "Engine", "Format", "Sink", "Source", "Stream"]
 
 Source = Literal["files", "rate", "socket"]
 Format = Literal["parquet", "csv", "json"]
-
-
-class Section(BaseModel):
-    """What all sections have in common: unknown keys are refused, and a file that was read does not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 with warnings.catch_warnings():
@@ -95,64 +91,6 @@ with warnings.catch_warnings():
         )
 
 
-class Query(Section):
-    """One continuous top-k query: either its fields, or SQL."""
-
-    name: Text | None = Field(
-        default=None,
-        description="What the query is called in its answers; unique in the file. Default topk.",
-        examples=["big"],
-    )
-    stream: Text | None = Field(
-        default=None, description="The stream it is asked over. May be left out where the file has one stream."
-    )
-    sql: Text | None = Field(
-        default=None,
-        description="The query as SQL, instead of the fields. Several statements are parted by semicolons.",
-        examples=["TOPK price * size, 5 BY symbol OVER 1 HOUR EVERY 5 MINUTES"],
-    )
-    k: Count | None = Field(default=None, le=2**31 - 1, description="How many rows an answer ranks.", examples=[10])
-    size: Extent | None = Field(
-        default=None,
-        description="How long a window is: a duration for a window over event time, a whole number for a window over "
-        "so many rows.",
-        examples=["10 minutes", 10000],
-    )
-    slide: Extent | None = Field(
-        default=None,
-        description="How far apart two windows end; of the same kind as size and not longer. Default: size.",
-        examples=["1 minute", 100],
-    )
-    by: Text | None = Field(
-        default=None, description="The score, an SQL expression over the row.", examples=["price * size"]
-    )
-    where: Text | None = Field(
-        default=None, description="Only rows for which this SQL condition is true.", examples=["exchange <> 'D'"]
-    )
-    partition_by: Names | None = Field(
-        default=None,
-        description="A column, or a list of them: each group has its own top k.",
-        examples=["symbol", ["exchange", "symbol"]],
-    )
-    order: Literal["desc", "asc"] = Field(
-        default="desc", description="desc: higher scores first; asc: lower scores first."
-    )
-    origin: Origin | None = Field(
-        default=None,
-        description="Where windows are anchored: an ISO date or time or microseconds since 1970 (time), or a sequence "
-        "number (count). Default 0.",
-        examples=["2024-01-01T09:30:00+00:00", 0],
-    )
-    full_only: bool = Field(
-        default=False, description="Report only windows that begin at or after the first row of the stream."
-    )
-    ties: Literal["row_number", "rank"] = Field(
-        default="row_number",
-        description="row_number: k rows, of equal scores the newest first. rank: all rows that equal the k-th are in, "
-        "and share ranks.",
-    )
-
-
 class Sink(Section):
     """Where answers go."""
 
@@ -168,7 +106,8 @@ class Sink(Section):
     )
     output: Literal["answers", "changes"] = Field(
         default="answers",
-        description="answers: every window in full. changes: what came, went and moved since the window before.",
+        description="answers: every window in full. changes: what came, went and moved since the window before; for "
+        "queries of type topk.",
     )
     queries: list[Text] | None = Field(
         default=None, min_length=1, description="Only the answers of these queries. Default: all.", examples=[["big"]]
@@ -178,7 +117,11 @@ class Sink(Section):
 class Engine(Section):
     """How the queries are run."""
 
-    algorithm: Text = Field(default="auto", description="auto, or a name that skyband algorithms lists.")
+    algorithm: Text = Field(
+        default="auto",
+        description="auto, or a name that skyband algorithms lists; for uncertain queries a plan: greedy, dp, inco, in "
+        "or none. It is for the streams whose queries it can run.",
+    )
     late: Literal["count", "refuse"] = Field(
         default="count", description="count: late rows are left out and counted. refuse: a late row stops the stream."
     )

@@ -6,10 +6,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from skyband.errors import UnknownNameError
 from skyband.workfile.asking import asked, workloads
-from skyband.workfile.checking import check_sinks, checked, sound_queries, sound_streams, top_of, without_nulls
+from skyband.workfile.checking import (
+    check_families,
+    check_sinks,
+    checked,
+    sound_queries,
+    sound_streams,
+    top_of,
+    without_nulls,
+)
+from skyband.workfile.engines import algorithm_for
 from skyband.workfile.environment import Environment
 from skyband.workfile.model import Document, Engine, Sink, Stream
 from skyband.workfile.opening import text_of
@@ -27,7 +37,7 @@ class WorkloadFile:
 
     path: Path
     streams: dict[str, Stream]
-    workloads: dict[str, Workload]
+    workloads: dict[str, Workload[Any]]
     sinks: tuple[Sink, ...]
     engine: Engine
 
@@ -36,6 +46,10 @@ class WorkloadFile:
         if stream not in self.streams:
             raise UnknownNameError.among("stream", stream, self.streams)
         return f"{str(self.engine.checkpoint).rstrip('/')}/{stream}"
+
+    def algorithm_of(self, stream: str) -> str:
+        """The algorithm of a stream's queries: the file's where it is for their type, else ``auto``."""
+        return algorithm_for(self.workloads[stream].family, self.engine.algorithm)
 
 
 def read_workload(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> WorkloadFile:
@@ -87,12 +101,13 @@ def read_workload(path: str | os.PathLike[str], environment: Mapping[str, str] |
     ]
     made = workloads(found, streams, report)
     check_sinks(raw, [one.query.name for one in found], report)
+    check_families(raw, made, report)
     report.finish()
     assert document is not None  # what does not fit the model is in the report
     return _settled(file.absolute(), document, made)
 
 
-def _settled(file: Path, document: Document, made: dict[str, Workload]) -> WorkloadFile:
+def _settled(file: Path, document: Document, made: dict[str, Workload[Any]]) -> WorkloadFile:
     folder = file.parent
     engine = document.engine
     checkpoint = absolute(engine.checkpoint or f".skyband/{file.stem}", folder)

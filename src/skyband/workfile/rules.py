@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from skyband.workfile.model import Query
+from skyband.workfile.engines import KNOWN
 from skyband.workfile.paths import format_of, has_scheme
+from skyband.workfile.query import KEYS, NEEDS, Query
 from skyband.workfile.wording import among, nearest, shown
 
 __all__ = ["FIELDS", "NEEDED", "OWN", "STREAM_NAME", "engine_rules", "query_rules", "sink_rules", "stream_rules"]
@@ -58,19 +59,31 @@ def stream_rules(name: str, raw: Mapping[str, Any]) -> Wrong:
 
 
 def query_rules(raw: Mapping[str, Any]) -> Wrong:
-    """Either fields or SQL, and enough of them."""
+    """Either fields or SQL, enough of them, and those of the query's type."""
     if "sql" in raw:
         for key in FIELDS:
             if key in raw:
                 yield key, "cannot stand beside sql; say it in the SQL, or write all of the query as keys."
         return
-    if not any(key in raw for key in ("k", "size", "by")):
-        yield "", "is no query yet; write k, size and by, or sql."
+    kind = raw.get("type", "topk")
+    if not isinstance(kind, str) or kind not in KEYS:
         return
-    needed = {"k": "how many rows an answer ranks", "size": "how long a window is", "by": "the score, in SQL"}
-    for key, what in needed.items():
+    for key in raw:
+        types = [name for name, keys in KEYS.items() if key in keys]
+        if types and kind not in types:
+            yield key, f"is for type: {' or '.join(types)}; the type of this query is {kind}{_instead(key, kind)}."
+    if not any(key in raw for key in NEEDS[kind]):
+        yield "", f"is no query yet; write {', '.join(NEEDS[kind])}, or sql."
+        return
+    for key, what in NEEDS[kind].items():
         if key not in raw:
             yield key, f"is missing; say {what}."
+
+
+def _instead(key: str, kind: str) -> str:
+    """What the type has in a key's place, if anything."""
+    other = {"slide": "every", "every": "slide", "by": "key"}.get(key, "")
+    return f", which has {other}" if other in KEYS[kind] else ""
 
 
 def sink_rules(raw: Mapping[str, Any]) -> Wrong:
@@ -85,10 +98,10 @@ def sink_rules(raw: Mapping[str, Any]) -> Wrong:
         yield "path", f"{raw['path']!r} {why}. Spark's own sinks go there: skyband.spark.start(…, write=…)."
 
 
-def engine_rules(raw: Mapping[str, Any], algorithms: Iterable[str]) -> Wrong:
+def engine_rules(raw: Mapping[str, Any]) -> Wrong:
     """The algorithm is one that there is."""
-    if isinstance(raw.get("algorithm"), str) and raw["algorithm"] not in ("auto", *algorithms):
-        yield "algorithm", among(raw["algorithm"], ["auto", *algorithms])
+    if isinstance(raw.get("algorithm"), str) and raw["algorithm"] not in KNOWN:
+        yield "algorithm", among(raw["algorithm"], KNOWN)
 
 
 def _owners() -> dict[str, list[str]]:

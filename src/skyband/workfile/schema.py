@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from skyband.workfile.model import Document
 from skyband.workfile.paths import ENDING
+from skyband.workfile.query import KEYS, NEEDS
 from skyband.workfile.rules import FIELDS, NEEDED, OWN, STREAM_NAME
 
 __all__ = ["Key", "keys", "schema"]
@@ -53,7 +54,11 @@ def schema() -> Schema:
     made["properties"]["engine"].pop("default")
     made["properties"]["streams"]["propertyNames"] = {"pattern": STREAM_NAME}
     sections["Stream"]["allOf"] = [_for_source(source) for source in NEEDED]
-    sections["Query"] |= {"if": _given("sql"), "then": _absent(FIELDS), "else": _given("k", "size", "by")}
+    sections["Query"] |= {
+        "if": _given("sql"),
+        "then": _absent(FIELDS),
+        "else": {"allOf": [_for_type(kind) for kind in KEYS]},
+    }
     sections["Sink"] |= {
         "if": {"properties": {"type": {"enum": ["parquet", "jsonl", "csv"]}}},
         "then": _given("path"),
@@ -117,10 +122,22 @@ def _for_source(source: str) -> Schema:
     if source == "files":
         told = {"properties": {"path": {"type": "string", "pattern": rf"\$\{{|{ENDING}"}}}
         then.append({"if": told, "else": _given("format")})
-        return {"if": {"properties": {"source": {"enum": ["files", None]}}}, "then": {"allOf": then}}
     if source == "socket":
         then.append({"properties": {"format": {"not": {"const": "parquet"}}}})
-    return {"if": {"properties": {"source": {"const": source}}, "required": ["source"]}, "then": {"allOf": then}}
+    return {"if": _is("source", source, default="files"), "then": {"allOf": then}}
+
+
+def _for_type(kind: str) -> Schema:
+    foreign = sorted({key for keys_ in KEYS.values() for key in keys_} - set(KEYS[kind]))
+    then = {"allOf": [_given(*NEEDS[kind]), _absent(foreign)]}
+    return {"if": _is("type", kind, default="topk"), "then": then}
+
+
+def _is(key: str, value: str, *, default: str) -> Schema:
+    """Whether a key has this value, or is left out where that means the same."""
+    if value == default:
+        return {"properties": {key: {"enum": [value, None]}}}
+    return {"properties": {key: {"const": value}}, "required": [key]}
 
 
 def _given(*names: str) -> Schema:

@@ -77,6 +77,8 @@ GROUPED = """\
 """
 
 TAIL = """\
+  # Other types of queries: aggregate (keys by their totals), incomplete, uncertain; skyband schema --keys lists them.
+  # - type: aggregate
   # The same can be said in SQL:
   # - name: in_sql
   #   sql: TOPK price * size, 5 BY symbol OVER 1 HOUR EVERY 5 MINUTES

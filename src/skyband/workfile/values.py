@@ -12,7 +12,22 @@ from pydantic_core import PydanticCustomError
 from skyband.duration import parse_duration
 from skyband.errors import InvalidQueryError
 
-__all__ = ["Count", "Extent", "Gap", "Memory", "Names", "Origin", "Scalar", "SqlType", "Text", "refused"]
+__all__ = [
+    "Bounds",
+    "Count",
+    "Extent",
+    "Gap",
+    "Labels",
+    "Memory",
+    "Names",
+    "Origin",
+    "Scalar",
+    "Share",
+    "SqlType",
+    "Text",
+    "Weights",
+    "refused",
+]
 
 # Signs, digits, a unit: what is wrong inside is said by the parser. Lookaheads and flags are not for every validator.
 _DURATION = r"^\s*([Ii][Nn][Tt][Ee][Rr][Vv][Aa][Ll]\s+)?([+-]?[0-9]+(\.[0-9]+)?\s*[A-Za-z]+\s*)+$"
@@ -71,6 +86,38 @@ def _names(value: Any) -> list[str]:
     return names
 
 
+def _labels(value: Any) -> list[str | int]:
+    if not isinstance(value, list) or not value or not all(_is_label(label) for label in value):
+        raise refused(f"{value!r} is no list of names or whole numbers.")
+    return value
+
+
+def _weights(value: Any) -> dict[str | int, float]:
+    if not isinstance(value, dict) or not all(_is_number(weight) for weight in value.values()):
+        raise refused(f"{value!r} is no mapping of streams to numbers.")
+    return {label: float(weight) for label, weight in value.items()}
+
+
+def _bounds(value: Any) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
+        raise refused(f"{value!r} is no pair of numbers, the smallest and the largest value: [0, 1].")
+    return float(value[0]), float(value[1])
+
+
+def _share(value: Any) -> float:
+    if not _is_number(value) or not 0 < value <= 1:
+        raise refused(f"{value!r} is no number in (0, 1].")
+    return float(value)
+
+
+def _is_label(value: Any) -> bool:
+    return (isinstance(value, str) and bool(value.strip())) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _sql_type(value: str) -> str:
     word = re.split(r"[\s(<]", value.strip(), maxsplit=1)[0].lower()
     if word in _TYPES:
@@ -109,4 +156,23 @@ Names = Annotated[
             ]
         }
     ),
+]
+_NUMBER = {"type": "number"}
+Labels = Annotated[
+    list[str | int],
+    PlainValidator(_labels),
+    WithJsonSchema({"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 1}),
+]
+Weights = Annotated[
+    dict[str | int, float],
+    PlainValidator(_weights),
+    WithJsonSchema({"type": "object", "additionalProperties": _NUMBER}),
+]
+Bounds = Annotated[
+    tuple[float, float],
+    PlainValidator(_bounds),
+    WithJsonSchema({"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}),
+]
+Share = Annotated[
+    float, PlainValidator(_share), WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1})
 ]

@@ -8,7 +8,9 @@ from difflib import get_close_matches
 
 from pydantic_core import ErrorDetails
 
-from skyband.workfile.model import Document, Engine, Query, Section, Sink, Stream
+from skyband.workfile.model import Document, Engine, Sink, Stream
+from skyband.workfile.query import Query
+from skyband.workfile.section import Section
 from skyband.workfile.tree import Loc
 
 __all__ = ["among", "nearest", "section_of", "shown", "taken", "worded"]
@@ -20,8 +22,8 @@ _OTHER_NAMES = {
     Query: {
         "window": "size",
         "range": "size",
-        "every": "slide",
         "step": "slide",
+        "frequency": "every",
         "score": "by",
         "order_by": "by",
         "group_by": "partition_by",
@@ -30,6 +32,8 @@ _OTHER_NAMES = {
         "limit": "k",
         "top": "k",
         "query": "sql",
+        "confidence": "probability",
+        "family": "type",
     },
     Sink: {"format": "type", "folder": "path", "mode": "output"},
     Engine: {"config": "settings", "conf": "settings", "state": "checkpoint"},
