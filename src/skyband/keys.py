@@ -15,7 +15,7 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.keytop import Keys
 from skyband.kernels.stream import Ints
 
-__all__ = ["KeyBook", "KeyColumn", "key_column"]
+__all__ = ["KeyBook", "KeyColumn", "key_column", "restored"]
 
 _FEW = 1024
 _TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
@@ -50,6 +50,13 @@ def key_column(column: Any, name: str = "keys") -> KeyColumn:
         f"{name} are of type {kind}; of equal scores the larger one comes first, so they must be numbers, text, bytes, "
         "dates or times."
     )
+
+
+def restored(stored: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Keys of the kind that they came in."""
+    if pa.types.is_temporal(kind) and not stored.type.equals(kind):
+        return stored.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    return stored.cast(kind)
 
 
 class KeyBook:

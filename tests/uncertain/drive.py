@@ -18,9 +18,10 @@ class Row(NamedTuple):
     probability: float
     rule: object
     id: object
+    stream: object = None
 
 
-def random_stream(draw, rows, size, *, gaps=(0, 0, 1, 2, 5), count_axis=False, text_ids=False):
+def random_stream(draw, rows, size, *, gaps=(0, 0, 1, 2, 5), count_axis=False, text_ids=False, streams=None):
     """Tuples with ties and gaps; rules that are used again when their tuples have left the window."""
     found, position = [], draw.randint(-30, 30)
     recent = defaultdict(list)
@@ -33,9 +34,8 @@ def random_stream(draw, rows, size, *, gaps=(0, 0, 1, 2, 5), count_axis=False, t
         units = draw.choice([1, 16 - held, draw.randint(1, 16 - held)])
         recent[rule].append((position, units))
         identity = draw.randint(0, 99)
-        found.append(
-            Row(position, float(draw.randint(0, 5)), units / 16, rule, f"id{identity:03}" if text_ids else identity)
-        )
+        row = Row(position, float(draw.randint(0, 5)), units / 16, rule, f"id{identity:03}" if text_ids else identity)
+        found.append(row if streams is None else row._replace(stream=draw.choice(streams)))
     return found
 
 
@@ -60,7 +60,8 @@ def timed(query):
 def push(monitor, rows):
     positions = [row.position for row in rows] if monitor.queries[0].axis == "time" else None
     columns = [[getattr(row, name) for row in rows] for name in ("score", "probability", "rule", "id")]
-    monitor.push(positions, *columns)
+    streams = [row.stream for row in rows]
+    monitor.push(positions, *columns, streams=streams if any(label is not None for label in streams) else None)
 
 
 def run(queries, batches, **options):

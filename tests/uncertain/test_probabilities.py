@@ -221,7 +221,7 @@ def test_a_stream_s_probability_is_the_sum_over_its_tuples():
     found = sb.uncertain.stream_probabilities(SPEEDS, CHANCES, ["a", "b", "c", "a", "b", "c"], 2, PAIRS)
     assert found == pytest.approx({"a": 0.3 + 0.202, "b": 0.4 + 0.704, "c": 0.38 + 0.014})
     assert list(found) == ["b", "a", "c"]
-    with pytest.raises(sb.InvalidInputError, match=r"streams\[1\] is no stream"):
+    with pytest.raises(sb.InvalidInputError, match=r"streams\[1\]=null is no stream"):
         sb.uncertain.stream_probabilities([1.0, 2.0], [0.5, 0.5], ["a", None], 1)
 
 

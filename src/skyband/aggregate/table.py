@@ -11,9 +11,10 @@ from skyband.aggregate.lane import Answered
 from skyband.answers import joined
 from skyband.groups import GroupBook
 from skyband.kernels.stream import Ints
+from skyband.keys import restored
 from skyband.queries import AggregateTopK
 
-__all__ = ["answer_table", "restored"]
+__all__ = ["answer_table"]
 
 
 def answer_table(
@@ -44,13 +45,6 @@ def answer_table(
     columns["key"] = restored(keys, key_kind)
     columns["score"] = pa.array(windows.keys[rows], pa.float64())
     return pa.table(columns)
-
-
-def restored(stored: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Keys of the kind that they came in."""
-    if pa.types.is_temporal(kind) and not stored.type.equals(kind):
-        return stored.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
-    return stored.cast(kind)
 
 
 def _rows_of(counts: Ints, order: Ints) -> Ints:

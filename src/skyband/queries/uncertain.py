@@ -23,7 +23,16 @@ from skyband.queries.fields import (
 )
 from skyband.windows import SlidingWindow
 
-__all__ = ["SEMANTICS", "Semantics", "UncertainTopK", "checked_meaning", "refuse_other_sizes", "sharing_key"]
+__all__ = [
+    "SEMANTICS",
+    "Semantics",
+    "UncertainTopK",
+    "checked_meaning",
+    "classes_of",
+    "refuse_other_sizes",
+    "sharing_key",
+    "stream_of",
+]
 
 Semantics = Literal["pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank"]
 SEMANTICS = {
@@ -34,6 +43,7 @@ SEMANTICS = {
     "u-topk": "the list most likely to be the k best",
     "expected-rank": "the k tuples with the lowest expected rank",
 }
+_OF_STREAMS = ("pk-topk", "global-topk")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -60,6 +70,10 @@ class UncertainTopK(Query):
         mean is told by `skyband.uncertain.rank`.
     threshold
         For ``"pt-k"``, and needed there: the least probability, in (0, 1].
+    stream
+        An SQL expression that tells which stream a tuple comes from, to rank the streams instead of their tuples: by
+        the sum of their tuples' probabilities of being among the k best. For ``"pk-topk"`` and ``"global-topk"``.
+        Arrays carry the streams themselves (``streams=``), so that any text will do there.
 
     Examples
     --------
@@ -82,6 +96,7 @@ class UncertainTopK(Query):
     where: str | None = None
     semantics: Semantics = "pk-topk"
     threshold: float | None = None
+    stream: str | None = None
     axis: Axis = field(init=False, compare=False)
     window: SlidingWindow = field(init=False, compare=False)
 
@@ -101,6 +116,13 @@ class UncertainTopK(Query):
                 f"by=None beside probability={probability!r}: tuples without a score have no order. Name its column."
             )
         k, semantics, threshold = checked_meaning(self.k, self.semantics, self.threshold)
+        stream = checked_expression("stream", self.stream)
+        if stream is not None and semantics not in _OF_STREAMS:
+            raise InvalidQueryError(
+                f"semantics={semantics!r} beside stream={stream!r}: streams are ranked by the sum of their tuples' "
+                f"probabilities of being among the k best, which only {' and '.join(map(repr, _OF_STREAMS))} speak of. "
+                "Ask for one of these, or leave stream= out to rank tuples."
+            )
         self._settle(
             {
                 "name": checked_name(self.name),
@@ -114,6 +136,7 @@ class UncertainTopK(Query):
                 "where": checked_expression("where", self.where),
                 "semantics": semantics,
                 "threshold": threshold,
+                "stream": stream,
                 "axis": axis,
                 "window": window,
             }
@@ -130,20 +153,50 @@ class UncertainTopK(Query):
 
 
 def sharing_key(query: UncertainTopK) -> tuple[str | None, ...]:
-    """What queries must agree in to be run together."""
+    """What queries must agree in to be run together; streams apart, which only some of them rank."""
     return query.by, query.probability, query.rule, query.where
+
+
+def stream_of(queries: Iterable[UncertainTopK]) -> str | None:
+    """What tells the streams apart for the queries of a class; None: all of them rank tuples."""
+    return next((query.stream for query in queries if query.stream is not None), None)
+
+
+def classes_of(queries: Iterable[UncertainTopK]) -> tuple[tuple[UncertainTopK, ...], ...]:
+    """The queries that run together, in the order in which they first appear.
+
+    A pass gives every tuple its probability, whether tuples are ranked or streams, so that both may share it. But a
+    tuple has one label: where streams are told apart in several ways, each way has a class, and queries that rank
+    tuples belong to the first.
+
+    >>> import skyband as sb
+    >>> shared = {"k": 1, "size": "1 hour", "by": "height", "probability": "p"}
+    >>> names = [("a", "sensor"), ("b", None), ("c", "region"), ("d", "sensor")]
+    >>> queries = [sb.UncertainTopK(name=name, stream=stream, **shared) for name, stream in names]
+    >>> [[query.name for query in together] for together in classes_of(queries)]
+    [['a', 'b', 'd'], ['c']]
+    """
+    queries = tuple(queries)
+    first: dict[tuple[str | None, ...], str] = {}
+    for query in queries:
+        if query.stream is not None:
+            first.setdefault(sharing_key(query), query.stream)
+    found: dict[tuple[str | None, ...], list[UncertainTopK]] = {}
+    for query in queries:
+        shared = sharing_key(query)
+        found.setdefault((*shared, query.stream or first.get(shared)), []).append(query)
+    return tuple(map(tuple, found.values()))
 
 
 def refuse_other_sizes(queries: Iterable[UncertainTopK]) -> None:
     """Refuse queries that ought to run together, but over windows of different sizes."""
-    first: dict[tuple[str | None, ...], UncertainTopK] = {}
-    for query in queries:
-        one = first.setdefault(sharing_key(query), query)
-        if one.window.size != query.window.size:
-            raise InvalidQueryError(
-                f"queries {one.name!r} and {query.name!r} have different sizes ({one.size!r} and {query.size!r}); a "
-                "run answers all queries of a class from the tuples of one window. Make two workloads of them."
-            )
+    for one, *others in classes_of(queries):
+        for query in others:
+            if one.window.size != query.window.size:
+                raise InvalidQueryError(
+                    f"queries {one.name!r} and {query.name!r} have different sizes ({one.size!r} and {query.size!r}); "
+                    "a run answers all queries of a class from the tuples of one window. Make two workloads of them."
+                )
 
 
 def checked_meaning(k: object, semantics: object, threshold: object) -> tuple[int, str, float | None]:

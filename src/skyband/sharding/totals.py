@@ -12,14 +12,13 @@ import pyarrow.compute as pc
 from skyband.aggregate.engine import Engine
 from skyband.aggregate.keeping import Keeper, Parcels, packed, unpacked
 from skyband.aggregate.shape import Shape
-from skyband.aggregate.table import restored
 from skyband.algorithms.base import ALWAYS
 from skyband.arrow import from_bytes, one, to_bytes
 from skyband.errors import SnapshotError
 from skyband.kernels.aggregate import Partials
 from skyband.kernels.partials import COUNT, FIRST_LIMB, INFINITE, NEVER
 from skyband.kernels.stream import Ints
-from skyband.keys import KeyBook, key_column
+from skyband.keys import KeyBook, key_column, restored
 from skyband.queries import AggregateTopK
 from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.grouping import group_rows

@@ -13,15 +13,18 @@ from skyband.columns import position_column, score_column
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError, UnknownNameError, UnsupportedError
 from skyband.intake import Batch, Intake
 from skyband.kernels.stream import Floats, Ints
-from skyband.plans import Execution, Plan, unit_of
+from skyband.plans import Execution, Plan
 from skyband.queries import UncertainTopK
 from skyband.snapshot import decode, encode, refuse_other_family, resuming
+from skyband.uncertain.asking import checked_epsilon, checked_queries
 from skyband.uncertain.columns import check_lengths, probability_column
-from skyband.uncertain.planning import schedule
 from skyband.uncertain.rulebook import RuleBook
 from skyband.uncertain.semantics import Asked, ranked
 from skyband.uncertain.store import Rows, Store, ids_of
-from skyband.uncertain.table import Part, answer_table, schema
+from skyband.uncertain.streambook import StreamBook
+from skyband.uncertain.streams import Streams
+from skyband.uncertain.table import Part, answer_table, schema, widened
+from skyband.uncertain.timetable import Joining, Timetable
 from skyband.workload import Workload, of_family
 
 __all__ = ["Monitor", "replay"]
@@ -62,18 +65,16 @@ class Monitor:
         plan: str = "greedy",
         epsilon: float = 0.0,
     ) -> None:
-        self._workload = _checked(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"))
-        self._epsilon = _checked_epsilon(epsilon)
-        self._method = plan
-        self._plan = _planned(self._workload, plan)
-        self._size = self._workload.queries[0].window.size
-        self._intake = Intake(self._workload.axis)
+        workload = checked_queries(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"))
+        self._epsilon = checked_epsilon(epsilon)
+        self._times = Timetable(workload, plan)
+        self._size = self._times.size
+        self._intake = Intake(workload.axis)
         self._store = Store()
         self._rules = RuleBook(self._size, lambda: self._store.rules_in_use)
-        self._anchor: int | None = None  # time 0 of the plan
-        self._done = 0  # the plan's runs up to this time have been made
-        self._answered: dict[str, int] = {}  # by query: when last
-        self._expected = _has_expected(self._workload)
+        self._streams = StreamBook(lambda: self._store.streams_in_use)
+        self._expected = self._ranks_streams = False  # whether answers have the columns for it, once there are some
+        self._widen()
         self._fresh: list[Part] = []
         self._pending: list[pa.Table] = []
         self._runs = self._cost = self._windows = 0
@@ -82,12 +83,12 @@ class Monitor:
     @property
     def queries(self) -> tuple[UncertainTopK, ...]:
         """The queries, in workload order."""
-        return self._workload.queries
+        return self._times.queries
 
     @property
     def plan(self) -> Plan:
         """When which queries are run; its time 0 is the first tuple's, or that of the last change of the queries."""
-        return self._plan
+        return self._times.plan
 
     @property
     def next_time(self) -> int | None:
@@ -99,16 +100,22 @@ class Monitor:
         >>> monitor.next_time
         20000000
         """
-        if self._anchor is None or not len(self._store):
-            return None
-        return self._anchor + next(self._plan.upcoming(self._done)).time
+        return self._times.next_time if len(self._store) else None
 
     @property
     def candidates(self) -> int:
         """How many tuples are held."""
         return len(self._store)
 
-    def push(self, positions: Any, scores: Any, probabilities: Any, rules: Any = None, ids: Any = None) -> None:
+    def push(
+        self,
+        positions: Any,
+        scores: Any,
+        probabilities: Any,
+        rules: Any = None,
+        ids: Any = None,
+        streams: Any = None,
+    ) -> None:
         """Take in the next tuples. A push that is refused changes nothing.
 
         Parameters
@@ -124,10 +131,14 @@ class Monitor:
             probabilities add up to more than 1.
         ids
             Anything that has an order; the row number by default.
+        streams
+            A label for each tuple, the stream it comes from; needed while a query ranks streams.
         """
         self._refuse_after_end()
         keys = score_column(scores)
-        check_lengths(keys.size, positions=positions, probabilities=probabilities, rules=rules, ids=ids)
+        check_lengths(
+            keys.size, positions=positions, probabilities=probabilities, rules=rules, ids=ids, streams=streams
+        )
         checked = self._intake.check(positions, keys, ids, None)
         kept = _kept(keys, checked, positions)
         there = None
@@ -137,10 +148,11 @@ class Monitor:
         chances = probability_column(probabilities, there)
         chances = chances if kept is None else chances[kept]
         places = checked.positions if self._intake.axis == "time" else _numbers(self._intake.objects, checked)
+        labels = self._streams.check(streams, self._in_need_of_a_stream(keys.size, kept, places))
         codes = self._rules.enter(rules, kept, places, chances, checked.position_kind)
         self._intake.adopt(checked)
-        self._begin()
-        rows = Rows(places, checked.scores, chances, codes, _ids(checked))
+        self._times.begin(self._intake.first)
+        rows = Rows(places, checked.scores, chances, codes, self._streams.enter(labels, kept, places), _ids(checked))
         self._store.add(rows, in_order=ids is None or self._intake.axis == "count")
         self._move_on()
 
@@ -170,7 +182,8 @@ class Monitor:
     def add(self, query: UncertainTopK) -> None:
         """Take in another query; the plan is made anew, and no query waits longer than its `every` for it.
 
-        All queries are answered at the newest position, which becomes time 0 of the new plan.
+        All queries are answered at the newest position. Rounded down to a whole unit, it becomes time 0 of the new
+        plan.
 
         >>> import skyband as sb
         >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(name="a", k=1, size=4, every=2))
@@ -180,8 +193,9 @@ class Monitor:
         [{'query': 'b', 'time': 3}, {'query': 'b', 'time': 3}]
         """
         self._refuse_after_end()
-        after = _checked(of_family([*self.queries, query], UncertainTopK, "skyband.uncertain.Monitor"))
+        after = checked_queries(of_family([*self.queries, query], UncertainTopK, "skyband.uncertain.Monitor"))
         self._refuse_dropped(query)
+        self._refuse_unlabelled(query)
         self._change(after)
 
     def remove(self, name: str) -> None:
@@ -202,12 +216,43 @@ class Monitor:
             raise InvalidQueryError(f"query {name!r} is the last one; a monitor without queries answers nothing.")
         self._change(Workload(rest))
 
+    def take_up(self, queries: Iterable[UncertainTopK], since: int, *, whole: bool) -> None:
+        """Go on with these queries, of which some are new and others that were here may be missing.
+
+        New ones are answered from the first window on that begins at or after `since`, and tuples are kept for them
+        from now on. Unless what is held is `whole`, those that stay are not answered at the newest position, where a
+        tuple of the window may be missing, but at the next whole unit.
+
+        >>> import skyband as sb
+        >>> often, rare = (sb.UncertainTopK(name=f"every {n}", k=1, size=4, every=n) for n in (2, 4))
+        >>> monitor = sb.uncertain.Monitor(rare)
+        >>> monitor.push(None, [5.0, 4.0, 3.0], [0.5, 0.5, 0.5])
+        >>> monitor.take_up([rare, often], since=3, whole=True)
+        >>> monitor.push(None, [5.0, 4.0, 3.0, 2.0, 1.0], [0.5] * 5)
+        >>> monitor.answers().select(["query", "time"]).to_pylist()
+        [{'query': 'every 4', 'time': 4}, {'query': 'every 4', 'time': 8}, {'query': 'every 2', 'time': 8}]
+        """
+        self._refuse_after_end()
+        wanted = checked_queries(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"))
+        known = {joining.query: joining for joining in self._times.joining}
+        staying = [query for query in self.queries if query in wanted.queries]
+        fresh = [query for query in wanted if query not in staying]
+        self._settle()
+        if not staying:
+            self._times.renew(wanted, since, self._intake.first)
+        else:
+            self._times.joining = []
+            if len(staying) < len(self.queries):
+                self._change(Workload(staying), later=not whole)
+            self._times.joining = [known.get(query, Joining(query, since)) for query in fresh]
+        self._widen()
+
     def answers(self) -> pa.Table:
         """What has become final since the last call, by time, query and rank."""
         self._settle()
         pending, self._pending = self._pending, []
         wanted = self._schema()
-        tables = [_widened(table, wanted) for table in pending]
+        tables = [widened(table, wanted) for table in pending]
         return pa.concat_tables([wanted.empty_table(), *tables]).combine_chunks()
 
     def metrics(self) -> dict[str, Any]:
@@ -252,18 +297,15 @@ class Monitor:
         return encode(
             {
                 "family": UncertainTopK.family,
-                "queries": [query.to_dict() for query in self.queries],
-                "plan": self._method,
+                "times": self._times.state(),
                 "epsilon": self._epsilon,
-                "anchor": self._anchor,
-                "done": self._done,
-                "answered": self._answered,
-                "expected": self._expected,
+                "extra": [self._expected, self._ranks_streams],
                 "counts": [self._runs, self._cost, self._windows],
                 "finished": self._finished,
                 "intake": self._intake.state(),
                 "store": self._store.state(self._intake.id_kind or pa.int64()),
                 "rules": self._rules.state(),
+                "streams": self._streams.state(),
                 "pending": [to_bytes(table) for table in self._pending],
             }
         )
@@ -276,32 +318,28 @@ class Monitor:
         asked = None if queries is None else Workload(queries)
         with resuming():
             monitor = cls._load(decode(blob))
-        if asked is not None and asked != monitor._workload:
+        if asked is not None and asked != monitor._times.workload:
             raise SnapshotError(
-                f"the snapshot is of {monitor._workload!r} and was resumed under {asked!r}; its plan and what it holds "
-                "are made for the former. Resume it without queries, then add and remove some."
+                f"the snapshot is of {monitor._times.workload!r} and was resumed under {asked!r}; its plan and what it "
+                "holds are made for the former. Resume it without queries, then add and remove some."
             )
         return monitor
 
     @classmethod
     def _load(cls, saved: dict[str, Any]) -> Monitor:
         refuse_other_family(saved, UncertainTopK.family)
-        found = [UncertainTopK(**fields) for fields in saved["queries"]]
-        monitor = cls(found, plan=saved["plan"], epsilon=saved["epsilon"])
-        monitor._anchor, monitor._done, monitor._finished = saved["anchor"], saved["done"], saved["finished"]
-        monitor._answered, monitor._expected = dict(saved["answered"]), saved["expected"]
+        found = [UncertainTopK(**fields) for fields in saved["times"]["queries"]]
+        monitor = cls(found, plan=saved["times"]["plan"], epsilon=saved["epsilon"])
+        monitor._times.load(saved["times"])
+        monitor._finished = saved["finished"]
+        monitor._expected, monitor._ranks_streams = saved["extra"]
         monitor._runs, monitor._cost, monitor._windows = saved["counts"]
         monitor._intake = Intake.load(saved["intake"], None)
         monitor._store.load(saved["store"])
         monitor._rules.load(saved["rules"])
+        monitor._streams.load(saved["streams"])
         monitor._pending = [from_bytes(table) for table in saved["pending"]]
         return monitor
-
-    def _begin(self) -> None:
-        """Time 0 of the plan is where the first tuple is, rounded down to a whole unit."""
-        if self._anchor is None and self._intake.first is not None:
-            unit = unit_of(self._plan.requests)
-            self._anchor = self._intake.first // unit * unit
 
     @property
     def _now(self) -> int | None:
@@ -314,35 +352,22 @@ class Monitor:
             return
         self._run_until(now)
         self._store.forget_before(now - self._size)
-        if not _has_expected(self._workload):
+        everyone = self._times.everyone
+        if not any(query.semantics == "expected-rank" for query in everyone):
             edge = now if self._intake.axis == "time" else now + 1
-            self._store.drop_hopeless(max(query.k for query in self.queries), self._epsilon, edge)
+            self._store.drop_hopeless(max(query.k for query in everyone), self._epsilon, edge)
 
     def _run_until(self, until: int) -> None:
-        """Make the plan's runs up to `until`; stretches without a tuple are passed over at once."""
-        if self._anchor is None:
-            return
-        runs = self._plan.upcoming(self._done)
-        while True:
-            run = next(runs)
-            time = self._anchor + run.time
-            if time > until:
-                break
-            rows = self._store.window(time - self._size, time)
-            if not rows.positions.size:
-                following = self._store.first_from(time)
-                if following is None or following >= until:
-                    break
-                runs = self._plan.upcoming(following - self._anchor)
-                continue
-            self._answer(run, time, rows)
-        self._done = max(self._done, until - self._anchor)
+        for time, run in self._times.due(until, self._store.first_from):
+            self._answer(run, time)
 
-    def _answer(self, run: Execution, time: int, rows: Rows) -> None:
+    def _answer(self, run: Execution, time: int) -> None:
         """Answer the queries of a run from the tuples of its window."""
+        rows = self._store.window(time - self._size, time)
         mine = [self.queries[place] for place in run.queries]
-        asked = [Asked(query.k, query.semantics, query.threshold) for query in mine]
-        found = ranked(rows.scores, rows.probabilities, rows.rules, asked)
+        asked = [Asked(query.k, query.semantics, query.threshold, query.stream is not None) for query in mine]
+        streams = Streams(rows.streams, rows.positions, self._streams.stored)
+        found = ranked(rows.scores, rows.probabilities, rows.rules, asked, streams)
         for place, query, answer in zip(run.queries, mine, found, strict=True):
             chosen = answer.places
             self._fresh.append(
@@ -354,29 +379,38 @@ class Monitor:
                     rows.scores[chosen],
                     answer.probabilities,
                     answer.expected_ranks,
+                    None if query.stream is None else self._streams.labels(rows.streams[chosen]),
                 )
             )
-            self._answered[query.name] = time
         self._runs += 1
         self._cost += run.k_max
         self._windows += len(found)
 
-    def _change(self, after: Workload[UncertainTopK]) -> None:
+    def _change(self, after: Workload[UncertainTopK], *, later: bool = False) -> None:
         """Go on with other queries: answer all of them now, and plan anew from here."""
-        plan = _planned(after, self._method)
-        if self._anchor is not None:
-            self._settle()  # with the names and columns of the queries that gave these answers
-        self._workload, self._plan = after, plan
-        self._expected = self._expected or _has_expected(after)
-        self._answered = {query.name: self._answered.get(query.name, -1) for query in after}
-        if self._anchor is None or self._now is None:
+        if self._now is None:
+            self._times = Timetable(after, self._times.method)
+            self._widen()
             return
-        now = self._now
-        self._anchor, self._done = now, 0
-        due = tuple(place for place, query in enumerate(self.queries) if self._answered[query.name] != now)
-        rows = self._store.window(now - self._size, now)
-        if due and rows.positions.size:
-            self._answer(Execution(0, max(self.queries[place].k for place in due), due), now, rows)
+        self._settle()  # with the names and columns of the queries that gave these answers
+        run = self._times.change(after, self._now, self._store.first_from, later=later)
+        self._widen()
+        if run is not None:
+            self._answer(run, self._now)
+
+    def _widen(self) -> None:
+        """Once a query asks for a column, answers have it."""
+        everyone = self._times.everyone
+        self._expected = self._expected or any(query.semantics == "expected-rank" for query in everyone)
+        self._ranks_streams = self._ranks_streams or any(query.stream is not None for query in everyone)
+
+    def _in_need_of_a_stream(self, rows: int, kept: Ints | None, places: Ints) -> Any:
+        """Which of the rows must tell the stream they come from."""
+        needed = np.zeros(rows, bool)
+        begin = self._times.labelled_from
+        if begin is not None:
+            needed[slice(None) if kept is None else kept] = places >= begin
+        return needed
 
     def _settle(self) -> None:
         if self._fresh:
@@ -384,7 +418,12 @@ class Monitor:
             self._fresh = []
 
     def _schema(self) -> pa.Schema:
-        return schema(self._intake.position_kind, self._intake.id_kind, self._expected)
+        return schema(
+            self._intake.position_kind,
+            self._intake.id_kind,
+            expected=self._expected,
+            stream_kind=self._streams.kind if self._ranks_streams else None,
+        )
 
     def _refuse_after_end(self) -> None:
         if self._finished:
@@ -400,6 +439,16 @@ class Monitor:
                 f"lack them. Add it when they have left the window, after {dropped[1] + self._size}, or start with it."
             )
 
+    def _refuse_unlabelled(self, query: UncertainTopK) -> None:
+        """Tuples of the window that came without a stream would count for none."""
+        last, now = self._streams.unlabelled, self._now
+        if query.stream is not None and last is not None and now is not None and last >= now - self._size:
+            raise UnsupportedError(
+                f"query {query.name!r} has stream={query.stream!r}, and tuples up to position {last} came without a "
+                "stream; in its first answers they would count for none. Push streams= from now on and add it when "
+                f"these have left the window, after {last + self._size}, or start with it."
+            )
+
 
 def replay(
     queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK],
@@ -409,11 +458,14 @@ def replay(
     rules: Any = None,
     ids: Any = None,
     plan: str = "greedy",
+    *,
+    streams: Any = None,
 ) -> pa.Table:
     """All answers over a stream that is there as a whole, as ``query, time, rank, id, score, probability``.
 
     The arguments are those of `Monitor.push`; `plan` says how runs are shared. Where a query asks for expected ranks,
-    there is a column ``expected_rank``.
+    there is a column ``expected_rank``. Where one ranks streams, there is a column ``stream``, null for the others;
+    ``probability`` is then the stream's sum, ``id`` and ``score`` are those of the tuple that contributes most to it.
 
     >>> import skyband as sb
     >>> fast = sb.UncertainTopK(name="fast", k=2, size="20 minutes")
@@ -422,44 +474,19 @@ def replay(
     ...                             [0.3, 0.4, 0.5, 1.0, 0.8, 0.2], rules=[-1, 1, 1, -1, 2, 2])
     >>> [(row["score"], round(row["probability"], 3)) for row in table.to_pylist()][:2]
     [(50.0, 0.704), (65.0, 0.4)]
+
+    Which two sensors see the highest values, of tuples that are true with a probability only:
+
+    >>> sites = sb.UncertainTopK(name="sites", k=2, size=4, stream="sensor")
+    >>> table = sb.uncertain.replay(sites, None, [9.0, 7.0, 8.0, 5.0], [0.5, 0.5, 0.25, 1.0],
+    ...                             streams=["north", "south", "east", "south"])
+    >>> table.select(["stream", "probability", "score"]).to_pylist()[0]
+    {'stream': 'south', 'probability': 1.0625, 'score': 5.0}
     """
     monitor = Monitor(queries, plan=plan)
-    monitor.push(positions, scores, probabilities, rules, ids)
+    monitor.push(positions, scores, probabilities, rules, ids, streams)
     monitor.finish()
     return monitor.answers()
-
-
-def _checked(workload: Workload[UncertainTopK]) -> Workload[UncertainTopK]:
-    """Queries that can be answered from the same arrays."""
-    first = workload.queries[0]
-    for query in workload:
-        if query.where is not None:
-            raise InvalidQueryError(
-                f"query {query.name!r}: where={query.where!r} cannot be evaluated on arrays, which have no columns; "
-                "filter them first."
-            )
-        if query.window.size != first.window.size:
-            raise InvalidQueryError(
-                f"queries {first.name!r} and {query.name!r} have different sizes ({first.size!r} and {query.size!r}); "
-                "a run answers all queries from the tuples of one window. Make two workloads of them."
-            )
-    return workload
-
-
-def _checked_epsilon(epsilon: object) -> float:
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < 1:
-        raise InvalidQueryError(
-            f"epsilon={epsilon!r} must be a number in [0, 1); by so much probabilities may be off, 0 for not at all."
-        )
-    return float(epsilon)
-
-
-def _planned(workload: Workload[UncertainTopK], method: str) -> Plan:
-    return schedule([(query.window.slide, query.k) for query in workload], method)
-
-
-def _has_expected(workload: Workload[UncertainTopK]) -> bool:
-    return any(query.semantics == "expected-rank" for query in workload)
 
 
 def _kept(keys: Floats, checked: Batch, positions: Any) -> Ints | None:
@@ -481,11 +508,3 @@ def _ids(checked: Batch) -> Any:
     if checked.ids.size or not checked.scores.size:
         return checked.ids
     return np.arange(checked.first_id, checked.first_id + checked.scores.size)
-
-
-def _widened(table: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """The table with a column that was not asked for when it was made."""
-    for name in wanted.names:
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(table.num_rows, wanted.field(name).type))
-    return table.cast(wanted)

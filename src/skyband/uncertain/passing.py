@@ -73,7 +73,7 @@ def one_pass(
     n, k = scores.size, max(int(ks[-1]) if ks.size else 1, ranks)
     negligible = max(negligible, _LEAST)
     places = int(rules.max()) + 1 if n else 0
-    most = _guess(probabilities, k)
+    most = _guess(probabilities, k, negligible)
     while True:
         order = best_first(scores, most)
         ruled = settled(probabilities[order], rules[order], places)
@@ -91,10 +91,11 @@ def one_pass(
         most *= 8
 
 
-def _guess(probabilities: Floats, k: int) -> int:
+def _guess(probabilities: Floats, k: int, negligible: float) -> int:
     """How many tuples it takes, at these probabilities, until k better ones are all but certain."""
     if probabilities.size == 0:
         return 1
-    needed = k + 69 + np.sqrt(69.0**2 + 138 * k)  # expected, by Chernoff's bound for 1e-30
+    far = -np.log(negligible)
+    needed = k + far + np.sqrt(far**2 + 2 * far * k)  # expected, by Chernoff's bound
     guess = 64 + 1.3 * needed / max(float(probabilities.mean()), 1e-12)
     return probabilities.size if 3 * guess > probabilities.size else int(guess)

@@ -9,12 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.columns import length, score_column
-from skyband.errors import InvalidInputError, InvalidQueryError
+from skyband.errors import InvalidQueryError
 from skyband.kernels import worlds
 from skyband.kernels.stream import Floats, Ints
+from skyband.keys import restored
 from skyband.queries.fields import checked_k
 from skyband.uncertain.columns import check_lengths, probability_column, refuse_excess, rule_codes
 from skyband.uncertain.passing import best_first, one_pass, settled
+from skyband.uncertain.streambook import checked_labels
+from skyband.uncertain.streams import by_probability, sums_of
 
 __all__ = ["Tuples", "rank_probabilities", "stream_probabilities", "topk_probabilities", "tuples_of"]
 
@@ -118,8 +121,9 @@ def rank_probabilities(scores: Any, probabilities: Any, k: int, rules: Any = Non
 def stream_probabilities(scores: Any, probabilities: Any, streams: Any, k: int, rules: Any = None) -> dict[Any, float]:
     """How many of the k best are expected to be of each stream: the sum of ``Pr_k`` over the stream's tuples.
 
-    Highest first, so that the first k are the answer where several streams are ranked, not their tuples. Where the
-    tuples of a stream exclude each other, it is the probability that the stream has one among the k best.
+    Highest first, of equal ones the stream seen last; so the first k with a chance are what a query with `stream`
+    answers. Where the tuples of a stream exclude each other, it is the probability that the stream has one among the k
+    best.
 
     >>> import skyband as sb
     >>> sb.uncertain.stream_probabilities([5.0, 4.0, 3.0], [0.25, 1.0, 0.5], ["a", "b", "a"], 1)
@@ -127,12 +131,15 @@ def stream_probabilities(scores: Any, probabilities: Any, streams: Any, k: int, 
     """
     tops = topk_probabilities(scores, probabilities, k, rules)
     check_lengths(tops.size, streams=streams)
-    codes, names = rule_codes(streams, tops.size)
-    if (codes < 0).any():
-        raise InvalidInputError(f"streams[{int(np.argmax(codes < 0))}] is no stream; every tuple comes from one.")
-    sums = np.bincount(codes, tops, minlength=len(names))
-    order = np.argsort(-sums, kind="stable")
-    return dict(zip(names.take(pa.array(order)).to_pylist(), sums[order].tolist(), strict=True))
+    found = checked_labels(streams)
+    encoded = found.stored.dictionary_encode()
+    codes, names = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+    sums = sums_of(codes, tops, len(names))
+    lasts = np.empty(len(names), np.int64)
+    lasts[codes] = np.arange(tops.size)
+    order = by_probability(sums, lasts, lambda: names, len(names))
+    labels = restored(names, found.kind or pa.int64()).take(pa.array(order))
+    return dict(zip(labels.to_pylist(), sums[order].tolist(), strict=True))
 
 
 def _fitting(ks: Ints, tuples: int) -> Ints:

@@ -12,8 +12,11 @@ from skyband.kernels import likeliest
 from skyband.kernels.stream import Floats, Ints
 from skyband.kernels.worlds import CLOSE, Ruled
 from skyband.queries.uncertain import checked_meaning
+from skyband.uncertain import streams as of_streams
+from skyband.uncertain.ordering import lowest_first
 from skyband.uncertain.passing import NEGLIGIBLE, Passed, best_first, one_pass, settled
 from skyband.uncertain.probabilities import tuples_of
+from skyband.uncertain.streams import Streams, best_streams
 
 __all__ = ["Asked", "Ranked", "rank", "ranked"]
 
@@ -24,6 +27,7 @@ class Asked(NamedTuple):
     k: int
     semantics: str
     threshold: float | None = None
+    of_streams: bool = False  # whether streams are ranked, by the tuples that contribute most to them
 
 
 class Ranked(NamedTuple):
@@ -95,7 +99,9 @@ def rank(
     return pa.table(columns)
 
 
-def ranked(scores: Floats, probabilities: Floats, rules: Ints, asked: Sequence[Asked]) -> list[Ranked]:
+def ranked(
+    scores: Floats, probabilities: Floats, rules: Ints, asked: Sequence[Asked], streams: Streams | None = None
+) -> list[Ranked]:
     """The answers to all questions about a window, whose tuples are in the order that breaks ties, the best last."""
     n = scores.size
     if n == 0:
@@ -106,12 +112,19 @@ def ranked(scores: Floats, probabilities: Floats, rules: Ints, asked: Sequence[A
     ranks = max((min(one.k, n) for one in asked if one.semantics == "u-kranks"), default=0)
     passed = None
     if ks.size or ranks:
-        least = [one.threshold * (1 - 1e-9) if one.threshold else NEGLIGIBLE for one in chances]
+        least = [_negligible(one) for one in chances]
         passed = one_pass(
             scores, probabilities, rules, ks, ranks=ranks, negligible=min(least + [NEGLIGIBLE] * (ranks > 0))
         )
     whole = _Whole(scores, probabilities, rules)
-    return [_answer(one, passed, ks, whole) for one in asked]
+    return [_answer(one, passed, ks, whole, streams) for one in asked]
+
+
+def _negligible(asked: Asked) -> float:
+    """What an answer need not know of a tuple's probability."""
+    if asked.threshold:
+        return asked.threshold * (1 - 1e-9)
+    return of_streams.NEGLIGIBLE if asked.of_streams else NEGLIGIBLE
 
 
 class _Whole:
@@ -134,7 +147,7 @@ class _Whole:
         return self._sorted
 
 
-def _answer(asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole) -> Ranked:
+def _answer(asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole, streams: Streams | None) -> Ranked:
     if asked.semantics == "u-topk":
         return _likeliest_list(asked.k, *whole.best_first)
     if asked.semantics == "expected-rank":
@@ -144,6 +157,9 @@ def _answer(asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole) -> Ran
         who, best = passed.who[: asked.k], passed.best[: asked.k]
         return Ranked(passed.order[who[who >= 0]], best[who >= 0])
     tops = passed.tops[:, min(int(np.searchsorted(ks, asked.k)), ks.size - 1)]
+    if asked.of_streams:
+        assert streams is not None, "checked when the tuples came"
+        return Ranked(*best_streams(asked.k, passed.order, tops, streams))
     if asked.semantics == "pt-k":
         assert asked.threshold is not None, "checked when the question was asked"
         rows = np.flatnonzero(tops >= asked.threshold * (1 - CLOSE))
@@ -152,19 +168,6 @@ def _answer(asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole) -> Ran
         rows, most = np.flatnonzero(tops > 0), asked.k
     rows = rows[lowest_first(-tops[rows], most)]
     return Ranked(passed.order[rows], tops[rows])
-
-
-def lowest_first(keys: Floats, most: int) -> Ints:
-    """The places of the lowest keys; keys that rounding may have told apart are equal, and the first comes first."""
-    rows = np.arange(keys.size)
-    if keys.size > 4 * most:
-        edge = np.partition(keys, most - 1)[most - 1]
-        rows = np.flatnonzero(keys <= edge + 1e-12 * abs(edge))
-    order = np.argsort(keys[rows], kind="stable")
-    sorted_keys = keys[rows][order]
-    runs = np.concatenate([[0], np.cumsum(np.diff(sorted_keys) > CLOSE * np.abs(sorted_keys[1:]))])
-    found: Ints = rows[order[np.lexsort([order, runs[: order.size]])]]
-    return found[:most]
 
 
 def _expected(k: int, order: Ints, owners: Ints, ruled: Ruled) -> Ranked:

@@ -24,6 +24,7 @@ class Rows(NamedTuple):
     scores: Floats
     probabilities: Floats
     rules: Ints  # -1: none
+    streams: Ints  # -1: none is told
     ids: Any  # whole numbers, or whatever ids are, as objects
 
 
@@ -45,6 +46,12 @@ class Store:
     def rules_in_use(self) -> Ints:
         """The rules of the tuples that are held."""
         found = self._rows.rules[self._head : self._tail]
+        return found[found >= 0]
+
+    @property
+    def streams_in_use(self) -> Ints:
+        """The streams of the tuples that are held."""
+        found = self._rows.streams[self._head : self._tail]
         return found[found >= 0]
 
     def window(self, start: int, end: int) -> Rows:
@@ -84,7 +91,8 @@ class Store:
 
         Tuples at `newest` stay, and count for nothing: a window may end there. Where tuples are dropped that could
         have been in an answer with a probability, these add up to at most `epsilon` in any window: an answer differs
-        from the true one only if one of them is among the k best.
+        from the true one only if one of them is among the k best. Of each stream the newest tuple before `newest`
+        stays, whatever its chances: it tells when the stream was seen last, in every window to come.
         """
         if len(self) < self._look_at:
             return
@@ -103,6 +111,7 @@ class Store:
         bounds = np.empty(n)
         sums = np.zeros(n + 1, np.int64), np.zeros(n + 1)
         hopeless.mark_hopeless(places, rows.probabilities, rows.rules, k, limit, *sums, bounds)
+        bounds[_newest_of_streams(rows.streams)] = 2.0
         gone = np.flatnonzero(bounds <= 1)
         if not gone.size:
             return
@@ -173,8 +182,16 @@ def ids_of(column: pa.Array) -> Any:
 
 
 def _empty(kind: Any, room: int = 0) -> Rows:
-    whole = (np.zeros(room, np.int64) for _ in range(2))
-    return Rows(next(whole), np.zeros(room), np.zeros(room), next(whole), np.zeros(room, kind))
+    whole = [np.zeros(room, np.int64) for _ in range(3)]
+    return Rows(whole[0], np.zeros(room), np.zeros(room), whole[1], whole[2], np.zeros(room, kind))
+
+
+def _newest_of_streams(streams: Ints) -> Ints:
+    """The place of the newest tuple of each stream; tuples come oldest first."""
+    lasts = np.full(int(streams.max(initial=-1)) + 1, -1)
+    there = np.flatnonzero(streams >= 0)
+    lasts[streams[there]] = there
+    return lasts[lasts >= 0]
 
 
 def _joined(first: Rows, second: Rows) -> Rows:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skyband.kernels.stream import Floats
 
-__all__ = ["Part", "answer_table", "schema"]
+__all__ = ["Part", "answer_table", "schema", "widened"]
 
 
 class Part(NamedTuple):
@@ -23,10 +23,13 @@ class Part(NamedTuple):
     scores: Floats
     probabilities: Floats
     expected_ranks: Floats | None
+    streams: pa.Array | None  # None: the query ranks tuples
 
 
-def schema(position_kind: pa.DataType | None, id_kind: pa.DataType | None, expected: bool) -> pa.Schema:
-    """The columns, with `expected_rank` where a query asks for it."""
+def schema(
+    position_kind: pa.DataType | None, id_kind: pa.DataType | None, *, expected: bool, stream_kind: pa.DataType | None
+) -> pa.Schema:
+    """The columns, with `expected_rank` where a query asks for it, and `stream` where one ranks streams."""
     columns = {
         "query": pa.string(),
         "time": position_kind or pa.int64(),
@@ -35,7 +38,11 @@ def schema(position_kind: pa.DataType | None, id_kind: pa.DataType | None, expec
         "score": pa.float64(),
         "probability": pa.float64(),
     }
-    return pa.schema([*columns.items(), *([("expected_rank", pa.float64())] if expected else [])])
+    if expected:
+        columns["expected_rank"] = pa.float64()
+    if stream_kind is not None:
+        columns["stream"] = stream_kind
+    return pa.schema(list(columns.items()))
 
 
 def answer_table(parts: Sequence[Part], wanted: pa.Schema) -> pa.Table:
@@ -60,4 +67,16 @@ def answer_table(parts: Sequence[Part], wanted: pa.Schema) -> pa.Table:
         ]
         ranks = np.concatenate(known)
         columns["expected_rank"] = pa.array(ranks, mask=np.isnan(ranks))
+    if "stream" in wanted.names:
+        kind = wanted.field("stream").type
+        labels = [pa.nulls(part.scores.size, kind) if part.streams is None else part.streams for part in parts]
+        columns["stream"] = pa.concat_arrays(labels)
     return pa.table(columns, wanted)
+
+
+def widened(table: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """The table with a column that was not asked for when it was made."""
+    for name in wanted.names:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, wanted.field(name).type))
+    return table.select(wanted.names).cast(wanted)
