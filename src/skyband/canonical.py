@@ -83,7 +83,7 @@ def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
     """
     parts = _head(query, named=named)
     for field in ("where", "probability", "rule", "stream"):
-        if query.get(field) is not None:
+        if query[field] is not None:
             parts.append(f"{field.upper()} {expression(query[field])}")
     parts += [f"OVER {span(query['size'])}", f"FREQUENCY {span(query['every'])}"]
     if query["semantics"] != "pk-topk":

@@ -42,6 +42,8 @@ def _ranked(query: Query) -> str:
         return f"the {query.k} values of {query.key} with the highest {query.aggregate}{value}"
     if isinstance(query, IncompleteTopK):
         return f"the {query.k} best values of {query.object}"
+    if isinstance(query, UncertainTopK) and query.stream is not None:
+        return f"the {query.k} values of {query.stream} with the most likely {query.k} best"
     if isinstance(query, UncertainTopK):
         return _LIKELIEST[query.semantics].format(k=query.k, threshold=query.threshold)
     return f"the {query.k} {'lowest' if is_turned(query) else 'best'}"

@@ -92,7 +92,6 @@ class UncertainTopK(Query):
     by: str | None = None
     probability: str | None = None
     rule: str | None = None
-    stream: str | None = None
     where: str | None = None
     semantics: Semantics = "pk-topk"
     threshold: float | None = None
@@ -132,7 +131,6 @@ class UncertainTopK(Query):
                 "by": by,
                 "probability": probability,
                 "rule": checked_expression("rule", self.rule),
-                "stream": checked_expression("stream", self.stream),
                 "where": checked_expression("where", self.where),
                 "semantics": semantics,
                 "threshold": threshold,
