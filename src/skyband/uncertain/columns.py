@@ -13,7 +13,16 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
 from skyband.keys import key_column
 
-__all__ = ["SLACK", "Labels", "check_lengths", "labels", "probability_column", "refuse_excess", "rule_codes"]
+__all__ = [
+    "SLACK",
+    "Labels",
+    "check_lengths",
+    "codes_of",
+    "labels",
+    "probability_column",
+    "refuse_excess",
+    "rule_codes",
+]
 
 SLACK = 1e-9  # probabilities that ought to add up to 1 rarely do so to the last bit
 
@@ -73,6 +82,15 @@ def rule_codes(column: Any, rows: int) -> tuple[Ints, pa.Array]:
     """The rules of tuples that are all here: numbers from 0 on, -1 for none, and their labels."""
     if column is None:
         return np.full(rows, -1), pa.array([], pa.int64())
+    if rows and isinstance(column, np.ndarray) and column.dtype == np.int64 and column.ndim == 1:
+        least, most = int(column.min()), int(column.max())
+        if least >= -1 and most < 2 * rows:  # small numbers already
+            return column, pa.array(np.arange(most + 1))
+    return codes_of(column)
+
+
+def codes_of(column: Any) -> tuple[Ints, pa.Array]:
+    """Labels as numbers, in the order in which they first come, -1 for none; and the labels."""
     encoded = labels(column).stored.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, encoded.dictionary

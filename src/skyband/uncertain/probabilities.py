@@ -13,7 +13,7 @@ from skyband.errors import InvalidInputError, InvalidQueryError
 from skyband.kernels import worlds
 from skyband.kernels.stream import Floats, Ints
 from skyband.queries.fields import checked_k
-from skyband.uncertain.columns import check_lengths, probability_column, refuse_excess, rule_codes
+from skyband.uncertain.columns import check_lengths, codes_of, probability_column, refuse_excess, rule_codes
 from skyband.uncertain.passing import best_first, one_pass, settled
 
 __all__ = ["Tuples", "rank_probabilities", "stream_probabilities", "topk_probabilities", "tuples_of"]
@@ -67,7 +67,7 @@ def topk_probabilities(
 
     Notes
     -----
-    The error is below ``5 n 2**-53`` where n tuples count, 1e-9 for more than a million of them. Tuples with a chance
+    The error is below ``6 n 2**-53`` where n tuples count, 1e-9 for more than a million of them. Tuples with a chance
     below 1e-30 are at 0: the scan goes from the best tuple down, and ends where k better ones are all but certain.
 
     Examples
@@ -127,7 +127,7 @@ def stream_probabilities(scores: Any, probabilities: Any, streams: Any, k: int, 
     """
     tops = topk_probabilities(scores, probabilities, k, rules)
     check_lengths(tops.size, streams=streams)
-    codes, names = rule_codes(streams, tops.size)
+    codes, names = codes_of(streams)
     if (codes < 0).any():
         raise InvalidInputError(f"streams[{int(np.argmax(codes < 0))}] is no stream; every tuple comes from one.")
     sums = np.bincount(codes, tops, minlength=len(names))
