@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.kernels import likeliest
+from skyband.kernels import choosing, likeliest
 from skyband.kernels.stream import Floats, Ints
 from skyband.kernels.worlds import CLOSE, Ruled
 from skyband.queries.uncertain import checked_meaning
@@ -111,7 +111,8 @@ def ranked(scores: Floats, probabilities: Floats, rules: Ints, asked: Sequence[A
             scores, probabilities, rules, ks, ranks=ranks, negligible=min(least + [NEGLIGIBLE] * (ranks > 0))
         )
     whole = _Whole(scores, probabilities, rules)
-    return [_answer(one, passed, ks, whole) for one in asked]
+    room = choosing.room_for(0 if passed is None else passed.order.size)
+    return [_answer(one, passed, ks, whole, room) for one in asked]
 
 
 class _Whole:
@@ -134,7 +135,7 @@ class _Whole:
         return self._sorted
 
 
-def _answer(asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole) -> Ranked:
+def _answer(asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole, room: choosing.Room) -> Ranked:
     if asked.semantics == "u-topk":
         return _likeliest_list(asked.k, *whole.best_first)
     if asked.semantics == "expected-rank":
@@ -143,14 +144,14 @@ def _answer(asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole) -> Ran
     if asked.semantics == "u-kranks":
         who, best = passed.who[: asked.k], passed.best[: asked.k]
         return Ranked(passed.order[who[who >= 0]], best[who >= 0])
-    tops = passed.tops[:, min(int(np.searchsorted(ks, asked.k)), ks.size - 1)]
+    column = min(int(np.searchsorted(ks, asked.k)), ks.size - 1)
+    tops = passed.tops[:, column]
     if asked.semantics == "pt-k":
         assert asked.threshold is not None, "checked when the question was asked"
         rows = np.flatnonzero(tops >= asked.threshold * (1 - CLOSE))
-        most = rows.size
+        rows = rows[lowest_first(-tops[rows], rows.size)]
     else:
-        rows, most = np.flatnonzero(tops > 0), asked.k
-    rows = rows[lowest_first(-tops[rows], most)]
+        rows = -room.rows[: choosing.choose(passed.tops, column, asked.k, CLOSE, room)]
     return Ranked(passed.order[rows], tops[rows])
 
 
@@ -162,9 +163,11 @@ def lowest_first(keys: Floats, most: int) -> Ints:
         rows = np.flatnonzero(keys <= edge + 1e-12 * abs(edge))
     order = np.argsort(keys[rows], kind="stable")
     sorted_keys = keys[rows][order]
-    runs = np.concatenate([[0], np.cumsum(np.diff(sorted_keys) > CLOSE * np.abs(sorted_keys[1:]))])
-    found: Ints = rows[order[np.lexsort([order, runs[: order.size]])]]
-    return found[:most]
+    differ = np.diff(sorted_keys) > CLOSE * np.abs(sorted_keys[1:])
+    if not differ.all():
+        order = order[np.lexsort([order, np.concatenate([[0], np.cumsum(differ)])])]
+    found: Ints = rows[order[:most]]
+    return found
 
 
 def _expected(k: int, order: Ints, owners: Ints, ruled: Ruled) -> Ranked:
