@@ -5,10 +5,10 @@ coefficient of ``x**j`` in the product over all other rules is the probability t
 tuple without a rule is a rule of its own. Only the first `width` coefficients are kept, the higher ones never come back
 into them.
 
-With u = 2**-53, n factors add at most 4nu to the relative error of a coefficient (see `polynomials`). What remains is q
-itself, which is exact to 2u: moving q by d moves the law of the number of better tuples by at most d in total. Together
-an error below 6nu, so that 1e-9 holds for up to 1.5 million tuples that count. Coefficients below `tiny` are dropped,
-and each costs at most that.
+With u = 2**-53, n factors add at most 4nu to the relative error of a coefficient (see `polynomials`), adding up k
+coefficients ku. What remains is q itself, which is exact to 2u: moving q by d moves the law of the number of better
+tuples by at most d in total. Together an error below 7nu, so that 1e-9 holds for up to 1.2 million tuples that count.
+Coefficients below `tiny` are dropped, and each costs at most that.
 """
 
 from __future__ import annotations
@@ -233,6 +233,8 @@ def walk(
     row, ends = tree.factors[depth], tree.ends[depth]
     for first in range(begin, end, BLOCK):
         after = min(first + BLOCK, end)
+        if ends[LOW] >= ends[HIGH]:
+            return
         if first > begin and (first - begin) % (LOOK * BLOCK) == 0 and mass(row, ends[LOW], ends[HIGH]) < negligible:
             return
         tell(ruled, first, after, depth, tree, found, tiny)
