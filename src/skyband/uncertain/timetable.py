@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from skyband.planning import schedule
 from skyband.plans import Execution, Plan, unit_of
 from skyband.queries import UncertainTopK
-from skyband.uncertain.planning import schedule
 from skyband.workload import Workload
 
 __all__ = ["Joining", "Timetable"]
