@@ -66,8 +66,8 @@ class Timetable:
         """When the next run is due; None before the first tuple."""
         if self._anchor is None:
             return None
-        planned = self._anchor + next(self.plan.upcoming(self._done)).time
-        return min(planned, *(moment for moment in (self._again, self._next_joining) if moment is not None), planned)
+        planned, moment = self._anchor + next(self.plan.upcoming(self._done)).time, self._next_moment
+        return planned if moment is None else min(planned, moment)
 
     def begin(self, first: int | None) -> None:
         """Let the plan begin with the first tuple, if it has not begun yet."""
