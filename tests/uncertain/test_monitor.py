@@ -283,7 +283,7 @@ def test_changes_that_cannot_be():
     for epsilon in (-0.1, 1, "0", True, float("nan")):
         with pytest.raises(sb.InvalidQueryError, match="epsilon="):
             sb.uncertain.Monitor(sb.UncertainTopK(k=1, size=10), epsilon=epsilon)
-    with pytest.raises(sb.InvalidQueryError, match="method='best'"):
+    with pytest.raises(sb.InvalidQueryError, match="plan='best'"):
         sb.uncertain.Monitor(sb.UncertainTopK(k=1, size=10), plan="best")
 
 

@@ -23,6 +23,8 @@ def asked(query: Query) -> str:
     'the 10 best of 1 hour, every 5 minutes, for each symbol'
     >>> asked(UncertainTopK(k=3, size="20 minutes", every="2 minutes"))
     'the 3 likeliest to be among the 3 best of 20 minutes, at least every 2 minutes'
+    >>> asked(UncertainTopK(k=2, size="1 hour", stream="ship"))
+    'the 2 values of ship expected to have most of the 2 best of 1 hour, at least every 1 hour'
     """
     fields = query.to_dict()
     least = "at least " if isinstance(query, UncertainTopK) else ""
@@ -43,7 +45,7 @@ def _ranked(query: Query) -> str:
     if isinstance(query, IncompleteTopK):
         return f"the {query.k} best values of {query.object}"
     if isinstance(query, UncertainTopK) and query.stream is not None:
-        return f"the {query.k} values of {query.stream} with the most likely {query.k} best"
+        return f"the {query.k} values of {query.stream} expected to have most of the {query.k} best"
     if isinstance(query, UncertainTopK):
         return _LIKELIEST[query.semantics].format(k=query.k, threshold=query.threshold)
     return f"the {query.k} {'lowest' if is_turned(query) else 'best'}"

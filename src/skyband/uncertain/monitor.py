@@ -13,8 +13,9 @@ from skyband.columns import position_column, score_column
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError, UnknownNameError, UnsupportedError
 from skyband.intake import Batch, Intake
 from skyband.kernels.stream import Floats, Ints
-from skyband.plans import Execution, Plan
+from skyband.plans import METHODS, Execution, Plan
 from skyband.queries import UncertainTopK
+from skyband.queries.fields import checked_choice
 from skyband.snapshot import decode, encode, refuse_other_family, resuming
 from skyband.uncertain.asking import checked_epsilon, checked_queries
 from skyband.uncertain.columns import check_lengths, probability_column
@@ -70,7 +71,7 @@ class Monitor:
     ) -> None:
         workload = checked_queries(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"))
         self._epsilon = checked_epsilon(epsilon)
-        self._times = Timetable(workload, plan, since)
+        self._times = Timetable(workload, checked_choice("plan", plan, METHODS), since)
         self._size = self._times.size
         self._intake = Intake(workload.axis)
         self._store = Store()
