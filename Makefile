@@ -8,7 +8,7 @@ TYPED  := src tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folde
 CODE   := $(TYPED) tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check format bench docs clean
+.PHONY: help setup java jars demo test check format bench docs clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -20,6 +20,9 @@ setup: $(READY) ## make .venv with everything in it (done by the other targets w
 # Not installed by set-up: where there is none, this says how to get one, and stops what would need it.
 java: $(READY)
 	@$(BIN)/python -m skyband.java >/dev/null
+
+jars: java ## fetch what Spark needs for Kafka, once (its tests do it themselves)
+	@$(BIN)/skyband jars
 
 demo: java ## watch three questions about a stream of trades, answered live on Spark
 	@$(BIN)/skyband demo
