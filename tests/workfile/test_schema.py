@@ -25,6 +25,7 @@ UNTOLD = {
     "a slide", "two axes", "an origin", "a stream that is not there", "queries of one name", "queries on two axes",
     "a sink of no query", "sinks in one folder", "a sink where rows come from",
     "an algorithm", "sql", "sql over another stream",
+    "a broker", "an option that is a key", "a secret", "dead letters to itself", "a secret of a sink",
 }  # fmt: skip
 
 
@@ -104,5 +105,5 @@ def test_keys_are_all_keys():
     }
     assert found["queries[].size"].type == "whole number | duration"
     assert found["streams.<name>.watermark"].default == "10 seconds"
-    assert found["streams.<name>.source"].type == "files | rate | socket"
+    assert found["streams.<name>.source"].type == "files | rate | socket | kafka"
     assert all(key.type and key.description.endswith(".") for key in keys())

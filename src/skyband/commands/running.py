@@ -40,7 +40,7 @@ def run_file(
     file = read_workload(path)
     talk = console(stderr=True)  # what is said about the run; answers go to stdout
     mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
-    with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose) as spark:
+    with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark:
         watched = _Watched(file, mode, as_json=as_json)
         return watched.run(spark, talk, fresh=fresh, seconds=seconds, command=f"skyband run {shlex.quote(str(path))}")
 

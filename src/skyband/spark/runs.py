@@ -67,14 +67,18 @@ def run(
     if mode not in ("stream", "once", "catch-up"):
         raise InvalidInputError(f"mode={mode!r} must be 'stream', 'once' or 'catch-up'.")
     for name in file.workloads if mode != "stream" else ():
-        if file.streams[name].source != "files":
+        if file.streams[name].source not in ("files", "kafka"):
             raise InvalidInputError(
                 f"stream {name!r} is of source {file.streams[name].source!r}, which never ends; "
-                f"mode={mode!r} (--{mode}) is for files. Run it as a stream."
+                f"mode={mode!r} (--{mode}) is for files and topics. Run it as a stream."
             )
     engine = file.engine
     found = spark or session(
-        app=f"skyband {file.path.stem}", master=engine.master, memory=engine.memory, settings=dict(engine.settings)
+        app=f"skyband {file.path.stem}",
+        master=engine.master,
+        memory=engine.memory,
+        settings=dict(engine.settings),
+        kafka=file.needs_kafka,
     )
     if not isinstance(found, SparkSession) or type(found).__module__.startswith("pyspark.sql.connect"):
         raise UnsupportedError(
