@@ -28,7 +28,7 @@ demo: java ## watch three questions about a stream of trades, answered live on S
 	@$(BIN)/skyband demo
 
 test: java check ## the checks and all tests: what CI runs
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 check: $(READY) ## lint, format, types, import contracts; changes nothing
 	$(BIN)/ruff check $(CODE)
