@@ -2,61 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import time
+
 import pytest
 
 import skyband as sb
-from skyband.spark import run
-from tests.kafka.topics import SHAPE, Sent, value_of
+from skyband.spark.kafka import refuse_missing_connector
+from skyband.spark.sources import open_batch
+from tests.kafka.topics import Sent, value_of
+from tests.kafka.work import FILE, SECOND, answers, finished, rows_of, wanted, workload
 from tests.sharding import cases
-
-SECOND = 1_000_000
-POSED = [
-    cases.Posed("all", cases.Asked(k=3, size=20 * SECOND, slide=5 * SECOND), {"by": "s"}),
-    cases.Posed("each", cases.Asked(k=2, size=30 * SECOND, slide=30 * SECOND), {"by": "s", "partition_by": ["g"]}),
-]
-FILE = """
-streams:
-  rows:
-    source: kafka
-    servers: {servers}
-    topic: {topic}
-    format: json
-    schema: {shape}
-    time: ts
-    id: id
-    watermark: 0 seconds
-{more}
-queries:
-  - {{name: all, k: 3, size: 20 seconds, slide: 5 seconds, by: s}}
-  - {{name: each, sql: "TOPK s, 2 BY g OVER 30 SECONDS"}}
-sinks: {sinks}
-"""
-
-
-def workload(folder, topics, topic, *, more="", sinks="[{type: memory}]"):
-    """A workload file over a topic; `more` are further keys of its stream."""
-    more = "".join(f"    {line}\n" for line in more.splitlines())
-    text = FILE.format(servers=topics.servers, topic=topic, shape=SHAPE, more=more, sinks=sinks)
-    (folder / "work.yaml").write_text(text)
-    return sb.read_workload(folder / "work.yaml")
-
-
-def rows_of(seed, count=120):
-    return cases.draw_rows(cases.rng("kafka", seed), count, scale=SECOND)
-
-
-def wanted(rows):
-    return {key: found for one in POSED for key, found in cases.wanted(one, rows).items()}
-
-
-def finished(file, spark, mode="once", **more):
-    running = run(file, mode, spark=spark, **more)
-    assert running.await_end(120)
-    return running
-
-
-def answers(running):
-    return cases.answered(running.memory("rows").to_pylist(), POSED)
 
 
 def test_a_topic_once_in_several_micro_batches(spark, topics, tmp_path):
@@ -73,9 +29,7 @@ def test_out_of_order_over_two_partitions(spark, topics, tmp_path):
     rows, topic = rows_of(2), topics.name()
     order = cases.disordered(cases.rng("late", 2), rows, 40 * SECOND)
     topics.send(topic, [Sent(value_of(row), partition=number % 2) for number, row in enumerate(order)])
-    more = "rows_per_batch: 30\nwatermark: 80 seconds"
-    file = workload(tmp_path, topics, topic, more=more.replace("watermark: 80 seconds", ""))
-    file.streams["rows"] = file.streams["rows"].model_copy(update={"watermark": "80 seconds"})
+    file = workload(tmp_path, topics, topic, more="rows_per_batch: 30", watermark="80 seconds")
     running = finished(file, spark)
     assert answers(running) == wanted(rows)
     assert running.metrics()["rows"]["late"] == 0
@@ -146,8 +100,54 @@ def test_plain_values(spark, topics, tmp_path, kind):
       g: nullif(part[2], '')
       s: try_cast(part[3] as double)"""
     text = FILE.format(
-        servers=topics.servers, topic=topic, shape="{}", more="    time_format: seconds", sinks="[{type: memory}]"
+        servers=topics.servers,
+        topic=topic,
+        shape="{}",
+        watermark="0 seconds",
+        more="    time_format: seconds",
+        sinks="[{type: memory}]",
     ).replace("format: json\n    schema: {}", f"format: {kind}\n    {of_csv if kind == 'csv' else of_text}")
     (tmp_path / "work.yaml").write_text(text)
-    running = finished(sb.read_workload(tmp_path / "work.yaml"), spark)
-    assert answers(running) == wanted(rows)
+    found = open_batch(spark, "rows", sb.read_workload(tmp_path / "work.yaml").streams["rows"]).toArrow().to_pylist()
+    got = {row["id"]: (cases.micros(row["ts"]), row["s"], row["id"], row["g"]) for row in found}
+    assert got == {row[2]: row for row in rows}
+
+
+def test_where_a_run_begins(spark, topics, tmp_path):
+    topic = topics.name()
+    rows = [row for row in rows_of(5, 40) if row[1] is not None]
+    topics.send_rows(topic, rows[:20])
+    topics.send_rows(topic, rows[20:30], partition=1)
+    time.sleep(0.05)
+    now = dt.datetime.now(dt.UTC)
+    time.sleep(0.05)
+    topics.send_rows(topic, rows[30:])
+
+    def ids(starting):
+        file = workload(tmp_path, topics, topic, more=f"starting: {starting}")
+        return sorted(row["id"] for row in open_batch(spark, "rows", file.streams["rows"]).collect())
+
+    assert ids("earliest") == sorted(row[2] for row in rows)
+    assert ids(f"{{{topic}: {{0: 15, 1: 10}}}}") == sorted(row[2] for row in [*rows[15:20], *rows[30:]])
+    assert ids(now.isoformat()) == sorted(row[2] for row in rows[30:])
+    with pytest.raises(sb.InvalidInputError, match="starting: latest leaves nothing to read"):
+        ids("latest")
+
+
+def test_several_topics_and_a_pattern(spark, topics, tmp_path):
+    one, two = topics.name(), topics.name()
+    rows = rows_of(6, 20)
+    topics.send_rows(one, rows[:10])
+    topics.send_rows(two, rows[10:])
+    listed = workload(tmp_path, topics, f"[{one}, {two}]").streams["rows"]
+    assert open_batch(spark, "rows", listed).count() == 20
+    like = listed.model_copy(update={"topic": None, "topic_pattern": f"{one}|{two}"})
+    assert open_batch(spark, "rows", like).count() == 20
+
+
+def test_a_session_without_the_connector_says_what_to_do():
+    with (
+        pytest.raises(sb.MissingDependencyError, match=r"skyband jars.*session\(kafka=True\)"),
+        refuse_missing_connector(),
+    ):
+        raise ValueError("Failed to find data source: kafka. Make sure the provider name is correct")
