@@ -10,7 +10,7 @@ import pytest
 from tests.kafka.topics import Sent, value_of
 from tests.kafka.work import answers, finished, rows_of, wanted, workload
 
-MORE = "the value holds more than one JSON object"
+MORE = "the value goes on after its JSON object"
 UNFIT = "the value is no JSON object that fits the schema"
 POISON = {
     "a tombstone": (None, "the value is null"),

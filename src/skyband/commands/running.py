@@ -15,7 +15,7 @@ from rich.text import Text
 
 from skyband.commands.following import Follower
 from skyband.commands.outlets import JsonLines, PlainLines
-from skyband.commands.screen import console, spoken
+from skyband.commands.screen import COUNTED, console, spoken
 from skyband.commands.spark_start import said, spark_for
 from skyband.errors import PipelineError, SkybandError
 from skyband.queries import TopK
@@ -132,7 +132,7 @@ class _Watched:
     def _summary(self, metrics: dict[str, dict[str, Any]]) -> Text:
         lines = ["\n"]
         for name, one in metrics.items():
-            notes = "".join(f"; {one[what]:,} {spoken(what)}" for what in ("late", "left_out") if one[what])
+            notes = "".join(f"; {one[what]:,} {spoken(what)}" for what in COUNTED if one.get(what))
             lines.append(
                 f"{name}: {one['rows']:,} rows, {one['windows']:,} windows, {one['answers']:,} rows of answers{notes}; "
                 f"{one['candidates']:,} rows held at the end\n"

@@ -20,6 +20,7 @@ LARGEST = 1 << 20  # bytes of a value; a broker takes no larger message unless i
 WRONG = f"{HIDDEN}wrong"  # the column that says what is wrong with a record; null for nothing
 RECORD = f"{HIDDEN}record"  # the record itself, for dead letters
 _ROW = f"{HIDDEN}row"
+_TEXT = f"{HIDDEN}text"
 _CORRUPT = f"{HIDDEN}corrupt"
 # Options of Spark's source; whatever else is no client's goes to the parser of values.
 _OF_THE_SOURCE = {
@@ -61,32 +62,30 @@ def rows_of(records: DataFrame, stream: Stream, *, with_record: bool = False) ->
 
     A row with something wrong has nulls in the columns of its value.
     """
-    value, text = sf.col("value"), sf.col("value").cast("string")
+    value, text, size = sf.col("value"), sf.col(_TEXT), sf.octet_length("value")
     largest = stream.largest_value or LARGEST
-    fits = value.isNotNull() & (sf.octet_length(value) <= largest) & sf.is_valid_utf8(text)
-    parsed = _parsed(stream, sf.when(fits, text))
     kept = [column.alias(f"kafka_{part}") for part, column in _parts(stream).items()]
     if with_record:
-        names = ("topic", "partition", "offset", "timestamp", "key", "value")
-        kept.append(sf.struct(*names).alias(RECORD))
-    size = sf.octet_length(value)
+        kept.append(sf.struct("topic", "partition", "offset", "timestamp", "key", "value").alias(RECORD))
+    # Checked once and given a name, so that what follows has it at hand.
+    checked = sf.when(size <= largest, sf.try_validate_utf8(value.cast("string")))
+    records = records.select("value", checked.alias(_TEXT), *kept)
     unfit = (
-        sf.when(value.isNull(), "the value is null")
+        sf.when(text.isNotNull(), None)
+        .when(value.isNull(), "the value is null")
         .when(size > largest, sf.format_string(f"the value has %d bytes, more than {largest}", size))
-        .when(~sf.is_valid_utf8(text), "the value is no UTF-8")
+        .otherwise("the value is no UTF-8")
     )
+    others = [sf.col(quoted(name)) for name in records.columns if name not in ("value", _TEXT)]
     if stream.format == "text":
-        return records.select(parsed.alias("value"), *kept, unfit.alias(WRONG))
-    found = records.select(parsed.alias(_ROW), *kept, unfit.alias(WRONG), _unread(stream, text).alias(_CORRUPT))
+        return records.select(text.alias("value"), *others, unfit.alias(WRONG))
+    found = records.select(_parsed(stream, text).alias(_ROW), *others, sf.coalesce(unfit, _unread(stream)).alias(WRONG))
     row = sf.col(_ROW)
-    wrong = sf.coalesce(
-        WRONG,
-        sf.when(row.isNull() | row[_CORRUPT].isNotNull(), f"the value is no {_called(stream)} that fits the schema"),
-        _CORRUPT,
+    misfit = f"the value is no {_called(stream)} that fits the schema"
+    wrong = sf.when(row.isNull() | row[_CORRUPT].isNotNull(), sf.coalesce(WRONG, sf.lit(misfit))).otherwise(
+        sf.col(WRONG)
     )
-    columns = [row[name].alias(name) for name in stream.schema or {}]
-    others = [sf.col(quoted(name)) for name in found.columns if name not in (_ROW, WRONG, _CORRUPT)]
-    return found.select(*columns, *others, wrong.alias(WRONG))
+    return found.select(*(row[name].alias(name) for name in stream.schema or {}), *others, wrong.alias(WRONG))
 
 
 def client_options(servers: list[str] | None, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,15 +170,18 @@ def _parsed(stream: Stream, text: Column) -> Column:
     return sf.from_csv(text, shape, options) if stream.format == "csv" else sf.from_json(text, shape, options)
 
 
-def _unread(stream: Stream, text: Column) -> Column:
+def _unread(stream: Stream) -> Column:
     """What a parser passes over in silence: it reads the first object of a value and looks no further."""
+    text = sf.col(_TEXT)
     if stream.format != "json":
         return sf.lit(None).cast("string")
-    whole = sf.rtrim(text)
-    # A value in which no second object can begin is not looked at any closer.
-    suspect = ~sf.endswith(whole, sf.lit("}")) | ((sf.locate("{", text, 2) > 0) & sf.rlike(text, sf.lit(r"\}\s*\{")))
+    # Most values end with a brace and have no second one that opens; they are not looked at any closer.
+    nested = sf.contains(sf.ltrim(text, sf.lit("{")), sf.lit("{"))
+    suspect = ~sf.endswith(text, sf.lit("}")) | (nested & sf.rlike(text, sf.lit(r"\}\s*\{")))
     alone = sf.json_array_length(sf.concat(sf.lit("["), text, sf.lit("]"))) == 1
-    return sf.when(suspect & ~sf.coalesce(alone, sf.lit(False)), "the value holds more than one JSON object")
+    # What is no JSON at all is another matter.
+    begins = sf.rlike(text, sf.lit(r"(?s)^\s*\{.*\}")) & ~sf.coalesce(alone, sf.lit(False))
+    return sf.when(suspect & begins, "the value goes on after its JSON object")
 
 
 def _called(stream: Stream) -> str:
