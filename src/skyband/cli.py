@@ -117,6 +117,15 @@ def schema(
 
 
 @app.command()
+def jars() -> None:
+    """Fetch what Spark needs to read and write Kafka, once: a few jars from Maven's registry, into your cache."""
+    from skyband.commands.fetching import fetch
+    from skyband.commands.screen import console
+
+    typer.echo(fetch(console(stderr=True)))
+
+
+@app.command()
 def bench(
     rows: Annotated[int, typer.Option(help="How many objects the stream has.")] = 1_000_000,
     k: Annotated[int, typer.Option(help="How many objects an answer ranks.")] = 10,

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from skyband.commands.following import Follower
 from skyband.commands.outlets import JsonLines, PlainLines
-from skyband.commands.screen import console, spoken
+from skyband.commands.screen import COUNTED, console, spoken
 from skyband.commands.spark_start import said, spark_for
 from skyband.errors import PipelineError, SkybandError
 from skyband.queries import Query
@@ -40,7 +40,7 @@ def run_file(
     file = read_workload(path)
     talk = console(stderr=True)  # what is said about the run; answers go to stdout
     mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
-    with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose) as spark:
+    with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark:
         watched = _Watched(file, mode, as_json=as_json)
         return watched.run(spark, talk, fresh=fresh, seconds=seconds, command=f"skyband run {shlex.quote(str(path))}")
 
@@ -132,7 +132,7 @@ class _Watched:
     def _summary(self, metrics: dict[str, dict[str, Any]]) -> Text:
         lines = ["\n"]
         for name, one in metrics.items():
-            notes = "".join(f"; {one[what]:,} {spoken(what)}" for what in ("late", "left_out") if one[what])
+            notes = "".join(f"; {one[what]:,} {spoken(what)}" for what in COUNTED if one.get(what))
             lines.append(
                 f"{name}: {one['rows']:,} rows, {one['windows']:,} windows, {one['answers']:,} rows of answers{notes}; "
                 f"{one['candidates']:,} rows held at the end\n"

@@ -20,6 +20,7 @@ from skyband.spark.drafts import Followed
 __all__ = ["Metrics", "Progress", "show_progress"]
 
 _COUNTED_IN = {"taken": "rows", "left_out": "left_out", "reduced": "reduced"}
+_COUNTED_AT_THE_SOURCE = {"malformed": "malformed"}  # of a topic
 _COUNTED_HELD = {"late": "late", "too_often": "too_often", "unrankable": "unrankable"}  # where shards are merged
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 
@@ -51,7 +52,12 @@ class Progress:
                 return
             self._batches.add(known)
             self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
-            told = (("skyband_in", _COUNTED_IN), ("skyband_held", _COUNTED_HELD), ("skyband_out", _COUNTED_OUT))
+            told = (
+                ("skyband_source", _COUNTED_AT_THE_SOURCE),
+                ("skyband_in", _COUNTED_IN),
+                ("skyband_held", _COUNTED_HELD),
+                ("skyband_out", _COUNTED_OUT),
+            )
             for name, source in told:
                 for column, metric in source.items():
                     if (count := _value(seen.get(name), column)) is not None:
@@ -63,7 +69,7 @@ class Progress:
             unseen = sum(int(source["numInputRows"]) for source in read) - (
                 _value(seen.get("skyband_in"), "taken") or 0
             )
-            self._counts["rows"] += max(0, unseen)
+            self._counts["rows"] += max(0, unseen, _value(seen.get("skyband_source"), "malformed") or 0)
             out = seen.get("skyband_out")
             self._last_end = _latest(self._last_end, _value(out, "last_end"))
             for held in (out, seen.get("skyband_held")):  # where answers are merged, state is told of before that

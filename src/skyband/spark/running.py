@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -105,8 +105,12 @@ def launch(
     output: Output,
     shards: int | None,
     whole: bool = False,
+    dead: tuple[DataFrame, Write] | None = None,
 ) -> Handle:
-    """What `start` does; answers and changes may be asked for together, and rows with all their columns."""
+    """What `start` does; answers and changes may be asked for together, and rows with all their columns.
+
+    `dead` are malformed records and their writer; they run as a query of their own, from their own place in the source.
+    """
     frames = list(frames_of(df))
     if not frames or not all(frame.isStreaming for frame in frames):
         raise InvalidInputError(
@@ -133,9 +137,11 @@ def launch(
         kept.refuse_unwritable(control.open)
     kept.agree(draft.about, about)
     progress = Progress(draft.followed)
-    handle = Handle(
-        draft.assemble(kept.control), progress, kept, control, write, late if callable(late) else None, bounded=bounded
-    )
+    pipeline = draft.assemble(kept.control)
+    beside = [] if dead is None else [(dead[1], dead[0], kept.dead)]
+    if callable(late) and pipeline.late is not None:
+        beside.append((late, pipeline.late, kept.late))
+    handle = Handle(pipeline, progress, kept, control, write, beside, bounded=bounded)
     handle._begin()
     return handle
 
@@ -150,7 +156,7 @@ class Handle:
         checkpoint: Checkpoint,
         control: Control,
         write: Write,
-        late: Write | None,
+        beside: Sequence[tuple[Write, DataFrame, str]],
         *,
         bounded: bool,
     ) -> None:
@@ -158,7 +164,7 @@ class Handle:
         self._checkpoint = checkpoint
         self._control = control
         self._write = write
-        self._late = late
+        self._beside = beside  # what else is written of the stream, what it is, and the folder of its state
         self._bounded = bounded
         self._progress = progress
         self._queries: list[StreamingQuery] = []
@@ -236,12 +242,11 @@ class Handle:
 
     def _start_queries(self) -> list[StreamingQuery]:
         started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder)]
-        if self._late is not None and self._pipeline.late is not None:
-            try:
-                started.append(self._start(self._late, self._pipeline.late, self._checkpoint.late))
-            except Exception:
-                started[0].stop()
-                raise
+        try:
+            started += [self._start(write, frame, folder) for write, frame, folder in self._beside]
+        except Exception:
+            started[0].stop()
+            raise
         return started
 
     def _start(self, write: Write, frame: DataFrame, folder: str) -> StreamingQuery:

@@ -13,13 +13,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.errors import InvalidInputError, SkybandError, UnsupportedError
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
+from skyband.spark.dead_letters import bury_in, dead_places
 from skyband.spark.running import Handle, launch
 from skyband.spark.sessions import session
-from skyband.spark.sinks import FileSink, Memory, Wanted, output_of, write_to
-from skyband.spark.sources import files_of, open_stream
+from skyband.spark.sinks import FileSink, Folder, Memory, Wanted, output_of, write_to
+from skyband.spark.sources import dead_letters_of, files_of, open_stream
+from skyband.spark.topic_sink import TopicSink
 from skyband.workfile import Sink, WorkloadFile
 from skyband.workfile.paths import has_scheme
 
@@ -67,14 +69,18 @@ def run(
     if mode not in ("stream", "once", "catch-up"):
         raise InvalidInputError(f"mode={mode!r} must be 'stream', 'once' or 'catch-up'.")
     for name in file.workloads if mode != "stream" else ():
-        if file.streams[name].source != "files":
+        if file.streams[name].source not in ("files", "kafka"):
             raise InvalidInputError(
                 f"stream {name!r} is of source {file.streams[name].source!r}, which never ends; "
-                f"mode={mode!r} (--{mode}) is for files. Run it as a stream."
+                f"mode={mode!r} (--{mode}) is for files and topics. Run it as a stream."
             )
     engine = file.engine
     found = spark or session(
-        app=f"skyband {file.path.stem}", master=engine.master, memory=engine.memory, settings=dict(engine.settings)
+        app=f"skyband {file.path.stem}",
+        master=engine.master,
+        memory=engine.memory,
+        settings=dict(engine.settings),
+        kafka=file.needs_kafka,
     )
     if not isinstance(found, SparkSession) or type(found).__module__.startswith("pyspark.sql.connect"):
         raise UnsupportedError(
@@ -146,15 +152,18 @@ class Run:
         """Whether a stream has ended; one that failed stops the others."""
         try:
             return handle.await_end(timeout, progress=False)
-        except Exception:
+        except Exception as error:
             self.stop()
+            if isinstance(error, SkybandError) and str(error) != (shown := self.file.hide(str(error))):
+                raise type(error)(shown) from None
             raise
 
     def _add(self, spark: SparkSession, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
         file, stream, engine = self.file, self.file.streams[name], self.file.engine
-        wanted = [*self._outlets(name), *watchers]
+        wanted = [*self._outlets(spark, name), *watchers]
         kept = Checkpoint(spark, file.checkpoint_of(name))
-        folders = [one.outlet for one in wanted if isinstance(one.outlet, FileSink)]
+        dead = dead_places(name, stream)
+        folders = [place for place in (*(one.outlet for one in wanted), *dead) if isinstance(place, Folder)]
         if fresh:
             _forget(file.checkpoint_of(name), folders)
         has_state = kept.read() is not None
@@ -174,6 +183,10 @@ class Run:
             writer = out.writeStream.foreachBatch(take).queryName(name)
             return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
 
+        def bury(letters: DataFrame) -> DataStreamWriter:
+            writer = letters.writeStream.foreachBatch(bury_in(dead)).queryName(f"{name}, dead letters")
+            return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
+
         self.handles[name] = launch(
             open_stream(spark, name, stream, files_per_batch=some_files),
             file.workloads[name],
@@ -188,15 +201,18 @@ class Run:
             output=output,
             shards=file.shards_of(name),
             whole=True,
+            dead=(dead_letters_of(spark, name, stream), bury) if dead else None,
         )
 
-    def _outlets(self, stream: str) -> list[Wanted]:
+    def _outlets(self, spark: SparkSession, stream: str) -> list[Wanted]:
         found = []
         for sink in self.file.sinks:
             if sink.type != "terminal" and _serves(sink, self.file, stream):
                 if sink.type == "memory":
                     outlet: Any = Memory()
                     self._memories.setdefault((stream, sink.output), []).append(outlet)
+                elif sink.type == "kafka":
+                    outlet = TopicSink(spark, sink, self.file.workloads[stream])
                 else:
                     outlet = FileSink(str(sink.path), stream, sink.type)
                 found.append(Wanted(outlet, sink.output, sink.queries))
@@ -212,25 +228,25 @@ def _serves(sink: Sink, file: WorkloadFile, stream: str) -> bool:
     return sink.queries is None or any(query.name in sink.queries for query in file.workloads[stream])
 
 
-def _refuse_foreign_files(folders: Sequence[FileSink], stream: str, *, has_state: bool, mode: Mode) -> None:
+def _refuse_foreign_files(folders: Sequence[Folder], stream: str, *, has_state: bool, mode: Mode) -> None:
     """Files are numbered by micro-batch: those of another run would be mixed with this one's, or replaced by them."""
     for folder in folders:
         if not folder.files():
             continue
-        where = f"{str(folder.folder)!r} holds answers of stream {stream!r}"
+        where = f"{str(folder.folder)!r} holds {folder.holds} of stream {stream!r}"
         if mode == "once" and has_state:
             raise InvalidInputError(
-                f"{where} that belong to a run whose state is kept; answering once would replace them. Give the sink "
-                "another path, go on with that run, or begin anew with --fresh (fresh=True), which removes both."
+                f"{where} that belong to a run whose state is kept; answering once would replace them. Give another "
+                "path, go on with that run, or begin anew with --fresh (fresh=True), which removes both."
             )
         if mode != "once" and not has_state:
             raise InvalidInputError(
                 f"{where} from another run, and there is no state to go on from; new files would be mixed with them. "
-                "Give the sink another path, or begin anew with --fresh (fresh=True), which removes them."
+                "Give another path, or begin anew with --fresh (fresh=True), which removes them."
             )
 
 
-def _forget(checkpoint: str, folders: Sequence[FileSink]) -> None:
+def _forget(checkpoint: str, folders: Sequence[Folder]) -> None:
     if has_scheme(checkpoint):
         raise InvalidInputError(
             f"the state in {checkpoint!r} is not on this machine and was not removed; remove it with the tools of that "

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 from uuid import uuid4
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from skyband.lines import flat, json_lines
 from skyband.sharding.plan import Output
 from skyband.workload import Workload
 
-__all__ = ["Board", "FileSink", "Memory", "Outlet", "Wanted", "output_of", "write_to"]
+__all__ = ["Board", "FileSink", "Folder", "Memory", "Outlet", "Wanted", "output_of", "write_to"]
 
 
 class Outlet(Protocol):
@@ -39,8 +39,24 @@ class Wanted(NamedTuple):
     queries: Sequence[str] | None = None  # all
 
 
+@runtime_checkable
+class Folder(Protocol):
+    """A place whose files belong to one run, and are told apart by stream and micro-batch."""
+
+    folder: Path
+    holds: str
+
+    def files(self) -> list[Path]:
+        """What the stream has written there."""
+
+    def clear(self) -> None:
+        """Remove that."""
+
+
 class FileSink:
     """A file for each micro-batch that has answers, in a folder: complete or not there, and never twice."""
+
+    holds = "answers"
 
     def __init__(self, folder: str, stream: str, kind: str) -> None:
         self.folder = Path(folder)

@@ -38,6 +38,10 @@ class Report:
         """Whether the key is in the file."""
         return loc in self._tree.places
 
+    def has_variable(self, loc: Loc) -> bool:
+        """Whether the value of the key came, at least in part, from the environment."""
+        return loc in self._tree.written
+
     def line_of(self, loc: Loc) -> int:
         """The line a key is on."""
         return self._tree.places[loc].line

@@ -21,6 +21,7 @@ _VARIABLE: Schema = {
     "type": "string",
     "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}",
 }
+_A_VARIABLE: Schema = {"$ref": "#/$defs/Variable"}
 _EXAMPLE = {
     "streams": {"trades": {"path": "trades.csv", "time": "ts"}},
     "queries": [{"name": "big", "k": 10, "size": "10 minutes", "slide": "1 minute", "by": "price * shares"}],
@@ -62,7 +63,17 @@ def schema() -> Schema:
     sections["Sink"] |= {
         "if": {"properties": {"type": {"enum": ["parquet", "jsonl", "csv"]}}},
         "then": _given("path"),
-        "else": {"if": {"properties": {"type": {"enum": ["terminal", "memory"]}}}, "then": _absent(["path"])},
+        "else": {"if": {"properties": {"type": {"enum": ["terminal", "memory", "kafka"]}}}, "then": _absent(["path"])},
+        "allOf": [
+            {
+                "if": {"properties": {"type": {"const": "kafka"}}},
+                "then": _given("servers", "topic"),
+                "else": {
+                    "if": {"properties": {"type": {"enum": ["terminal", "parquet", "jsonl", "csv", "memory"]}}},
+                    "then": _absent(["servers", "topic", "options"]),
+                },
+            }
+        ],
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -91,15 +102,25 @@ def _property(value: Schema, needed: bool) -> Schema:
     """A key's schema: a key without a value is a key left out, and a variable may stand for what is no text."""
     value = {key: item for key, item in value.items() if key != "title"}
     kinds = value.pop("anyOf") if "anyOf" in value else [_take_kind(value)]
-    kinds = [part for kind in kinds if kind != _NULL for part in kind.get("anyOf", [kind])]
+    kinds = [_with_variables(part) for kind in kinds if kind != _NULL for part in kind.get("anyOf", [kind])]
     if any(_is_narrow(kind) for kind in kinds):
-        kinds.append({"$ref": "#/$defs/Variable"})
+        kinds.append(_A_VARIABLE)
     if not needed:
         kinds.append(_NULL)
     if value.get("default", ...) is None:
         del value["default"]
     described = {key: value.pop(key) for key in ("description",) if key in value}
     return {**described, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds}), **value}
+
+
+def _with_variables(kind: Schema) -> Schema:
+    """The same with variables for what stands in a list or a mapping."""
+    for place in ("items", "additionalProperties"):
+        inner = kind.get(place)
+        if isinstance(inner, dict) and inner:
+            inner = _with_variables(inner)
+            kind = {**kind, place: {"anyOf": [inner, _A_VARIABLE]} if _is_narrow(inner) else inner}
+    return kind
 
 
 def _take_kind(value: Schema) -> Schema:
@@ -122,8 +143,15 @@ def _for_source(source: str) -> Schema:
     if source == "files":
         told = {"properties": {"path": {"type": "string", "pattern": rf"\$\{{|{ENDING}"}}}
         then.append({"if": told, "else": _given("format")})
+        then.append({"properties": {"format": {"not": {"const": "text"}}}})
     if source == "socket":
+        then.append({"properties": {"format": {"not": {"enum": ["parquet", "text"]}}}})
+    if source == "kafka":
         then.append({"properties": {"format": {"not": {"const": "parquet"}}}})
+        then.append(
+            {"if": {"properties": {"format": {"const": "text"}}}, "then": _absent(["schema"]), "else": _given("schema")}
+        )
+        then.append({"if": _given("topic"), "then": _absent(["topic_pattern"]), "else": _given("topic_pattern")})
     return {"if": _is("source", source, default="files"), "then": {"allOf": then}}
 
 
