@@ -116,6 +116,60 @@ def schema(
     typer.echo(json.dumps(published(), indent=2, ensure_ascii=False))
 
 
+ctl = typer.Typer(help="Change a workload that runs, from another terminal.", no_args_is_help=True)
+app.add_typer(ctl, name="ctl")
+Of = Annotated[Path, typer.Option("--file", "-f", help="The workload file that runs.", show_default=True)]
+Stream = Annotated[str | None, typer.Option(help="The stream it is about, where the file has several.")]
+
+
+@ctl.command()
+def add(
+    sql: Annotated[str, typer.Argument(help="The query in SQL: 'name: TOPK price, 10 OVER 1 HOUR EVERY 5 MINUTES'.")],
+    file: Of = STARTER,
+    stream: Stream = None,
+    as_json: Json = False,
+) -> None:
+    """Add a query to a stream that runs; says from which window on its answers are whole."""
+    _tell(file, {"kind": "add", "sql": sql, "stream": stream}, as_json=as_json)
+
+
+@ctl.command()
+def drop(
+    name: Annotated[str, typer.Argument(help="The query's name.")], file: Of = STARTER, as_json: Json = False
+) -> None:
+    """Drop a query from a stream that runs."""
+    _tell(file, {"kind": "drop", "name": name}, as_json=as_json)
+
+
+@ctl.command("list")
+def list_queries(file: Of = STARTER, as_json: Json = False) -> None:
+    """List the queries that run, stream by stream."""
+    _tell(file, {"kind": "list"}, as_json=as_json)
+
+
+@ctl.command()
+def flush(file: Of = STARTER, stream: Stream = None, as_json: Json = False) -> None:
+    """Answer every window that holds a row, now; rows that come later for one are late."""
+    _tell(file, {"kind": "flush", "stream": stream}, as_json=as_json)
+
+
+@ctl.command()
+def advance(
+    to: Annotated[str, typer.Argument(help="A time such as 2024-01-01T09:30:00+00:00.")],
+    file: Of = STARTER,
+    stream: Stream = None,
+    as_json: Json = False,
+) -> None:
+    """Move time on without rows, for a source that has fallen silent: what ends before then is answered."""
+    _tell(file, {"kind": "advance", "to": to, "stream": stream}, as_json=as_json)
+
+
+def _tell(file: Path, message: dict[str, str | None], *, as_json: bool) -> None:
+    from skyband.commands.controlling import tell
+
+    tell(file, message, as_json=as_json)
+
+
 @app.command()
 def bench(
     rows: Annotated[int, typer.Option(help="How many objects the stream has.")] = 1_000_000,

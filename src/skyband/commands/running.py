@@ -6,6 +6,7 @@ import json
 import shlex
 import signal
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from skyband.commands.spark_start import said, spark_for
 from skyband.errors import PipelineError, SkybandError
 from skyband.queries import Query
 from skyband.workfile import WorkloadFile, read_workload
+from skyband.workfile.paths import has_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,13 +63,14 @@ class _Watched:
         with said(talk, "reading the streams' columns…"):
             watchers = {name: self._watchers(workload.family) for name, workload in self._file.workloads.items()}
             running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
-        follower = Follower(self._out, self._shown(), self._board)
+        follower = Follower(self._out, lambda: self._shown(running.file), self._board)
         if self._mode == "once" and self._is_live():
             follower.count(spark, running)
         interrupted = False
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to be stopped cleanly
         try:
-            ended = follower.follow(running, seconds) if self._is_live() else self._await(running, seconds)
+            with self._attended(running):
+                ended = follower.follow(running, seconds) if self._is_live() else self._await(running, seconds)
         except KeyboardInterrupt:
             ended, interrupted = False, True
         except SkybandError as error:
@@ -82,6 +85,14 @@ class _Watched:
         if not ended and not self._nobody_reads():
             talk.print(self._how_to_go_on(command), soft_wrap=True)  # so that it can be copied
         return INTERRUPTED if interrupted else 0
+
+    def _attended(self, running: Run) -> AbstractContextManager[object]:
+        """While the file runs as a stream, somebody listens to `skyband ctl`."""
+        if self._mode != "stream" or has_scheme(self._file.engine.checkpoint):
+            return nullcontext()
+        from skyband.spark.attending import Attendant  # noqa: PLC0415 - loading Spark takes seconds
+
+        return Attendant(running)
 
     def _await(self, running: Run, seconds: float | None) -> bool:
         """Wait for the end, for so many seconds, or until nobody reads the lines any more."""
@@ -119,12 +130,13 @@ class _Watched:
         self._lines.append(lines := PlainLines())
         return lines
 
-    def _shown(self) -> list[Query]:
+    @staticmethod
+    def _shown(file: WorkloadFile) -> list[Query]:
         """The queries that some terminal sink is about."""
-        sinks = [sink for sink in self._file.sinks if sink.type == "terminal" and sink.output == "answers"]
+        sinks = [sink for sink in file.sinks if sink.type == "terminal" and sink.output == "answers"]
         return [
             query
-            for workload in self._file.workloads.values()
+            for workload in file.workloads.values()
             for query in workload
             if any(sink.queries is None or query.name in sink.queries for sink in sinks)
         ]
