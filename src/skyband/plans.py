@@ -42,6 +42,7 @@ METHODS = {
 }
 
 MOST = 4_000_000  # executions that are listed one by one
+_FEW = 1024  # runs of a cycle that are worth being kept while one goes through them again and again
 
 
 class Execution(NamedTuple):
@@ -130,13 +131,15 @@ class Plan:
 
 
 def _runs(track: Track, after: int) -> Iterator[Execution]:
+    runs = track.runs
     base = after // track.period * track.period
-    place = bisect_right(track.runs, after - base, key=lambda run: run.time)
+    place = bisect_right(runs, after - base, key=lambda run: run.time)
     while True:
-        for at in range(place, len(track.runs)):
-            run = track.runs[at]
-            yield run._replace(time=base + run.time)
+        for at in range(place, len(runs)):
+            time, k_max, queries = runs[at]
+            yield Execution(base + time, k_max, queries)
         place, base = 0, base + track.period
+        runs = list(runs) if len(runs) <= _FEW else runs
 
 
 class _Steps(Sequence[Execution]):

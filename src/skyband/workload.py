@@ -60,8 +60,11 @@ class Workload(Generic[Q]):
         """``"time"`` or ``"count"``: what the windows of all queries run along."""
         return self.queries[0].axis
 
-    def explain(self, *, on_spark: bool = False) -> str:
+    def explain(self, *, on_spark: bool = False, plan: str | None = None) -> str:
         """A page on what will be shared, held and run for this workload, in process or on Spark.
+
+        Queries over uncertain streams are run by a `plan`: name the one that they will be run by, if it is not the
+        greedy one.
 
         >>> import skyband as sb
         >>> print(sb.Workload([sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute")]).explain())
@@ -78,7 +81,7 @@ class Workload(Generic[Q]):
           algorithm     panes: keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time; \
 sap takes over if windows turn out to hold many objects and slides few
         """
-        return explain(self.queries, on_spark=on_spark)
+        return explain(self.queries, on_spark=on_spark, plan=plan)
 
     def cost(self, query: Q) -> Cost:
         """What adding `query` would cost: views and candidates held more, and the work per object.

@@ -252,15 +252,26 @@ def test_refuses_columns_that_do_not_fit():
         sb.uncertain.topk_probabilities([1.0], [0.5], 1, method="slow")
 
 
-def test_the_room_for_lists_is_enough():
-    """Every node's list holds tuples with an end inside it: at most twice its span, four times the tuples in all."""
-    n = 257
-    tree = worlds.tree_for(n, 4)
-    rules = np.arange(n) % 16
-    chances = np.full(n, 1 / 32)
-    ruled = passing.settled(chances, rules, 16)
-    tree.lists[-1] = -7
-    found = worlds.Found(np.array([3]), np.zeros((n, 1)), np.zeros((0, 1)), np.zeros(0), np.zeros(0, np.int64))
-    worlds.scan(ruled, tree, found, 0.0, 0.0)
-    assert tree.lists[-1] == -7
-    assert int(tree.begins.max()) <= 4 * n
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 15, 16, 17, 24, 25, 63, 64, 65])
+@pytest.mark.parametrize("reach", [1, 3, 20])
+def test_rules_inside_and_across_blocks(n, reach):
+    """Blocks of eight tuples are told of together: rules begin, end and lie in them, at every place."""
+    rng = np.random.default_rng(n)
+    labels = (np.arange(n) + rng.integers(0, reach, n)) // 2  # members are close to each other, best first
+    scores = -np.arange(n).astype(float)
+    chances = rng.random(n) / np.bincount(labels)[labels]
+    ks = [1, 2, 6, 7, 8, 9, 30]
+    fast = sb.uncertain.topk_probabilities(scores, chances, ks, labels)
+    slow = sb.uncertain.topk_probabilities(scores, chances, ks, labels, method="definition")
+    assert np.abs(fast - slow).max() < 1e-15
+    ranks = sb.uncertain.rank_probabilities(scores, chances, 30, labels)
+    assert np.abs(ranks.cumsum(1)[:, [k - 1 for k in ks]] - slow).max() < 1e-15
+
+
+@pytest.mark.parametrize("n", [1, 8, 9, 100, 257, 5000])
+def test_the_room_in_the_tree_is_enough(n):
+    """Kernels do not check indices: the deepest node has a row, and one more for the ranks of its tuples."""
+    blocks, deepest = -(-n // worlds.BLOCK), 1
+    while blocks > 1:
+        blocks, deepest = -(-blocks // 2), deepest + 1
+    assert worlds.tree_for(n, 4).factors.shape[0] >= deepest + 2

@@ -20,7 +20,8 @@ def test_is_a_value():
         name="sure", k=2, size="1 hour", every="1 minute", by="speed", probability="p", rule="car", where="lane = 2",
         semantics="pt-k", threshold=0.5,
     )  # fmt: skip
-    for query in (Q1, full, sb.UncertainTopK(k=1, size=100)):
+    streams = sb.UncertainTopK(k=2, size="1 hour", stream="sensor", semantics="global-topk")
+    for query in (Q1, full, streams, sb.UncertainTopK(k=1, size=100)):
         assert eval(repr(query)) == query == pickle.loads(pickle.dumps(query))
         assert sb.UncertainTopK(**query.to_dict()) == query
     assert sb.UncertainTopK(k=1, size=100).every == 100
@@ -42,6 +43,8 @@ def test_is_a_value():
         ({"by": "speed"}, "probability=None beside by='speed'"),
         ({"probability": "p"}, "by=None beside probability='p'"),
         ({"rule": ""}, "rule='' must be an SQL expression"),
+        ({"stream": ""}, "stream='' must be an SQL expression"),
+        ({"stream": "s", "semantics": "u-topk"}, "semantics='u-topk' beside stream='s'"),
         ({"probability": 0.5, "by": "x"}, "probability=0.5 must be an SQL expression"),
     ],
 )
@@ -80,6 +83,39 @@ def test_the_page_shows_groups_plan_and_cost():
         assert text in page
     assert "window        20 minutes, whole" in page
     assert "on Spark" in sb.Workload(Q1).explain(on_spark=True)
+
+
+def test_the_page_shows_the_plan_that_is_used():
+    queries = [sb.UncertainTopK(name=f"k{k}", k=k, size=100, every=every) for every, k in [(30, 2), (51, 3), (60, 4)]]
+    work = sb.Workload(queries)
+    dp, none = work.explain(plan="dp"), work.explain(plan="none")
+    assert "plan          dp: the cheapest plan there is" in dp
+    assert "30 tuples  #########     k = 3: k2, k3" in dp
+    assert "and again after 60 tuples" in dp
+    assert "cost          0.35 per 3 tuples (the k of all runs), 0.5765 without sharing: 1.6 times less" in dp
+    assert "51 tuples  #########     k = 3: k3" in none
+    assert "… 59 more runs" in none  # 34, 20 and 17 in a cycle of 1020 tuples, of which 12 are shown
+    assert "without sharing" not in none
+    assert work.explain() == work.explain(plan="greedy")
+    with pytest.raises(sb.InvalidQueryError, match="plan='best' must be one of"):
+        work.explain(plan="best")
+    with pytest.raises(sb.UnsupportedError, match="plan='dp' is for queries over uncertain streams"):
+        sb.Workload(sb.TopK(k=1, size=10)).explain(plan="dp")
+
+
+def test_the_page_names_those_who_rank_streams():
+    shared = {"k": 2, "size": "1 hour", "by": "height", "probability": "p"}
+    queries = [
+        sb.UncertainTopK(name=name, stream=stream, **shared)
+        for name, stream in [("tuples", None), ("sensors", "sensor"), ("regions", "left(sensor, 2)")]
+    ]
+    page = sb.Workload(queries).explain(on_spark=True)
+    assert "3 queries over uncertain tuples on the time axis, 2 sharing classes" in page
+    assert "queries       2: tuples, sensors" in page
+    assert "streams       told apart by sensor, ranked by the sum over their tuples: sensors" in page
+    assert "streams       told apart by left(sensor, 2), ranked by the sum over their tuples: regions" in page
+    assert "are left behind on the way" in page
+    assert "streams  " not in sb.Workload(queries[:1]).explain()
 
 
 def test_the_page_of_a_count_window_with_many_runs():

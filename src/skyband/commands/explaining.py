@@ -23,7 +23,7 @@ def _page(file: WorkloadFile) -> list[str]:
     for name, workload in file.workloads.items():
         lines += [f"stream {name}: {_described(file.streams[name])}", ""]
         lines += [f"  {query}" for query in workload]
-        lines += ["", *(f"  {line}".rstrip() for line in workload.explain(on_spark=True).splitlines()), ""]
+        lines += ["", *(f"  {line}".rstrip() for line in _explained(file, name).splitlines()), ""]
     for sink in file.sinks:
         where = f" in {sink.path}" if sink.path else ""
         which = "all queries" if sink.queries is None else ", ".join(sink.queries)
@@ -42,6 +42,12 @@ def _described(stream: Stream) -> str:
     return f"{where}; time {stream.time}, watermark {stream.watermark}{id_}"
 
 
+def _explained(file: WorkloadFile, stream: str) -> str:
+    workload, algorithm = file.workloads[stream], file.algorithm_of(stream)
+    plan = algorithm if workload.family == UncertainTopK.family and algorithm != "auto" else None
+    return workload.explain(on_spark=True, plan=plan)
+
+
 def _sql(query: Query) -> str | None:
     """The query as SQL, where SQL can say it."""
     return str(query) if isinstance(query, TopK | UncertainTopK) else None
@@ -54,7 +60,7 @@ def _plain(file: WorkloadFile) -> dict[str, Any]:
             name: {
                 **file.streams[name].model_dump(exclude_none=True, exclude_defaults=True),
                 "queries": [{"type": query.family, **query.to_dict(), "sql": _sql(query)} for query in workload],
-                "explain": workload.explain(on_spark=True),
+                "explain": _explained(file, name),
             }
             for name, workload in file.workloads.items()
         },

@@ -93,6 +93,40 @@ def mark_unbeaten(
 
 
 @kernel
+def mark_hopeful(
+    keys: Floats,
+    positions: Ints,
+    rows: Ints,
+    certain: Ints,
+    unit: int,
+    k: int,
+    heap_keys: Floats,
+    heap_positions: Ints,
+    kept: Ints,
+) -> None:
+    """Mark in `kept` the tuples that fewer than k later and certain ones beat before the next multiple of `unit`.
+
+    `rows` leads from a place in the order by position to the tuple.
+    """
+    low, n = 0, rows.size
+    while low < n:
+        end = (positions[rows[low]] // unit + 1) * unit
+        high = low + 1
+        while high < n and positions[rows[high]] < end:
+            high += 1
+        size = 0
+        for i in range(high - 1, low - 1, -1):
+            row = rows[i]
+            key, position = keys[row], positions[row]
+            if size == k and sinks(key, position, heap_keys[0], heap_positions[0]):
+                continue
+            kept[row] = 1
+            if certain[row] != 0:
+                size = put(heap_keys, heap_positions, size, k, key, position)
+        low = high
+
+
+@kernel
 def newest_of_cells(positions: Ints, rows: Ints, lattices: Ints, found: Ints) -> int:
     """The newest position in each stretch ``(start, next start]`` between window starts; return how many there are.
 

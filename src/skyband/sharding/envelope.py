@@ -49,7 +49,8 @@ class Note(NamedTuple):
     newest: int
     oldest: int  # of the rows that some feed ranks
     histogram: Histogram | None  # None: nobody asks
-    firsts: dict[str, Ints]  # per feed that reports full windows only: positions of which the first not late counts
+    firsts: dict[str, Ints]  # what a family tells of the rows it left behind; of a feed that reports full windows only:
+    # positions of which the first not late counts
 
     def to_bytes(self) -> bytes:
         """The note, ready to travel."""

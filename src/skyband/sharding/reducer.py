@@ -22,7 +22,7 @@ from skyband.sharding.order import by_group_and_position, positions_of, scores_o
 from skyband.sharding.plan import Plan
 from skyband.sharding.ranking import NEVER, Lined, rank_rows
 
-__all__ = ["reduce_rows"]
+__all__ = ["gathered", "reduce_rows"]
 
 CHUNK_ROWS = 1 << 18
 CHUNK_BYTES = 64 << 20
@@ -43,25 +43,25 @@ class _Chunk(NamedTuple):
 
 def reduce_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
     """Cut a task's rows to those that can matter, and address them to their shards."""
-    for chunk in _chunks(plan, batches):
-        yield from _addressed(plan, chunk)
+    for table in gathered(batches):
+        yield from _addressed(plan, _reduced(plan, table))
 
 
-def _chunks(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[_Chunk]:
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Batches are reduced many at a time: the longer the stretch, the fewer of its rows are left."""
-    gathered: list[pa.RecordBatch] = []
+    some: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        gathered.append(batch)
+        some.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
-            yield _reduced(plan, pa.Table.from_batches(gathered))
-            gathered, rows, size = [], 0, 0
-    if gathered:
-        yield _reduced(plan, pa.Table.from_batches(gathered))
+            yield pa.Table.from_batches(some)
+            some, rows, size = [], 0, 0
+    if some:
+        yield pa.Table.from_batches(some)
 
 
 def _reduced(plan: Plan, table: pa.Table) -> _Chunk:

@@ -64,6 +64,9 @@ class Sequencing:
         """Go on from what `inner_state` returned."""
         raise NotImplementedError
 
+    def notice(self, note: Note) -> None:
+        """Heed what a note says about rows that were left behind."""
+
     def before_step(self, watermark: int | None) -> None:
         """Settle what depends on how far the stream has come, before rows are taken in."""
 
@@ -74,9 +77,11 @@ class Sequencing:
         self.before_step(watermark)
         accept = self.clock if watermark is None else max(self.clock, watermark)
         too_often = self.too_often
+        notes = list(notes)
         for note in notes:
             self.newest = max(self.newest, note.newest)
-        late = self._accept(arrived, accept)
+            self.notice(note)
+        late = self._accept(arrived, notes, accept)
         self.clock = self._end(accept) if end else accept
         out = [] if self.clock == ALWAYS else [table for table in self.hand_on(self._passed()) if table.num_rows]
         tally = Tally(
@@ -105,20 +110,25 @@ class Sequencing:
             return None
         return int(pc.min(self.waiting["position"]).as_py())
 
-    def _accept(self, arrived: Iterable[pa.Table], accept: int) -> int:
-        """Let rows wait that are not late; return how many are."""
+    def _accept(self, arrived: Iterable[pa.Table], notes: list[Note], accept: int) -> int:
+        """Let rows wait that are not late; return how many are.
+
+        Notes tell of all rows, those that were left behind too; where there is none, rows are counted as they come.
+        """
         fresh = [table for table in arrived if table.num_rows]
-        if not fresh:
-            return 0
-        table = pa.concat_tables(fresh, promote_options="default")
-        timely = table.filter(pc.greater_equal(table["position"], accept))
-        late = int(table.num_rows - timely.num_rows)
+        told = [note.histogram for note in notes if note.histogram is not None]
+        late = sum(histogram.before(accept) for histogram in told)
+        if fresh:
+            table = pa.concat_tables(fresh, promote_options="default")
+            timely = table.filter(pc.greater_equal(table["position"], accept))
+            late = late if told else int(table.num_rows - timely.num_rows)
+            known = [timely] if self.waiting is None else [self.waiting, timely]
+            self.waiting = pa.concat_tables(known, promote_options="default")
         if late and self.plan.refuse_late:
             raise InvalidInputError(
-                f"a row at {pc.min(table['position']).as_py()} came behind the watermark, which stands at {accept} "
+                f"a row at {min(note.oldest for note in notes)} came behind the watermark, which stands at {accept} "
                 "(microseconds), and late='refuse'. Run with late='count', or with a longer watermark."
             )
-        self.waiting = timely if self.waiting is None else pa.concat_tables([self.waiting, timely])
         return late
 
     def _passed(self) -> pa.Table | None:

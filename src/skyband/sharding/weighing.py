@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,67 +11,15 @@ import pyarrow.compute as pc
 
 from skyband.algorithms.base import ALWAYS
 from skyband.arrow import one
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, SnapshotError
 from skyband.queries import UncertainTopK
-from skyband.sharding.envelope import Envelope, Note
-from skyband.sharding.order import positions_of
-from skyband.sharding.ranking import NEVER
+from skyband.queries.uncertain import sharing_key, stream_of
+from skyband.sharding.envelope import Note
 from skyband.sharding.sequencing import Sequencing
-from skyband.sharding.weighing_plan import WeighingPlan
+from skyband.sharding.weighing_plan import WeighingPlan, cut_of
 from skyband.uncertain.monitor import Monitor
 
-__all__ = ["ID", "TIME", "Weighing", "columns_of", "weigh_rows"]
-
-TIME, ID = "__skyband_time", "__skyband_id"
-
-
-def columns_of(number: int) -> tuple[str, str, str]:
-    """The columns that tell a row's score, probability and rule to the queries that run together."""
-    return f"__skyband_score_{number}", f"__skyband_probability_{number}", f"__skyband_rule_{number}"
-
-
-def weigh_rows(plan: WeighingPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
-    """A task's rows as uncertain tuples."""
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        table = pa.Table.from_batches([batch])
-        timed = table.filter(pc.is_valid(table[TIME]))
-        positions = positions_of(timed, TIME)
-        left_out = np.zeros(timed.num_rows, bool)
-        parts = []
-        for number, together in enumerate(plan.classes):
-            scores, chances, rules = (one(timed[name]) for name in columns_of(number))
-            numbers = scores.fill_null(np.nan).to_numpy(zero_copy_only=False)
-            there = ~np.isnan(numbers)
-            left_out |= ~there & scores.is_valid().to_numpy(zero_copy_only=False)  # null: the filter removes the row
-            _refuse_impossible(together[0], chances.to_numpy(zero_copy_only=False)[there])
-            rows = pa.array(np.flatnonzero(there))
-            parts.append(
-                pa.table(
-                    {
-                        "class": pa.array(np.full(len(rows), number), pa.int32()),
-                        "position": pa.array(positions[there]),
-                        "id": one(timed[ID]).take(rows),
-                        "score": pa.array(numbers[there]),
-                        "probability": chances.take(rows),
-                        "rule": rules.take(rows),
-                    }
-                )
-            )
-        note = Note(int(positions.max(initial=ALWAYS)), int(positions.min(initial=NEVER)), None, {})
-        out = table.num_rows - timed.num_rows + int(left_out.sum())
-        yield Envelope(0, pa.concat_tables(parts), note, table.num_rows, out, 0)
-
-
-def _refuse_impossible(query: UncertainTopK, chances: Any) -> None:
-    wrong = ~((chances > 0) & (chances <= 1))
-    if wrong.any():
-        raise InvalidInputError(
-            f"query {query.name!r}: a probability of {chances[np.argmax(wrong)]} (probability={query.probability!r}) "
-            "does not lie in (0, 1]; such a tuple exists in no world, or in more than all of them. Leave such rows out "
-            "with where=."
-        )
+__all__ = ["Weighing"]
 
 
 class Weighing(Sequencing):
@@ -81,7 +29,8 @@ class Weighing(Sequencing):
 
     def __init__(self, plan: WeighingPlan, number: int) -> None:
         super().__init__(plan, number)
-        self.monitors = [Monitor(map(_without_filter, together), plan=plan.method) for together in plan.classes]
+        self.monitors = [Monitor(_without_filters(together), plan=plan.method) for together in plan.classes]
+        self.cut = [ALWAYS] * len(plan.classes)  # where the newest tuple stands that was left behind
 
     @property
     def held(self) -> int:
@@ -98,55 +47,121 @@ class Weighing(Sequencing):
             if oldest is not None:  # the first tuple may begin a plan, whose first run comes this soon
                 yield oldest + 1 if monitor.next_time is None else max(oldest, self.clock) + _unit(together)
 
+    def notice(self, note: Note) -> None:
+        for number, newest in note.firsts.items():
+            self.cut[int(number)] = max(self.cut[int(number)], int(newest[0]))
+
     def hand_on(self, ready: pa.Table | None) -> list[pa.Table]:
         out = []
         for number, monitor in enumerate(self.monitors):
             mine = None if ready is None else ready.filter(pc.equal(ready["class"], number))
-            on_time = self.plan.axis == "time"
             if mine is not None and mine.num_rows:
-                columns = (one(mine[name]) for name in ("score", "probability", "rule", "id"))
-                monitor.push(one(mine["position"]) if on_time else None, *columns)
-            if on_time:
+                self._push(number, mine)
+            if self.plan.axis == "time":
                 monitor.advance_to(self.clock)
             out.append(monitor.answers())
         return out
+
+    def _push(self, number: int, mine: pa.Table) -> None:
+        positions = one(mine["position"]) if self.plan.axis == "time" else None
+        scores, chances, rules, ids = (one(mine[name]) for name in ("score", "probability", "rule", "id"))
+        ranked = self.plan.streams[number] is not None and "stream" in mine.column_names
+        streams = one(mine["stream"]) if ranked else None
+        try:
+            self.monitors[number].push(positions, scores, chances, rules, ids, streams)
+        except InvalidInputError as error:
+            names = ", ".join(repr(query.name) for query in self.plan.classes[number])
+            raise InvalidInputError(f"of queries {names} (positions are microseconds): {error}") from error
 
     def inner_state(self) -> dict[str, Any]:
         return {
             "classes": [[query.to_dict() for query in together] for together in self.plan.classes],
             "monitors": [monitor.snapshot() for monitor in self.monitors],
+            "cut": self.cut,
         }
 
     def inner_load(self, state: dict[str, Any]) -> None:
-        known = {_told(fields[0]): blob for fields, blob in zip(state["classes"], state["monitors"], strict=True)}
-        for number, together in enumerate(self.plan.classes):
-            blob = known.get(_told(together[0].to_dict()))
-            if blob is not None:
-                self.monitors[number] = _taken_up(Monitor.resume(blob), [_without_filter(one) for one in together])
+        """Go on with the monitors of the classes that are known; whoever is new begins with what has not been seen."""
+        before = [tuple(UncertainTopK(**fields) for fields in together) for together in state["classes"]]
+        sources = _matched(before, self.plan.classes)
+        for number, (together, source) in enumerate(zip(self.plan.classes, sources, strict=True)):
+            wanted = _without_filters(together)
+            if source is None:
+                if self.newest != ALWAYS:
+                    self.monitors[number] = self._joining(wanted)
+                continue
+            self.cut[number] = state["cut"][source]
+            self.monitors[number] = Monitor.resume(state["monitors"][source])
+            same = set(wanted) == set(_without_filters(before[source]))
+            if not same or self.plan.method != self.monitors[number].plan.method:
+                self._take_up(number, wanted, before[source])
+        self._readdress(before, sources)
+
+    def _joining(self, wanted: list[UncertainTopK]) -> Monitor:
+        self._refuse_uncounted(wanted[0])
+        return Monitor(wanted, plan=self.plan.method, since=self.newest + 1)
+
+    def _take_up(self, number: int, wanted: list[UncertainTopK], before: tuple[UncertainTopK, ...]) -> None:
+        """Let queries come and go. Where a window ends now, tuples may lack that were cut up to the next unit."""
+        monitor = self.monitors[number]
+        if self.newest == ALWAYS:
+            self.monitors[number] = Monitor(wanted, plan=self.plan.method)
+            return
+        if self.plan.axis == "count":
+            if stream_of(before) is None and stream_of(wanted) is not None:
+                self._refuse_uncounted(next(query for query in wanted if query.stream is not None))
+            monitor.take_up(wanted, since=monitor.metrics()["tuples"], whole=True, plan=self.plan.method)
+            return
+        cut = cut_of(before)
+        whole = cut is None or self.cut[number] < self.clock // cut.unit * cut.unit
+        monitor.take_up(wanted, since=self.newest + 1, whole=whole, plan=self.plan.method)
+
+    def _refuse_uncounted(self, query: UncertainTopK) -> None:
+        if self.plan.axis == "count":
+            raise SnapshotError(
+                f"query {query.name!r} is new to this checkpoint and asks for more of a tuple than it holds; tuples "
+                "that have gone are not counted anew for it, so that its windows would be wrong. Remove it, or start "
+                "it with a new checkpoint."
+            )
+
+    def _readdress(self, before: list[tuple[UncertainTopK, ...]], sources: list[int | None]) -> None:
+        """Rows that wait belong to the classes of the workload before: give them to the same class's new number."""
+        if self.waiting is None:
+            return
+        numbers = np.full(len(before), -1, np.int32)
+        for number, source in enumerate(sources):
+            if source is not None:
+                numbers[source] = number
+        told = numbers[one(self.waiting["class"]).to_numpy(zero_copy_only=False)]
+        at = self.waiting.schema.get_field_index("class")
+        self.waiting = self.waiting.set_column(at, "class", pa.array(told)).filter(pa.array(told >= 0))
+        streams = zip(sources, self.plan.streams, strict=True)
+        still = any(stream and source is not None and stream_of(before[source]) == stream for source, stream in streams)
+        if "stream" in self.waiting.column_names and not still:
+            self.waiting = self.waiting.drop_columns("stream")
 
 
-def _taken_up(monitor: Monitor, wanted: list[UncertainTopK]) -> Monitor:
-    """The monitor with other queries than it had: the plan is made anew, and every bound holds from here on."""
-    for query in wanted:
-        if query not in monitor.queries and query.name not in [one.name for one in monitor.queries]:
-            monitor.add(query)
-    for query in monitor.queries:
-        if query not in wanted:
-            monitor.remove(query.name)
-    for query in wanted:
-        if query not in monitor.queries:
-            monitor.add(query)
-    return monitor
+def _matched(before: list[tuple[UncertainTopK, ...]], now: tuple[tuple[UncertainTopK, ...], ...]) -> list[int | None]:
+    """Per class of the workload now, which class it was: the same tuples, told apart in the same way if at all."""
+    found: list[int | None] = [None] * len(now)
+    for strict in (True, False):
+        for number, together in enumerate(now):
+            for source, others in enumerate(before):
+                streams = stream_of(together), stream_of(others)
+                alike = streams[0] == streams[1] or (not strict and None in streams)
+                if found[number] is None and source not in found and alike and _told(together) == _told(others):
+                    found[number] = source
+    return found
 
 
-def _told(fields: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(fields[name] for name in ("by", "probability", "rule", "where", "size"))
+def _told(together: tuple[UncertainTopK, ...]) -> tuple[Any, ...]:
+    return *sharing_key(together[0]), together[0].window.size
 
 
 def _unit(together: tuple[UncertainTopK, ...]) -> int:
     return min(query.window.slide for query in together)
 
 
-def _without_filter(query: UncertainTopK) -> UncertainTopK:
-    """The query as it is asked of tuples: rows that its filter removes have become none."""
-    return UncertainTopK(**{**query.to_dict(), "where": None})
+def _without_filters(together: tuple[UncertainTopK, ...]) -> list[UncertainTopK]:
+    """The queries as they are asked of tuples: rows that the filter removes have become none."""
+    return [UncertainTopK(**{**query.to_dict(), "where": None}) for query in together]

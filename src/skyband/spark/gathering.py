@@ -213,18 +213,7 @@ def _read(
 
 
 def _object(columns: Columns, query: IncompleteTopK) -> Column:
-    text = str(query.object)
-    kind = columns.type_of(query, "object", text)
-    if not isinstance(kind, st.IntegralType | st.StringType | st.DateType | st.TimestampType | st.DoubleType):
-        raise InvalidQueryError(
-            f"query {query.name!r}: object={text!r} is of type {kind.simpleString()}; of equal scores the larger "
-            "object comes first, so it must be a whole number, a text, a double, a date or a time. Cast it, for "
-            "example to a string."
-        )
-    found = sf.expr(text)
-    if isinstance(kind, st.DoubleType):
-        return sf.when(~sf.isnan(found), found + sf.lit(0.0))
-    return found.cast("long") if isinstance(kind, st.IntegralType) else found
+    return columns.label(query, "object", str(query.object), "of equal scores the larger object comes first")
 
 
 def _value(columns: Columns, query: IncompleteTopK) -> Column:

@@ -206,6 +206,19 @@ class Columns:
         )
         return sf.when(sf.abs(value) > _EXACT, sf.raise_error(sf.lit(said)).cast("double")).otherwise(number)
 
+    def label(self, query: Query, what: str, text: str, rule: str) -> Column:
+        """What answers name things by: of a type that has an order, null where a row has none."""
+        kind = self.type_of(query, what, text)
+        if not isinstance(kind, st.IntegralType | st.StringType | st.DateType | st.TimestampType | st.DoubleType):
+            raise InvalidQueryError(
+                f"query {query.name!r}: {what}={text!r} is of type {kind.simpleString()}; {rule}, so it must be a "
+                "whole number, a text, a double, a date or a time. Cast it, for example to a string."
+            )
+        found = sf.expr(text)
+        if isinstance(kind, st.DoubleType):
+            return sf.when(~sf.isnan(found), found + sf.lit(0.0))
+        return found.cast("long") if isinstance(kind, st.IntegralType) else found
+
     def filter(self, where: str, query: Query) -> Column:
         """A filter that is true or false."""
         if not isinstance(kind := self.type_of(query, "where", where), st.BooleanType):

@@ -17,8 +17,9 @@ from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.plans import METHODS
 from skyband.queries import UncertainTopK
 from skyband.queries.uncertain import refuse_other_sizes
-from skyband.sharding.weighing import ID, TIME, Weighing, columns_of, weigh_rows
+from skyband.sharding.weighing import Weighing
 from skyband.sharding.weighing_plan import WeighingPlan
+from skyband.sharding.weighing_rows import ID, TIME, columns_of, stream_column, weigh_rows
 from skyband.spark import tasks
 from skyband.spark.assembling import at_the_shards, held_by_shard, merged
 from skyband.spark.drafts import Followed, Pipeline, Request, checked_delay, delay_of, spelled
@@ -28,7 +29,7 @@ from skyband.spark.spreading import spread
 
 __all__ = ["draft"]
 
-_TAKEN = ("query", "time", "rank", "id", "score", "probability", "expected_rank")
+_TAKEN = ("query", "time", "rank", "id", "score", "probability", "expected_rank", "stream")
 
 
 class _Weighed(NamedTuple):
@@ -78,18 +79,22 @@ def draft(request: Request) -> _Weighed:
     df, queries, time = request.df, request.workload.queries, request.time
     method = _refuse_unsupported(request)
     refuse_other_sizes(queries)
-    plan = WeighingPlan(queries=queries, method=method, refuse_late=request.late == "refuse")
+    plan = WeighingPlan(
+        queries=queries, method=method, refuse_late=request.late == "refuse", may_be_late=df.isStreaming
+    )
     columns = Columns(df, _TAKEN)
     at = columns.time(time)
     identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
     selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
     for number, together in enumerate(plan.classes):
         selected += _told(columns, together[0], columns_of(number))
+        selected += _labelled(columns, together, stream_column(number))
     rows = df.select(*selected)
+    _refuse_mixed_labels(plan, rows)
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
-    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-    return _Weighed(rows, plan, _answer_type(rows, queries), types, delay)
+    types = {name: rows.schema[name].dataType.simpleString() for name in (TIME, ID)}
+    return _Weighed(rows, plan, _answer_type(rows, plan), types, delay)
 
 
 def _refuse_unsupported(request: Request) -> str:
@@ -137,8 +142,30 @@ def _told(columns: Columns, query: UncertainTopK, names: tuple[str, str, str]) -
     return [column.alias(name) for column, name in zip((score, chance, rule), names, strict=True)]
 
 
-def _answer_type(rows: DataFrame, queries: tuple[UncertainTopK, ...]) -> st.StructType:
-    on_time = queries[0].axis == "time"
+def _labelled(columns: Columns, together: tuple[UncertainTopK, ...], name: str) -> list[Any]:
+    """Which stream a row comes from, where queries that run together rank streams."""
+    query = next((query for query in together if query.stream is not None), None)
+    if query is None:
+        return []
+    rule = "of equal sums the larger stream comes first"
+    return [columns.label(query, "stream", str(query.stream), rule).alias(name)]
+
+
+def _refuse_mixed_labels(plan: WeighingPlan, rows: DataFrame) -> None:
+    kinds = {rows.schema[name].dataType.simpleString() for name in _stream_columns(plan)}
+    if len(kinds) > 1:
+        raise InvalidQueryError(
+            f"the streams of the queries are of the types {', '.join(sorted(kinds))}, and answers have one column for "
+            "all of them; cast them to one type, or make two workloads."
+        )
+
+
+def _stream_columns(plan: WeighingPlan) -> list[str]:
+    return [stream_column(number) for number, stream in enumerate(plan.streams) if stream is not None]
+
+
+def _answer_type(rows: DataFrame, plan: WeighingPlan) -> st.StructType:
+    queries, on_time = plan.queries, plan.axis == "time"
     fields = [
         st.StructField("query", st.StringType()),
         st.StructField("time", rows.schema[TIME].dataType if on_time else st.LongType()),
@@ -149,6 +176,7 @@ def _answer_type(rows: DataFrame, queries: tuple[UncertainTopK, ...]) -> st.Stru
     ]
     if any(query.semantics == "expected-rank" for query in queries):
         fields.append(st.StructField("expected_rank", st.DoubleType()))
+    fields += [st.StructField("stream", rows.schema[name].dataType) for name in _stream_columns(plan)[:1]]
     return st.StructType(fields)
 
 

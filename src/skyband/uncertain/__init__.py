@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skyband.planning import schedule
     from skyband.uncertain.monitor import Monitor, replay
-    from skyband.uncertain.planning import schedule
     from skyband.uncertain.probabilities import rank_probabilities, stream_probabilities, topk_probabilities
     from skyband.uncertain.semantics import rank
 
@@ -28,20 +28,20 @@ __all__ = [
 
 # Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
 _LATER = {
-    "Monitor": "monitor",
-    "replay": "monitor",
-    "rank": "semantics",
-    "rank_probabilities": "probabilities",
-    "schedule": "planning",
-    "stream_probabilities": "probabilities",
-    "topk_probabilities": "probabilities",
+    "Monitor": "skyband.uncertain.monitor",
+    "replay": "skyband.uncertain.monitor",
+    "rank": "skyband.uncertain.semantics",
+    "rank_probabilities": "skyband.uncertain.probabilities",
+    "schedule": "skyband.planning",
+    "stream_probabilities": "skyband.uncertain.probabilities",
+    "topk_probabilities": "skyband.uncertain.probabilities",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'skyband.uncertain' has no attribute {name!r}")
-    value = getattr(import_module(f"skyband.uncertain.{_LATER[name]}"), name)
+    value = getattr(import_module(_LATER[name]), name)
     globals()[name] = value
     return value
 

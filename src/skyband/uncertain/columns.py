@@ -73,6 +73,10 @@ def rule_codes(column: Any, rows: int) -> tuple[Ints, pa.Array]:
     """The rules of tuples that are all here: numbers from 0 on, -1 for none, and their labels."""
     if column is None:
         return np.full(rows, -1), pa.array([], pa.int64())
+    if rows and isinstance(column, np.ndarray) and column.dtype == np.int64 and column.ndim == 1:
+        least, most = int(column.min()), int(column.max())
+        if least >= -1 and most < 2 * rows:  # small numbers already
+            return column, pa.array(np.arange(most + 1))
     encoded = labels(column).stored.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, encoded.dictionary

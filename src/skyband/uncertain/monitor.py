@@ -46,7 +46,9 @@ class Monitor:
     epsilon
         Tuples that can be in no answer any more are dropped. With an `epsilon` above 0 also those that are in one with
         a small chance only: no probability in an answer is then off by more than this. No tuple is dropped while a
-        query asks for expected ranks, in which all tuples count.
+        query asks for expected ranks, in which all tuples count. Where streams are ranked, no sum is off by more.
+    since
+        Windows that begin before this position are not answered: tuples before it were not seen.
 
     Examples
     --------
@@ -64,10 +66,11 @@ class Monitor:
         *,
         plan: str = "greedy",
         epsilon: float = 0.0,
+        since: int | None = None,
     ) -> None:
         workload = checked_queries(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"))
         self._epsilon = checked_epsilon(epsilon)
-        self._times = Timetable(workload, plan)
+        self._times = Timetable(workload, plan, since)
         self._size = self._times.size
         self._intake = Intake(workload.axis)
         self._store = Store()
@@ -216,12 +219,12 @@ class Monitor:
             raise InvalidQueryError(f"query {name!r} is the last one; a monitor without queries answers nothing.")
         self._change(Workload(rest))
 
-    def take_up(self, queries: Iterable[UncertainTopK], since: int, *, whole: bool) -> None:
+    def take_up(self, queries: Iterable[UncertainTopK], *, since: int, whole: bool, plan: str | None = None) -> None:
         """Go on with these queries, of which some are new and others that were here may be missing.
 
         New ones are answered from the first window on that begins at or after `since`, and tuples are kept for them
         from now on. Unless what is held is `whole`, those that stay are not answered at the newest position, where a
-        tuple of the window may be missing, but at the next whole unit.
+        tuple of the window may be missing, but at the next whole unit. `plan` says how runs are shared from now on.
 
         >>> import skyband as sb
         >>> often, rare = (sb.UncertainTopK(name=f"every {n}", k=1, size=4, every=n) for n in (2, 4))
@@ -238,11 +241,12 @@ class Monitor:
         staying = [query for query in self.queries if query in wanted.queries]
         fresh = [query for query in wanted if query not in staying]
         self._settle()
+        self._times.method = plan or self._times.method
         if not staying:
             self._times.renew(wanted, since, self._intake.first)
         else:
             self._times.joining = []
-            if len(staying) < len(self.queries):
+            if len(staying) < len(self.queries) or self._times.method != self.plan.method:
                 self._change(Workload(staying), later=not whole)
             self._times.joining = [known.get(query, Joining(query, since)) for query in fresh]
         self._widen()
@@ -389,7 +393,7 @@ class Monitor:
     def _change(self, after: Workload[UncertainTopK], *, later: bool = False) -> None:
         """Go on with other queries: answer all of them now, and plan anew from here."""
         if self._now is None:
-            self._times = Timetable(after, self._times.method)
+            self._times = Timetable(after, self._times.method, self._times.since)
             self._widen()
             return
         self._settle()  # with the names and columns of the queries that gave these answers

@@ -18,6 +18,8 @@ def lowest_first(keys: Floats, most: int) -> Ints:
         rows = np.flatnonzero(keys <= edge + 1e-12 * abs(edge))
     order = np.argsort(keys[rows], kind="stable")
     sorted_keys = keys[rows][order]
-    runs = np.concatenate([[0], np.cumsum(np.diff(sorted_keys) > CLOSE * np.abs(sorted_keys[1:]))])
-    found: Ints = rows[order[np.lexsort([order, runs[: order.size]])]]
-    return found[:most]
+    differ = np.diff(sorted_keys) > CLOSE * np.abs(sorted_keys[1:])
+    if not differ.all():
+        order = order[np.lexsort([order, np.concatenate([[0], np.cumsum(differ)])])]
+    found: Ints = rows[order[:most]]
+    return found

@@ -48,8 +48,7 @@ def best_first(scores: Floats, most: int) -> Ints:
 
 def settled(probabilities: Floats, rules: Ints, places: int) -> worlds.Ruled:
     """Tuples best first with what their rules have come to; `rules` are -1 or below `places`."""
-    n = probabilities.size
-    ruled = worlds.Ruled(np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n + 1, np.int64))
+    ruled = worlds.ruled_for(probabilities.size)
     last, sums, rest = np.full(places, -1), np.zeros(places), np.zeros(places)
     worlds.settle(probabilities, rules, last, sums, rest, ruled)
     return ruled

@@ -70,7 +70,7 @@ def topk_probabilities(
 
     Notes
     -----
-    The error is below ``5 n 2**-53`` where n tuples count, 1e-9 for more than a million of them. Tuples with a chance
+    The error is below ``7 n 2**-53`` where n tuples count, 1e-9 for more than a million of them. Tuples with a chance
     below 1e-30 are at 0: the scan goes from the best tuple down, and ends where k better ones are all but certain.
 
     Examples

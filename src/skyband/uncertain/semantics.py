@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.kernels import likeliest
+from skyband.kernels import choosing, likeliest
 from skyband.kernels.stream import Floats, Ints
 from skyband.kernels.worlds import CLOSE, Ruled
 from skyband.queries.uncertain import checked_meaning
@@ -117,7 +117,8 @@ def ranked(
             scores, probabilities, rules, ks, ranks=ranks, negligible=min(least + [NEGLIGIBLE] * (ranks > 0))
         )
     whole = _Whole(scores, probabilities, rules)
-    return [_answer(one, passed, ks, whole, streams) for one in asked]
+    room = choosing.room_for(0 if passed is None else passed.order.size)
+    return [_answer(one, passed, ks, whole, streams, room) for one in asked]
 
 
 def _negligible(asked: Asked) -> float:
@@ -147,7 +148,9 @@ class _Whole:
         return self._sorted
 
 
-def _answer(asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole, streams: Streams | None) -> Ranked:
+def _answer(
+    asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole, streams: Streams | None, room: choosing.Room
+) -> Ranked:
     if asked.semantics == "u-topk":
         return _likeliest_list(asked.k, *whole.best_first)
     if asked.semantics == "expected-rank":
@@ -156,17 +159,17 @@ def _answer(asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole, stream
     if asked.semantics == "u-kranks":
         who, best = passed.who[: asked.k], passed.best[: asked.k]
         return Ranked(passed.order[who[who >= 0]], best[who >= 0])
-    tops = passed.tops[:, min(int(np.searchsorted(ks, asked.k)), ks.size - 1)]
+    column = min(int(np.searchsorted(ks, asked.k)), ks.size - 1)
+    tops = passed.tops[:, column]
     if asked.of_streams:
         assert streams is not None, "checked when the tuples came"
         return Ranked(*best_streams(asked.k, passed.order, tops, streams))
     if asked.semantics == "pt-k":
         assert asked.threshold is not None, "checked when the question was asked"
         rows = np.flatnonzero(tops >= asked.threshold * (1 - CLOSE))
-        most = rows.size
+        rows = rows[lowest_first(-tops[rows], rows.size)]
     else:
-        rows, most = np.flatnonzero(tops > 0), asked.k
-    rows = rows[lowest_first(-tops[rows], most)]
+        rows = -room.rows[: choosing.choose(passed.tops, column, asked.k, CLOSE, room)]
     return Ranked(passed.order[rows], tops[rows])
 
 

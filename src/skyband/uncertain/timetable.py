@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from skyband.planning import schedule
 from skyband.plans import Execution, Plan, unit_of
 from skyband.queries import UncertainTopK
-from skyband.uncertain.planning import schedule
 from skyband.workload import Workload
 
 __all__ = ["Joining", "Timetable"]
@@ -29,10 +29,10 @@ class Joining(NamedTuple):
 class Timetable:
     """Knows the runs that are due. Time 0 of the plan is the first tuple's position, rounded down to a whole unit."""
 
-    def __init__(self, workload: Workload[UncertainTopK], method: str) -> None:
+    def __init__(self, workload: Workload[UncertainTopK], method: str, since: int | None = None) -> None:
         self.method = method
         self.size = workload.queries[0].window.size
-        self.since: int | None = None  # windows that begin before this are not answered
+        self.since = since  # windows that begin before this are not answered
         self.joining: list[Joining] = []
         self._adopt(workload)
         self._anchor: int | None = None  # time 0 of the plan
@@ -66,8 +66,8 @@ class Timetable:
         """When the next run is due; None before the first tuple."""
         if self._anchor is None:
             return None
-        planned = self._anchor + next(self.plan.upcoming(self._done)).time
-        return min(planned, *(moment for moment in (self._again, self._next_joining) if moment is not None), planned)
+        planned, moment = self._anchor + next(self.plan.upcoming(self._done)).time, self._next_moment
+        return planned if moment is None else min(planned, moment)
 
     def begin(self, first: int | None) -> None:
         """Let the plan begin with the first tuple, if it has not begun yet."""
@@ -84,8 +84,7 @@ class Timetable:
         while (moment := self._next_moment) is not None and moment <= until:
             if moment != self._again:
                 yield from self._planned(moment, first_from)
-            self._let_in(moment)
-            if run := self.change(self.workload, moment, first_from):
+            if run := self.change(self._let_in(moment), moment, first_from):
                 yield moment, run
         yield from self._planned(until, first_from)
 
@@ -96,7 +95,7 @@ class Timetable:
 
         With `later` this run is not made now, but as soon as time has come to a whole unit after `at`.
         """
-        if after != self.workload:
+        if after != self.workload or self.method != self.plan.method:
             self._adopt(after)
         self._answered = {query.name: self._answered.get(query.name, at - 1) for query in after}
         if self._anchor is None:
@@ -160,11 +159,11 @@ class Timetable:
         unit = unit_of([*self.plan.requests, (joining.query.window.slide, joining.query.k)])
         return _rounded_up(joining.since + self.size, unit)
 
-    def _let_in(self, moment: int) -> None:
+    def _let_in(self, moment: int) -> Workload[UncertainTopK]:
+        """The queries from this moment on; those that join now are not waited for any more."""
         here = [joining.query for joining in self.joining if self._moment_of(joining) == moment]
         self.joining = [joining for joining in self.joining if joining.query not in here]
-        if here:
-            self._adopt(Workload([*self.queries, *here]))
+        return Workload([*self.queries, *here]) if here else self.workload
 
     def state(self) -> dict[str, Any]:
         """Everything that `load` needs."""

@@ -1,0 +1,56 @@
+"""The k most probable tuples of a pass: what rounding may have told apart is equal, and the better comes first."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.select import empty_waiting, highest, sort_best_first
+from skyband.kernels.stream import Floats, Ints
+
+
+class Room(NamedTuple):
+    """Room for choosing among the tuples of one pass, again and again."""
+
+    keys: Floats
+    rows: Ints  # negative: of equal keys the first row comes first
+    ids: Ints  # all 0
+    waiting: Ints
+
+
+def room_for(tuples: int) -> Room:
+    """Room for so many tuples."""
+    return Room(np.empty(tuples), np.empty(tuples, np.int64), np.zeros(tuples, np.int64), empty_waiting())
+
+
+@kernel
+def choose(tops: Any, column: int, k: int, close: float, room: Room) -> int:
+    """Bring the rows with the k highest probabilities to the front of `room`, highest first; return how many.
+
+    Rows with 0 are never chosen. Neighbours that differ by less than `close`, relatively, are equal.
+    """
+    keys, rows = room.keys, room.rows
+    n, count = tops.shape[0], 0
+    for row in range(n):
+        keys[count] = tops[row, column]
+        count += tops[row, column] > 0.0
+    least = 0.0
+    if count > k:
+        # A little lower than the k-th, for what is equal to it.
+        least = highest(keys, count, k) * (1.0 - 10.0 * close)
+    count = 0
+    for row in range(n):
+        keys[count], rows[count] = tops[row, column], -row
+        count += (tops[row, column] > 0.0) & (tops[row, column] >= least)
+    sort_best_first(keys, rows, room.ids, 0, count, room.waiting)
+    begin = 0
+    for end in range(1, count + 1):
+        if end < count and keys[end - 1] - keys[end] <= close * keys[end]:
+            continue
+        if end - begin > 1:
+            keys[begin:end] = keys[begin]
+            sort_best_first(keys, rows, room.ids, begin, end, room.waiting)
+        begin = end
+    return min(count, k)
