@@ -92,7 +92,11 @@ class Intake:
         if times.valid is not None or times.kind is None:
             raise InvalidInputError("position=None cannot move time forward; pass microseconds or a timestamp.")
         self._refuse_other_kind(times.kind)
-        self._refuse_backwards(times.values, None)
+        if self.newest is not None and int(times.values[0]) < self.newest:
+            raise InvalidInputError(
+                f"position={int(times.values[0])} goes backwards (time has come to {self.newest}); windows up to there "
+                "may be answered already, so time moves forward only."
+            )
         return int(times.values[0]), times.kind
 
     def adopt(self, batch: Batch) -> None:

@@ -47,8 +47,8 @@ def key_column(column: Any, name: str = "keys") -> KeyColumn:
     if kind in _TEXT:
         return KeyColumn(array, kind)
     raise InvalidInputError(
-        f"{name} are of type {kind}; of equal scores the larger one comes first, so they must be numbers, text, bytes, "
-        "dates or times."
+        f"{name} are of type {kind}; they are compared with each other, so they must be numbers, text, bytes, dates or "
+        "times."
     )
 
 

@@ -178,15 +178,12 @@ class _Steps(Sequence[Execution]):
 def checked_requests(requests: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Pairs of `every` and `k`."""
     found = []
-    try:
-        pairs = [tuple(pair) for pair in requests]
-    except TypeError:
-        pairs = [()]
-    for place, pair in enumerate(pairs):
+    for place, request in enumerate(requests if isinstance(requests, Iterable) else [requests]):
+        pair = tuple(request) if isinstance(request, Iterable) else ()
         if len(pair) != 2 or not is_integer(pair[0]) or int(pair[0]) < 1:
             raise InvalidQueryError(
                 f"queries[{place}] must be a pair (every, k) of whole numbers, every at least 1; a plan answers the "
-                f"query at least once in so many units of time. Got {pair!r}."
+                f"query at least once in so many units of time. Got {request!r}."
             )
         found.append((int(pair[0]), checked_k(pair[1])))
     if not found:

@@ -101,6 +101,7 @@ def test_the_papers_query_needs_a_column_of_that_name():
             "threshold=2.0 must be a number in (0, 1]",
         ),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS PT-K THRESHOLD -1", 62, "threshold=-1.0 must be a number in"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PT-K OVER 5 ROWS", 35, "hint: the least probability of being among"),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD much", 47, "expected a number after THRESHOLD"),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD 0.5", 47, "only semantics='pt-k' has one"),
     ],

@@ -197,6 +197,17 @@ def test_the_window_of_a_full_rule_is_shown_as_time():
     assert monitor.metrics()["rows"] == 0
 
 
+def test_the_window_of_a_full_rule_begins_with_the_first_tuple_where_tuples_are_numbered():
+    monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=1, size=3))
+    with pytest.raises(sb.InvalidInputError, match=r"rule 'a' add up to 1\.1 in the window \[0, 2\)"):
+        monitor.push(None, [1.0, 2.0], [0.5, 0.6], ["a", "a"])
+
+
+def test_labels_of_rules_that_cannot_be_compared():
+    with pytest.raises(sb.InvalidInputError, match=r"rules are of type list<.*; they are compared with each other"):
+        sb.uncertain.Monitor(sb.UncertainTopK(k=1, size=3)).push(None, [1.0], [0.5], [[1]])
+
+
 def test_many_rules_are_forgotten():
     monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=2, size=500, every=100))
     rng = np.random.default_rng(1)

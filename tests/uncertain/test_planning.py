@@ -177,6 +177,12 @@ def test_refuses_what_is_no_request(wrong):
         sb.uncertain.schedule(wrong)
 
 
+def test_what_is_no_request_is_shown():
+    query = sb.UncertainTopK(k=3, size=4)
+    with pytest.raises(sb.InvalidQueryError, match=r"Got UncertainTopK\(name='topk', k=3"):
+        sb.uncertain.schedule([(2, 3), query])
+
+
 def test_refuses_nothing_and_unknown_methods():
     with pytest.raises(sb.InvalidQueryError, match="at least one query"):
         sb.uncertain.schedule([])

@@ -37,7 +37,7 @@ def test_is_a_value():
         ({"size": 10, "every": "1 minute"}, "different axes"),
         ({"k": 0}, "k=0 must lie in"),
         ({"threshold": 0.5}, "only semantics='pt-k' has one"),
-        ({"semantics": "pt-k"}, "threshold=None must be a number"),
+        ({"semantics": "pt-k"}, "threshold=None is missing; semantics='pt-k' needs"),
         ({"semantics": "pt-k", "threshold": 1.5}, "threshold=1.5 must be a number"),
         ({"semantics": "utopk"}, "semantics='utopk' must be one of 'pk-topk'"),
         ({"by": "speed"}, "probability=None beside by='speed'"),

@@ -154,7 +154,7 @@ def test_no_tuples():
     assert sb.uncertain.rank([np.nan, 5.0], [0.5, 0.5], 3)["row"].to_pylist() == [1]
 
 
-@pytest.mark.parametrize("threshold", [None, 0, 0.0, -0.5, 1.1, "0.5", True, float("nan")])
+@pytest.mark.parametrize("threshold", [0, 0.0, -0.5, 1.1, "0.5", True, float("nan")])
 def test_a_threshold_is_a_probability(threshold):
     with pytest.raises(sb.InvalidQueryError, match=r"must be a number in \(0, 1\] for semantics='pt-k'"):
         sb.uncertain.rank([1.0], [0.5], 1, "pt-k", threshold=threshold)

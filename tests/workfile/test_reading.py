@@ -180,3 +180,8 @@ def test_every_family_can_be_asked(read):
 def test_an_algorithm_is_for_the_streams_that_know_it(read):
     file = read(FAMILIES)
     assert [file.algorithm_of(name) for name in file.workloads] == ["auto", "auto", "dp"]
+
+
+def test_shards_are_for_the_streams_that_can_be_cut(read):
+    file = read(FAMILIES.replace("algorithm: dp", "shards: 4"))
+    assert [file.shards_of(name) for name in file.workloads] == [4, 4, None]

@@ -26,7 +26,8 @@ UNTOLD = {
     "a slide", "two axes", "an origin", "a stream that is not there", "queries of one name", "queries on two axes",
     "a sink of no query", "sinks in one folder", "a sink where rows come from",
     "an algorithm", "sql", "sql over another stream",
-    "answers too rare", "a threshold without need", "types on one stream", "windows of two sizes",
+    "answers too rare", "no threshold", "a threshold without need", "parts of a whole", "a stream of rows",
+    "a list of streams", "types on one stream", "windows of two sizes",
     "an algorithm of another type", "changes of another type",
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ __all__ = ["asked", "is_turned"]
 _LIKELIEST = {
     "pk-topk": "the {k} likeliest to be among the {k} best",
     "global-topk": "the {k} likeliest to be among the {k} best",
-    "pt-k": "all that are among the {k} best with a probability of {threshold}",
+    "pt-k": "all that are among the {k} best with a probability of at least {threshold}",
     "u-kranks": "the likeliest for each of the first {k} ranks",
     "u-topk": "the likeliest list of the {k} best",
     "expected-rank": "the {k} of the lowest expected rank",

@@ -206,6 +206,11 @@ def checked_meaning(k: object, semantics: object, threshold: object) -> tuple[in
                 f"threshold={threshold!r} was given, but only semantics='pt-k' has one; {meaning!r} would ignore it."
             )
         return checked_k(k), meaning, None
+    if threshold is None:
+        raise InvalidQueryError(
+            "threshold=None is missing; semantics='pt-k' needs the least probability of being among the k best that an "
+            "answer tells, a number in (0, 1]."
+        )
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0 < float(threshold) <= 1:
         raise InvalidQueryError(
             f"threshold={threshold!r} must be a number in (0, 1] for semantics='pt-k'; it is the least probability of "

@@ -219,7 +219,7 @@ class Run:
             algorithm=file.algorithm_of(name),
             late=engine.late,
             output=output,
-            shards=engine.shards,
+            shards=file.shards_of(name),
             whole=True,
             progress=None if before is None else before.progress,
         )

@@ -59,6 +59,9 @@ def settle(draft: Draft) -> None:
         raise draft.cursor.fail(
             message, "write DESC, and a minus before the score to turn it", at=draft.places["order"]
         )
+    if draft.fields.get("semantics") == "pt-k" and "threshold" not in draft.fields:
+        hint = "the least probability of being among the k best, such as THRESHOLD 0.5"
+        raise draft.cursor.fail("SEMANTICS PT-K needs a THRESHOLD", hint, at=draft.places["semantics"])
     if "by" in draft.fields:
         draft.fields.setdefault("probability", "probability")
 

@@ -40,7 +40,7 @@ class RuleBook:
     ) -> Ints:
         """The rules of the tuples in `kept` as numbers, -1 for none; or an error, and nothing was entered.
 
-        `kind` is the one that positions are shown in.
+        `kind` is the one that positions are shown in, None where tuples are numbered.
         """
         rows = positions.size
         codes = np.full(rows, -1)
@@ -62,7 +62,7 @@ class RuleBook:
         units = np.rint(probabilities[ruled] * UNITS).astype(np.int64)
         wrong = int(rule_sums.admit(self._ledger, self._size, positions[ruled], codes[ruled], units, _LIMIT))
         if wrong >= 0:
-            self._refuse(wrong, mine, codes[ruled], positions[ruled], probabilities[ruled], kind or pa.int64())
+            self._refuse(wrong, mine, codes[ruled], positions[ruled], probabilities[ruled], kind)
         self._kind = self._kind or found.kind
         return codes
 
@@ -88,14 +88,15 @@ class RuleBook:
         rule_sums.admit(self._ledger, self._size, positions, codes, units, np.iinfo(np.int64).max)
 
     def _refuse(
-        self, row: int, mine: pa.Array, codes: Ints, positions: Ints, probabilities: Floats, kind: pa.DataType
+        self, row: int, mine: pa.Array, codes: Ints, positions: Ints, probabilities: Floats, kind: pa.DataType | None
     ) -> None:
         live = slice(int(self._ledger.registers[HEAD]), int(self._ledger.registers[TAIL]))
         start = int(positions[row]) - self._size  # not in the window any more
         before = (self._ledger.rules[live] == codes[row]) & (self._ledger.positions[live] > start)
         now = (codes[: row + 1] == codes[row]) & (positions[: row + 1] > start)
         total = self._ledger.units[live][before].sum() / UNITS + probabilities[: row + 1][now].sum()
-        begin, end = pa.array([start + 1, int(positions[row]) + 1]).cast(kind).to_pylist()
+        first = start + 1 if kind is not None else max(0, start + 1)  # tuples are numbered from 0 on
+        begin, end = pa.array([first, int(positions[row]) + 1]).cast(kind or pa.int64()).to_pylist()
         raise InvalidInputError(
             f"the probabilities of rule {mine[row].as_py()!r} add up to {total:.12g} in the window "
             f"[{begin}, {end}); its tuples exclude each other, so that they must come to at "

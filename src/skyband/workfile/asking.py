@@ -11,13 +11,17 @@ from skyband.queries import Query as AnyQuery
 from skyband.queries import UncertainTopK
 from skyband.queries.uncertain import refuse_other_sizes
 from skyband.workfile.model import Stream
-from skyband.workfile.query import FAMILIES, Query, field_of
+from skyband.workfile.query import FAMILIES, KEYS, Query, field_of
 from skyband.workfile.report import Report
 from skyband.workfile.tree import Loc
 from skyband.workfile.wording import among, nearest, taken
 from skyband.workload import Workload
 
 __all__ = ["Asked", "asked", "workloads"]
+
+
+_TWICE = "Name the stream twice to have both."
+_OF_STREAMS = [name for name, keys in KEYS.items() if "stream_by" in keys]
 
 
 class Asked(NamedTuple):
@@ -32,7 +36,8 @@ def asked(entry: Query, loc: Loc, streams: Mapping[str, Stream | None], report: 
     """The queries of one entry whose keys are sound: one for fields, one or more for SQL."""
     stream = entry.stream if entry.stream is not None else next(iter(streams), None) if len(streams) == 1 else None
     if entry.stream is not None and entry.stream not in streams:
-        report.add((*loc, "stream"), among(entry.stream, streams))
+        apart = " What tells the rows' own streams apart is stream_by." if entry.type in _OF_STREAMS else ""
+        report.add((*loc, "stream"), among(entry.stream, streams) + apart)
         stream = None
     if entry.sql is not None:
         yield from _from_sql(entry, loc, stream, streams, report)
@@ -71,19 +76,18 @@ def workloads(found: list[Asked], streams: Mapping[str, Stream | None], report: 
 
 def _refuse_other_kind(one: Asked, first: Asked, report: Report) -> None:
     """The queries of a stream are of one family, and run along one axis."""
-    twice = "Name the stream twice to have both."
     if one.query.family != first.query.family:
         report.add(
             _key(one, "type", report),
             f"makes a query of type {one.query.family}, but {first.query.name!r} (line {report.line_of(first.loc)}) is "
-            f"of type {first.query.family}; the queries of one stream share what is held, so they are of one. {twice}",
+            f"of type {first.query.family}; the queries of one stream share what is held, so they are of one. {_TWICE}",
         )
     elif one.query.axis != first.query.axis:
         report.add(
             _key(one, "size", report),
             f"{one.query.to_dict()['size']!r} makes a {one.query.axis} "
             f"window, but {first.query.name!r} (line {report.line_of(first.loc)}) has {first.query.axis} windows; the "
-            f"queries of one stream run along one axis. {twice}",
+            f"queries of one stream run along one axis. {_TWICE}",
         )
 
 
@@ -93,7 +97,7 @@ def _refuse_other_sizes(group: list[Asked], report: Report) -> None:
         try:
             refuse_other_sizes(other.query for other in group[: number + 1] if isinstance(other.query, UncertainTopK))
         except InvalidQueryError as error:
-            report.add(_key(one, "size", report), str(error))
+            report.add(_key(one, "size", report), str(error).replace("Make two workloads of them.", _TWICE))
             return
 
 
@@ -144,8 +148,12 @@ def _at_key(message: str, given: Mapping[str, Any]) -> tuple[str, str]:
     """A query's error begins with the field it is about; in a file the key has been said already."""
     found = re.match(r"(\w+)=", message)
     key = next((key for key in given if found is not None and field_of(key) == found[1]), None)
+    if found is not None and message[found.end() :].startswith("None is missing"):
+        return found[1], message[found.end() :].removeprefix("None ")
     if found is None or key is None:
         return "", message
+    if "stream_by" in given:
+        message = message.replace(" stream=", " stream_by=")
     other = re.search(r" and (slide|every)=", message) if key == "size" else None
     return (other[1], message) if other else (key, message[found.end() :])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from skyband.workfile.engines import types_of
+from skyband.workfile.engines import WHOLE, types_of
 from skyband.workfile.model import Document, Stream
 from skyband.workfile.query import Query
 from skyband.workfile.report import Report
@@ -128,6 +128,12 @@ def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], repor
     if made and algorithm != "auto" and report.is_sound("engine") and kinds.isdisjoint(types_of(algorithm)):
         wanted = " or ".join(types_of(algorithm))
         report.add(("engine", "algorithm"), f"{algorithm!r} is for queries of type {wanted}; there are none.")
+    shards = _map(raw, "engine").get("shards", 1)
+    if made and shards != 1 and report.is_sound("engine") and kinds <= set(WHOLE):
+        report.add(
+            ("engine", "shards"),
+            f"{shards} parts, but queries of type {' and '.join(kinds)} rank all rows in one place; leave it out.",
+        )
     for number, sink in enumerate(_list(raw, "sinks")):
         if not report.is_sound("sinks", number) or sink.get("output") != "changes":
             continue

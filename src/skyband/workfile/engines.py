@@ -1,13 +1,14 @@
-"""By which algorithms the queries of a type can be run; `auto` runs all of them."""
+"""By which algorithms the queries of a type can be run (`auto` runs all of them), and in how many parts."""
 
 from __future__ import annotations
 
 from skyband.algorithms import ENGINES
 from skyband.plans import METHODS
 
-__all__ = ["KNOWN", "algorithm_for", "types_of"]
+__all__ = ["KNOWN", "WHOLE", "algorithm_for", "types_of"]
 
 _BY_TYPE: dict[str, tuple[str, ...]] = {"topk": tuple(ENGINES), "uncertain": tuple(METHODS)}
+WHOLE = ("uncertain",)  # types of queries whose state cannot be cut into parts
 KNOWN = ("auto", *(name for names in _BY_TYPE.values() for name in names))
 
 

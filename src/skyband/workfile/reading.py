@@ -19,7 +19,7 @@ from skyband.workfile.checking import (
     top_of,
     without_nulls,
 )
-from skyband.workfile.engines import algorithm_for
+from skyband.workfile.engines import WHOLE, algorithm_for
 from skyband.workfile.environment import Environment
 from skyband.workfile.model import Document, Engine, Sink, Stream
 from skyband.workfile.opening import text_of
@@ -50,6 +50,10 @@ class WorkloadFile:
     def algorithm_of(self, stream: str) -> str:
         """The algorithm of a stream's queries: the file's where it is for their type, else ``auto``."""
         return algorithm_for(self.workloads[stream].family, self.engine.algorithm)
+
+    def shards_of(self, stream: str) -> int | None:
+        """Into how many parts the state of a stream is cut; None: as many as suit its queries."""
+        return None if self.workloads[stream].family in WHOLE else self.engine.shards
 
 
 def read_workload(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> WorkloadFile:
