@@ -71,15 +71,33 @@ def run(
         bool, typer.Option("--fresh", help="Forget the kept state and remove the files written with it.")
     ] = False,
     seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="Show the numbers to Prometheus, on this port of loopback or at this address.")
+    ] = None,
+    logs: Annotated[
+        str | None, typer.Option(help="Say what is done on standard error: text or json, a line each.")
+    ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Run a workload file: answers go to its sinks, live to this terminal if it says so."""
     if once and catch_up:
         raise typer.BadParameter("--once and --catch-up exclude each other.")
+    if logs not in (None, "text", "json"):
+        raise typer.BadParameter(f"--logs {logs} must be text or json.")
     from skyband.commands.running import run_file
 
-    code = run_file(file, once=once, catch_up=catch_up, fresh=fresh, as_json=as_json, verbose=verbose, seconds=seconds)
+    code = run_file(
+        file,
+        once=once,
+        catch_up=catch_up,
+        fresh=fresh,
+        as_json=as_json,
+        verbose=verbose,
+        seconds=seconds,
+        metrics=metrics,
+        logs=logs,
+    )
     raise typer.Exit(code)
 
 

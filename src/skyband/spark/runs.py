@@ -109,6 +109,7 @@ class Run:
         self.handles: dict[str, Handle] = {}
         self._wanted: dict[str, list[Wanted]] = {}  # by stream: who is given its answers
         self._states: dict[str, str] = {}
+        self._changes: dict[str, int] = {}
         self._changing = threading.Lock()  # while a stream stops to go on with another workload, it has not ended
         self._memories: dict[tuple[str, Output], list[Memory]] = {}  # by stream and output, one for each sink
         self._scratch: list[str] = []
@@ -131,8 +132,15 @@ class Run:
             self._has_ended(going_on[0], left)
 
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """The numbers of each stream, by name; see `Handle.metrics`."""
-        return {name: handle.metrics() for name, handle in self.handles.items()}
+        """The numbers of each stream, by name: see `Handle.metrics`, and how many queries and changes of them."""
+        return {
+            name: {
+                **handle.metrics(),
+                "queries": len(self.file.workloads[name]),
+                "changes": self._changes.get(name, 0),
+            }
+            for name, handle in self.handles.items()
+        }
 
     def memory(self, stream: str, output: Literal["answers", "changes"] | None = None) -> pa.Table | None:
         """What sinks of type memory were given of a stream; None before its first answers.
@@ -161,6 +169,7 @@ class Run:
                 if not handle.is_going_on:
                     self._launch(stream, handle)
                 raise
+            self._changes[stream] = self._changes.get(stream, 0) + 1
 
     def stop(self) -> None:
         """Stop all streams at the next safe moment."""

@@ -129,4 +129,5 @@ def _change(line: dict[str, Any]) -> Change:
 
 def _is_cut_off(line: bytes) -> bool:
     """Whether a crash may have left this: it begins like a change, and does not end."""
-    return line.startswith(b'{"kind"') and not line.endswith(b"}}")
+    begin = b'{"kind"'
+    return begin.startswith(line) or (line.startswith(begin) and not line.endswith(b"}}"))
