@@ -106,10 +106,12 @@ def launch(
     shards: int | None,
     whole: bool = False,
     dead: tuple[DataFrame, Write] | None = None,
+    progress: Progress | None = None,
 ) -> Handle:
     """What `start` does; answers and changes may be asked for together, and rows with all their columns.
 
     `dead` are malformed records and their writer; they run as a query of their own, from their own place in the source.
+    `progress` is that of a run which this one goes on with: its numbers go on, too.
     """
     frames = list(frames_of(df))
     if not frames or not all(frame.isStreaming for frame in frames):
@@ -136,7 +138,8 @@ def launch(
     if about is None:
         kept.refuse_unwritable(control.open)
     kept.agree(draft.about, about)
-    progress = Progress(draft.followed)
+    progress = Progress() if progress is None else progress
+    progress.followed = draft.followed
     pipeline = draft.assemble(kept.control)
     beside = [] if dead is None else [(dead[1], dead[0], kept.dead)]
     if callable(late) and pipeline.late is not None:
@@ -173,6 +176,16 @@ class Handle:
         self._ended = threading.Event()
 
     @property
+    def is_going_on(self) -> bool:
+        """Whether it has not ended yet."""
+        return not self._ended.is_set()
+
+    @property
+    def progress(self) -> Progress:
+        """What has been counted."""
+        return self._collected()
+
+    @property
     def query(self) -> StreamingQuery:
         """Spark's own handle of the stream that writes the answers."""
         return self._queries[0]
@@ -198,20 +211,25 @@ class Handle:
         """
         return self._collected().metrics()
 
-    def flush(self) -> None:
-        """Answer every window that holds a row now. Rows that come later for such a window will be late."""
+    def flush(self, *, wait: bool = True) -> None:
+        """Answer every window that holds a row now. Rows that come later for such a window will be late.
+
+        Without `wait` the next micro-batch does so; a stream that never falls silent has no moment to wait for.
+        """
         if self._ended.is_set():
             return
         self._control.end()
-        self._process_all()
+        if wait:
+            self._process_all()
 
-    def advance(self, to: datetime | int) -> None:
+    def advance(self, to: datetime | int, *, wait: bool = True) -> None:
         """Move time on without rows: windows that end at or before `to` are answered. For sources that fall silent."""
         if self._ended.is_set():
             return
         position = position_column([to]).values[0]
         self._control.advance(int(position))
-        self._process_all()
+        if wait:
+            self._process_all()
 
     def stop(self) -> None:
         """Stop at the next safe moment; `start` with the same checkpoint goes on."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from tempfile import mkdtemp
 from time import monotonic
 from typing import Any, Literal
@@ -23,6 +25,7 @@ from skyband.spark.sinks import FileSink, Folder, Memory, Wanted, output_of, wri
 from skyband.spark.sources import dead_letters_of, files_of, open_stream
 from skyband.spark.topic_sink import TopicSink
 from skyband.workfile import Sink, WorkloadFile
+from skyband.workfile.journal import Journal, changed
 from skyband.workfile.paths import has_scheme
 
 __all__ = ["Mode", "Run", "run"]
@@ -87,10 +90,15 @@ def run(
             "a workload file is run by the process that holds its sinks, and this session is one of Spark Connect, "
             "which would run them elsewhere; take a session of its own, or write with skyband.spark.start()."
         )
-    running = Run(file, mode)
+    journal = Journal(Path(str(engine.checkpoint)))
+    if fresh:
+        journal.clear()
+    if mode != "once":
+        file = changed(file, journal.read())
+    running = Run(file, mode, found)
     try:
         for name in file.workloads:
-            running._add(found, name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
+            running._add(name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
     except BaseException:
         running.stop()
         raise
@@ -100,10 +108,15 @@ def run(
 class Run:
     """A workload file that runs. Made by `run`."""
 
-    def __init__(self, file: WorkloadFile, mode: Mode) -> None:
-        self.file = file
+    def __init__(self, file: WorkloadFile, mode: Mode, spark: SparkSession) -> None:
+        self.file = file  # with what was changed while it ran
         self.mode = mode
+        self._spark = spark
         self.handles: dict[str, Handle] = {}
+        self._wanted: dict[str, list[Wanted]] = {}  # by stream: who is given its answers
+        self._states: dict[str, str] = {}
+        self._changes: dict[str, int] = {}
+        self._changing = threading.Lock()  # while a stream stops to go on with another workload, it has not ended
         self._memories: dict[tuple[str, Output], list[Memory]] = {}  # by stream and output, one for each sink
         self._scratch: list[str] = []
 
@@ -114,7 +127,8 @@ class Run:
         """
         until = None if timeout is None else monotonic() + timeout
         while True:
-            going_on = [handle for handle in self.handles.values() if not self._has_ended(handle, 0)]
+            with self._changing:
+                going_on = [handle for handle in self.handles.values() if not self._has_ended(handle, 0)]
             if not going_on:
                 self._clean_up()
                 return True
@@ -124,8 +138,15 @@ class Run:
             self._has_ended(going_on[0], left)
 
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """The numbers of each stream, by name; see `Handle.metrics`."""
-        return {name: handle.metrics() for name, handle in self.handles.items()}
+        """The numbers of each stream, by name: see `Handle.metrics`, and how many queries and changes of them."""
+        return {
+            name: {
+                **handle.metrics(),
+                "queries": len(self.file.workloads[name]),
+                "changes": self._changes.get(name, 0),
+            }
+            for name, handle in self.handles.items()
+        }
 
     def memory(self, stream: str, output: Literal["answers", "changes"] | None = None) -> pa.Table | None:
         """What sinks of type memory were given of a stream; None before its first answers.
@@ -141,6 +162,20 @@ class Run:
         tables = [memory.table() for memory in self._memories[stream, wanted]]
         there = [table for table in tables if table is not None]
         return pa.concat_tables(there) if there else None
+
+    def change(self, stream: str, file: WorkloadFile) -> None:
+        """Go on with another workload of a stream, from the state there is; refused, all goes on as it was."""
+        with self._changing:
+            before, handle = self.file, self.handles[stream]
+            self.file = file
+            try:
+                self._launch(stream, handle)
+            except Exception:
+                self.file = before
+                if not handle.is_going_on:
+                    self._launch(stream, handle)
+                raise
+            self._changes[stream] = self._changes.get(stream, 0) + 1
 
     def stop(self) -> None:
         """Stop all streams at the next safe moment."""
@@ -158,28 +193,35 @@ class Run:
                 raise type(error)(shown) from None
             raise
 
-    def _add(self, spark: SparkSession, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
-        file, stream, engine = self.file, self.file.streams[name], self.file.engine
-        wanted = [*self._outlets(spark, name), *watchers]
-        kept = Checkpoint(spark, file.checkpoint_of(name))
-        dead = dead_places(name, stream)
-        folders = [place for place in (*(one.outlet for one in wanted), *dead) if isinstance(place, Folder)]
+    def _add(self, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
+        file = self.file
+        self._wanted[name] = wanted = [*self._outlets(name), *watchers]
+        kept = Checkpoint(self._spark, file.checkpoint_of(name))
+        places = (*(one.outlet for one in wanted), *dead_places(name, file.streams[name]))
+        folders = [place for place in places if isinstance(place, Folder)]
         if fresh:
             _forget(file.checkpoint_of(name), folders)
         has_state = kept.read() is not None
         _refuse_foreign_files(folders, name, has_state=has_state, mode=self.mode)
-        state = file.checkpoint_of(name)
+        self._states[name] = file.checkpoint_of(name)
         if self.mode == "once":
-            state = mkdtemp(prefix="skyband-once-")
-            self._scratch.append(state)
+            self._states[name] = mkdtemp(prefix="skyband-once-")
+            self._scratch.append(self._states[name])
+        self._launch(name, replaced=list(folders) if self.mode == "once" else [])
+
+    def _launch(self, name: str, before: Handle | None = None, replaced: Sequence[Folder] = ()) -> None:
+        """Start a stream; `before` is what ran until now, and is stopped once the queries have been found sound."""
+        file, stream, engine = self.file, self.file.streams[name], self.file.engine
+        wanted, replaced, dead = self._wanted[name], list(replaced), dead_places(name, stream)
         output = output_of(wanted) if wanted else "answers"
         take = write_to(wanted, file.workloads[name], output)
-        replaced = list(folders) if self.mode == "once" else []
         some_files = max(1, len(files_of(stream)) // BATCHES) if self.mode == "once" else None
 
         def write(out: DataFrame) -> DataStreamWriter:
             while replaced:  # not before: by now the queries have been found sound
                 replaced.pop().clear()
+            if before is not None:
+                before.stop()
             writer = out.writeStream.foreachBatch(take).queryName(name)
             return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
 
@@ -188,10 +230,10 @@ class Run:
             return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
 
         self.handles[name] = launch(
-            open_stream(spark, name, stream, files_per_batch=some_files),
+            open_stream(self._spark, name, stream, files_per_batch=some_files),
             file.workloads[name],
             write=write,
-            checkpoint=state,
+            checkpoint=self._states[name],
             time=stream.time or "timestamp",
             id_=stream.id,
             watermark=stream.watermark,
@@ -201,10 +243,11 @@ class Run:
             output=output,
             shards=file.shards_of(name),
             whole=True,
-            dead=(dead_letters_of(spark, name, stream), bury) if dead else None,
+            dead=(dead_letters_of(self._spark, name, stream), bury) if dead else None,
+            progress=None if before is None else before.progress,
         )
 
-    def _outlets(self, spark: SparkSession, stream: str) -> list[Wanted]:
+    def _outlets(self, stream: str) -> list[Wanted]:
         found = []
         for sink in self.file.sinks:
             if sink.type != "terminal" and _serves(sink, self.file, stream):
@@ -212,7 +255,7 @@ class Run:
                     outlet: Any = Memory()
                     self._memories.setdefault((stream, sink.output), []).append(outlet)
                 elif sink.type == "kafka":
-                    outlet = TopicSink(spark, sink, self.file.workloads[stream])
+                    outlet = TopicSink(self._spark, sink, lambda: self.file.workloads[stream])
                 else:
                     outlet = FileSink(str(sink.path), stream, sink.type)
                 found.append(Wanted(outlet, sink.output, sink.queries))

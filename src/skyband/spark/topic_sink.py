@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -21,18 +21,21 @@ __all__ = ["TopicSink", "messages"]
 
 
 class TopicSink:
-    """Sends each answer as one message. A micro-batch that is run again sends the same messages again."""
+    """Sends each answer as one message. A micro-batch that is run again sends the same messages again.
 
-    def __init__(self, spark: SparkSession, sink: Sink, workload: Workload[Any]) -> None:
+    What is asked may change while it runs, so `asked` tells the queries each time.
+    """
+
+    def __init__(self, spark: SparkSession, sink: Sink, asked: Callable[[], Workload[Any]]) -> None:
         self._spark = spark
         self._options: dict[str, Any] = {**client_options(sink.servers, sink.options), "topic": str(sink.topic)}
-        self._groups = {query.name: tuple(getattr(query, "partition_by", ())) for query in workload}
+        self._asked = asked
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Send the answers of a micro-batch, in one task: messages of a key stay in the order of their windows."""
         if not rows.num_rows:
             return
-        keys, values = zip(*messages(rows, self._groups), strict=True)
+        keys, values = zip(*messages(rows, {query.name: query.groups for query in self._asked()}), strict=True)
         table = pa.table({"key": pa.array(keys, pa.string()), "value": pa.array(values, pa.string())})
         frame = self._spark.createDataFrame(table).coalesce(1)
         try:
