@@ -8,7 +8,7 @@ TYPED  := src tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folde
 CODE   := $(TYPED) tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars demo test check format bench docs clean
+.PHONY: help setup java jars demo test faults check format bench docs clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -29,6 +29,12 @@ demo: java ## watch three questions about a stream of trades, answered live on S
 
 test: java check ## the checks and all tests: what CI runs
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+MINUTES ?= 30
+faults: java ## inject faults for long (MINUTES=30), check every answer, draw the memory
+	mkdir -p build/faults
+	SKYBAND_FAULTS_MINUTES=$(MINUTES) SKYBAND_FAULTS_FOLDER=build/faults $(BIN)/pytest -m faults
+	$(BIN)/python -m benchmarks.faults build/faults
 
 check: $(READY) ## lint, format, types, import contracts; changes nothing
 	$(BIN)/ruff check $(CODE)

@@ -7,6 +7,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.faults.tally import Tally, pytest_terminal_summary  # noqa: F401 - pytest calls the latter
+
 # Compiling a kernel on its first call may take seconds, so no example has a deadline.
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
@@ -32,3 +34,9 @@ def spark():
     found = session("tests", master="local[2]", memory="1g", settings=settings)
     yield found
     found.stop()
+
+
+@pytest.fixture
+def tally(request):
+    """Counts what a test injects and what it looks at, for the summary of the run."""
+    return Tally(request.node.user_properties)

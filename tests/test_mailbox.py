@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,20 @@ def test_a_reply_is_given_once(box):
     assert list(box.requests()) == []
     assert box.fetch(name) == {"done": "yes"}
     assert box.fetch(name) is None
+
+
+def test_a_reply_that_cannot_be_written_is_no_reason_to_hear_the_request_again(box, monkeypatch):
+    name = box.send({"kind": "list"})
+
+    def is_full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", is_full)
+    with pytest.raises(OSError, match="No space left"):
+        box.reply(name, {"done": "yes"})
+    assert list(box.requests()) == []
+    with pytest.raises(sb.InvalidInputError, match=r"cannot be written \(No space left on device\)"):
+        box.open()
 
 
 def test_asking_waits_for_the_reply(box):

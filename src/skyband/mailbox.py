@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -43,12 +44,18 @@ class Mailbox:
 
     def open(self) -> None:
         """Begin to listen; what an earlier run left behind is removed."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(OSError):
-            self.folder.chmod(0o700)
-        for left in (*self.folder.glob(f"*{_REQUEST}"), *self.folder.glob(f"*{_REPLY}"), *self.folder.glob(".*.new")):
-            left.unlink(missing_ok=True)
-        self._write(_RUN, {"pid": os.getpid()})
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(OSError):
+                self.folder.chmod(0o700)
+            for left in chain.from_iterable(map(self.folder.glob, (f"*{_REQUEST}", f"*{_REPLY}", ".*.new"))):
+                left.unlink(missing_ok=True)
+            self._write(_RUN, {"pid": os.getpid()})
+        except OSError as error:
+            raise InvalidInputError(
+                f"{str(self.folder)!r}, where a run is told of changes, cannot be written ({error.strerror or error}); "
+                "it lies beside the run's state, which must be written, too. Make room, or give another checkpoint."
+            ) from error
 
     def close(self) -> None:
         """Listen no longer."""
@@ -106,14 +113,20 @@ class Mailbox:
             yield path.name.removesuffix(_REQUEST), _message(path)
 
     def reply(self, name: str, answer: dict[str, Any]) -> None:
-        """Answer a request; it does not wait any longer."""
-        self._write(f"{name}{_REPLY}", answer)
-        (self.folder / f"{name}{_REQUEST}").unlink(missing_ok=True)
+        """Answer a request; it does not wait any longer, even if the answer cannot be written."""
+        try:
+            self._write(f"{name}{_REPLY}", answer)
+        finally:
+            (self.folder / f"{name}{_REQUEST}").unlink(missing_ok=True)
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         unfinished = self.folder / f".{uuid4().hex}.new"
-        unfinished.write_text(json.dumps(content), encoding="utf-8")
-        unfinished.replace(self.folder / name)
+        try:
+            unfinished.write_text(json.dumps(content), encoding="utf-8")
+            unfinished.replace(self.folder / name)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
 
 
 def _message(path: Path) -> dict[str, Any]:

@@ -45,7 +45,8 @@ class Failing:
             raise OSError("the power went out")
 
 
-def test_restarts_and_a_crash_between_sending_and_noting_it_down(spark, topics, tmp_path):
+@pytest.mark.faults
+def test_restarts_and_a_crash_between_sending_and_noting_it_down(spark, topics, tmp_path, tally):
     rows, topic, out = rows_of(21, 150), topics.name(), topics.name()
     sinks = f"[{{type: parquet, path: out}}, {{type: kafka, servers: '{topics.servers}', topic: {out}}}]"
     file = workload(tmp_path, topics, topic, more="dead_letters: malformed", sinks=sinks)
@@ -53,6 +54,8 @@ def test_restarts_and_a_crash_between_sending_and_noting_it_down(spark, topics, 
     running = run(file, "catch-up", spark=spark, watchers={"rows": [Wanted(Failing(), "answers")]})
     with pytest.raises(sb.PipelineError, match="the power went out"):
         running.await_end(120)
+    tally.fault("crash between writing and noting it down")
+    tally.fault("poison pill")
     once = len(topics.read(out))
     assert once
     finished(file, spark, "catch-up")
@@ -60,7 +63,7 @@ def test_restarts_and_a_crash_between_sending_and_noting_it_down(spark, topics, 
     last = (rows[-1][0] + LATER, 1.0, 1, "a")
     topics.send_rows(topic, [*rows[70:], last])
     finished(file, spark, "catch-up")
-    assert written(tmp_path / "out") == wanted(rows)
+    tally.check_answers(written(tmp_path / "out"), wanted(rows))
     assert sent(topics.read(out)) == wanted(rows)
     [letter] = [line for path in (tmp_path / "malformed").glob("*/part-*") for line in path.read_text().splitlines()]
     assert json.loads(letter)["offset"] == 70
@@ -68,7 +71,8 @@ def test_restarts_and_a_crash_between_sending_and_noting_it_down(spark, topics, 
         run(file, "once", spark=spark)
 
 
-def test_a_broker_that_is_killed_and_restarts_in_mid_stream(spark, kafka, topics, tmp_path):
+@pytest.mark.faults
+def test_a_broker_that_is_killed_and_restarts_in_mid_stream(spark, kafka, topics, tmp_path, tally):
     rows, topic = rows_of(22, 120), topics.name()
     topics.send_rows(topic, rows[:60])
     file = workload(tmp_path, topics, topic, sinks="[{type: parquet, path: out}]")
@@ -76,13 +80,14 @@ def test_a_broker_that_is_killed_and_restarts_in_mid_stream(spark, kafka, topics
     try:
         until(running, lambda: written(tmp_path / "out"))
         kafka.stop(hard=True)
+        tally.fault("kill -9 of the broker")
         assert not running.await_end(2)
         kafka.start()
         topics.send_rows(topic, [*rows[60:], (rows[-1][0] + LATER, 1.0, 1, "a")])
         until(running, lambda: written(tmp_path / "out") == wanted(rows))
     finally:
         running.stop()
-    assert written(tmp_path / "out") == wanted(rows)
+    tally.check_answers(written(tmp_path / "out"), wanted(rows))
 
 
 def until(running, true, seconds=100):

@@ -62,7 +62,8 @@ def test_what_is_wrong_with_each(spark, topics, tmp_path, kind):
     assert found == list(sent.values())
 
 
-def test_the_stream_lives_and_the_letters_are_kept(spark, topics, tmp_path):
+@pytest.mark.faults
+def test_the_stream_lives_and_the_letters_are_kept(spark, topics, tmp_path, tally):
     rows, topic, dead = rows_of(11, 90), topics.name(), topics.name()
     sent = [Sent(value_of(row)) for row in rows]
     for number, (value, _) in enumerate(POISON.values()):
@@ -71,7 +72,8 @@ def test_the_stream_lives_and_the_letters_are_kept(spark, topics, tmp_path):
     more = f"largest_value: 5000\nrows_per_batch: 40\ndead_letters: malformed\ndead_letter_topic: {dead}"
     file = workload(tmp_path, topics, topic, more=more)
     running = finished(file, spark)
-    assert answers(running) == wanted(rows)
+    tally.fault("poison pill", len(POISON))
+    tally.check_answers(answers(running), wanted(rows))
     metrics = running.metrics()["rows"]
     assert (metrics["malformed"], metrics["rows"]) == (len(POISON), len(sent))
 

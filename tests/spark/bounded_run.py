@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+import skyband
 from tests.oracle import Asked
 from tests.sharding import cases
 from tests.spark.frames import read_stream
@@ -35,10 +36,13 @@ def wanted(files):
 
 
 def environment():
-    """For the program: workers run this interpreter and find these tests, and nothing of another Spark is inherited."""
-    root = str(Path(__file__).parents[2])
+    """For the program: workers run this interpreter and find these tests and the library that is tested.
+
+    Nothing of another Spark is inherited.
+    """
+    places = (Path(__file__).parents[2], Path(skyband.__file__).parents[1])
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
-    return {**kept, "PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable}
+    return {**kept, "PYTHONPATH": os.pathsep.join(map(str, places)), "PYSPARK_PYTHON": sys.executable}
 
 
 def main(folder, master="local[2]"):

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.sharding import cases
 from tests.spark import bounded_run
 from tests.spark.frames import read_sink, write_files
@@ -51,20 +53,21 @@ def executors(process):
     return sorted(found)
 
 
-def assert_complete(folder):
-    assert cases.answered(read_sink(folder / "out"), bounded_run.POSED) == bounded_run.wanted(FILES)
+def assert_complete(folder, tally):
+    tally.check_answers(cases.answered(read_sink(folder / "out"), bounded_run.POSED), bounded_run.wanted(FILES))
 
 
-def test_spark_connect(tmp_path):
+def test_spark_connect(tmp_path, tally):
     process = begin(tmp_path, "remote", SPARK_TESTING="1")
     try:
         assert process.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
     finally:
         end(process)
-    assert_complete(tmp_path)
+    assert_complete(tmp_path, tally)
 
 
-def test_a_cluster_that_loses_an_executor(tmp_path):
+@pytest.mark.faults
+def test_a_cluster_that_loses_an_executor(tmp_path, tally):
     process = begin(tmp_path, "local-cluster[2,1,1024]")
     deadline = time.monotonic() + PATIENCE
     try:
@@ -75,8 +78,9 @@ def test_a_cluster_that_loses_an_executor(tmp_path):
         running = executors(process)
         assert len(running) == 2
         os.kill(running[0], signal.SIGKILL)
+        tally.fault("kill -9 of an executor")
         assert not (tmp_path / "state" / "commits" / str(FILES - 1)).exists(), "it was killed in the middle"
         assert process.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
     finally:
         end(process)
-    assert_complete(tmp_path)
+    assert_complete(tmp_path, tally)

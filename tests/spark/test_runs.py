@@ -196,7 +196,8 @@ class Failing:
             raise OSError("the power went out")
 
 
-def test_a_crash_between_writing_and_noting_it_down_loses_nothing_and_doubles_nothing(spark, tmp_path):
+@pytest.mark.faults
+def test_a_crash_between_writing_and_noting_it_down_loses_nothing_and_doubles_nothing(spark, tmp_path, tally):
     rows = rows_of(3, 200)
     write_files(tmp_path / "in", [rows[low : low + 40] for low in range(0, 160, 40)])
     text = STREAM.replace("watermark", "files_per_batch: 1, watermark")
@@ -205,17 +206,16 @@ def test_a_crash_between_writing_and_noting_it_down_loses_nothing_and_doubles_no
         running = run(file, "catch-up", spark=spark, watchers={"rows": [Wanted(Failing(batches), "changes")]})
         with pytest.raises(sb.PipelineError, match="the power went out"):
             running.await_end(120)
+        tally.fault("crash between writing and noting it down")
     finished(file, spark, "catch-up")
     end = rows[159][0] + 500_000_000
     write_files(tmp_path / "in", [[(end, 1.0, 1, "a")]], 9)
     finished(file, spark, "catch-up")
     want = {
-        key: sorted(compared(one, found, end, "time"), key=by_order)
-        for one in POSED
-        for key, found in cases.wanted(one, rows[:160]).items()
+        key: compared(one, found, end, "time") for one in POSED for key, found in cases.wanted(one, rows[:160]).items()
     }
     found = reported(lines_of(tmp_path / "out"), POSED)
-    assert {key: sorted(changes, key=by_order) for key, changes in found.items()} == want
+    tally.check(*([(*key, *change) for key, changes in one.items() for change in changes] for one in (found, want)))
 
 
 def test_a_batch_that_is_run_again_replaces_its_file(tmp_path):
@@ -229,6 +229,22 @@ def test_a_batch_that_is_run_again_replaces_its_file(tmp_path):
     (tmp_path / "out" / "sx-00000003.csv").write_text("of another stream")
     sink.clear()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["sx-00000003.csv"]
+
+
+def test_what_a_killed_run_left_behind_is_removed(tmp_path):
+    FileSink(str(tmp_path / "out"), "s*", "csv").take(3, table([(1, 2.0, 3, "a")]))
+    (tmp_path / "out" / ".s*-00000004.csv.77").write_text("unfinished")
+    (tmp_path / "out" / ".sx-00000004.csv.77").write_text("of another stream")
+    FileSink(str(tmp_path / "out"), "s*", "csv").take(3, table([]))  # the query that was answered then was dropped
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".sx-00000004.csv.77"]
+
+
+def test_a_first_start_that_was_killed_early_is_no_damage(spark, tmp_path, source):
+    file = workload(tmp_path, STREAM + QUERIES + "sinks: [{type: parquet, path: out}]\n")
+    for unfinished in ("control", "about"):
+        (tmp_path / ".skyband" / "work" / "rows" / "skyband" / unfinished / "_temporary" / "0").mkdir(parents=True)
+    finished(file, spark, "catch-up")
+    assert whole(parquet_of(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 import skyband as sb
@@ -33,6 +36,19 @@ def test_changes_come_back(journal, query):
 def test_there_is_nothing_before_the_first(journal):
     assert journal.read() == []
     journal.clear()
+
+
+def test_what_cannot_be_written_whole_leaves_nothing(journal, monkeypatch):
+    journal.append(Change("add", "s", NEW))
+
+    def is_full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", is_full)
+    with pytest.raises(OSError, match="No space left"):
+        journal.append(Change("drop", "s", NEW))
+    monkeypatch.undo()
+    assert journal.read() == [Change("add", "s", NEW)]
 
 
 def test_what_a_crash_cut_off_does_not_count(journal):

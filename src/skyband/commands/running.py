@@ -55,9 +55,22 @@ def run_file(
         write_logs(as_json=logs == "json")
     talk = console(stderr=True)  # what is said about the run; answers go to stdout
     mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
-    with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark:
-        watched = _Watched(file, mode, as_json=as_json, metrics=metrics)
-        return watched.run(spark, talk, fresh=fresh, seconds=seconds, command=f"skyband run {shlex.quote(str(path))}")
+    command = f"skyband run {shlex.quote(str(path))}"
+    try:
+        with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark:
+            watched = _Watched(file, mode, as_json=as_json, metrics=metrics)
+            return watched.run(spark, talk, fresh=fresh, seconds=seconds, command=command)
+    except SkybandError:
+        raise
+    except Exception as error:
+        raise _told(error) from error
+
+
+def _told(error: Exception) -> BaseException:
+    """What happened to Spark while the run began, said as this library says it; anything else as it is."""
+    from skyband.spark.reasons import plain_error  # noqa: PLC0415 - loading Spark takes seconds
+
+    return plain_error(error)
 
 
 class _Watched:

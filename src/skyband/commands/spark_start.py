@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ def spark_for(
     try:
         yield spark
     finally:
-        spark.stop()
+        _stop(spark)
 
 
 @contextmanager
@@ -49,6 +50,19 @@ def said(screen: Console, message: str) -> Iterator[None]:
     else:
         screen.print(message)
         yield
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop Spark; where Java has ended there is nothing to stop, and who ran it tells of that."""
+    from skyband.spark.reasons import is_gone  # noqa: PLC0415
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark", category=RuntimeWarning)
+        try:
+            spark.stop()
+        except Exception as error:
+            if not is_gone(error):
+                raise
 
 
 def _warm_up() -> None:

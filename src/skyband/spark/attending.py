@@ -42,7 +42,11 @@ class Attendant:
     def _attend(self) -> None:
         while not self._closed.wait(POLL):
             for name, message in self._box.requests():
-                self._box.reply(name, self._heard(message))
+                reply = self._heard(message)
+                try:
+                    self._box.reply(name, reply)
+                except OSError as error:  # a full disk; who asked will ask again
+                    _LOG.warning("could not reply to %s: %s", message.get("kind"), error)
                 if self._closed.is_set():
                     return
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError
+from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, UnsupportedError
 from skyband.queries import Query, UncertainTopK
 from skyband.workfile.journal import Change, Journal, names_of, with_query, without_query
 
 if TYPE_CHECKING:
     from skyband.spark.runs import Run
+    from skyband.workfile import WorkloadFile
 
 __all__ = ["MOST_K", "MOST_QUERIES", "Changes"]
 
@@ -41,8 +42,7 @@ class Changes:
                 f"k={query.k:,} of {query.name!r}, the {len(names_of(file)) + 1:,}th query: a running workload takes k "
                 f"up to {MOST_K:,} and {MOST_QUERIES:,} queries. Put what is larger into the file."
             )
-        self._run.change(stream, with_query(file, stream, query))
-        self._journal.append(Change("add", stream, query))
+        self._change(with_query(file, stream, query), Change("add", stream, query))
         return f"added {query.name!r} to stream {stream!r}; {self._valid_from(stream, query)}"
 
     def drop(self, name: str) -> str:
@@ -57,8 +57,7 @@ class Changes:
                     f"{name!r} is the last query of stream {stream!r}; a stream that nobody asks about answers "
                     "nothing. Stop the run instead."
                 )
-            self._run.change(stream, without_query(file, stream, name))
-            self._journal.append(Change("drop", stream, found))
+            self._change(without_query(file, stream, name), Change("drop", stream, found))
             return f"dropped {name!r} from stream {stream!r}; no window is answered for it any more"
         raise UnknownNameError.among("query", name, names_of(file))
 
@@ -80,6 +79,19 @@ class Changes:
     def queries(self) -> dict[str, list[str]]:
         """What is asked, by stream."""
         return {name: list(map(str, workload)) for name, workload in self._run.file.workloads.items()}
+
+    def _change(self, file: WorkloadFile, change: Change) -> None:
+        """Go on with another file, and write down what was changed; what cannot be written down is taken back."""
+        before = self._run.file
+        self._run.change(change.stream, file)
+        try:
+            self._journal.append(change)
+        except OSError as error:
+            self._run.change(change.stream, before)
+            raise InvalidInputError(
+                f"the change cannot be written down in {str(self._journal.path)!r} ({error.strerror or error}), and "
+                "the next run would not know of it; it was taken back."
+            ) from error
 
     def _known(self, stream: str | None) -> str:
         known = self._run.file.workloads

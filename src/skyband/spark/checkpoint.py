@@ -34,13 +34,13 @@ class Checkpoint:
     def read(self) -> dict[str, Any] | None:
         """What the checkpoint was made for; None if there is none yet."""
         found = self._first(self._about)
+        if not found and self._first(f"{self.folder}/metadata") is None:
+            return None  # nothing has run; where there is something without content, its first start was killed
         if found is None:
-            if self._first(f"{self.folder}/metadata") is not None:
-                raise SnapshotError(
-                    f"checkpoint={self.folder!r} was written by another stream, not by Skyband; its state is of no use "
-                    "here, and writing to it would spoil it. Give a folder of its own."
-                )
-            return None
+            raise SnapshotError(
+                f"checkpoint={self.folder!r} was written by another stream, not by Skyband; its state is of no use "
+                "here, and writing to it would spoil it. Give a folder of its own."
+            )
         try:
             about = json.loads(found)
             if not isinstance(about, dict):
@@ -93,4 +93,4 @@ class Checkpoint:
 
     def _write(self, about: dict[str, Any]) -> None:
         frame = self._spark.createDataFrame([(json.dumps(about),)], "value string")
-        frame.coalesce(1).write.text(self._about)
+        frame.coalesce(1).write.mode("overwrite").text(self._about)

@@ -31,7 +31,8 @@ class Progress:
     def __init__(self, followed: Followed | None = None) -> None:
         self.followed = followed
         self._lock = threading.Lock()
-        self._batches: set[tuple[str, int]] = set()
+        self._batches = 0
+        self._last: dict[str, int] = {}  # by run of Spark's: the batch that was reported last
         self._counts = dict.fromkeys([*_COUNTED_IN.values(), *_COUNTED_OUT.values()], 0)
         self._held: dict[str, int] = {}
         self._newest: int | None = None
@@ -45,12 +46,13 @@ class Progress:
 
     def add(self, report: Any) -> None:
         """Take in the report on one micro-batch, unless it is known."""
-        known = (str(report["runId"]), int(report["batchId"]))
+        run, batch = str(report["runId"]), int(report["batchId"])
         with self._lock:
             seen = report["observedMetrics"] or {}
-            if known in self._batches or not seen:
+            if batch <= self._last.get(run, -1) or not seen:
                 return
-            self._batches.add(known)
+            self._last[run] = batch
+            self._batches += 1
             self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
             told = (
                 ("skyband_source", _COUNTED_AT_THE_SOURCE),
@@ -87,7 +89,7 @@ class Progress:
         """The numbers, by name."""
         with self._lock:
             found: dict[str, Any] = {"algorithm": self.followed.algorithm if self.followed else None}
-            found |= {"batches": len(self._batches), **self._counts}
+            found |= {"batches": self._batches, **self._counts}
             for name in ("candidates", "bytes"):
                 found[name] = sum(held for column, held in self._held.items() if column.startswith(f"{name}_"))
             found["state_bytes"] = found.pop("bytes")

@@ -9,8 +9,9 @@ from pyspark.errors import PySparkException
 import skyband.errors
 from skyband.errors import PipelineError, SkybandError
 
-__all__ = ["first_line", "plain_error"]
+__all__ = ["first_line", "is_gone", "plain_error"]
 
+_FULL = "No space left on device"
 _NAMED = re.compile(r":?\s*[\w.$]*(?:Error|Exception): (?=\S)")
 
 
@@ -30,6 +31,15 @@ def first_line(error: BaseException) -> str:
     return lines[0]
 
 
+def is_gone(error: BaseException) -> bool:
+    """Whether an error says that Java, which runs Spark, has ended: there is nobody to ask or to stop any more.
+
+    >>> is_gone(ConnectionRefusedError()), is_gone(ValueError())
+    (True, False)
+    """
+    return isinstance(error, ConnectionError) or type(error).__name__ in ("Py4JError", "Py4JNetworkError")
+
+
 def plain_error(error: BaseException) -> BaseException:
     """What a user did wrong, said as this library says it; what Spark did wrong, in its first line."""
     text = str(error)
@@ -38,6 +48,15 @@ def plain_error(error: BaseException) -> BaseException:
         if isinstance(kind, type) and issubclass(kind, SkybandError):
             said = text.split(f"skyband.errors.{name}: ", 1)[1].split("\n", 1)[0].strip()
             return kind(said)
+    if is_gone(error) or "JAVA_GATEWAY_EXITED" in text:
+        return PipelineError(
+            "the stream stopped: Java, which runs Spark, has ended; it was killed, or there was not enough memory for "
+            "it. Nothing is lost: run it again."
+        )
+    if _FULL in text:
+        line = next(line.strip() for line in text.splitlines() if _FULL in line)
+        why = _NAMED.sub("", line, count=1).removeprefix("Caused by")
+        return PipelineError(f"the stream stopped: a disk is full ({why}). Nothing is lost: make room, and run again.")
     if isinstance(error, PySparkException):
         told = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception): ", line)]
         return PipelineError(f"the stream stopped: {told[0] if told else first_line(error)}")

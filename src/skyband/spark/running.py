@@ -21,7 +21,7 @@ from skyband.spark.control import Control
 from skyband.spark.drafts import Late, Pipeline, frames_of
 from skyband.spark.metrics import Progress, show_progress
 from skyband.spark.pipeline import Frames, check, checked_output
-from skyband.spark.reasons import plain_error
+from skyband.spark.reasons import is_gone, plain_error
 from skyband.workload import Workload
 
 __all__ = ["Handle", "launch", "start"]
@@ -235,7 +235,7 @@ class Handle:
         """Stop at the next safe moment; `start` with the same checkpoint goes on."""
         self._stopping = True
         for query in self._queries:
-            query.stop()
+            _stop(query)
         self._ended.wait(60)
 
     def _begin(self) -> None:
@@ -253,7 +253,7 @@ class Handle:
         except Exception as error:
             self._error = plain_error(error)
             for query in self._queries:
-                query.stop()
+                _stop(query)
         finally:
             self._collected()
             self._ended.set()
@@ -295,5 +295,18 @@ class Handle:
 
     def _collected(self) -> Progress:
         if self._queries:
-            self._progress.take(self._queries[0])
+            try:
+                self._progress.take(self._queries[0])
+            except Exception as error:
+                if not is_gone(error):
+                    raise
         return self._progress
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Stop a query; where Java has ended, it has, too."""
+    try:
+        query.stop()
+    except Exception as error:
+        if not is_gone(error):
+            raise

@@ -62,15 +62,18 @@ class FileSink:
         self.folder = Path(folder)
         self._stream = stream
         self._kind = kind
+        self._swept = False
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Write the file, or replace it."""
-        if not rows.num_rows:
-            return
         path = self.folder / f"{self._stream}-{batch:08}.{self._kind}"
         # Beside the file and hidden: readers of the folder pass over it, and taking its place is one step.
         unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
         try:
+            self._sweep()
+            if not rows.num_rows:
+                path.unlink(missing_ok=True)  # the workload was changed before the batch was run again
+                return
             self.folder.mkdir(parents=True, exist_ok=True)
             _WRITERS[self._kind](rows, unfinished)
             os.replace(unfinished, path)
@@ -84,12 +87,22 @@ class FileSink:
 
     def files(self) -> list[Path]:
         """What this stream has written there."""
-        return sorted(self.folder.glob(f"{_escaped(self._stream)}-{'[0-9]' * 8}.{self._kind}"))
+        return sorted(self.folder.glob(self._pattern()))
 
     def clear(self) -> None:
         """Remove what this stream has written there."""
         for path in self.files():
             path.unlink()
+
+    def _pattern(self) -> str:
+        return f"{_escaped(self._stream)}-{'[0-9]' * 8}.{self._kind}"
+
+    def _sweep(self) -> None:
+        """Remove what an earlier run was killed in the middle of."""
+        if not self._swept:
+            for left in self.folder.glob(f".{self._pattern()}.*"):
+                left.unlink(missing_ok=True)
+            self._swept = True
 
 
 class Memory:

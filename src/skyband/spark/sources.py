@@ -22,6 +22,9 @@ from skyband.workfile.paths import has_scheme
 
 __all__ = ["dead_letters_of", "files_of", "open_batch", "open_stream"]
 
+# Spark passes over files that are a week older than the newest, without a word: after a clock was wrong for a while, or
+# when old files are copied in with their times, rows would be lost.
+_FOR_EVER = "36500d"
 _SINCE_1970 = {
     "seconds": lambda value: sf.timestamp_seconds(value.try_cast("double")),
     "milliseconds": lambda value: sf.timestamp_millis(value.try_cast("long")),
@@ -43,7 +46,9 @@ def open_stream(spark: SparkSession, name: str, stream: Stream, *, files_per_bat
         return sifted.where(sf.col(WRONG).isNull()).drop(WRONG)
     else:
         most = stream.files_per_batch or files_per_batch
-        limit = {} if most is None else {"maxFilesPerTrigger": most}
+        limit: dict[str, Any] = {} if most is None else {"maxFilesPerTrigger": most}
+        if "maxfileage" not in map(str.lower, stream.options):
+            limit["maxFileAge"] = _FOR_EVER
         with _told(name):
             reader = reader.format(_format(stream)).schema(_schema(spark, name, stream))
             rows = reader.options(**_options(stream, **limit)).load(_as_glob(_path(stream)))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from skyband.errors import SkybandError, SnapshotError
 from skyband.queries import Query
@@ -47,12 +47,15 @@ class Journal:
         fields = {"type": change.query.family, **change.query.to_dict()}
         line = json.dumps({"kind": change.kind, "stream": change.stream, "query": fields}) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            if file.tell() and not self._ends_whole():
-                file.write(b"\n")  # behind what a crash cut off
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        with self.path.open("ab", buffering=0) as file:
+            size = file.tell()
+            begin = b"\n" if size and not self._ends_whole() else b""  # behind what a crash cut off
+            try:
+                _write_all(file, begin + line.encode())
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(size)
+                raise
 
     def read(self) -> list[Change]:
         """All changes, oldest first; a last line that a crash cut off was never confirmed, and does not count."""
@@ -82,6 +85,11 @@ class Journal:
         with self.path.open("rb") as file:
             file.seek(-1, os.SEEK_END)
             return file.read(1) == b"\n"
+
+
+def _write_all(file: BinaryIO, content: bytes) -> None:
+    while content:
+        content = content[file.write(content) :]
 
 
 def changed(file: WorkloadFile, changes: Iterable[Change]) -> WorkloadFile:

@@ -1,4 +1,4 @@
-"""A stream that is killed twice without warning, and goes on each time: every answer is there once."""
+"""A program with `start` and a sink of Spark's own, killed twice without warning: every answer is there once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from tests.faults.process import newest
 from tests.sharding import cases
 from tests.spark import bounded_run
 from tests.spark.frames import read_sink, write_files
@@ -37,11 +38,7 @@ def kill_when(process, reached, log):
     process.wait()
 
 
-def newest(folder):
-    return max((int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()), default=-1)
-
-
-def test_killed_and_taken_up(tmp_path):
+def test_killed_and_taken_up(tmp_path, tally):
     write_files(tmp_path / "in", bounded_run.batches(FILES))
     state, sink, log = tmp_path / "state", tmp_path / "out", tmp_path / "log"
     # In the middle of a batch: it is planned, and not committed.
@@ -56,4 +53,5 @@ def test_killed_and_taken_up(tmp_path):
     assert newest(state / "offsets") < FILES, "it was killed in the middle"
     process = begin(tmp_path)
     assert process.wait(180) == 0, log.read_text()
-    assert cases.answered(read_sink(sink), bounded_run.POSED) == bounded_run.wanted(FILES)
+    tally.fault("kill -9 of the driver", 2)
+    tally.check_answers(cases.answered(read_sink(sink), bounded_run.POSED), bounded_run.wanted(FILES))

@@ -1,0 +1,72 @@
+"""What `make faults` has measured, put into the page about faults: python -m benchmarks.faults FOLDER."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+from benchmarks import report
+
+PAGE = report.ROOT / "docs" / "faults.md"
+IMAGE = report.IMAGES / "faults-soak.png"
+PARTS = {"java": "Java", "driver": "driver (Python)", "workers": "workers (Python)"}
+
+
+def run(folder: Path) -> None:
+    """Put the tally and the long run into the page."""
+    report.into_page("faults-machine", report.machine(), page=PAGE)
+    tally = json.loads((folder / "tally.json").read_text())
+    rows = [[kind, f"{count:,}"] for kind, count in sorted(tally["faults"].items())]
+    rows.append(["**faults injected**", f"**{sum(tally['faults'].values()):,}**"])
+    rows += [[f"windows {kind}", f"{tally['windows'][kind]:,}"] for kind in ("checked", "lost", "doubled", "wrong")]
+    report.show("faults-tally", "Faults and windows", ["", "count"], rows, write=True, page=PAGE)
+    if (folder / "soak.csv").exists():
+        _tell_of_memory(folder / "soak.csv")
+
+
+def _tell_of_memory(path: Path) -> None:
+    with path.open(newline="") as file:
+        samples = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    third = len(samples) // 3
+    rows = []
+    for name, spoken in {**PARTS, "state": "state"}.items():
+        before, after = (
+            sum(sample[name] for sample in part) / len(part) / 1e6
+            for part in (samples[third : 2 * third], samples[2 * third :])
+        )
+        rows.append([spoken, f"{before:,.2f}", f"{after:,.2f}", f"{after / before:.2f}"])
+    heads = ["MB, mean", "second third", "last third", "last / second"]
+    report.show("faults-soak", "Memory of a long run", heads, rows, write=True, page=PAGE)
+    minutes, read = samples[-1]["seconds"] / 60, samples[-1]["rows"]
+    told = f"{minutes:.0f} minutes, {read / 1e6:.1f} million rows read by four streams."
+    report.into_page("faults-length", told, page=PAGE)
+    _draw(samples)
+
+
+def _draw(samples: list[dict[str, float]]) -> None:
+    import matplotlib  # noqa: PLC0415 - drawing is the smaller part
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    figure, (above, below) = plt.subplots(2, 1, figsize=(8, 6), sharex=True, layout="constrained")
+    minutes = [sample["seconds"] / 60 for sample in samples]
+    for name, spoken in PARTS.items():
+        above.plot(minutes, [sample[name] / 1e6 for sample in samples], label=spoken)
+    above.set_ylabel("resident memory, MB")
+    above.legend()
+    below.plot(minutes, [sample["state"] / 1e3 for sample in samples], color="black")
+    below.set_ylabel("state, kB")
+    below.set_xlabel("minutes")
+    for axes in (above, below):
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+    IMAGE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(IMAGE, dpi=110)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]))

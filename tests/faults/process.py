@@ -1,0 +1,136 @@
+"""`skyband run` as a process of its own, and what can be done to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.faults import work
+from tests.spark.bounded_run import environment
+
+PATIENCE = 120  # seconds; a machine that does other things besides may need them
+
+
+class Driver:
+    """A run of a workload file that can be killed and started again; its log grows with each."""
+
+    def __init__(self, file, *options):
+        self._file, self._options = file, options
+        self.log = file.with_suffix(".log")
+        self.process = None
+
+    def start(self):
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "skyband.cli", "run", str(self._file), *self._options],
+                env={**environment(), "TMPDIR": str(self._file.parent)},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # so that all that it starts is known by its session
+            )
+
+    def kill(self, victim="everything"):
+        """`everything` at once, the `driver` in Python, or the `java` below it; nothing of it lives on."""
+        if victim == "everything":
+            for pid in self.members():
+                _kill(pid)
+        elif victim == "driver":
+            _kill(self.process.pid)
+        elif (java := self.java()) is not None:
+            _kill(java)
+        else:  # there is none yet
+            _kill(self.process.pid)
+        code = self.ended()
+        self.wait_until(lambda: not self.members(), "all that it started ends with it")
+        return code
+
+    def ended(self, seconds=PATIENCE):
+        """Wait for its end; the exit code."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it goes on for ever\n{self.told()}") from None
+
+    def stop(self):
+        """Have it end as a service is ended."""
+        self.process.terminate()
+        return self.ended()
+
+    def end(self):
+        """Whatever has happened, nothing is left."""
+        for pid in self.members():
+            _kill(pid)
+        if self.process is not None:
+            self.process.wait()
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+    def wait_until(self, true, why, seconds=PATIENCE, alive=False):
+        """Wait; with `alive` the run must not end meanwhile."""
+        until = time.monotonic() + seconds
+        while not true():
+            assert not alive or self.is_alive(), f"it ended before {why}\n{self.told()}"
+            assert time.monotonic() < until, f"{why}: not within {seconds} seconds\n{self.told()}"
+            time.sleep(0.02)
+
+    def await_answers(self, folder, wanted, sink="out"):
+        """Wait until the last window of every query is written."""
+        last, read = {}, -1
+        for row in wanted:
+            last[row[0]] = max(row[2], last.get(row[0], 0))
+
+        def are_there():
+            nonlocal read
+            before, read = read, work.files_in(folder, sink)
+            if read == before:
+                return False  # nothing new since they were last read
+            found = [rows for rows in work.found_in(folder, sink).values() if rows]
+            return bool(found) and all({(row[0], row[2]) for row in rows} >= set(last.items()) for rows in found)
+
+        self.wait_until(are_there, "the last windows are answered", 2 * PATIENCE, alive=True)
+
+    def members(self):
+        """All processes of its session that have not ended."""
+        if self.process is None:
+            return []
+        return [pid for pid, session, state in _processes() if session == self.process.pid and state != "Z"]
+
+    def java(self):
+        """The process that runs Spark, if there is one."""
+        for pid in self.members():
+            try:
+                if Path(f"/proc/{pid}/exe").resolve().name == "java":
+                    return pid
+            except OSError:
+                continue
+        return None
+
+    def told(self):
+        """The end of what it has said."""
+        return "\n".join(self.log.read_text().splitlines()[-40:])
+
+
+def newest(folder):
+    """The largest number among the files of a folder of Spark's: a micro-batch."""
+    return max((int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()), default=-1)
+
+
+def _processes():
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        yield int(entry.name), int(fields[3]), fields[0]
+
+
+def _kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,88 @@
+"""Clocks that jump: those that rows were stamped with, that of the machine, and that of who wrote the files."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import skyband as sb
+from skyband.spark import run
+from tests.faults import work
+from tests.sharding import cases
+
+YEAR = 365 * 86_400 * work.SECOND
+
+
+def shifted(rows, by):
+    return [row._replace(ts=row.ts + by) for row in rows]
+
+
+def finished(file, spark):
+    running = run(sb.read_workload(file), "catch-up", spark=spark)
+    assert running.await_end(180)
+    return running.metrics()
+
+
+def by_file(files):
+    """Who is counted, and how many are late, where each file is a micro-batch and nothing may come late."""
+    kept, late, newest = [], 0, None
+    for rows in files:
+        on_time = [row for row in rows if newest is None or row.ts >= newest]
+        kept += on_time
+        late += len(rows) - len(on_time)
+        newest = max([row.ts for row in rows] + ([] if newest is None else [newest]))
+    return kept, late
+
+
+def test_event_times_jump_ahead_and_back(spark, tmp_path, tally):
+    """A year ahead, back by two, and ahead again: the rows behind are late and counted, the others are right."""
+    files = [work.rows_of(number) for number in range(9)]
+    for number, by in {2: YEAR, 3: YEAR, 4: -YEAR, 6: YEAR, 7: 30 * YEAR, 8: 30 * YEAR}.items():
+        files[number] = shifted(files[number], by)
+    tally.fault("jump of event time", 6)
+    files.append([work.last_row(31 * YEAR)])
+    file = work.write_workload(tmp_path, files=1)
+    for number, rows in enumerate(files):
+        work.write_rows(tmp_path / "in", number, rows)
+    metrics = finished(file, spark)
+    kept, late = by_file(files)
+    assert late == 2 * work.PER_FILE
+    assert {name: one["late"] for name, one in metrics.items()} == dict.fromkeys(work.STREAMS, late)
+    for rows in work.found_in(tmp_path).values():
+        tally.check(rows, work.wanted(kept[:-1]))
+
+
+def test_the_clock_of_who_writes_files_jumps(spark, tmp_path, tally):
+    """Files that are stamped a year ahead, and years back: all are read, and none twice."""
+    files = [work.rows_of(number) for number in range(3)]
+    now, day = 1_700_000_000, 86_400
+    stamps = [now, now + 400 * day, now + 1, now - 900 * day]
+    tally.fault("jump of a file's time", 3)
+    file = work.write_workload(tmp_path, watermark="2 minutes")
+    for number, (rows, at) in enumerate(zip([*files, [work.last_row(YEAR)]], stamps, strict=True)):
+        work.write_rows(tmp_path / "in", number, rows, at)
+        metrics = finished(file, spark)  # a run for each: what has been read is known from the state alone
+        assert {one["rows"] for one in metrics.values()} == {len(rows)}, number
+    for rows in work.found_in(tmp_path).values():
+        tally.check(rows, work.wanted([row for rows in files for row in rows]))
+
+
+def test_the_clock_of_the_machine_jumps(spark, tmp_path, tally, monkeypatch):
+    """Answers come from the rows' own times: the driver's clock may say something else whenever it is asked."""
+    files = [work.rows_of(number) for number in range(4)]
+    file = work.write_workload(tmp_path, files=1)
+    for number, rows in enumerate([*files, [work.last_row(YEAR)]]):
+        work.write_rows(tmp_path / "in", number, rows)
+    random, asked = cases.rng("clock"), itertools.count(1)
+
+    def jumping():
+        next(asked)
+        return random.uniform(0, 4e9)
+
+    monkeypatch.setattr(time, "time", jumping)
+    monkeypatch.setattr(time, "time_ns", lambda: round(jumping() * 1e9))
+    finished(file, spark)
+    monkeypatch.undo()
+    tally.fault("jump of the driver's clock", next(asked))
+    for rows in work.found_in(tmp_path).values():
+        tally.check(rows, work.wanted([row for rows in files for row in rows]))

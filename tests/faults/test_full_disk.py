@@ -1,0 +1,72 @@
+"""A disk that fills up in mid-stream, of the state or of a sink: the run says so, ends, and goes on with new room."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.faults import work
+from tests.faults.feeder import Feeder
+from tests.faults.process import Driver
+
+PAGE = 4096
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder that holds sixteen megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "skyband-faults", folder],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be made here, which takes the rights of root: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(folder):
+    """Take what room there is; what is open may grow no longer."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"\0" * PAGE)
+        except OSError:
+            return ballast
+
+
+@pytest.mark.parametrize("place", ["state", "out"])
+def test_a_disk_fills_up(tmp_path, small_disk, tally, place):
+    where = {"checkpoint" if place == "state" else "sink": f"small/{place}"}
+    sink = where.get("sink", "out")
+    file = work.write_workload(tmp_path, files=1, **where)
+    driver = Driver(file)
+    with Feeder(tmp_path / "in", every=1) as feeder:
+        try:
+            driver.start()
+            driver.wait_until(lambda: min(work.reached(tmp_path, sink).values()) > 1, "all streams answer", alive=True)
+            ballast = fill(small_disk)
+            tally.fault(f"full disk of the {'state' if place == 'state' else 'answers'}")
+            assert driver.ended() == 3, driver.told()
+            said = [line for line in driver.told().splitlines() if line.startswith("skyband: ")]
+            assert len(said) == 1, driver.told()
+            assert "No space left on device" in said[0]
+            driver.start()  # to no avail
+            assert driver.ended() in (2, 3), driver.told()
+            assert "No space left on device" in driver.told().splitlines()[-1], driver.told()
+            ballast.unlink()
+            feeder.stop()
+            driver.start()
+            wanted = work.wanted(feeder.rows())
+            driver.await_answers(tmp_path, wanted, sink)
+            assert driver.stop() == 130, driver.told()
+        finally:
+            driver.end()
+    for rows in work.found_in(tmp_path, sink).values():
+        tally.check(rows, wanted)

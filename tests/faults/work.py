@@ -1,0 +1,170 @@
+"""A workload file with queries of all four families over one folder of files: its rows, and what it must answer.
+
+File number n has rows from ten seconds of event time, in order. The definitions say what is wanted; of uncertain
+queries, whose definition lists possible worlds, the library's own replay in one process does, which other tests compare
+with the definition.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import os
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import skyband as sb
+from tests.aggregate import oracle as totals
+from tests.incomplete import oracle as parts
+from tests.sharding import cases
+
+SECOND = 1_000_000
+STEP = 10 * SECOND  # of event time, a file
+PER_FILE = 12
+ALL = cases.Posed("all", cases.Asked(k=3, size=20 * SECOND, slide=5 * SECOND), {"by": "s"})
+EACH = cases.Posed("each", cases.Asked(k=2, size=30 * SECOND, slide=30 * SECOND), {"by": "s", "partition_by": ["g"]})
+MORE = cases.Posed("more", cases.Asked(k=5, size=15 * SECOND, slide=5 * SECOND), {"by": "s"})  # joins while it runs
+BUSY = sb.AggregateTopK(name="busy", k=2, size="30 seconds", slide="10 seconds", key="client", value="load")
+HEAVY = parts.Asked(k=2, size=30 * SECOND, every=10 * SECOND, streams=("a", "b"), bounds=(0.0, 9.0), occurrences=100)
+LIKELY = sb.UncertainTopK(
+    name="likely", k=3, size="30 seconds", every="10 seconds", by="load", probability="p", rule="car"
+)
+STREAMS = ("rows", "requests", "flows", "readings")
+FILE = """
+streams:
+  rows: &stream
+    path: in
+    format: parquet
+    schema: {{ts: timestamp, id: bigint, s: double, g: string, client: string, router: string, load: double,
+      p: double, car: string}}
+    time: ts
+    id: id
+    watermark: {watermark}
+    files_per_batch: {files}
+  requests: *stream
+  flows: *stream
+  readings: *stream
+queries:
+  - {{name: all, stream: rows, k: 3, size: 20 seconds, slide: 5 seconds, by: s}}
+  - {{name: each, stream: rows, sql: "TOPK s, 2 BY g OVER 30 SECONDS"}}
+  - {{name: busy, stream: requests, type: aggregate, k: 2, size: 30 seconds, slide: 10 seconds, key: client,
+     value: load}}
+  - {{name: heavy, stream: flows, type: incomplete, k: 2, size: 30 seconds, every: 10 seconds, object: client,
+     stream_by: router, value: load, streams: [a, b], bounds: [0, 9], occurrences: 100}}
+  - {{name: likely, stream: readings, type: uncertain, k: 3, size: 30 seconds, every: 10 seconds, by: load,
+     probability: p, rule: car}}
+sinks: [{{type: parquet, path: {sink}}}, {{type: jsonl, path: lines}}]
+engine: {{master: "local[2]", memory: 768m, checkpoint: {checkpoint}}}
+"""
+
+
+class Row(NamedTuple):
+    ts: int
+    id: int
+    s: float | None
+    g: str | None
+    client: str
+    router: str
+    load: float
+    p: float
+    car: str | None  # at most two rows have it, and their probabilities sum to at most 1
+
+
+def rows_of(number, count=PER_FILE, *, ruled=True):
+    """The rows of a file."""
+    random = cases.rng("faults", number)
+    moments = sorted(random.sample(range(STEP), count))
+    return [
+        Row(
+            ts=number * STEP + moment,
+            id=number * count + place,
+            s=random.choice([*(float(random.randint(0, 6)) for _ in range(3)), math.inf, -0.0, 2.5, None]),
+            g=random.choice(["a", "b", "c", None]),
+            client=random.choice(["x", "y", "z"]),
+            router=random.choice(["a", "b"]),
+            load=float(random.randint(0, 9)),
+            p=random.choice([0.25, 0.5]),
+            car=f"{number}-{place // 2}" if ruled and place < 8 else None,
+        )
+        for place, moment in enumerate(moments)
+    ]
+
+
+def last_row(ts):
+    """A row so late that everything before it becomes final."""
+    return Row(ts, 10**9, 1.0, "a", "x", "a", 1.0, 0.5, None)
+
+
+def write_workload(folder, *, watermark="0 seconds", files=4, checkpoint="state", sink="out"):
+    """The workload file; `files` is how many a micro-batch takes."""
+    path = folder / "work.yaml"
+    path.write_text(FILE.format(watermark=watermark, files=files, checkpoint=checkpoint, sink=sink))
+    return path
+
+
+def write_rows(folder, number, rows, at=None):
+    """A file of rows. Spark reads the older file first: by default each is a second older than the next."""
+    folder.mkdir(exist_ok=True)
+    columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
+    table = pa.table({name: pa.array(values) for name, values in columns.items() if name != "ts"})
+    table = table.append_column("ts", pa.array(columns["ts"], pa.int64()).cast(pa.timestamp("us", "UTC")))
+    unfinished = folder / f".{number:05}.parquet"
+    pq.write_table(table, unfinished)
+    at = 1_000_000_000 + number if at is None else at
+    os.utime(unfinished, (at, at))
+    unfinished.rename(folder / f"{number:05}.parquet")
+
+
+def wanted(rows, posed=(ALL, EACH)):
+    """All windows that hold a row, of all queries: ``(query, group, moment, rank, what, score, …)``."""
+    rows = sorted(rows)
+    found = []
+    for one in posed:
+        answers = cases.wanted(one, [(row.ts, row.s, row.id, row.g) for row in rows])
+        found += [(*key, *row[1:]) for key, answer in answers.items() for row in answer]
+    answers = totals.answers([BUSY], [totals.Row(row.ts, row.client, row.load) for row in rows])
+    found += [("busy", "-", end, rank, key, score) for _, _, _, end, rank, key, score in answers]
+    for end, best in parts.answers(HEAVY, [parts.Tuple(row.ts, row.client, row.router, row.load) for row in rows]):
+        found += [("heavy", "-", end, rank, *one) for rank, one in enumerate(best, 1)]
+    answers = sb.uncertain.replay(
+        LIKELY,
+        np.array([row.ts for row in rows]),
+        np.array([row.load for row in rows]),
+        np.array([row.p for row in rows]),
+        [row.car for row in rows],
+        np.array([row.id for row in rows]),
+    )
+    return found + [plain_row(row) for row in answers.to_pylist()]
+
+
+def found_in(folder, sink="out"):
+    """What the run has written, by sink."""
+    parquet = [row for path in sorted((folder / sink).glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    texts = [path.read_text() for path in sorted((folder / "lines").glob("*.jsonl"))]
+    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    return {"parquet": list(map(plain_row, parquet)), "jsonl": list(map(plain_row, lines))}
+
+
+def reached(folder, sink="out"):
+    """By stream, how many files of answers it has written."""
+    return {name: len(list((folder / sink).glob(f"{name}-*.parquet"))) for name in STREAMS}
+
+
+def files_in(folder, sink="out"):
+    """How many files of answers there are."""
+    return sum(len(list(place.glob("*-*.*"))) for place in (folder / sink, folder / "lines"))
+
+
+def plain_row(row):
+    """A row of answers in the form of `wanted`; what is ranked goes by another name in every family."""
+    moment = row["window_end"] if "window_end" in row else row["time"]
+    moment = dt.datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    what = next(row[name] for name in ("key", "object", "id") if name in row)
+    group = row["g"] if row["query"] == "each" else "-"
+    more = (round(row["probability"], 12),) if "probability" in row else ()
+    moment = cases.micros(moment) if isinstance(moment, dt.datetime) else moment
+    return row["query"], group, moment, row["rank"], what, float(row["score"]), *more
