@@ -33,6 +33,11 @@ HEAVY = parts.Asked(k=2, size=30 * SECOND, every=10 * SECOND, streams=("a", "b")
 LIKELY = sb.UncertainTopK(
     name="likely", k=3, size="30 seconds", every="10 seconds", by="load", probability="p", rule="car"
 )
+KINDS = {
+    "ts": pa.timestamp("us", "UTC"),
+    "id": pa.int64(),
+    **dict.fromkeys(("s", "load", "p"), pa.float64()),
+}  # all other columns are text
 STREAMS = ("rows", "requests", "flows", "readings")
 FILE = """
 streams:
@@ -109,9 +114,8 @@ def write_workload(folder, *, watermark="0 seconds", files=4, checkpoint="state"
 def write_rows(folder, number, rows, at=None):
     """A file of rows. Spark reads the older file first: by default each is a second older than the next."""
     folder.mkdir(exist_ok=True)
-    columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
-    table = pa.table({name: pa.array(values) for name, values in columns.items() if name != "ts"})
-    table = table.append_column("ts", pa.array(columns["ts"], pa.int64()).cast(pa.timestamp("us", "UTC")))
+    columns = zip(Row._fields, zip(*rows, strict=True), strict=True)
+    table = pa.table({name: pa.array(values, KINDS.get(name, pa.string())) for name, values in columns})
     unfinished = folder / f".{number:05}.parquet"
     pq.write_table(table, unfinished)
     at = 1_000_000_000 + number if at is None else at
@@ -123,13 +127,14 @@ def wanted(rows, posed=(ALL, EACH)):
     """All windows that hold a row, of all queries: ``(query, group, moment, rank, what, score, …)``."""
     rows = sorted(rows)
     found = []
-    for one in posed:
-        answers = cases.wanted(one, [(row.ts, row.s, row.id, row.g) for row in rows])
-        found += [(*key, *row[1:]) for key, answer in answers.items() for row in answer]
-    answers = totals.answers([BUSY], [totals.Row(row.ts, row.client, row.load) for row in rows])
-    found += [("busy", "-", end, rank, key, score) for _, _, _, end, rank, key, score in answers]
-    for end, best in parts.answers(HEAVY, [parts.Tuple(row.ts, row.client, row.router, row.load) for row in rows]):
-        found += [("heavy", "-", end, rank, *one) for rank, one in enumerate(best, 1)]
+    for part in _stretches(rows):
+        for one in posed:
+            answers = cases.wanted(one, [(row.ts, row.s, row.id, row.g) for row in part])
+            found += [(*key, *row[1:]) for key, answer in answers.items() for row in answer]
+        answers = totals.answers([BUSY], [totals.Row(row.ts, row.client, row.load) for row in part])
+        found += [("busy", "-", end, rank, key, score) for _, _, _, end, rank, key, score in answers]
+        for end, best in parts.answers(HEAVY, [parts.Tuple(row.ts, row.client, row.router, row.load) for row in part]):
+            found += [("heavy", "-", end, rank, *one) for rank, one in enumerate(best, 1)]
     answers = sb.uncertain.replay(
         LIKELY,
         np.array([row.ts for row in rows]),
@@ -139,6 +144,15 @@ def wanted(rows, posed=(ALL, EACH)):
         np.array([row.id for row in rows]),
     )
     return found + [plain_row(row) for row in answers.to_pylist()]
+
+
+def _stretches(rows):
+    """The rows, cut where no window reaches across: the definitions look at every window between the first and last."""
+    begin = 0
+    for number in range(1, len(rows) + 1):
+        if number == len(rows) or rows[number].ts - rows[number - 1].ts > 10 * STEP:
+            yield rows[begin:number]
+            begin = number
 
 
 def found_in(folder, sink="out"):

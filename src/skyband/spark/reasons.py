@@ -11,6 +11,11 @@ from skyband.errors import PipelineError, SkybandError
 
 __all__ = ["first_line", "is_gone", "plain_error"]
 
+# A line of a traceback that tells something; that the bridge to Java or a waiting thread failed is nothing to tell.
+_REASON = re.compile(
+    r"\s*(?:Caused by)?:?\s*"
+    r"([\w.$]*(?:Error|Exception): (?!An error occurred while calling|Exception thrown in awaitResult)\S.*)"
+)
 _FULL = "No space left on device"
 _NAMED = re.compile(r":?\s*[\w.$]*(?:Error|Exception): (?=\S)")
 
@@ -58,6 +63,6 @@ def plain_error(error: BaseException) -> BaseException:
         why = _NAMED.sub("", line, count=1).removeprefix("Caused by")
         return PipelineError(f"the stream stopped: a disk is full ({why}). Nothing is lost: make room, and run again.")
     if isinstance(error, PySparkException):
-        told = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception): ", line)]
+        told = [found[1] for line in text.splitlines() if (found := _REASON.match(line))]
         return PipelineError(f"the stream stopped: {told[0] if told else first_line(error)}")
     return error
