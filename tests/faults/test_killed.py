@@ -95,9 +95,9 @@ class Killings:
 
 
 def test_killed_at_any_moment(tmp_path, tally):
-    work.write_workload(tmp_path)
+    work.write_workload(tmp_path, files=25)
     tally.note(f"killed at moments drawn with SKYBAND_FAULTS_SEED={SEED}")
-    with Feeder(tmp_path / "in", every=0.7) as feeder:
+    with Feeder(tmp_path / "in", every=1) as feeder:
         killings = Killings(tmp_path, feeder)
         try:
             moments = [MOMENTS[number % len(MOMENTS)] for number in range(KILLS)]
