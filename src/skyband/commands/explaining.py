@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from skyband.queries import Query, TopK, UncertainTopK
-from skyband.workfile import Stream, WorkloadFile, read_workload
+from skyband.workfile import Sink, Stream, WorkloadFile, read_workload
+from skyband.workfile.addresses import shown_address, shown_options
 
 __all__ = ["explain_file"]
 
@@ -25,7 +26,7 @@ def _page(file: WorkloadFile) -> list[str]:
         lines += [f"  {query}" for query in workload]
         lines += ["", *(f"  {line}".rstrip() for line in workload.explain(on_spark=True).splitlines()), ""]
     for sink in file.sinks:
-        where = f" in {sink.path}" if sink.path else ""
+        where = f" in {sink.path}" if sink.path else _server(sink)
         which = "all queries" if sink.queries is None else ", ".join(sink.queries)
         lines.append(f"sink {sink.type}{where}: {sink.output} of {which}")
     lines.append(f"state in {file.engine.checkpoint}")
@@ -40,6 +41,18 @@ def _described(stream: Stream) -> str:
     }[stream.source]
     id_ = f", ties broken by {stream.id}" if stream.id else ""
     return f"{where}; time {stream.time}, watermark {stream.watermark}{id_}"
+
+
+def _server(sink: Sink) -> str:
+    """The part of a server that a sink writes to, and its address without secrets."""
+    part = f" to table {sink.table}" if sink.table else f" to keys {sink.prefix or 'skyband'}:…" if sink.url else ""
+    return f"{part} at {shown_address(sink.url)}" if sink.url else part
+
+
+def _shown(sink: Sink) -> dict[str, Any]:
+    plain = sink.model_dump(exclude_none=True)
+    options = shown_options(plain.pop("options"))
+    return plain | ({"url": shown_address(sink.url)} if sink.url else {}) | ({"options": options} if options else {})
 
 
 def _sql(query: Query) -> str | None:
@@ -58,6 +71,6 @@ def _plain(file: WorkloadFile) -> dict[str, Any]:
             }
             for name, workload in file.workloads.items()
         },
-        "sinks": [sink.model_dump(exclude_none=True) for sink in file.sinks],
+        "sinks": [_shown(sink) for sink in file.sinks],
         "checkpoint": file.engine.checkpoint,
     }

@@ -38,6 +38,10 @@ class Report:
         """Whether the key is in the file."""
         return loc in self._tree.places
 
+    def written(self, loc: Loc) -> str | None:
+        """The value as it stands in the file, if a variable has gone into it."""
+        return self._tree.written.get(loc)
+
     def line_of(self, loc: Loc) -> int:
         """The line a key is on."""
         return self._tree.places[loc].line

@@ -9,6 +9,7 @@ from typing import Any
 from skyband.workfile.engines import KNOWN
 from skyband.workfile.paths import format_of, has_scheme
 from skyband.workfile.query import KEYS, NEEDS, Query
+from skyband.workfile.server_rules import server_rules
 from skyband.workfile.wording import among, nearest, shown
 
 __all__ = ["FIELDS", "NEEDED", "OWN", "STREAM_NAME", "engine_rules", "query_rules", "sink_rules", "stream_rules"]
@@ -96,6 +97,7 @@ def sink_rules(raw: Mapping[str, Any]) -> Wrong:
     if kind in ("parquet", "jsonl", "csv") and has_scheme(raw.get("path")):
         why = "is no folder of this machine, and files are written by the process that runs the workload"
         yield "path", f"{raw['path']!r} {why}. Spark's own sinks go there: skyband.spark.start(…, write=…)."
+    yield from server_rules(raw)
 
 
 def engine_rules(raw: Mapping[str, Any]) -> Wrong:

@@ -85,6 +85,7 @@ TAIL = """\
 
 sinks:
   - type: terminal         # shows answers as they come; parquet, jsonl and csv write files; memory is a table
+                           # postgres writes to a table, redis to sorted sets: skyband schema --keys lists their keys
   # - type: parquet
   #   path: answers        # a folder
   #   output: changes      # what changed since the window before; answers: every window in full

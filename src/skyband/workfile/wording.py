@@ -35,14 +35,25 @@ _OTHER_NAMES = {
         "confidence": "probability",
         "family": "type",
     },
-    Sink: {"format": "type", "folder": "path", "mode": "output"},
+    Sink: {
+        "format": "type",
+        "folder": "path",
+        "mode": "output",
+        "address": "url",
+        "host": "url",
+        "dsn": "url",
+        "password": "options",
+        "sslmode": "options",
+        "ttl": "expire",
+        "key_prefix": "prefix",
+    },
     Engine: {"config": "settings", "conf": "settings", "state": "checkpoint"},
     Document: {"stream": "streams", "query": "queries", "sink": "sinks", "sources": "streams", "spark": "engine"},
 }
 _NEEDED = {
     "streams": "name at least one stream, with its source or path",
     "queries": "ask at least one query",
-    "type": "say where answers go: terminal, parquet, jsonl, csv or memory",
+    "type": "say where answers go: terminal, parquet, jsonl, csv, memory, postgres or redis",
 }
 
 
