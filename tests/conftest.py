@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Compiling a kernel on its first call may take seconds, so no example has a deadline.
@@ -15,3 +16,13 @@ if "SKYBAND_EXAMPLES" in os.environ:
     settings.load_profile("search")
 else:
     settings.load_profile("steady")
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """One Spark for all tests of a process."""
+    from skyband.spark import session
+
+    found = session("tests", master="local[2]", memory="1g")
+    yield found
+    found.stop()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["flat", "json_lines"]
+__all__ = ["as_json", "flat", "json_lines"]
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:
@@ -24,6 +24,15 @@ def json_lines(table: pa.Table) -> Iterator[str]:
     for batch in table.to_batches(max_chunksize=1 << 14):
         for row in batch.to_pylist():
             yield json.dumps({name: _plain(value) for name, value in row.items()}, ensure_ascii=False) + "\n"
+
+
+def as_json(value: Any) -> str:
+    """A single value as JSON, spelled as in `json_lines`.
+
+    >>> as_json(["A", None, float("inf")])
+    '["A", null, "Infinity"]'
+    """
+    return json.dumps(_plain(value), ensure_ascii=False)
 
 
 def flat(table: pa.Table) -> pa.Table:

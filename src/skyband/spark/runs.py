@@ -17,11 +17,13 @@ from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.running import Handle, launch
+from skyband.spark.servers import Server, open_servers, server_for, servers_among
 from skyband.spark.sessions import session
 from skyband.spark.sinks import FileSink, Memory, Wanted, output_of, write_to
 from skyband.spark.sources import files_of, open_stream
 from skyband.workfile import Sink, WorkloadFile
 from skyband.workfile.paths import has_scheme
+from skyband.workfile.server_rules import SERVER_KEYS
 
 __all__ = ["Mode", "Run", "run"]
 
@@ -100,6 +102,7 @@ class Run:
         self.handles: dict[str, Handle] = {}
         self._memories: dict[tuple[str, Output], list[Memory]] = {}  # by stream and output, one for each sink
         self._scratch: list[str] = []
+        self._servers: list[Server] = []
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until all streams have ended, at most `timeout` seconds; return whether they have.
@@ -138,6 +141,8 @@ class Run:
 
     def stop(self) -> None:
         """Stop all streams at the next safe moment."""
+        for server in self._servers:
+            server.stop_waiting()
         for handle in self.handles.values():
             handle.stop()
         self._clean_up()
@@ -155,6 +160,8 @@ class Run:
         wanted = [*self._outlets(name), *watchers]
         kept = Checkpoint(spark, file.checkpoint_of(name))
         folders = [one.outlet for one in wanted if isinstance(one.outlet, FileSink)]
+        for server in servers_among(wanted):
+            server.reach()  # before anything is forgotten
         if fresh:
             _forget(file.checkpoint_of(name), folders)
         has_state = kept.read() is not None
@@ -166,10 +173,14 @@ class Run:
         output = output_of(wanted) if wanted else "answers"
         take = write_to(wanted, file.workloads[name], output)
         replaced = list(folders) if self.mode == "once" else []
+        unopened = [wanted]
         some_files = max(1, len(files_of(stream)) // BATCHES) if self.mode == "once" else None
 
         def write(out: DataFrame) -> DataStreamWriter:
-            while replaced:  # not before: by now the queries have been found sound
+            if unopened:  # not before: by now the queries have been found sound
+                anew = fresh or self.mode == "once"
+                open_servers(unopened.pop(), file.workloads[name], output, out, replace=anew, keep=has_state)
+            while replaced:
                 replaced.pop().clear()
             writer = out.writeStream.foreachBatch(take).queryName(name)
             return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
@@ -197,6 +208,9 @@ class Run:
                 if sink.type == "memory":
                     outlet: Any = Memory()
                     self._memories.setdefault((stream, sink.output), []).append(outlet)
+                elif sink.type in SERVER_KEYS:
+                    outlet = server_for(sink, stream, self.file.workloads[stream])
+                    self._servers.append(outlet)
                 else:
                     outlet = FileSink(str(sink.path), stream, sink.type)
                 found.append(Wanted(outlet, sink.output, sink.queries))
@@ -206,6 +220,8 @@ class Run:
         for folder in self._scratch:
             shutil.rmtree(folder, ignore_errors=True)
         self._scratch = []
+        for server in self._servers:
+            server.close()
 
 
 def _serves(sink: Sink, file: WorkloadFile, stream: str) -> bool:
