@@ -24,8 +24,9 @@ def binaries():
 class Postgres(Server):
     """A cluster with an owner, `boss`, passwords for everybody, and TLS for who wants it."""
 
-    def __init__(self):
+    def __init__(self, **settings):
         super().__init__()
+        self._settings = settings
         self._bin = binaries()
         secret = self.folder / "secret"
         secret.write_text(PASSWORD)
@@ -56,6 +57,7 @@ class Postgres(Server):
             "ssl": "on",
             "shared_buffers": "64MB",
             "max_connections": 30,
+            **self._settings,
         }
         self.begin(self._bin / "postgres", "-D", self.data, *(f"--{name}={value}" for name, value in settings.items()))
 

@@ -66,7 +66,7 @@ def test_a_server_that_is_not_there_is_told_at_once(spark, tmp_path, server, mon
     assert PASSWORD not in explain_file(file.path, as_json=True) + explain_file(file.path, as_json=False)
     server.stop()
     try:
-        with pytest.raises(sb.InvalidInputError, match="keys skyband:… of redis://:.* cannot be used: .*refused"):
+        with pytest.raises(sb.InvalidInputError, match=r"keys skyband:… of redis://:.* cannot be used: .*refused"):
             run(file, "once", spark=spark)
     finally:
         server.start()
