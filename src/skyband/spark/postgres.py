@@ -118,6 +118,11 @@ class PostgresSink:
         self._once(lambda: self._make(table))
         self._table = table
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the table is known to be there, and to fit."""
+        return self._table is not None
+
     def holds_rows(self) -> bool:
         """Whether the table has rows of these queries."""
         table = self._prepared()

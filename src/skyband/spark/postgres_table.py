@@ -265,8 +265,9 @@ def copied(rows: pa.Table) -> Iterator[memoryview]:
 def _spelled(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column so that what a CSV writer makes of it is what PostgreSQL reads."""
     kind = column.type
-    if pa.types.is_timestamp(kind) and kind.tz not in (None, "UTC"):
-        return column.cast(pa.timestamp(kind.unit, "UTC"))
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        # Arrow spells times with a zone thirty times as slowly as those without.
+        return pc.binary_join_element_wise(column.cast(pa.timestamp(kind.unit)).cast(pa.string()), "Z", "")
     if _is_bytes(kind):
         texts = [None if value is None else "\\x" + value.hex() for value in column.to_pylist()]
     elif pa.types.is_duration(kind):
