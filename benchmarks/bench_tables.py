@@ -232,22 +232,22 @@ def _lags(spark: SparkSession, server: Any, home: Path, trigger: int | None, sec
 
     rows = spark.readStream.format("rate").option("rowsPerSecond", 1000).load()
     handle = start(rows, query, write=write, checkpoint=str(home), time="timestamp", watermark="0 seconds")
-    lags: dict[Any, float] = {}
-    newest = sql.SQL("SELECT extract(epoch FROM max(window_end)) FROM {}").format(sql.Identifier(table))
+    lags: dict[float, float] = {}
+    ends = sql.SQL("SELECT DISTINCT extract(epoch FROM window_end)::float8 FROM {}").format(sql.Identifier(table))
     try:
         with psycopg.connect(server.url(), autocommit=True) as connection:
             began = time.monotonic()
             while not lags or time.monotonic() < began + seconds:
-                if sink.is_prepared and (end := connection.execute(newest).fetchall()[0][0]) not in (None, *lags):
-                    lags[end] = time.time() - float(end)
-                    began = time.monotonic() if len(lags) == 1 else began
-                time.sleep(0.01)
+                for (end,) in connection.execute(ends).fetchall() if sink.is_prepared else ():
+                    began = began if lags else time.monotonic()
+                    lags.setdefault(end, time.time() - end)
+                time.sleep(0.02)
     finally:
         handle.stop()
         sink.close()
     progress = handle.query.recentProgress[5:]
     batch = statistics.median(one["durationMs"]["triggerExecution"] / 1e3 for one in progress)
-    return list(lags.values())[3:], batch  # the first batches start workers
+    return list(lags.values())[10:], batch  # the first batches start workers
 
 
 @contextmanager
