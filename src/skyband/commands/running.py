@@ -168,7 +168,7 @@ class _Watched:
                 f"{name}: {one['rows']:,} rows, {one['windows']:,} windows, {one['answers']:,} rows of answers{notes}; "
                 f"{one['candidates']:,} rows held at the end\n"
             )
-        folders = [f"{sink.path} ({sink.type})" for sink in self._file.sinks if sink.path is not None]
+        folders = [f"{sink.path or sink.table} ({sink.type})" for sink in self._file.sinks if sink.path or sink.table]
         if folders:
             lines.append(f"written to {', '.join(folders)}\n")
         lines.append(f"{monotonic() - self._began:.1f} s")
