@@ -30,11 +30,12 @@ demo: java ## watch three questions about a stream of trades, answered live on S
 test: java check ## the checks and all tests: what CI runs
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-check: $(READY) ## lint, format, types, import contracts; changes nothing
+check: $(READY) ## lint, format, types, import contracts, what is installed; changes nothing
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(TYPED)
 	$(BIN)/lint-imports
+	$(BIN)/python tools/audit.py
 
 format: $(READY) ## put the code into the form that check wants
 	$(BIN)/ruff check --fix $(CODE)

@@ -94,6 +94,7 @@ def test_queries_come_and_go(spark, tmp_path, parts):
             "y: TOPK nothing, 1 OVER 10 SECONDS": "nothing",
             "z: TOPK s, 200000 OVER 10 SECONDS": "a running workload takes k up to 100,000",
             "TOPK s, 1": "expected OVER",
+            "j: TOPK s, 1 WHERE reflect('java.lang.System', 'lineSeparator') <> '' OVER 10 SECONDS": "beyond the row",
         }.items():
             assert why in live.ask(kind="add", sql=refused)["refused"], refused
         live.feed()

@@ -52,7 +52,7 @@ def run_file(
     """Run the file and return the exit code."""
     file = read_workload(path)
     if logs is not None:
-        write_logs(as_json=logs == "json")
+        write_logs(as_json=logs == "json", hide=file.hide)
     talk = console(stderr=True)  # what is said about the run; answers go to stdout
     mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
     with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark:
