@@ -8,7 +8,7 @@ TYPED  := src tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folde
 CODE   := $(TYPED) tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check format bench docs clean
+.PHONY: help setup java jars demo test check format bench docs clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -21,17 +21,21 @@ setup: $(READY) ## make .venv with everything in it (done by the other targets w
 java: $(READY)
 	@$(BIN)/python -m skyband.java >/dev/null
 
+jars: java ## fetch what Spark needs for Kafka, once (its tests do it themselves)
+	@$(BIN)/skyband jars
+
 demo: java ## watch three questions about a stream of trades, answered live on Spark
 	@$(BIN)/skyband demo
 
 test: java check ## the checks and all tests: what CI runs
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
-check: $(READY) ## lint, format, types, import contracts; changes nothing
+check: $(READY) ## lint, format, types, import contracts, what is installed; changes nothing
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(TYPED)
 	$(BIN)/lint-imports
+	$(BIN)/python tools/audit.py
 
 format: $(READY) ## put the code into the form that check wants
 	$(BIN)/ruff check --fix $(CODE)

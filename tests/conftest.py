@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Compiling a kernel on its first call may take seconds, so no example has a deadline.
@@ -15,3 +16,19 @@ if "SKYBAND_EXAMPLES" in os.environ:
     settings.load_profile("search")
 else:
     settings.load_profile("steady")
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """One Spark for all tests of a process; it reads Kafka, too, if what that takes can be had."""
+    from skyband.spark import session
+    from skyband.spark.ivy import NotFetchedError
+    from tests.kafka.broker import connector
+
+    try:
+        settings = {"spark.jars": connector().paths}
+    except NotFetchedError:
+        settings = {}  # tests of Kafka are skipped, and say why
+    found = session("tests", master="local[2]", memory="1g", settings=settings)
+    yield found
+    found.stop()

@@ -26,7 +26,7 @@ def skyband(*arguments, **options):
 def test_help_names_the_commands():
     done = skyband("--help")
     assert done.returncode == 0
-    for command in ("init", "run", "explain", "verify", "schema", "bench", "demo", "algorithms", "--version"):
+    for command in ("init", "run", "explain", "verify", "jars", "schema", "bench", "demo", "algorithms", "--version"):
         assert command in done.stdout
 
 
@@ -39,6 +39,17 @@ def test_help_loads_nothing_heavy():
 
 def test_version():
     assert skyband("--version").stdout == f"skyband {sb.__version__}\n"
+
+
+def test_kafka_without_its_jars_names_the_one_command(tmp_path):
+    (tmp_path / "work.yaml").write_text(
+        "streams: {s: {source: kafka, servers: 127.0.0.1:1, topic: t, format: text, time: kafka_timestamp}}\n"
+        "queries: [{k: 1, size: 1 hour, by: length(value)}]\n"
+    )
+    done = skyband("run", "work.yaml", cwd=tmp_path, env={**os.environ, "SKYBAND_JARS": str(tmp_path / "jars")})
+    assert done.returncode == 4
+    assert "fetch them once with: skyband jars" in done.stderr
+    assert not (tmp_path / ".skyband").exists()
 
 
 CSV = "at,shop,amount\n2024-01-01 10:00:00,north,5.5\n2024-01-01 10:20:00,south,7.25\n2024-01-01 11:10:00,north,1.0\n"

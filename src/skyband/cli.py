@@ -71,15 +71,33 @@ def run(
         bool, typer.Option("--fresh", help="Forget the kept state and remove the files written with it.")
     ] = False,
     seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="Show the numbers to Prometheus, on this port of loopback or at this address.")
+    ] = None,
+    logs: Annotated[
+        str | None, typer.Option(help="Say what is done on standard error: text or json, a line each.")
+    ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Run a workload file: answers go to its sinks, live to this terminal if it says so."""
     if once and catch_up:
         raise typer.BadParameter("--once and --catch-up exclude each other.")
+    if logs not in (None, "text", "json"):
+        raise typer.BadParameter(f"--logs {logs} must be text or json.")
     from skyband.commands.running import run_file
 
-    code = run_file(file, once=once, catch_up=catch_up, fresh=fresh, as_json=as_json, verbose=verbose, seconds=seconds)
+    code = run_file(
+        file,
+        once=once,
+        catch_up=catch_up,
+        fresh=fresh,
+        as_json=as_json,
+        verbose=verbose,
+        seconds=seconds,
+        metrics=metrics,
+        logs=logs,
+    )
     raise typer.Exit(code)
 
 
@@ -114,6 +132,69 @@ def schema(
     from skyband.workfile import schema as published
 
     typer.echo(json.dumps(published(), indent=2, ensure_ascii=False))
+
+
+ctl = typer.Typer(help="Change a workload that runs, from another terminal.", no_args_is_help=True)
+app.add_typer(ctl, name="ctl")
+Of = Annotated[Path, typer.Option("--file", "-f", help="The workload file that runs.", show_default=True)]
+Stream = Annotated[str | None, typer.Option(help="The stream it is about, where the file has several.")]
+
+
+@ctl.command()
+def add(
+    sql: Annotated[str, typer.Argument(help="The query in SQL: 'name: TOPK price, 10 OVER 1 HOUR EVERY 5 MINUTES'.")],
+    file: Of = STARTER,
+    stream: Stream = None,
+    as_json: Json = False,
+) -> None:
+    """Add a query to a stream that runs; says from which window on its answers are whole."""
+    _tell(file, {"kind": "add", "sql": sql, "stream": stream}, as_json=as_json)
+
+
+@ctl.command()
+def drop(
+    name: Annotated[str, typer.Argument(help="The query's name.")], file: Of = STARTER, as_json: Json = False
+) -> None:
+    """Drop a query from a stream that runs."""
+    _tell(file, {"kind": "drop", "name": name}, as_json=as_json)
+
+
+@ctl.command("list")
+def list_queries(file: Of = STARTER, as_json: Json = False) -> None:
+    """List the queries that run, stream by stream."""
+    _tell(file, {"kind": "list"}, as_json=as_json)
+
+
+@ctl.command()
+def flush(file: Of = STARTER, stream: Stream = None, as_json: Json = False) -> None:
+    """Answer every window that holds a row, now; rows that come later for one are late."""
+    _tell(file, {"kind": "flush", "stream": stream}, as_json=as_json)
+
+
+@ctl.command()
+def advance(
+    to: Annotated[str, typer.Argument(help="A time such as 2024-01-01T09:30:00+00:00.")],
+    file: Of = STARTER,
+    stream: Stream = None,
+    as_json: Json = False,
+) -> None:
+    """Move time on without rows, for a source that has fallen silent: what ends before then is answered."""
+    _tell(file, {"kind": "advance", "to": to, "stream": stream}, as_json=as_json)
+
+
+def _tell(file: Path, message: dict[str, str | None], *, as_json: bool) -> None:
+    from skyband.commands.controlling import tell
+
+    tell(file, message, as_json=as_json)
+
+
+@app.command()
+def jars() -> None:
+    """Fetch what Spark needs to read and write Kafka, once: a few jars from Maven's registry, into your cache."""
+    from skyband.commands.fetching import fetch
+    from skyband.commands.screen import console
+
+    typer.echo(fetch(console(stderr=True)))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["flat", "json_lines"]
+__all__ = ["as_json", "flat", "json_lines", "json_rows"]
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:
@@ -21,9 +21,28 @@ def json_lines(table: pa.Table) -> Iterator[str]:
     >>> list(json_lines(pa.table({"rank": [1, None], "score": [float("inf"), 2.5]})))
     ['{"rank": 1, "score": "Infinity"}\n', '{"rank": null, "score": 2.5}\n']
     """
+    for row in json_rows(table):
+        yield json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def json_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """A dictionary for each row, of what JSON can hold.
+
+    >>> list(json_rows(pa.table({"score": [float("nan")]})))
+    [{'score': 'NaN'}]
+    """
     for batch in table.to_batches(max_chunksize=1 << 14):
         for row in batch.to_pylist():
-            yield json.dumps({name: _plain(value) for name, value in row.items()}, ensure_ascii=False) + "\n"
+            yield {name: _plain(value) for name, value in row.items()}
+
+
+def as_json(value: Any) -> str:
+    """A single value as JSON, spelled as in `json_lines`.
+
+    >>> as_json(["A", None, float("inf")])
+    '["A", null, "Infinity"]'
+    """
+    return json.dumps(_plain(value), ensure_ascii=False)
 
 
 def flat(table: pa.Table) -> pa.Table:

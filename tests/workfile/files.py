@@ -43,6 +43,21 @@ streams:
     format: json
     schema: {at: timestamp, reading: "decimal(10, 2)", tags: array<string>}
     time: at
+  bids:
+    source: kafka
+    servers: [127.0.0.1:9092, "[::1]:9093"]
+    topic: [bids, bids.eu]
+    starting: earliest
+    format: json
+    schema: {price: double, bidder: string}
+    record: [key, headers, topic, partition, offset]
+    rows_per_batch: 100000
+    largest_value: 10000
+    dead_letters: malformed
+    dead_letter_topic: bids-malformed
+    options: {kafka.security.protocol: SSL, failOnDataLoss: false}
+    time: kafka_timestamp
+    id: kafka_offset
 queries:
   - name: big
     stream: trades
@@ -67,6 +82,7 @@ queries:
   - name: spoken
     stream: lines
     sql: TOPK reading, 5 OVER 1 HOUR EVERY 5 MINUTES
+  - {name: bid, stream: bids, k: 3, size: 1 minute, by: price, partition_by: kafka_key}
 sinks:
   - type: terminal
   - type: parquet
@@ -74,6 +90,7 @@ sinks:
     output: changes
     queries: [big, spoken]
   - {type: memory}
+  - {type: kafka, servers: "127.0.0.1:9092, other:9092", topic: best, options: {kafka.acks: all}}
 engine:
   algorithm: auto
   late: refuse
@@ -125,6 +142,16 @@ VALID = {
     "block text": SHORT.replace("by: price", "by: >-\n      price\n      * 2"),
     "sinks": SHORT + "sinks:\n  - {type: csv, path: a}\n  - {type: jsonl, path: b, output: answers}\n",
     "engine": SHORT + "engine: {algorithm: mintopk, late: count, memory: 512M}\n",
+    "kafka": SHORT.replace(
+        "path: trades.csv\n    time: ts",
+        "source: kafka\n    servers: h:9092\n    topic_pattern: a.*\n    format: text\n    time: kafka_timestamp\n"
+        "    starting: 2024-01-01",
+    ),
+    "kafka from offsets": SHORT.replace(
+        "path: trades.csv",
+        "source: kafka\n    servers: h:9092\n    topic: a\n    format: csv\n    schema: {ts: timestamp}\n"
+        "    starting: {a: {0: 5, 1: -2}}",
+    ),
     "quoted numbers": SHORT.replace("by: price", 'by: "1"'),
     "octal": SHORT.replace("k: 10", "k: 0x10"),
     "a column that is computed": SHORT.replace(

@@ -20,7 +20,7 @@ def test_it_is_read(read, name):
 def test_everything_a_file_can_say(read, tmp_path):
     file = read(FULL)
     assert file.path == tmp_path / "skyband.yaml"
-    assert list(file.streams) == ["trades", "ticks", "lines"]
+    assert list(file.streams) == ["trades", "ticks", "lines", "bids"]
     trades = file.streams["trades"]
     assert trades.path == str(tmp_path / "trades.csv")
     assert trades.options == {"header": True, "sep": ";", "maxColumns": 100}
@@ -34,6 +34,11 @@ def test_everything_a_file_can_say(read, tmp_path):
     assert (trades.time, trades.id, trades.watermark) == ("ts", "trade_id", "30 seconds")
     assert file.streams["ticks"].time == "timestamp"
     assert file.streams["lines"].port == 9999
+    bids = file.streams["bids"]
+    assert (bids.servers, bids.topic) == (["127.0.0.1:9092", "[::1]:9093"], ["bids", "bids.eu"])
+    assert bids.dead_letters == str(tmp_path / "malformed")
+    assert file.sinks[3].servers == ["127.0.0.1:9092", "other:9092"]
+    assert file.needs_kafka
     assert file.workloads["trades"]["big"] == sb.TopK(
         name="big",
         k=10,
@@ -51,7 +56,7 @@ def test_everything_a_file_can_say(read, tmp_path):
     assert file.workloads["ticks"].axis == "count"
     spoken = file.workloads["lines"]["spoken"]
     assert (spoken.k, spoken.window.slide) == (5, 300_000_000)
-    assert [sink.type for sink in file.sinks] == ["terminal", "parquet", "memory"]
+    assert [sink.type for sink in file.sinks] == ["terminal", "parquet", "memory", "kafka"]
     assert file.sinks[1].path == str(tmp_path / "answers")
     assert (file.sinks[1].output, file.sinks[1].queries) == ("changes", ["big", "spoken"])
     assert file.engine.settings == {"spark.sql.shuffle.partitions": 4, "spark.ui.enabled": False}

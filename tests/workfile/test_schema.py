@@ -29,6 +29,7 @@ UNTOLD = {
     "answers too rare", "no threshold", "a threshold without need", "parts of a whole", "a stream of rows",
     "a list of streams", "types on one stream", "windows of two sizes",
     "an algorithm of another type", "changes of another type",
+    "a broker", "an option that is a key", "a secret", "dead letters to itself", "a secret of a sink",
 }  # fmt: skip
 
 
@@ -108,5 +109,5 @@ def test_keys_are_all_keys():
     }
     assert found["queries[].size"].type == "whole number | duration"
     assert found["streams.<name>.watermark"].default == "10 seconds"
-    assert found["streams.<name>.source"].type == "files | rate | socket"
+    assert found["streams.<name>.source"].type == "files | rate | socket | kafka"
     assert all(key.type and key.description.endswith(".") for key in keys())

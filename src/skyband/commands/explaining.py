@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from skyband.queries import Query, TopK, UncertainTopK
-from skyband.workfile import Stream, WorkloadFile, read_workload
+from skyband.workfile import Sink, Stream, WorkloadFile, read_workload
+from skyband.workfile.addresses import shown_address
+from skyband.workfile.environment import HIDDEN, is_secret
 
 __all__ = ["explain_file"]
 
@@ -25,7 +27,7 @@ def _page(file: WorkloadFile) -> list[str]:
         lines += [f"  {query}" for query in workload]
         lines += ["", *(f"  {line}".rstrip() for line in _explained(file, name).splitlines()), ""]
     for sink in file.sinks:
-        where = f" in {sink.path}" if sink.path else ""
+        where = f" in {sink.path}" if sink.path else f" to topic {sink.topic}" if sink.topic else _server(sink)
         which = "all queries" if sink.queries is None else ", ".join(sink.queries)
         lines.append(f"sink {sink.type}{where}: {sink.output} of {which}")
     lines.append(f"state in {file.engine.checkpoint}")
@@ -37,6 +39,7 @@ def _described(stream: Stream) -> str:
         "files": f"{stream.format} files, {stream.path}",
         "rate": f"{stream.rows_per_second or 1} made-up rows a second",
         "socket": f"lines of {stream.format} from {stream.host}:{stream.port}",
+        "kafka": f"{stream.format} in {_topics(stream)} of {', '.join(stream.servers or [])}",
     }[stream.source]
     id_ = f", ties broken by {stream.id}" if stream.id else ""
     return f"{where}; time {stream.time}, watermark {stream.watermark}{id_}"
@@ -48,9 +51,26 @@ def _explained(file: WorkloadFile, stream: str) -> str:
     return workload.explain(on_spark=True, plan=plan)
 
 
+def _server(sink: Sink) -> str:
+    """The part of a server that a sink writes to, and its address without secrets."""
+    part = f" to table {sink.table}" if sink.table else f" to keys {sink.prefix or 'skyband'}:…" if sink.url else ""
+    return f"{part} at {shown_address(sink.url)}" if sink.url else part
+
+
+def _shown(file: WorkloadFile, sink: Sink) -> dict[str, Any]:
+    plain = _without_secrets(file, sink.model_dump(exclude_none=True))
+    return plain | ({"url": shown_address(sink.url)} if sink.url else {})
+
+
 def _sql(query: Query) -> str | None:
     """The query as SQL, where SQL can say it."""
     return str(query) if isinstance(query, TopK | UncertainTopK) else None
+
+
+def _topics(stream: Stream) -> str:
+    if stream.topic_pattern is not None:
+        return f"topics like {stream.topic_pattern}"
+    return f"topic{'s' if len(stream.topic or []) > 1 else ''} {', '.join(stream.topic or [])}"
 
 
 def _plain(file: WorkloadFile) -> dict[str, Any]:
@@ -58,12 +78,21 @@ def _plain(file: WorkloadFile) -> dict[str, Any]:
         "file": str(file.path),
         "streams": {
             name: {
-                **file.streams[name].model_dump(exclude_none=True, exclude_defaults=True),
+                **_without_secrets(file, file.streams[name].model_dump(exclude_none=True, exclude_defaults=True)),
                 "queries": [{"type": query.family, **query.to_dict(), "sql": _sql(query)} for query in workload],
                 "explain": _explained(file, name),
             }
             for name, workload in file.workloads.items()
         },
-        "sinks": [sink.model_dump(exclude_none=True) for sink in file.sinks],
+        "sinks": [_shown(file, sink) for sink in file.sinks],
         "checkpoint": file.engine.checkpoint,
     }
+
+
+def _without_secrets(file: WorkloadFile, section: dict[str, Any]) -> dict[str, Any]:
+    """A section as it may be shown: an option that sounds like a secret is one, wherever it came from."""
+    options = {
+        name: HIDDEN if is_secret(name) else file.hide(value) if isinstance(value, str) else value
+        for name, value in section.get("options", {}).items()
+    }
+    return {**section, **({"options": options} if options else {})}

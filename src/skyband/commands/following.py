@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -32,9 +32,8 @@ ROWS_AT_THE_END = 10
 class Follower:
     """Shows the newest answers on a console, live while a run goes on and once more when it has ended."""
 
-    def __init__(self, out: Console, queries: Sequence[Query], board: Board | None) -> None:
-        self._out, self._board = out, board
-        self._queries = queries if board is not None else ()
+    def __init__(self, out: Console, asked: Callable[[], Sequence[Query]], board: Board | None) -> None:
+        self._out, self._board, self._asked = out, board, asked
         self._total: int | None = None  # rows of a bounded input, once they have been counted
 
     def follow(self, running: Run, seconds: float | None = None) -> bool:
@@ -46,6 +45,11 @@ class Follower:
                 if until is not None and monotonic() >= until:
                     return False
         return True
+
+    @property
+    def _queries(self) -> Sequence[Query]:
+        """What is asked now; it may change while the run goes on."""
+        return self._asked() if self._board is not None else ()
 
     def tell(self) -> None:
         """Print the newest answers, to stay."""

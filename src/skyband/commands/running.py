@@ -6,6 +6,7 @@ import json
 import shlex
 import signal
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
+from skyband.commands.exposing import Exposed
 from skyband.commands.following import Follower
+from skyband.commands.logs import write_logs
 from skyband.commands.outlets import JsonLines, PlainLines
-from skyband.commands.screen import console, spoken
+from skyband.commands.screen import COUNTED, console, spoken
 from skyband.commands.spark_start import said, spark_for
 from skyband.errors import PipelineError, SkybandError
 from skyband.queries import Query
 from skyband.workfile import WorkloadFile, read_workload
+from skyband.workfile.paths import has_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,22 +38,35 @@ POLL = 0.5  # seconds
 
 
 def run_file(
-    path: Path, *, once: bool, catch_up: bool, fresh: bool, as_json: bool, verbose: bool, seconds: float | None = None
+    path: Path,
+    *,
+    once: bool,
+    catch_up: bool,
+    fresh: bool,
+    as_json: bool,
+    verbose: bool,
+    seconds: float | None = None,
+    metrics: str | None = None,
+    logs: str | None = None,
 ) -> int:
     """Run the file and return the exit code."""
     file = read_workload(path)
+    if logs is not None:
+        write_logs(as_json=logs == "json", hide=file.hide)
     talk = console(stderr=True)  # what is said about the run; answers go to stdout
     mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
-    with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose) as spark:
-        watched = _Watched(file, mode, as_json=as_json)
+    with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark:
+        watched = _Watched(file, mode, as_json=as_json, metrics=metrics)
         return watched.run(spark, talk, fresh=fresh, seconds=seconds, command=f"skyband run {shlex.quote(str(path))}")
 
 
 class _Watched:
     """A run and who watches it."""
 
-    def __init__(self, file: WorkloadFile, mode: Mode, *, as_json: bool) -> None:
+    def __init__(self, file: WorkloadFile, mode: Mode, *, as_json: bool, metrics: str | None) -> None:
         self._file, self._mode, self._as_json = file, mode, as_json
+        self._running: Run | None = None
+        self._exposed = None if metrics is None else Exposed(metrics, self._numbers)
         self._out = console()
         self._board: Board | None = None
         self._lines: list[JsonLines | PlainLines] = []
@@ -61,13 +78,15 @@ class _Watched:
         with said(talk, "reading the streams' columns…"):
             watchers = {name: self._watchers(workload.family) for name, workload in self._file.workloads.items()}
             running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
-        follower = Follower(self._out, self._shown(), self._board)
+        self._running = running
+        follower = Follower(self._out, lambda: self._shown(running.file), self._board)
         if self._mode == "once" and self._is_live():
             follower.count(spark, running)
         interrupted = False
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to be stopped cleanly
         try:
-            ended = follower.follow(running, seconds) if self._is_live() else self._await(running, seconds)
+            with self._attended(running), self._exposed or nullcontext():
+                ended = follower.follow(running, seconds) if self._is_live() else self._await(running, seconds)
         except KeyboardInterrupt:
             ended, interrupted = False, True
         except SkybandError as error:
@@ -82,6 +101,17 @@ class _Watched:
         if not ended and not self._nobody_reads():
             talk.print(self._how_to_go_on(command), soft_wrap=True)  # so that it can be copied
         return INTERRUPTED if interrupted else 0
+
+    def _numbers(self) -> dict[str, dict[str, Any]]:
+        return {} if self._running is None else self._running.metrics()
+
+    def _attended(self, running: Run) -> AbstractContextManager[object]:
+        """While the file runs as a stream, somebody listens to `skyband ctl`."""
+        if self._mode != "stream" or has_scheme(self._file.engine.checkpoint):
+            return nullcontext()
+        from skyband.spark.attending import Attendant  # noqa: PLC0415 - loading Spark takes seconds
+
+        return Attendant(running)
 
     def _await(self, running: Run, seconds: float | None) -> bool:
         """Wait for the end, for so many seconds, or until nobody reads the lines any more."""
@@ -119,12 +149,13 @@ class _Watched:
         self._lines.append(lines := PlainLines())
         return lines
 
-    def _shown(self) -> list[Query]:
+    @staticmethod
+    def _shown(file: WorkloadFile) -> list[Query]:
         """The queries that some terminal sink is about."""
-        sinks = [sink for sink in self._file.sinks if sink.type == "terminal" and sink.output == "answers"]
+        sinks = [sink for sink in file.sinks if sink.type == "terminal" and sink.output == "answers"]
         return [
             query
-            for workload in self._file.workloads.values()
+            for workload in file.workloads.values()
             for query in workload
             if any(sink.queries is None or query.name in sink.queries for sink in sinks)
         ]
@@ -132,12 +163,12 @@ class _Watched:
     def _summary(self, metrics: dict[str, dict[str, Any]]) -> Text:
         lines = ["\n"]
         for name, one in metrics.items():
-            notes = "".join(f"; {one[what]:,} {spoken(what)}" for what in ("late", "left_out") if one[what])
+            notes = "".join(f"; {one[what]:,} {spoken(what)}" for what in COUNTED if one.get(what))
             lines.append(
                 f"{name}: {one['rows']:,} rows, {one['windows']:,} windows, {one['answers']:,} rows of answers{notes}; "
                 f"{one['candidates']:,} rows held at the end\n"
             )
-        folders = [f"{sink.path} ({sink.type})" for sink in self._file.sinks if sink.path is not None]
+        folders = [f"{sink.path or sink.table} ({sink.type})" for sink in self._file.sinks if sink.path or sink.table]
         if folders:
             lines.append(f"written to {', '.join(folders)}\n")
         lines.append(f"{monotonic() - self._began:.1f} s")

@@ -16,8 +16,9 @@ from rich.text import Text
 from skyband.commands.titles import asked, is_turned
 from skyband.queries import Query, TopK
 
-__all__ = ["cell", "console", "move", "newest_answer", "screen", "spoken", "state_line"]
+__all__ = ["COUNTED", "cell", "console", "move", "newest_answer", "screen", "spoken", "state_line"]
 
+COUNTED = {"late": "late", "left_out": "left out (no time or no score)", "malformed": "malformed"}  # as people say it
 WIDEST = 120
 MOST_QUERIES = 8
 MOST_COLUMNS = 6  # of the row's own
@@ -98,7 +99,7 @@ def move(change: str, rank: int | None, old_rank: int | None) -> Text:
 def state_line(metrics: Mapping[str, Mapping[str, Any]]) -> Text:
     """How far all streams have come."""
     total = {name: sum(one[name] for one in metrics.values()) for name in ("rows", "windows", "candidates")}
-    wrong = {name: sum(one[name] for one in metrics.values()) for name in ("late", "left_out")}
+    wrong = {name: sum(one.get(name, 0) for one in metrics.values()) for name in COUNTED}
     parts = [
         f"{total['rows']:,} rows read",
         f"{total['windows']:,} windows final",
@@ -110,7 +111,7 @@ def state_line(metrics: Mapping[str, Mapping[str, Any]]) -> Text:
 
 def spoken(metric: str) -> str:
     """The name of a count as people say it."""
-    return {"late": "late", "left_out": "left out (no time or no score)"}[metric]
+    return COUNTED[metric]
 
 
 def cell(value: Any) -> str:

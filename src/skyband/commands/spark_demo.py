@@ -60,7 +60,7 @@ def show(out: Console, file: WorkloadFile, stream: Trades, spark: SparkSession) 
 
     workload, board, began = file.workloads["trades"], Board(), monotonic()
     running = run_file(file, "once", watchers={"trades": [Wanted(board, "both")]}, spark=spark)
-    follower = Follower(out, workload.queries, board)
+    follower = Follower(out, lambda: workload.queries, board)
     try:
         if out.is_terminal:
             follower.count(spark, running)

@@ -20,16 +20,16 @@ __all__ = ["said", "spark_for"]
 
 @contextmanager
 def spark_for(
-    screen: Console, app: str, engine: Engine | None = None, *, verbose: bool = False
+    screen: Console, app: str, engine: Engine | None = None, *, verbose: bool = False, kafka: bool = False
 ) -> Iterator[SparkSession]:
-    """A session for the block, as a workload file's engine section wants it."""
+    """A session for the block, as a workload file's engine section wants it; with `kafka`, one that can read topics."""
     asked = engine or Engine()
     with said(screen, "starting Spark, and compiling kernels the first time…"):
         from skyband.spark import session  # noqa: PLC0415 - what takes seconds to load is loaded with a word said
 
         warm = threading.Thread(target=_warm_up, daemon=True)
         warm.start()
-        spark = session(app, asked.master, asked.memory, dict(asked.settings), verbose)
+        spark = session(app, asked.master, asked.memory, dict(asked.settings), verbose, kafka)
         warm.join()
         if not verbose:
             # What goes wrong while a stream runs is told by the command; the bridge to Java would log it besides.

@@ -25,7 +25,7 @@ def verify_file(path: Path, *, as_json: bool, verbose: bool) -> int:
     _refuse_other_types(file)
     talk, out = console(stderr=True), console()
     found: dict[str, Any] = {}
-    with spark_for(talk, f"skyband verify {path.stem}", file.engine, verbose=verbose) as spark:
+    with spark_for(talk, f"skyband verify {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark:
         from skyband.spark.verifying import verify  # noqa: PLC0415 - loading Spark takes seconds
 
         for name in file.workloads:

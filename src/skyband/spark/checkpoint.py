@@ -28,6 +28,7 @@ class Checkpoint:
         self.folder = folder.rstrip("/")
         self.control = f"{self.folder}/{CONTROL_FOLDER}"
         self.late = f"{self.folder}/skyband/late"
+        self.dead = f"{self.folder}/skyband/dead"
         self._about = f"{self.folder}/skyband/about"
 
     def read(self) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from skyband.spark.drafts import Followed
 __all__ = ["Metrics", "Progress", "show_progress"]
 
 _COUNTED_IN = {"taken": "rows", "left_out": "left_out", "reduced": "reduced"}
+_COUNTED_AT_THE_SOURCE = {"malformed": "malformed"}  # of a topic
 _COUNTED_HELD = {"late": "late", "too_often": "too_often", "unrankable": "unrankable"}  # where shards are merged
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 
@@ -28,7 +29,7 @@ class Progress:
     """Adds up the micro-batches of one run of a stream, each once."""
 
     def __init__(self, followed: Followed | None = None) -> None:
-        self._followed = followed
+        self.followed = followed
         self._lock = threading.Lock()
         self._batches: set[tuple[str, int]] = set()
         self._counts = dict.fromkeys([*_COUNTED_IN.values(), *_COUNTED_OUT.values()], 0)
@@ -51,19 +52,24 @@ class Progress:
                 return
             self._batches.add(known)
             self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
-            told = (("skyband_in", _COUNTED_IN), ("skyband_held", _COUNTED_HELD), ("skyband_out", _COUNTED_OUT))
+            told = (
+                ("skyband_source", _COUNTED_AT_THE_SOURCE),
+                ("skyband_in", _COUNTED_IN),
+                ("skyband_held", _COUNTED_HELD),
+                ("skyband_out", _COUNTED_OUT),
+            )
             for name, source in told:
                 for column, metric in source.items():
                     if (count := _value(seen.get(name), column)) is not None:
                         self._counts[metric] = self._counts.get(metric, 0) + count
             # Where every query has a filter, rows that none of them wants do not reach the tasks that count.
-            filtered = self._followed is not None and self._followed.filtered
+            filtered = self.followed is not None and self.followed.filtered
             sources = report["sources"] or [] if filtered else []
             read = [source for source in sources if CONTROL_FOLDER not in source["description"]]
             unseen = sum(int(source["numInputRows"]) for source in read) - (
                 _value(seen.get("skyband_in"), "taken") or 0
             )
-            self._counts["rows"] += max(0, unseen)
+            self._counts["rows"] += max(0, unseen, _value(seen.get("skyband_source"), "malformed") or 0)
             out = seen.get("skyband_out")
             self._last_end = _latest(self._last_end, _value(out, "last_end"))
             for held in (out, seen.get("skyband_held")):  # where answers are merged, state is told of before that
@@ -72,19 +78,24 @@ class Progress:
                     if column.startswith(("candidates_", "bytes_")) and _value(held, column) is not None:
                         self._held[column] = _value(held, column) or 0
 
+    @property
+    def newest(self) -> int | None:
+        """The newest position of all rows so far; None before the first."""
+        return self._newest
+
     def metrics(self) -> dict[str, Any]:
         """The numbers, by name."""
         with self._lock:
-            found: dict[str, Any] = {"algorithm": self._followed.algorithm if self._followed else None}
+            found: dict[str, Any] = {"algorithm": self.followed.algorithm if self.followed else None}
             found |= {"batches": len(self._batches), **self._counts}
             for name in ("candidates", "bytes"):
                 found[name] = sum(held for column, held in self._held.items() if column.startswith(f"{name}_"))
             found["state_bytes"] = found.pop("bytes")
-            found["bound"] = None if self._followed is None else self._followed.bound
+            found["bound"] = None if self.followed is None else self.followed.bound
             lag = None
             if (
-                self._followed is not None
-                and self._followed.axis == "time"
+                self.followed is not None
+                and self.followed.axis == "time"
                 and None not in (self._newest, self._last_end)
             ):
                 lag = max(0, self._newest - self._last_end) / 1e6  # type: ignore[operator]  # neither is None

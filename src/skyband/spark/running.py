@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -105,8 +105,14 @@ def launch(
     output: Output,
     shards: int | None,
     whole: bool = False,
+    dead: tuple[DataFrame, Write] | None = None,
+    progress: Progress | None = None,
 ) -> Handle:
-    """What `start` does; answers and changes may be asked for together, and rows with all their columns."""
+    """What `start` does; answers and changes may be asked for together, and rows with all their columns.
+
+    `dead` are malformed records and their writer; they run as a query of their own, from their own place in the source.
+    `progress` is that of a run which this one goes on with: its numbers go on, too.
+    """
     frames = list(frames_of(df))
     if not frames or not all(frame.isStreaming for frame in frames):
         raise InvalidInputError(
@@ -132,10 +138,13 @@ def launch(
     if about is None:
         kept.refuse_unwritable(control.open)
     kept.agree(draft.about, about)
-    progress = Progress(draft.followed)
-    handle = Handle(
-        draft.assemble(kept.control), progress, kept, control, write, late if callable(late) else None, bounded=bounded
-    )
+    progress = Progress() if progress is None else progress
+    progress.followed = draft.followed
+    pipeline = draft.assemble(kept.control)
+    beside = [] if dead is None else [(dead[1], dead[0], kept.dead)]
+    if callable(late) and pipeline.late is not None:
+        beside.append((late, pipeline.late, kept.late))
+    handle = Handle(pipeline, progress, kept, control, write, beside, bounded=bounded)
     handle._begin()
     return handle
 
@@ -150,7 +159,7 @@ class Handle:
         checkpoint: Checkpoint,
         control: Control,
         write: Write,
-        late: Write | None,
+        beside: Sequence[tuple[Write, DataFrame, str]],
         *,
         bounded: bool,
     ) -> None:
@@ -158,13 +167,23 @@ class Handle:
         self._checkpoint = checkpoint
         self._control = control
         self._write = write
-        self._late = late
+        self._beside = beside  # what else is written of the stream, what it is, and the folder of its state
         self._bounded = bounded
         self._progress = progress
         self._queries: list[StreamingQuery] = []
         self._error: BaseException | None = None
         self._stopping = False
         self._ended = threading.Event()
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether it has not ended yet."""
+        return not self._ended.is_set()
+
+    @property
+    def progress(self) -> Progress:
+        """What has been counted."""
+        return self._collected()
 
     @property
     def query(self) -> StreamingQuery:
@@ -186,26 +205,32 @@ class Handle:
     def metrics(self) -> dict[str, Any]:
         """Counts since the start of this run: rows, left_out, late, reduced, windows, answers, candidates, bound, …
 
-        `left_out` are rows without a time or a score; `reduced` those that tasks dropped before anything was shuffled;
+        `left_out` are rows without a time or a score; `malformed`, of a topic, records that could not be read;
+        `reduced` those that tasks dropped before anything was shuffled;
         `candidates` the rows held now, `bound` what the candidate set of one group can never exceed; `emit_lag` how
         far, in seconds of event time, the newest window answered lags behind the newest row.
         """
         return self._collected().metrics()
 
-    def flush(self) -> None:
-        """Answer every window that holds a row now. Rows that come later for such a window will be late."""
+    def flush(self, *, wait: bool = True) -> None:
+        """Answer every window that holds a row now. Rows that come later for such a window will be late.
+
+        Without `wait` the next micro-batch does so; a stream that never falls silent has no moment to wait for.
+        """
         if self._ended.is_set():
             return
         self._control.end()
-        self._process_all()
+        if wait:
+            self._process_all()
 
-    def advance(self, to: datetime | int) -> None:
+    def advance(self, to: datetime | int, *, wait: bool = True) -> None:
         """Move time on without rows: windows that end at or before `to` are answered. For sources that fall silent."""
         if self._ended.is_set():
             return
         position = position_column([to]).values[0]
         self._control.advance(int(position))
-        self._process_all()
+        if wait:
+            self._process_all()
 
     def stop(self) -> None:
         """Stop at the next safe moment; `start` with the same checkpoint goes on."""
@@ -236,12 +261,11 @@ class Handle:
 
     def _start_queries(self) -> list[StreamingQuery]:
         started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder)]
-        if self._late is not None and self._pipeline.late is not None:
-            try:
-                started.append(self._start(self._late, self._pipeline.late, self._checkpoint.late))
-            except Exception:
-                started[0].stop()
-                raise
+        try:
+            started += [self._start(write, frame, folder) for write, frame, folder in self._beside]
+        except Exception:
+            started[0].stop()
+            raise
         return started
 
     def _start(self, write: Write, frame: DataFrame, folder: str) -> StreamingQuery:

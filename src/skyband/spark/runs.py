@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from tempfile import mkdtemp
 from time import monotonic
 from typing import Any, Literal
@@ -13,14 +15,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.errors import InvalidInputError, SkybandError, UnsupportedError
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
+from skyband.spark.dead_letters import bury_in, dead_places
 from skyband.spark.running import Handle, launch
+from skyband.spark.servers import Server, ask_servers, open_servers, server_for, servers_among
 from skyband.spark.sessions import session
-from skyband.spark.sinks import FileSink, Memory, Wanted, output_of, write_to
-from skyband.spark.sources import files_of, open_stream
+from skyband.spark.sinks import FileSink, Folder, Memory, Wanted, output_of, write_to
+from skyband.spark.sources import dead_letters_of, files_of, open_stream
+from skyband.spark.topic_sink import TopicSink
 from skyband.workfile import Sink, WorkloadFile
+from skyband.workfile.journal import Journal, changed
 from skyband.workfile.paths import has_scheme
 
 __all__ = ["Mode", "Run", "run"]
@@ -67,24 +73,33 @@ def run(
     if mode not in ("stream", "once", "catch-up"):
         raise InvalidInputError(f"mode={mode!r} must be 'stream', 'once' or 'catch-up'.")
     for name in file.workloads if mode != "stream" else ():
-        if file.streams[name].source != "files":
+        if file.streams[name].source not in ("files", "kafka"):
             raise InvalidInputError(
                 f"stream {name!r} is of source {file.streams[name].source!r}, which never ends; "
-                f"mode={mode!r} (--{mode}) is for files. Run it as a stream."
+                f"mode={mode!r} (--{mode}) is for files and topics. Run it as a stream."
             )
     engine = file.engine
     found = spark or session(
-        app=f"skyband {file.path.stem}", master=engine.master, memory=engine.memory, settings=dict(engine.settings)
+        app=f"skyband {file.path.stem}",
+        master=engine.master,
+        memory=engine.memory,
+        settings=dict(engine.settings),
+        kafka=file.needs_kafka,
     )
     if not isinstance(found, SparkSession) or type(found).__module__.startswith("pyspark.sql.connect"):
         raise UnsupportedError(
             "a workload file is run by the process that holds its sinks, and this session is one of Spark Connect, "
             "which would run them elsewhere; take a session of its own, or write with skyband.spark.start()."
         )
-    running = Run(file, mode)
+    journal = Journal(Path(str(engine.checkpoint)))
+    if fresh:
+        journal.clear()
+    if mode != "once":
+        file = changed(file, journal.read())
+    running = Run(file, mode, found)
     try:
         for name in file.workloads:
-            running._add(found, name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
+            running._add(name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
     except BaseException:
         running.stop()
         raise
@@ -94,12 +109,18 @@ def run(
 class Run:
     """A workload file that runs. Made by `run`."""
 
-    def __init__(self, file: WorkloadFile, mode: Mode) -> None:
-        self.file = file
+    def __init__(self, file: WorkloadFile, mode: Mode, spark: SparkSession) -> None:
+        self.file = file  # with what was changed while it ran
         self.mode = mode
+        self._spark = spark
         self.handles: dict[str, Handle] = {}
+        self._wanted: dict[str, list[Wanted]] = {}  # by stream: who is given its answers
+        self._states: dict[str, str] = {}
+        self._changes: dict[str, int] = {}
+        self._changing = threading.Lock()  # while a stream stops to go on with another workload, it has not ended
         self._memories: dict[tuple[str, Output], list[Memory]] = {}  # by stream and output, one for each sink
         self._scratch: list[str] = []
+        self._servers: list[Server] = []
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until all streams have ended, at most `timeout` seconds; return whether they have.
@@ -108,7 +129,8 @@ class Run:
         """
         until = None if timeout is None else monotonic() + timeout
         while True:
-            going_on = [handle for handle in self.handles.values() if not self._has_ended(handle, 0)]
+            with self._changing:
+                going_on = [handle for handle in self.handles.values() if not self._has_ended(handle, 0)]
             if not going_on:
                 self._clean_up()
                 return True
@@ -118,8 +140,15 @@ class Run:
             self._has_ended(going_on[0], left)
 
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """The numbers of each stream, by name; see `Handle.metrics`."""
-        return {name: handle.metrics() for name, handle in self.handles.items()}
+        """The numbers of each stream, by name: see `Handle.metrics`, and how many queries and changes of them."""
+        return {
+            name: {
+                **handle.metrics(),
+                "queries": len(self.file.workloads[name]),
+                "changes": self._changes.get(name, 0),
+            }
+            for name, handle in self.handles.items()
+        }
 
     def memory(self, stream: str, output: Literal["answers", "changes"] | None = None) -> pa.Table | None:
         """What sinks of type memory were given of a stream; None before its first answers.
@@ -136,8 +165,29 @@ class Run:
         there = [table for table in tables if table is not None]
         return pa.concat_tables(there) if there else None
 
+    def change(self, stream: str, file: WorkloadFile) -> None:
+        """Go on with another workload of a stream, from the state there is; refused, all goes on as it was."""
+        with self._changing:
+            before, handle = self.file, self.handles[stream]
+
+            def prepare(_: DataFrame) -> None:
+                handle.stop()
+                ask_servers(self._wanted[stream], self.file.workloads[stream])
+
+            self.file = file
+            try:
+                self._launch(stream, prepare, handle)
+            except Exception:
+                self.file = before
+                if not handle.is_going_on:
+                    self._launch(stream, prepare, handle)
+                raise
+            self._changes[stream] = self._changes.get(stream, 0) + 1
+
     def stop(self) -> None:
         """Stop all streams at the next safe moment."""
+        for server in self._servers:
+            server.stop_waiting()
         for handle in self.handles.values():
             handle.stop()
         self._clean_up()
@@ -146,39 +196,63 @@ class Run:
         """Whether a stream has ended; one that failed stops the others."""
         try:
             return handle.await_end(timeout, progress=False)
-        except Exception:
+        except Exception as error:
             self.stop()
+            if isinstance(error, SkybandError) and str(error) != (shown := self.file.hide(str(error))):
+                raise type(error)(shown) from None
             raise
 
-    def _add(self, spark: SparkSession, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
-        file, stream, engine = self.file, self.file.streams[name], self.file.engine
-        wanted = [*self._outlets(name), *watchers]
-        kept = Checkpoint(spark, file.checkpoint_of(name))
-        folders = [one.outlet for one in wanted if isinstance(one.outlet, FileSink)]
+    def _add(self, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
+        file = self.file
+        self._wanted[name] = wanted = [*self._outlets(name), *watchers]
+        kept = Checkpoint(self._spark, file.checkpoint_of(name))
+        places = (*(one.outlet for one in wanted), *dead_places(name, file.streams[name]))
+        folders = [place for place in places if isinstance(place, Folder)]
+        for server in servers_among(wanted):
+            server.reach()  # before anything is forgotten
         if fresh:
             _forget(file.checkpoint_of(name), folders)
         has_state = kept.read() is not None
         _refuse_foreign_files(folders, name, has_state=has_state, mode=self.mode)
-        state = file.checkpoint_of(name)
+        self._states[name] = file.checkpoint_of(name)
         if self.mode == "once":
-            state = mkdtemp(prefix="skyband-once-")
-            self._scratch.append(state)
+            self._states[name] = mkdtemp(prefix="skyband-once-")
+            self._scratch.append(self._states[name])
+
+        def prepare(out: DataFrame) -> None:
+            anew, output = fresh or self.mode == "once", output_of(wanted) if wanted else "answers"
+            open_servers(wanted, file.workloads[name], output, out, replace=anew, keep=has_state)
+            for folder in folders if self.mode == "once" else ():
+                folder.clear()
+
+        self._launch(name, prepare)
+
+    def _launch(self, name: str, prepare: Callable[[DataFrame], None], before: Handle | None = None) -> None:
+        """Start a stream; `prepare` is called with its answers once the queries have been found sound.
+
+        `before` is what ran until now; only its numbers go on.
+        """
+        file, stream, engine = self.file, self.file.streams[name], self.file.engine
+        wanted, dead, unprepared = self._wanted[name], dead_places(name, stream), [prepare]
         output = output_of(wanted) if wanted else "answers"
         take = write_to(wanted, file.workloads[name], output)
-        replaced = list(folders) if self.mode == "once" else []
         some_files = max(1, len(files_of(stream)) // BATCHES) if self.mode == "once" else None
 
         def write(out: DataFrame) -> DataStreamWriter:
-            while replaced:  # not before: by now the queries have been found sound
-                replaced.pop().clear()
+            if unprepared:  # a bounded stream is started twice
+                unprepared.pop()(out)
             writer = out.writeStream.foreachBatch(take).queryName(name)
             return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
 
+        def bury(letters: DataFrame) -> DataStreamWriter:
+            writer = letters.writeStream.foreachBatch(bury_in(dead)).queryName(f"{name}, dead letters")
+            return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
+
         self.handles[name] = launch(
-            open_stream(spark, name, stream, files_per_batch=some_files),
+            open_stream(self._spark, name, stream, files_per_batch=some_files),
             file.workloads[name],
             write=write,
-            checkpoint=state,
+            checkpoint=self._states[name],
             time=stream.time or "timestamp",
             id_=stream.id,
             watermark=stream.watermark,
@@ -188,6 +262,8 @@ class Run:
             output=output,
             shards=file.shards_of(name),
             whole=True,
+            dead=(dead_letters_of(self._spark, name, stream), bury) if dead else None,
+            progress=None if before is None else before.progress,
         )
 
     def _outlets(self, stream: str) -> list[Wanted]:
@@ -197,6 +273,11 @@ class Run:
                 if sink.type == "memory":
                     outlet: Any = Memory()
                     self._memories.setdefault((stream, sink.output), []).append(outlet)
+                elif sink.type == "kafka":
+                    outlet = TopicSink(self._spark, sink, lambda: self.file.workloads[stream])
+                elif sink.type in ("postgres", "redis"):
+                    outlet = server_for(sink, stream, self.file.workloads[stream])
+                    self._servers.append(outlet)
                 else:
                     outlet = FileSink(str(sink.path), stream, sink.type)
                 found.append(Wanted(outlet, sink.output, sink.queries))
@@ -206,31 +287,33 @@ class Run:
         for folder in self._scratch:
             shutil.rmtree(folder, ignore_errors=True)
         self._scratch = []
+        for server in self._servers:
+            server.close()
 
 
 def _serves(sink: Sink, file: WorkloadFile, stream: str) -> bool:
     return sink.queries is None or any(query.name in sink.queries for query in file.workloads[stream])
 
 
-def _refuse_foreign_files(folders: Sequence[FileSink], stream: str, *, has_state: bool, mode: Mode) -> None:
+def _refuse_foreign_files(folders: Sequence[Folder], stream: str, *, has_state: bool, mode: Mode) -> None:
     """Files are numbered by micro-batch: those of another run would be mixed with this one's, or replaced by them."""
     for folder in folders:
         if not folder.files():
             continue
-        where = f"{str(folder.folder)!r} holds answers of stream {stream!r}"
+        where = f"{str(folder.folder)!r} holds {folder.holds} of stream {stream!r}"
         if mode == "once" and has_state:
             raise InvalidInputError(
-                f"{where} that belong to a run whose state is kept; answering once would replace them. Give the sink "
-                "another path, go on with that run, or begin anew with --fresh (fresh=True), which removes both."
+                f"{where} that belong to a run whose state is kept; answering once would replace them. Give another "
+                "path, go on with that run, or begin anew with --fresh (fresh=True), which removes both."
             )
         if mode != "once" and not has_state:
             raise InvalidInputError(
                 f"{where} from another run, and there is no state to go on from; new files would be mixed with them. "
-                "Give the sink another path, or begin anew with --fresh (fresh=True), which removes them."
+                "Give another path, or begin anew with --fresh (fresh=True), which removes them."
             )
 
 
-def _forget(checkpoint: str, folders: Sequence[FileSink]) -> None:
+def _forget(checkpoint: str, folders: Sequence[Folder]) -> None:
     if has_scheme(checkpoint):
         raise InvalidInputError(
             f"the state in {checkpoint!r} is not on this machine and was not removed; remove it with the tools of that "

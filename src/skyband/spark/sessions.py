@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from skyband import java
 from skyband.errors import UnsupportedError
+from skyband.spark.jars import kafka_jars
 
 __all__ = ["RECOMMENDED", "REQUIRED", "Setting", "lacking", "require", "session"]
 
@@ -69,6 +70,7 @@ def session(
     memory: str | None = None,
     settings: Mapping[str, object] | None = None,
     verbose: bool = False,
+    kafka: bool = False,
 ) -> SparkSession:
     """Start Spark on this machine, set up for Skyband and quiet; a session that runs already is returned as it is.
 
@@ -87,11 +89,15 @@ def session(
     verbose
         Let Java and its workers write to this process's stderr. Else what they write goes to a file named
         ``skyband-spark-<process id>.log`` in the folder for temporary files.
+    kafka
+        Whether Kafka is to be read or written: then the jars that ``skyband jars`` fetched are on the class path,
+        unless the settings name such jars or packages themselves.
 
     Raises
     ------
     MissingDependencyError
-        If Spark would have to start Java and there is none that will do.
+        If Spark would have to start Java and there is none that will do; if `kafka` is wanted and its jars have not
+        been fetched.
 
     Examples
     --------
@@ -99,9 +105,11 @@ def session(
     """
     running = _running()
     if running is not None:
-        _tell_what_is_lacking(running, ignored=bool(master or memory or settings))
+        _tell_what_is_lacking(running, ignored=bool(master or memory or settings))  # of Kafka, who reads it tells
         return running
     given = {name: _text(value) for name, value in (settings or {}).items()}
+    if kafka and not any("kafka" in given.get(name, "") for name in ("spark.jars", "spark.jars.packages")):
+        given["spark.jars"] = ",".join(filter(None, (given.get("spark.jars"), kafka_jars().paths)))
     remote = given.get("spark.remote", os.environ.get("SPARK_REMOTE"))
     if remote is not None and not remote.startswith("local"):
         return _build({"spark.app.name": app, **_for_queries(), **given})

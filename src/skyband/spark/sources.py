@@ -1,4 +1,4 @@
-"""The streams of a workload file as Spark reads them: files, made-up rows, lines of a socket."""
+"""The streams of a workload file as Spark reads them: files, made-up rows, lines of a socket, records of a topic."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
+from skyband.spark.kafka import RECORD, WRONG, read_records, rows_of
 from skyband.spark.reasons import first_line
 from skyband.spark.scoring import TIMES, quoted, reason, unlogged
 from skyband.workfile import Stream
 from skyband.workfile.paths import has_scheme
 
-__all__ = ["files_of", "open_batch", "open_stream"]
+__all__ = ["dead_letters_of", "files_of", "open_batch", "open_stream"]
 
 _SINCE_1970 = {
     "seconds": lambda value: sf.timestamp_seconds(value.try_cast("double")),
@@ -35,6 +36,11 @@ def open_stream(spark: SparkSession, name: str, stream: Stream, *, files_per_bat
         rows = reader.format("rate").options(**_options(stream, rowsPerSecond=stream.rows_per_second or 1)).load()
     elif stream.source == "socket":
         rows = _from_socket(spark, name, stream)
+    elif stream.source == "kafka":
+        # Counted before they are left out; Spark evaluates the parser twice where nothing stands between.
+        sifted = _sifted(spark, name, stream)
+        sifted = sifted.observe("skyband_source", sf.count(WRONG).alias("malformed"))
+        return sifted.where(sf.col(WRONG).isNull()).drop(WRONG)
     else:
         most = stream.files_per_batch or files_per_batch
         limit = {} if most is None else {"maxFilesPerTrigger": most}
@@ -46,14 +52,36 @@ def open_stream(spark: SparkSession, name: str, stream: Stream, *, files_per_bat
 
 def open_batch(spark: SparkSession, name: str, stream: Stream) -> DataFrame:
     """The rows that are there now, all at once."""
+    if stream.source == "kafka":
+        return _sifted(spark, name, stream, streaming=False).where(sf.col(WRONG).isNull()).drop(WRONG)
     if stream.source != "files":
         raise InvalidInputError(
-            f"stream {name!r} is of source {stream.source!r}, which has no end; only files can be read as a whole."
+            f"stream {name!r} is of source {stream.source!r}, which has no end; only files and topics can be read as a "
+            "whole."
         )
     with _told(name):
         reader = spark.read.format(_format(stream)).schema(_schema(spark, name, stream))
         rows = reader.options(**_options(stream)).load(_path(stream))
     return _with_time(name, stream, _with_columns(name, stream, rows))
+
+
+def dead_letters_of(spark: SparkSession, name: str, stream: Stream) -> DataFrame:
+    """The malformed records of a topic as they come: what is wrong, and the record."""
+    sifted = _sifted(spark, name, stream, with_record=True).where(sf.col(WRONG).isNotNull())
+    return sifted.select(sf.col(WRONG).alias("reason"), f"{RECORD}.*")
+
+
+def _sifted(
+    spark: SparkSession, name: str, stream: Stream, *, streaming: bool = True, with_record: bool = False
+) -> DataFrame:
+    """A topic's rows with what is wrong with each; one without a time is malformed, too."""
+    with _told(name):
+        records = read_records(spark, stream, streaming=streaming)
+        rows = rows_of(records, stream, with_record=with_record)
+        rows = _with_time(name, stream, _with_columns(name, stream, rows))
+        time = next(column for column in rows.columns if column.lower() == str(stream.time).lower())
+        no_time = sf.when(sf.col(quoted(time)).isNull(), f"column {time!r} has no time in it")
+        return rows.withColumn(WRONG, sf.coalesce(WRONG, no_time))
 
 
 def files_of(stream: Stream) -> list[Path]:

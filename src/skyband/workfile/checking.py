@@ -9,10 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from skyband.workfile.engines import WHOLE, types_of
+from skyband.workfile.environment import is_secret
 from skyband.workfile.model import Document, Stream
 from skyband.workfile.query import Query
 from skyband.workfile.report import Report
 from skyband.workfile.rules import engine_rules, query_rules, sink_rules, stream_rules
+from skyband.workfile.server_rules import check_server_secrets
 from skyband.workfile.tree import Loc
 from skyband.workfile.wording import among, shown, taken, worded
 from skyband.workload import Workload
@@ -67,12 +69,15 @@ def checked(raw: dict[str, Any], report: Report) -> Document | None:
         _apply(("sinks", number), sink_rules(sink) if isinstance(sink, dict) else (), report)
     _apply(("engine",), engine_rules(_map(raw, "engine")), report)
     _check_names(raw, report)
+    _check_secrets(raw, report)
+    check_server_secrets(raw, report)
     return document
 
 
-def _apply(loc: Loc, wrong: Iterable[tuple[str, str]], report: Report) -> None:
+def _apply(loc: Loc, wrong: Iterable[tuple[str | tuple[str, ...], str]], report: Report) -> None:
     for key, message in wrong:
-        report.add((*loc, key) if key else loc, message)
+        below = (key,) if isinstance(key, str) else key
+        report.add((*loc, *filter(None, below)), message)
 
 
 def sound_streams(raw: dict[str, Any], report: Report) -> dict[str, Stream | None]:
@@ -98,7 +103,10 @@ def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> No
     # A query with a problem still has its name; SQL that could not be read may have had any.
     names = [*found, *(str(query.get("name", "topk")) for query in queries if "sql" not in query)]
     all_known = all(report.is_sound("queries", number) for number, query in enumerate(queries) if "sql" in query)
-    read = {_normal(stream["path"]): name for name, stream in _map(raw, "streams").items() if _has_path(stream)}
+    streams = _map(raw, "streams")
+    read = {_normal(stream["path"]): name for name, stream in streams.items() if _has_path(stream)}
+    dead = {_normal(stream["dead_letters"]) for stream in streams.values() if _has_path(stream, "dead_letters")}
+    topics = {(topic, name) for name, stream in streams.items() for topic in _topics_of(stream)}
     folders: dict[str, int] = {}
     for number, sink in enumerate(_list(raw, "sinks")):
         if not report.is_sound("sinks", number):
@@ -106,6 +114,7 @@ def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> No
         for index, name in enumerate(sink.get("queries", ())):
             if all_known and name not in names:
                 report.add(("sinks", number, "queries", index), among(name, dict.fromkeys(names)))
+        _check_topic(number, sink, topics, report)
         if _has_path(sink):
             folder = _normal(sink["path"])
             first = folders.setdefault(folder, number)
@@ -113,6 +122,11 @@ def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> No
                 report.add(
                     ("sinks", number, "path"),
                     f"{sink['path']!r} is where stream {read[folder]!r} reads from; answers would come in as rows.",
+                )
+            if folder in dead:
+                report.add(
+                    ("sinks", number, "path"),
+                    f"{sink['path']!r} is a stream's folder of dead letters; answers would be mixed with them.",
                 )
             if first != number:
                 report.add(
@@ -147,6 +161,21 @@ def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], repor
             )
 
 
+def _check_topic(number: int, sink: dict[str, Any], topics: set[tuple[str, str]], report: Report) -> None:
+    """What is read from a topic must not be written to it; which cluster it is on is not looked at."""
+    for topic, stream in sorted(topics):
+        if sink.get("type") == "kafka" and sink.get("topic") == topic:
+            report.add(
+                ("sinks", number, "topic"),
+                f"{topic!r} is what stream {stream!r} reads; answers would come in as rows.",
+            )
+
+
+def _topics_of(stream: Any) -> list[str]:
+    found = stream.get("topic") if isinstance(stream, dict) else None
+    return [topic for topic in (found if isinstance(found, list) else [found]) if isinstance(topic, str)]
+
+
 def _check_names(raw: dict[str, Any], report: Report) -> None:
     """Names are told apart: queries by their letters, streams by more than capitals (files and SQL see none)."""
     queries: dict[str, Loc] = {}
@@ -161,8 +190,24 @@ def _check_names(raw: dict[str, Any], report: Report) -> None:
             report.add(("streams", name), f"the name {name!r} differs from {first!r} by capitals only; SQL sees none.")
 
 
-def _has_path(section: Any) -> bool:
-    return isinstance(section, dict) and isinstance(section.get("path"), str)
+def _check_secrets(raw: dict[str, Any], report: Report) -> None:
+    """A file is read by many and kept for long: what opens a Kafka cluster is not written in it."""
+    places: list[tuple[Loc, Any]] = [(("streams", name), one) for name, one in _map(raw, "streams").items()]
+    places += [(("sinks", number), one) for number, one in enumerate(_list(raw, "sinks"))]
+    for loc, section in places:
+        if not isinstance(section, dict) or "kafka" not in (section.get("source"), section.get("type")):
+            continue
+        for option in _map(section, "options"):
+            if is_secret(option) and not report.has_variable((*loc, "options", option)):
+                report.add(
+                    (*loc, "options", option),
+                    "is a secret, and secrets do not stand in a workload file; write ${NAME}, and set NAME in the "
+                    "environment.",
+                )
+
+
+def _has_path(section: Any, key: str = "path") -> bool:
+    return isinstance(section, dict) and isinstance(section.get(key), str)
 
 
 def _normal(path: str) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from skyband.workfile.tree import Loc, spelled
 
-__all__ = ["HIDDEN", "Environment", "is_secret"]
+__all__ = ["HIDDEN", "Environment", "hidden", "is_secret"]
 
 HIDDEN = "***"
 _USE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _SECRET = re.compile(
-    r"pass(word|wd|phrase)|pwd|secret|token|credential|authorization|(private|access|api|account|shared|sas).?key|\bsas\b",
+    r"pass(word|wd|phrase)|pwd|secret|token|credential|authorization|(private|access|api|account|shared|sas).?key|\bsas\b"
+    r"|jaas|keystore\.key",
     re.IGNORECASE,
 )
 
@@ -72,6 +73,11 @@ class Environment:
             )
         return filled
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The secret values that have been filled in."""
+        return frozenset(self._secrets)
+
     def hide(self, message: str) -> str:
         """The message without secrets; short ones may be anywhere by chance, and are hidden where values are shown.
 
@@ -79,8 +85,17 @@ class Environment:
         >>> environment.hide(environment.fill("name is ${TOKEN}", ("name",)))
         'name is ***'
         """
-        for secret in sorted(self._secrets, key=len, reverse=True):
-            for shown in {secret, repr(secret)[1:-1]}:
-                if len(shown) > 3:
-                    message = message.replace(shown, HIDDEN)
-        return message
+        return hidden(message, self._secrets)
+
+
+def hidden(message: str, secrets: Iterable[str]) -> str:
+    """The message without the secrets in it.
+
+    >>> hidden("no login for alice with hunter2", {"hunter2"})
+    'no login for alice with ***'
+    """
+    for secret in sorted(secrets, key=len, reverse=True):
+        for shown in {secret, repr(secret)[1:-1]}:
+            if len(shown) > 3:
+                message = message.replace(shown, HIDDEN)
+    return message

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from skyband.errors import UnknownNameError
+from skyband.workfile.addresses import with_absolute_files
 from skyband.workfile.asking import asked, workloads
 from skyband.workfile.checking import (
     check_families,
@@ -20,7 +21,7 @@ from skyband.workfile.checking import (
     without_nulls,
 )
 from skyband.workfile.engines import WHOLE, algorithm_for
-from skyband.workfile.environment import Environment
+from skyband.workfile.environment import Environment, hidden
 from skyband.workfile.model import Document, Engine, Sink, Stream
 from skyband.workfile.opening import text_of
 from skyband.workfile.paths import absolute, format_of
@@ -40,6 +41,18 @@ class WorkloadFile:
     workloads: dict[str, Workload[Any]]
     sinks: tuple[Sink, ...]
     engine: Engine
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)  # values that no message may show
+
+    def hide(self, message: str) -> str:
+        """The message without what came out of the environment as a secret."""
+        return hidden(message, self.secrets)
+
+    @property
+    def needs_kafka(self) -> bool:
+        """Whether a stream that is asked about, or a sink, is one of Kafka's."""
+        return any(self.streams[name].source == "kafka" for name in self.workloads) or any(
+            sink.type == "kafka" for sink in self.sinks
+        )
 
     def checkpoint_of(self, stream: str) -> str:
         """The folder of a stream's state, below the file's checkpoint."""
@@ -108,15 +121,20 @@ def read_workload(path: str | os.PathLike[str], environment: Mapping[str, str] |
     check_families(raw, made, report)
     report.finish()
     assert document is not None  # what does not fit the model is in the report
-    return _settled(file.absolute(), document, made)
+    return _settled(file.absolute(), document, made, variables.secrets)
 
 
-def _settled(file: Path, document: Document, made: dict[str, Workload[Any]]) -> WorkloadFile:
+def _settled(file: Path, document: Document, made: dict[str, Workload[Any]], secrets: frozenset[str]) -> WorkloadFile:
     folder = file.parent
     engine = document.engine
     checkpoint = absolute(engine.checkpoint or f".skyband/{file.stem}", folder)
     sinks = (
-        sink if sink.path is None else sink.model_copy(update={"path": absolute(sink.path, folder)})
+        sink.model_copy(
+            update={
+                "path": None if sink.path is None else absolute(sink.path, folder),
+                "options": with_absolute_files(sink.options, folder),
+            }
+        )
         for sink in document.sinks
     )
     return WorkloadFile(
@@ -125,6 +143,7 @@ def _settled(file: Path, document: Document, made: dict[str, Workload[Any]]) -> 
         workloads=made,
         sinks=tuple(sinks),
         engine=engine.model_copy(update={"checkpoint": checkpoint}),
+        secrets=secrets,
     )
 
 
@@ -134,6 +153,9 @@ def _completed(stream: Stream, folder: Path) -> Stream:
         return stream.model_copy(update={"time": stream.time or "timestamp"})
     if stream.source == "socket":
         return stream
+    if stream.source == "kafka":
+        folder_ = stream.dead_letters
+        return stream.model_copy(update={"dead_letters": None if folder_ is None else absolute(folder_, folder)})
     path = str(stream.path)
     kind = stream.format or format_of(path)
     header = {"header": True} if kind == "csv" and "header" not in map(str.lower, stream.options) else {}

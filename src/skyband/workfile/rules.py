@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from skyband.workfile.engines import KNOWN
+from skyband.workfile.kafka_rules import Wrong, kafka_columns, kafka_rules
 from skyband.workfile.paths import format_of, has_scheme
 from skyband.workfile.query import KEYS, NEEDS, Query
+from skyband.workfile.server_rules import server_rules
 from skyband.workfile.wording import among, nearest, shown
 
 __all__ = ["FIELDS", "NEEDED", "OWN", "STREAM_NAME", "engine_rules", "query_rules", "sink_rules", "stream_rules"]
-
-Wrong = Iterator[tuple[str, str]]  # a key and what is wrong with it
 
 STREAM_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 OWN = {  # keys that only some sources have
     "files": ("path", "format", "options", "schema", "files_per_batch"),
     "rate": ("options", "rows_per_second"),
     "socket": ("host", "port", "format", "options", "schema"),
+    "kafka": (
+        *("servers", "topic", "topic_pattern", "starting", "format", "options", "schema", "rows_per_batch", "record"),
+        *("largest_value", "dead_letters", "dead_letter_topic"),
+    ),
 }
 NEEDED = {  # and those without which a source is nothing
     "files": {"path": "say where the files are", "time": "name the column with the event time"},
@@ -30,6 +34,11 @@ NEEDED = {  # and those without which a source is nothing
         "format": "write csv or json; each line is a row",
         "schema": "lines have no types of their own; write 'column: type' for each",
         "time": "name the column with the event time",
+    },
+    "kafka": {
+        "servers": "say where a broker is, as host:port",
+        "format": "say what a record's value holds: json, csv or text",
+        "time": "name the column with the event time; kafka_timestamp is that of the record itself",
     },
 }
 FIELDS = tuple(name for name in Query.model_fields if name not in ("name", "stream", "sql"))
@@ -50,12 +59,19 @@ def stream_rules(name: str, raw: Mapping[str, Any]) -> Wrong:
     for key, why in NEEDED[source].items():
         if key not in raw:
             yield key, f"is missing; {why}."
-    if source == "files" and isinstance(raw.get("path"), str) and "format" not in raw and not format_of(raw["path"]):
-        yield "format", f"is missing, and the ending of {raw['path']!r} does not tell; write csv, json or parquet."
-    if source == "socket" and raw.get("format") == "parquet":
-        yield "format", "'parquet' has no lines, so it cannot come over a socket; write csv or json."
+    yield from kafka_rules(raw) if source == "kafka" else _format_rules(source, raw)
     yield from _time_rules(raw)
     yield from _column_rules(source, raw)
+
+
+def _format_rules(source: str, raw: Mapping[str, Any]) -> Wrong:
+    kind = raw.get("format")
+    if source == "files" and isinstance(raw.get("path"), str) and "format" not in raw and not format_of(raw["path"]):
+        yield "format", f"is missing, and the ending of {raw['path']!r} does not tell; write csv, json or parquet."
+    if source == "files" and kind == "text":
+        yield "format", "'text' is for source: kafka; files are parquet, csv or json."
+    if source == "socket" and kind in ("parquet", "text"):
+        yield "format", f"{kind!r} has no lines of columns, so it cannot come over a socket; write csv or json."
 
 
 def query_rules(raw: Mapping[str, Any]) -> Wrong:
@@ -96,6 +112,7 @@ def sink_rules(raw: Mapping[str, Any]) -> Wrong:
     if kind in ("parquet", "jsonl", "csv") and has_scheme(raw.get("path")):
         why = "is no folder of this machine, and files are written by the process that runs the workload"
         yield "path", f"{raw['path']!r} {why}. Spark's own sinks go there: skyband.spark.start(…, write=…)."
+    yield from server_rules(raw)
 
 
 def engine_rules(raw: Mapping[str, Any]) -> Wrong:
@@ -137,6 +154,8 @@ def _time_rules(raw: Mapping[str, Any]) -> Wrong:
 def _column_rules(source: str, raw: Mapping[str, Any]) -> Wrong:
     """Where all columns are known, time and id are among them."""
     given = ["timestamp", "value"] if source == "rate" else list(raw["schema"]) if _is_map(raw.get("schema")) else []
+    if source == "kafka":
+        given = kafka_columns(raw, given)
     if not given:
         return
     known = [*given, *(raw["columns"] if _is_map(raw.get("columns")) else [])]

@@ -10,6 +10,7 @@ from skyband.workfile.model import Document
 from skyband.workfile.paths import ENDING
 from skyband.workfile.query import KEYS, NEEDS
 from skyband.workfile.rules import FIELDS, NEEDED, OWN, STREAM_NAME
+from skyband.workfile.server_rules import SERVER_KEYS, SERVER_NEEDS
 
 __all__ = ["Key", "keys", "schema"]
 
@@ -21,10 +22,13 @@ _VARIABLE: Schema = {
     "type": "string",
     "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}",
 }
+_A_VARIABLE: Schema = {"$ref": "#/$defs/Variable"}
 _EXAMPLE = {
     "streams": {"trades": {"path": "trades.csv", "time": "ts"}},
     "queries": [{"name": "big", "k": 10, "size": "10 minutes", "slide": "1 minute", "by": "price * shares"}],
 }
+_FILES = ["parquet", "jsonl", "csv"]
+_SHOWN = ["terminal", "memory"]
 _PREFIX = {"Stream": "streams.<name>.", "Query": "queries[].", "Sink": "sinks[].", "Engine": "engine."}
 
 
@@ -60,9 +64,10 @@ def schema() -> Schema:
         "else": {"allOf": [_for_type(kind) for kind in KEYS]},
     }
     sections["Sink"] |= {
-        "if": {"properties": {"type": {"enum": ["parquet", "jsonl", "csv"]}}},
+        "if": {"properties": {"type": {"enum": _FILES}}},
         "then": _given("path"),
-        "else": {"if": {"properties": {"type": {"enum": ["terminal", "memory"]}}}, "then": _absent(["path"])},
+        "else": {"if": {"properties": {"type": {"enum": _SHOWN}}}, "then": _absent(["path"])},
+        "allOf": [*(_for_server(kind) for kind in SERVER_KEYS), _for_no_server()],
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -91,15 +96,25 @@ def _property(value: Schema, needed: bool) -> Schema:
     """A key's schema: a key without a value is a key left out, and a variable may stand for what is no text."""
     value = {key: item for key, item in value.items() if key != "title"}
     kinds = value.pop("anyOf") if "anyOf" in value else [_take_kind(value)]
-    kinds = [part for kind in kinds if kind != _NULL for part in kind.get("anyOf", [kind])]
+    kinds = [_with_variables(part) for kind in kinds if kind != _NULL for part in kind.get("anyOf", [kind])]
     if any(_is_narrow(kind) for kind in kinds):
-        kinds.append({"$ref": "#/$defs/Variable"})
+        kinds.append(_A_VARIABLE)
     if not needed:
         kinds.append(_NULL)
     if value.get("default", ...) is None:
         del value["default"]
     described = {key: value.pop(key) for key in ("description",) if key in value}
     return {**described, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds}), **value}
+
+
+def _with_variables(kind: Schema) -> Schema:
+    """The same with variables for what stands in a list or a mapping."""
+    for place in ("items", "additionalProperties"):
+        inner = kind.get(place)
+        if isinstance(inner, dict) and inner:
+            inner = _with_variables(inner)
+            kind = {**kind, place: {"anyOf": [inner, _A_VARIABLE]} if _is_narrow(inner) else inner}
+    return kind
 
 
 def _take_kind(value: Schema) -> Schema:
@@ -122,8 +137,15 @@ def _for_source(source: str) -> Schema:
     if source == "files":
         told = {"properties": {"path": {"type": "string", "pattern": rf"\$\{{|{ENDING}"}}}
         then.append({"if": told, "else": _given("format")})
+        then.append({"properties": {"format": {"not": {"const": "text"}}}})
     if source == "socket":
+        then.append({"properties": {"format": {"not": {"enum": ["parquet", "text"]}}}})
+    if source == "kafka":
         then.append({"properties": {"format": {"not": {"const": "parquet"}}}})
+        then.append(
+            {"if": {"properties": {"format": {"const": "text"}}}, "then": _absent(["schema"]), "else": _given("schema")}
+        )
+        then.append({"if": _given("topic"), "then": _absent(["topic_pattern"]), "else": _given("topic_pattern")})
     return {"if": _is("source", source, default="files"), "then": {"allOf": then}}
 
 
@@ -131,6 +153,19 @@ def _for_type(kind: str) -> Schema:
     foreign = sorted({key for keys_ in KEYS.values() for key in keys_} - set(KEYS[kind]))
     then = {"allOf": [_given(*NEEDS[kind]), _absent(foreign)]}
     return {"if": _is("type", kind, default="topk"), "then": then}
+
+
+def _for_server(kind: str) -> Schema:
+    foreign = {key for keys_ in SERVER_KEYS.values() for key in keys_} - set(SERVER_KEYS[kind])
+    then: list[Schema] = [_given(*SERVER_NEEDS[kind]), _absent(sorted({*foreign, "path"}))]
+    if kind == "redis":
+        then.append({"properties": {"output": {"not": {"const": "changes"}}}})
+    return {"if": {"properties": {"type": {"const": kind}}}, "then": {"allOf": then}}
+
+
+def _for_no_server() -> Schema:
+    servers = sorted({key for keys_ in SERVER_KEYS.values() for key in keys_})
+    return {"if": {"properties": {"type": {"enum": [*_FILES, *_SHOWN]}}}, "then": _absent(servers)}
 
 
 def _is(key: str, value: str, *, default: str) -> Schema:

@@ -21,7 +21,7 @@ FILES = (
     _TOP
     + """\
   {stream}:
-    source: files          # or rate (rows that Spark makes up), or socket (lines of a TCP connection)
+    source: files          # or kafka (records of a topic), rate (rows that Spark makes up), socket (lines over TCP)
     # A file, a folder or a glob, relative to the folder of this file; also s3a://…, hdfs://…
     path: {path}
     format: {format}            # parquet, csv or json (an object a line)
@@ -84,7 +84,8 @@ TAIL = """\
   #   sql: TOPK price * size, 5 BY symbol OVER 1 HOUR EVERY 5 MINUTES
 
 sinks:
-  - type: terminal         # shows answers as they come; parquet, jsonl and csv write files; memory is a table
+  - type: terminal         # shows answers as they come; parquet, jsonl and csv write files; kafka sends messages,
+                           # postgres writes to a table, redis to sorted sets: skyband schema --keys lists their keys
   # - type: parquet
   #   path: answers        # a folder
   #   output: changes      # what changed since the window before; answers: every window in full
@@ -104,7 +105,7 @@ RATE = (
     _TOP.format()
     + """\
   numbers:
-    source: rate           # rows that Spark makes up: timestamp and value (0, 1, 2, …); or files, or socket
+    source: rate           # rows that Spark makes up: timestamp and value (0, 1, 2, …); or files, socket, kafka
     rows_per_second: 1000
     # Further columns, computed in SQL before anything else.
     columns:

@@ -18,7 +18,23 @@ __all__ = ["among", "nearest", "section_of", "shown", "taken", "worded"]
 _SECTIONS: dict[str, type[Section]] = {"streams": Stream, "queries": Query, "sinks": Sink, "engine": Engine}
 # What people write who know the thing by another name.
 _OTHER_NAMES = {
-    Stream: {"type": "source", "timestamp": "time", "url": "path", "file": "path", "folder": "path", "key": "id"},
+    Stream: {
+        "type": "source",
+        "timestamp": "time",
+        "url": "path",
+        "file": "path",
+        "folder": "path",
+        "key": "id",
+        "topics": "topic",
+        "subscribe": "topic",
+        "brokers": "servers",
+        "bootstrap_servers": "servers",
+        "bootstrap.servers": "servers",
+        "offsets": "starting",
+        "starting_offsets": "starting",
+        "max_offsets_per_trigger": "rows_per_batch",
+        "dead_letter": "dead_letters",
+    },
     Query: {
         "window": "size",
         "range": "size",
@@ -35,14 +51,27 @@ _OTHER_NAMES = {
         "confidence": "probability",
         "family": "type",
     },
-    Sink: {"format": "type", "folder": "path", "mode": "output"},
+    Sink: {
+        "format": "type",
+        "folder": "path",
+        "mode": "output",
+        "address": "url",
+        "host": "url",
+        "dsn": "url",
+        "password": "options",
+        "sslmode": "options",
+        "ttl": "expire",
+        "key_prefix": "prefix",
+        "brokers": "servers",
+        "bootstrap_servers": "servers",
+    },
     Engine: {"config": "settings", "conf": "settings", "state": "checkpoint"},
     Document: {"stream": "streams", "query": "queries", "sink": "sinks", "sources": "streams", "spark": "engine"},
 }
 _NEEDED = {
     "streams": "name at least one stream, with its source or path",
     "queries": "ask at least one query",
-    "type": "say where answers go: terminal, parquet, jsonl, csv or memory",
+    "type": "say where answers go: terminal, parquet, jsonl, csv, memory, kafka, postgres or redis",
 }
 
 

@@ -1,0 +1,85 @@
+"""Who listens while a workload runs: requests from the mailbox, heard one by one, each with its reply."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+from skyband.errors import SkybandError, UnsupportedError
+from skyband.spark.changing import Changes
+from skyband.spark.runs import Run
+from skyband.workfile.journal import Journal
+from skyband.workfile.mail import mailbox_of
+
+__all__ = ["Attendant"]
+
+POLL = 0.2  # seconds
+_LOG = logging.getLogger("skyband.control")
+
+
+class Attendant:
+    """Listens for a run until it is closed. What is refused is told and logged, and the run goes on."""
+
+    def __init__(self, run: Run) -> None:
+        self._box = mailbox_of(run.file)
+        self._run = run
+        self._changes = Changes(run, Journal(Path(str(run.file.engine.checkpoint))))
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._attend, name="skyband-mail", daemon=True)
+
+    def __enter__(self) -> Attendant:
+        self._box.open()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._thread.join(60)
+        self._box.close()
+
+    def _attend(self) -> None:
+        while not self._closed.wait(POLL):
+            for name, message in self._box.requests():
+                self._box.reply(name, self._heard(message))
+                if self._closed.is_set():
+                    return
+
+    def _heard(self, message: dict[str, Any]) -> dict[str, Any]:
+        try:
+            reply = self._done(message)
+        except SkybandError as error:
+            _LOG.warning("refused %.40s: %s", message.get("kind"), error)
+            return {"refused": self._run.file.hide(str(error))}
+        except Exception as error:
+            _LOG.exception("could not do %.40s", message.get("kind"))
+            why = self._run.file.hide(f"{type(error).__name__}: {error}")
+            return {"refused": f"the run could not do it ({why}); it goes on as it was."}
+        _LOG.info("%s: %s", message["kind"], reply.get("done", "told"))
+        return reply
+
+    def _done(self, message: dict[str, Any]) -> dict[str, Any]:
+        stream = message.get("stream")
+        stream = None if stream is None else str(stream)
+        match message.get("kind"):
+            case "add":
+                return {"done": "\n".join(self._added(str(message.get("sql", "")), stream))}
+            case "drop":
+                return {"done": self._changes.drop(str(message.get("name", "")))}
+            case "flush":
+                return {"done": self._changes.flush(stream)}
+            case "advance":
+                return {"done": self._changes.advance(str(message.get("to", "")), stream)}
+            case "list":
+                return {"queries": self._changes.queries(), "metrics": self._run.metrics()}
+        why = f": {message['why']}" if "why" in message else ""
+        raise UnsupportedError(f"a message of kind {message.get('kind')!r} asks for nothing that a run can do{why}.")
+
+    def _added(self, sql: str, stream: str | None) -> list[str]:
+        from skyband.spelling import parse  # noqa: PLC0415 - only who is asked in SQL loads the parser
+
+        statements = parse(sql)
+        if len(statements) > 1:
+            raise UnsupportedError(f"{len(statements)} statements came at once; each is a change of its own.")
+        return [self._changes.add(one.query, one.stream or stream) for one in statements]

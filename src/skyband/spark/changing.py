@@ -1,0 +1,129 @@
+"""A workload that is changed while it runs: its stream stops for a moment, and goes on from its state."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError
+from skyband.queries import Query, UncertainTopK
+from skyband.sqltext.reach import beyond_the_row
+from skyband.workfile.journal import Change, Journal, names_of, with_query, without_query
+
+if TYPE_CHECKING:
+    from skyband.spark.runs import Run
+
+__all__ = ["MOST_K", "MOST_QUERIES", "Changes"]
+
+# What comes from outside is bounded; who needs more writes it into the file.
+MOST_K = 100_000
+MOST_QUERIES = 10_000
+_IN_SQL = ("by", "where", "partition_by", "key", "value", "object", "stream", "probability", "rule")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Changes:
+    """Changes a run, one thing after another, and writes down what was changed."""
+
+    def __init__(self, run: Run, journal: Journal) -> None:
+        self._run = run
+        self._journal = journal
+
+    def add(self, query: Query, stream: str | None) -> str:
+        """Ask another query from here on; what is said to who wanted it. Refused, nothing has changed."""
+        file = self._run.file
+        stream = self._known(stream)
+        if query.name in names_of(file):
+            raise InvalidQueryError(
+                f"{query.name!r} is the name of a query that runs; answers are told apart by it. Choose another name, "
+                "or drop that one first."
+            )
+        if query.k > MOST_K or len(names_of(file)) >= MOST_QUERIES:
+            raise InvalidQueryError(
+                f"k={query.k:,} of {query.name!r}, the {len(names_of(file)) + 1:,}th query: a running workload takes k "
+                f"up to {MOST_K:,} and {MOST_QUERIES:,} queries. Put what is larger into the file."
+            )
+        _refuse_reaching_out(query)
+        self._run.change(stream, with_query(file, stream, query))
+        self._journal.append(Change("add", stream, query))
+        return f"added {query.name!r} to stream {stream!r}; {self._valid_from(stream, query)}"
+
+    def drop(self, name: str) -> str:
+        """Ask a query no longer."""
+        file = self._run.file
+        for stream, workload in file.workloads.items():
+            found = next((query for query in workload if query.name == name), None)
+            if found is None:
+                continue
+            if len(workload) == 1:
+                raise InvalidQueryError(
+                    f"{name!r} is the last query of stream {stream!r}; a stream that nobody asks about answers "
+                    "nothing. Stop the run instead."
+                )
+            self._run.change(stream, without_query(file, stream, name))
+            self._journal.append(Change("drop", stream, found))
+            return f"dropped {name!r} from stream {stream!r}; no window is answered for it any more"
+        raise UnknownNameError.among("query", name, names_of(file))
+
+    def flush(self, stream: str | None) -> str:
+        """Answer every window that holds a row."""
+        names = [self._known(stream)] if stream is not None else list(self._run.handles)
+        for name in names:
+            self._run.handles[name].flush(wait=False)
+        return f"told {', '.join(names)} to answer every window that holds a row; rows that come later for one are late"
+
+    def advance(self, to: str, stream: str | None) -> str:
+        """Move time on without rows."""
+        moment = _moment(to)
+        names = [self._known(stream)] if stream is not None else list(self._run.handles)
+        for name in names:
+            self._run.handles[name].advance(moment, wait=False)
+        return f"told {', '.join(names)} that it is {moment.isoformat()}; rows from before that are late"
+
+    def queries(self) -> dict[str, list[str]]:
+        """What is asked, by stream."""
+        return {name: list(map(str, workload)) for name, workload in self._run.file.workloads.items()}
+
+    def _known(self, stream: str | None) -> str:
+        known = self._run.file.workloads
+        if stream is None and len(known) == 1:
+            return next(iter(known))
+        if stream is None:
+            raise UnsupportedError(f"several streams run ({', '.join(known)}); say which.")
+        spelled = {name.lower(): name for name in known}
+        if stream.lower() not in spelled:
+            raise UnknownNameError.among("stream", stream, known)
+        return spelled[stream.lower()]
+
+    def _valid_from(self, stream: str, query: Query) -> str:
+        """From where on the query's answers are whole: what came before was not kept for it."""
+        newest = self._run.handles[stream].progress.newest
+        if isinstance(query, UncertainTopK):
+            return "valid from its next answer"
+        if newest is None or query.axis != "time":
+            return "valid from the first window that begins after all rows seen so far"
+        end = query.window.first_end_after(newest + query.window.size)
+        return f"valid from the window that ends at {(_EPOCH + timedelta(microseconds=end)).isoformat()}"
+
+
+def _refuse_reaching_out(query: Query) -> None:
+    """A message asks about rows: who can write one is not thereby allowed to read files or to call Java."""
+    for name in _IN_SQL:
+        given = getattr(query, name, None) or ()
+        for text in (given,) if isinstance(given, str) else given:
+            reached = beyond_the_row(text)
+            if reached is not None:
+                raise UnsupportedError(
+                    f"{name}={text!r} of {query.name!r} reaches beyond the row ({reached}); a running workload takes "
+                    "expressions over the row's columns only. Put such a query into the file."
+                )
+
+
+def _moment(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidQueryError(
+            f"{text!r} is no time such as 2024-01-01T09:30:00+00:00; time was not moved on."
+        ) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found

@@ -1,0 +1,133 @@
+"""What was changed about a workload while it ran: a line for each change, so that the next run goes on with it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from skyband.errors import SkybandError, SnapshotError
+from skyband.queries import Query
+from skyband.workfile.query import FAMILIES
+from skyband.workfile.reading import WorkloadFile
+from skyband.workload import Workload
+
+__all__ = ["Change", "Journal", "changed", "names_of", "with_query", "without_query"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A query that was added to a stream, or dropped from it."""
+
+    kind: Literal["add", "drop"]
+    stream: str
+    query: Query
+
+
+class Journal:
+    """The file of changes, beside the state it belongs to.
+
+    >>> import skyband as sb
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     journal = Journal(Path(folder))
+    ...     journal.append(Change("add", "trades", sb.TopK(name="few", k=3, size=500)))
+    ...     journal.read()
+    [Change(kind='add', stream='trades', query=TopK(name='few', k=3, size=500, slide=500))]
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "changes.jsonl"
+
+    def append(self, change: Change) -> None:
+        """Write a change down; once this returns, it survives."""
+        fields = {"type": change.query.family, **change.query.to_dict()}
+        line = json.dumps({"kind": change.kind, "stream": change.stream, "query": fields}) + "\n"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            if file.tell() and not self._ends_whole():
+                file.write(b"\n")  # behind what a crash cut off
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def read(self) -> list[Change]:
+        """All changes, oldest first; a last line that a crash cut off was never confirmed, and does not count."""
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        found = []
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    found.append(_change(json.loads(line)))
+                except (ValueError, KeyError, TypeError, SkybandError) as error:
+                    if _is_cut_off(line):
+                        continue
+                    raise SnapshotError(
+                        f"{self.path}:{number} is no change of a workload ({error}); what was changed while the file "
+                        "ran cannot be told. Mend the line or remove it, then run again."
+                    ) from error
+        return found
+
+    def clear(self) -> None:
+        """Forget all changes."""
+        self.path.unlink(missing_ok=True)
+
+    def _ends_whole(self) -> bool:
+        with self.path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+
+def changed(file: WorkloadFile, changes: Iterable[Change]) -> WorkloadFile:
+    """The file with what was changed while it ran.
+
+    Where the two disagree, the file is right: it was edited since, or it has the query under that name already.
+    """
+    for change in changes:
+        known = change.stream in file.workloads
+        if change.kind == "add" and known and change.query.name not in names_of(file):
+            file = with_query(file, change.stream, change.query)
+        elif change.kind == "drop" and known and _has(file, change):
+            file = without_query(file, change.stream, change.query.name)
+    return file
+
+
+def with_query(file: WorkloadFile, stream: str, query: Query) -> WorkloadFile:
+    """The file with one query more."""
+    workload = Workload([*file.workloads[stream], query])
+    return replace(file, workloads={**file.workloads, stream: workload})
+
+
+def without_query(file: WorkloadFile, stream: str, name: str) -> WorkloadFile:
+    """The file without a query."""
+    workload = Workload([query for query in file.workloads[stream] if query.name != name])
+    return replace(file, workloads={**file.workloads, stream: workload})
+
+
+def names_of(file: WorkloadFile) -> list[str]:
+    """The names of all queries, which are unique in a file."""
+    return [query.name for workload in file.workloads.values() for query in workload]
+
+
+def _has(file: WorkloadFile, change: Change) -> bool:
+    queries = file.workloads[change.stream].queries
+    return len(queries) > 1 and change.query in queries
+
+
+def _change(line: dict[str, Any]) -> Change:
+    if line["kind"] not in ("add", "drop"):
+        raise ValueError(f"kind {line['kind']!r} is none of add, drop")
+    fields = dict(line["query"])
+    return Change(line["kind"], str(line["stream"]), FAMILIES[fields.pop("type")](**fields))
+
+
+def _is_cut_off(line: bytes) -> bool:
+    """Whether a crash may have left this: it begins like a change, and does not end."""
+    begin = b'{"kind"'
+    return begin.startswith(line) or (line.startswith(begin) and not line.endswith(b"}}"))

@@ -1,0 +1,124 @@
+"""A Kafka of one node on this machine, from Maven's artifacts, for as long as the tests run."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from tempfile import mkdtemp
+
+from skyband import java
+from skyband.spark import ivy, jars
+
+BROKER = ivy.Module.parse("org.apache.kafka:kafka_2.13:4.3.1")
+USER, PASSWORD = "alice", "correct horse battery"
+PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAIN://127.0.0.1:{plain},LOGIN://127.0.0.1:{login},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAIN://127.0.0.1:{plain},LOGIN://127.0.0.1:{login}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAIN
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAIN:PLAINTEXT,LOGIN:SASL_PLAINTEXT
+listener.name.login.sasl.enabled.mechanisms=PLAIN
+listener.name.login.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+  user_{user}="{password}";
+log.dirs={folder}/data
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=true
+num.partitions=2
+log.flush.interval.messages=1
+"""
+
+
+class Broker:
+    """A broker in a process of its own; its data outlive a restart."""
+
+    def __init__(self, folder: Path, classpath: Path) -> None:
+        self._folder, self._classpath = folder, classpath
+        plain, login, controller = _free_ports(3)
+        self.servers, self.with_login = f"127.0.0.1:{plain}", f"127.0.0.1:{login}"
+        told = {"plain": plain, "login": login, "controller": controller}
+        text = PROPERTIES.format(**told, folder=folder, user=USER, password=PASSWORD)
+        (folder / "server.properties").write_text(text)
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties").wait(60)
+        self._process = None
+        self.start()
+
+    def start(self):
+        self._process = self._java("kafka.Kafka", "server.properties")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the broker did not start: {(self._folder / 'broker.log').read_text()[-2000:]}")
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port()), 1):
+                return
+            time.sleep(0.1)
+        raise RuntimeError("the broker does not answer")
+
+    def stop(self, *, hard=False):
+        """End it by its process id: with a signal to shut down, or as a power cut would."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill() if hard else self._process.terminate()
+            self._process.wait(60)
+
+    def _port(self):
+        return int(self.servers.rpartition(":")[2])
+
+    def _java(self, *arguments):
+        command = [java.check().path, "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{self._classpath}/*", *arguments]
+        with (self._folder / "broker.log").open("ab") as log:
+            return subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+
+def connector():
+    """The jars of the connector, fetched if need be; NotFetchedError where they cannot be had."""
+    with _alone():
+        try:
+            return jars.kafka_jars()
+        except jars.MissingDependencyError:
+            return jars.fetch_jars()
+
+
+def broker_jars():
+    """The folder with the broker's jars, fetched if need be."""
+    where = jars.folder().parent / f"broker-{BROKER.version}"
+    with _alone():
+        if not where.is_dir():
+            unfinished = Path(mkdtemp(dir=where.parent))
+            try:
+                ivy.fetch([BROKER], unfinished, with_all_they_need=True)
+                os.replace(unfinished, where)
+            finally:
+                shutil.rmtree(unfinished, ignore_errors=True)
+    return where
+
+
+@contextlib.contextmanager
+def _alone():
+    """One process at a time: the suite may run in several."""
+    folder = jars.folder().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _free_ports(count):
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in taken]
