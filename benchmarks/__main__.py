@@ -17,6 +17,7 @@ from benchmarks import (
     bench_shared,
     bench_single,
     bench_spark,
+    bench_tables,
     bench_uncertain,
 )
 
@@ -26,6 +27,7 @@ PARTS = {
     "shared": bench_shared.run,
     "spark": bench_spark.run,
     "front": bench_front.run,
+    "tables": bench_tables.run,
     "sap": bench_sap.run,
     "incomplete": bench_incomplete.run,
     "aggregate": bench_aggregate.run,

@@ -29,7 +29,8 @@ from skyband.sqltext.tokens import tokenize
 
 DEFAULT_NAME = "topk"
 UNCERTAIN = ("PROBABILITY", "RULE", "STREAM", "FREQUENCY", "SEMANTICS", "THRESHOLD")
-CLAUSES = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL", *UNCERTAIN)
+CERTAIN = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
+CLAUSES = (*CERTAIN, *UNCERTAIN)
 # What ends an expression in the short spelling.
 STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "NULLS", "WITH"})
 

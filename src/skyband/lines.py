@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["flat", "json_lines", "json_rows"]
+__all__ = ["as_json", "flat", "json_lines", "json_rows"]
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:
@@ -34,6 +34,15 @@ def json_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     for batch in table.to_batches(max_chunksize=1 << 14):
         for row in batch.to_pylist():
             yield {name: _plain(value) for name, value in row.items()}
+
+
+def as_json(value: Any) -> str:
+    """A single value as JSON, spelled as in `json_lines`.
+
+    >>> as_json(["A", None, float("inf")])
+    '["A", null, "Infinity"]'
+    """
+    return json.dumps(_plain(value), ensure_ascii=False)
 
 
 def flat(table: pa.Table) -> pa.Table:

@@ -21,6 +21,7 @@ __all__ = ["VERSION", "decode", "encode", "refuse_other_family", "resuming"]
 MAGIC = b"SKYBAND\x00"
 VERSION = 1
 _DIGEST = 16
+_PLAIN = "biufmM"  # kinds of arrays: numbers and times; an object could be anything
 _HEAD = len(MAGIC) + 4 + _DIGEST
 
 
@@ -54,8 +55,11 @@ def decode(blob: bytes) -> dict[str, Any]:
         raise SnapshotError(
             f"the snapshot of {len(blob)} bytes is damaged (its checksum differs); nothing was resumed."
         )
-    stop = 8 + int.from_bytes(body[:8], "little")
-    values: dict[str, Any] = _restore(json.loads(body[8:stop]), memoryview(body)[stop:])
+    with resuming():  # a checksum that is right says that nothing was damaged, not who wrote it
+        stop = 8 + int.from_bytes(body[:8], "little")
+        values = _restore(json.loads(body[8:stop]), memoryview(body)[stop:])
+        if not isinstance(values, dict):
+            raise TypeError(f"it is a {type(values).__name__}")
     return values
 
 
@@ -118,11 +122,15 @@ def _restore(value: Any, data: memoryview) -> Any:
         return value
     if "$array" in value:
         kind, shape, at = value["$array"]
-        dtype = np.dtype(kind)
+        dtype = np.dtype(str(kind))
+        if dtype.kind not in _PLAIN:
+            raise TypeError(f"an array of {dtype} is none of numbers or times")
         count = int(np.prod(shape, dtype=np.int64))
         # A copy: kernels write into resumed arrays, and a view of the blob would be read-only.
         return np.frombuffer(data, dtype, count, at).reshape(shape).copy()
     if "$bytes" in value:
         length, at = value["$bytes"]
+        if not 0 <= at <= at + length <= len(data):
+            raise ValueError(f"{length} bytes at {at} are not there")
         return bytes(data[at : at + length])
     return {key: _restore(item, data) for key, item in value.items()}

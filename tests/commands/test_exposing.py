@@ -12,6 +12,7 @@ import pytest
 import skyband as sb
 from skyband.commands.exposing import Exposed, page
 from skyband.commands.logs import write_logs
+from skyband.workfile.environment import hidden
 
 NUMBERS = {
     "trades": {"rows": 10, "late": 1, "candidates": 3, "emit_lag": 0.5, "bound": None, "algorithm": "panes"},
@@ -64,5 +65,28 @@ def test_logs_are_lines_of_json(capsys):
         line = json.loads(capsys.readouterr().err)
         assert (line["level"], line["logger"], line["message"]) == ("warning", "skyband.control", "refused add")
     finally:
-        log = logging.getLogger("skyband")
-        log.handlers[:], log.propagate = [], True
+        _be_silent()
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_logs_have_no_secrets_and_no_lines_of_others(capsys, as_json):
+    try:
+        write_logs(as_json=as_json, hide=lambda text: hidden(text, {"hunter2"}))
+        try:
+            raise ValueError("no login with hunter2")
+        except ValueError:
+            logging.getLogger("skyband.control").exception("refused %s", "x\n2026-01-01 INFO all is well, hunter2")
+        told = capsys.readouterr().err
+        assert "hunter2" not in told
+        assert told.count("***") >= 2
+        first, *rest = told.splitlines()
+        assert "refused x" in first
+        assert all(line.startswith("    ") for line in rest)
+        assert not (as_json and rest)
+    finally:
+        _be_silent()
+
+
+def _be_silent():
+    log = logging.getLogger("skyband")
+    log.handlers[:], log.propagate = [], True

@@ -61,6 +61,17 @@ def data():
 def answered(spark, data, tmp_path_factory):
     """The file's run, and a board that has watched it."""
     folder = tmp_path_factory.mktemp("families")
+    write_families(folder, data)
+    (folder / "work.yaml").write_text(FILE)
+    file = sb.read_workload(folder / "work.yaml")
+    board = Board()
+    running = run(file, "once", watchers={name: [Wanted(board, "answers")] for name in file.workloads}, spark=spark)
+    assert running.await_end(300)
+    return file, running, board
+
+
+def write_families(folder, data):
+    """The streams' files."""
     at = pa.array(data["at"]).cast(pa.timestamp("us", "UTC"))
     for name, columns in {
         "readings": ("id", "speed", "p", "car"),
@@ -70,12 +81,6 @@ def answered(spark, data, tmp_path_factory):
         pq.write_table(
             pa.table({"at": at, **{one: pa.array(data[one]) for one in columns}}), folder / f"{name}.parquet"
         )
-    (folder / "work.yaml").write_text(FILE)
-    file = sb.read_workload(folder / "work.yaml")
-    board = Board()
-    running = run(file, "once", watchers={name: [Wanted(board, "answers")] for name in file.workloads}, spark=spark)
-    assert running.await_end(300)
-    return file, running, board
 
 
 def expected(file, data):

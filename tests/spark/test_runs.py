@@ -53,7 +53,7 @@ def whole(rows):
 
 def finished(file, spark, mode="once", **more):
     running = run(file, mode, spark=spark, **more)
-    assert running.await_end(120)
+    assert running.await_end(300)
     return running
 
 

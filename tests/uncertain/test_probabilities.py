@@ -74,7 +74,7 @@ HARD = {
 def test_hard_cases_against_exact_fractions(kind, members):
     """Rules that sum to 1 or nearly: where a factor was divided out again, errors would grow without bound."""
     draw = random.Random(members)
-    n, k = 240, 8
+    n, k = 160, 8
     chances, labels = [], []
     for rule in range(n // members):
         mine = [HARD[kind](draw) for _ in range(members)]

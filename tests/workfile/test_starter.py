@@ -56,11 +56,13 @@ def test_every_key_is_in_it_or_explained():
     from skyband.workfile.model import Engine, Sink, Stream
     from skyband.workfile.query import KEYS, Query
     from skyband.workfile.rules import OWN
+    from skyband.workfile.server_rules import SERVER_KEYS
 
     text = starter(sample())
     other_types = {key for keys in KEYS.values() for key in keys} - set(KEYS["topk"])
+    other_sinks = {key for keys in SERVER_KEYS.values() for key in keys}
     # Those of other sources, of other types and of other files.
-    left_out = {"host", "port", "rows_per_second", "partition_by", "stream", *OWN["kafka"]} | other_types
+    left_out = {"host", "port", "rows_per_second", "partition_by", "stream", *OWN["kafka"]} | other_types | other_sinks
     for section in (Stream, Query, Sink, Engine):
         assert [name for name in section.model_fields if f"{name}:" not in text and name not in left_out] == []
 

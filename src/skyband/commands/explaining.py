@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from skyband.queries import Query, TopK, UncertainTopK
-from skyband.workfile import Stream, WorkloadFile, read_workload
+from skyband.workfile import Sink, Stream, WorkloadFile, read_workload
+from skyband.workfile.addresses import shown_address
 from skyband.workfile.environment import HIDDEN, is_secret
 
 __all__ = ["explain_file"]
@@ -26,7 +27,7 @@ def _page(file: WorkloadFile) -> list[str]:
         lines += [f"  {query}" for query in workload]
         lines += ["", *(f"  {line}".rstrip() for line in _explained(file, name).splitlines()), ""]
     for sink in file.sinks:
-        where = f" in {sink.path}" if sink.path else f" to topic {sink.topic}" if sink.topic else ""
+        where = f" in {sink.path}" if sink.path else f" to topic {sink.topic}" if sink.topic else _server(sink)
         which = "all queries" if sink.queries is None else ", ".join(sink.queries)
         lines.append(f"sink {sink.type}{where}: {sink.output} of {which}")
     lines.append(f"state in {file.engine.checkpoint}")
@@ -48,6 +49,17 @@ def _explained(file: WorkloadFile, stream: str) -> str:
     workload, algorithm = file.workloads[stream], file.algorithm_of(stream)
     plan = algorithm if workload.family == UncertainTopK.family and algorithm != "auto" else None
     return workload.explain(on_spark=True, plan=plan)
+
+
+def _server(sink: Sink) -> str:
+    """The part of a server that a sink writes to, and its address without secrets."""
+    part = f" to table {sink.table}" if sink.table else f" to keys {sink.prefix or 'skyband'}:…" if sink.url else ""
+    return f"{part} at {shown_address(sink.url)}" if sink.url else part
+
+
+def _shown(file: WorkloadFile, sink: Sink) -> dict[str, Any]:
+    plain = _without_secrets(file, sink.model_dump(exclude_none=True))
+    return plain | ({"url": shown_address(sink.url)} if sink.url else {})
 
 
 def _sql(query: Query) -> str | None:
@@ -72,7 +84,7 @@ def _plain(file: WorkloadFile) -> dict[str, Any]:
             }
             for name, workload in file.workloads.items()
         },
-        "sinks": [_without_secrets(file, sink.model_dump(exclude_none=True)) for sink in file.sinks],
+        "sinks": [_shown(file, sink) for sink in file.sinks],
         "checkpoint": file.engine.checkpoint,
     }
 

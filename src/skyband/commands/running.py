@@ -52,7 +52,7 @@ def run_file(
     """Run the file and return the exit code."""
     file = read_workload(path)
     if logs is not None:
-        write_logs(as_json=logs == "json")
+        write_logs(as_json=logs == "json", hide=file.hide)
     talk = console(stderr=True)  # what is said about the run; answers go to stdout
     mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
     command = f"skyband run {shlex.quote(str(path))}"
@@ -181,7 +181,7 @@ class _Watched:
                 f"{name}: {one['rows']:,} rows, {one['windows']:,} windows, {one['answers']:,} rows of answers{notes}; "
                 f"{one['candidates']:,} rows held at the end\n"
             )
-        folders = [f"{sink.path} ({sink.type})" for sink in self._file.sinks if sink.path is not None]
+        folders = [f"{sink.path or sink.table} ({sink.type})" for sink in self._file.sinks if sink.path or sink.table]
         if folders:
             lines.append(f"written to {', '.join(folders)}\n")
         lines.append(f"{monotonic() - self._began:.1f} s")

@@ -54,11 +54,12 @@ class Attendant:
         try:
             reply = self._done(message)
         except SkybandError as error:
-            _LOG.warning("refused %s: %s", message.get("kind"), error)
-            return {"refused": str(error)}
+            _LOG.warning("refused %.40s: %s", message.get("kind"), error)
+            return {"refused": self._run.file.hide(str(error))}
         except Exception as error:
-            _LOG.exception("could not do %s", message.get("kind"))
-            return {"refused": f"the run could not do it ({type(error).__name__}: {error}); it goes on as it was."}
+            _LOG.exception("could not do %.40s", message.get("kind"))
+            why = self._run.file.hide(f"{type(error).__name__}: {error}")
+            return {"refused": f"the run could not do it ({why}); it goes on as it was."}
         _LOG.info("%s: %s", message["kind"], reply.get("done", "told"))
         return reply
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, UnsupportedError
 from skyband.queries import Query, UncertainTopK
+from skyband.sqltext.reach import beyond_the_row
 from skyband.workfile.journal import Change, Journal, names_of, with_query, without_query
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = ["MOST_K", "MOST_QUERIES", "Changes"]
 # What comes from outside is bounded; who needs more writes it into the file.
 MOST_K = 100_000
 MOST_QUERIES = 10_000
+_IN_SQL = ("by", "where", "partition_by", "key", "value", "object", "stream", "probability", "rule")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,6 +44,7 @@ class Changes:
                 f"k={query.k:,} of {query.name!r}, the {len(names_of(file)) + 1:,}th query: a running workload takes k "
                 f"up to {MOST_K:,} and {MOST_QUERIES:,} queries. Put what is larger into the file."
             )
+        _refuse_reaching_out(query)
         self._change(with_query(file, stream, query), Change("add", stream, query))
         return f"added {query.name!r} to stream {stream!r}; {self._valid_from(stream, query)}"
 
@@ -113,6 +116,19 @@ class Changes:
             return "valid from the first window that begins after all rows seen so far"
         end = query.window.first_end_after(newest + query.window.size)
         return f"valid from the window that ends at {(_EPOCH + timedelta(microseconds=end)).isoformat()}"
+
+
+def _refuse_reaching_out(query: Query) -> None:
+    """A message asks about rows: who can write one is not thereby allowed to read files or to call Java."""
+    for name in _IN_SQL:
+        given = getattr(query, name, None) or ()
+        for text in (given,) if isinstance(given, str) else given:
+            reached = beyond_the_row(text)
+            if reached is not None:
+                raise UnsupportedError(
+                    f"{name}={text!r} of {query.name!r} reaches beyond the row ({reached}); a running workload takes "
+                    "expressions over the row's columns only. Put such a query into the file."
+                )
 
 
 def _moment(text: str) -> datetime:

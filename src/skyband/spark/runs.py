@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -20,6 +20,7 @@ from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.dead_letters import bury_in, dead_places
 from skyband.spark.running import Handle, launch
+from skyband.spark.servers import Server, ask_servers, open_servers, server_for, servers_among
 from skyband.spark.sessions import session
 from skyband.spark.sinks import FileSink, Folder, Memory, Wanted, output_of, write_to
 from skyband.spark.sources import dead_letters_of, files_of, open_stream
@@ -119,6 +120,7 @@ class Run:
         self._changing = threading.Lock()  # while a stream stops to go on with another workload, it has not ended
         self._memories: dict[tuple[str, Output], list[Memory]] = {}  # by stream and output, one for each sink
         self._scratch: list[str] = []
+        self._servers: list[Server] = []
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until all streams have ended, at most `timeout` seconds; return whether they have.
@@ -167,18 +169,25 @@ class Run:
         """Go on with another workload of a stream, from the state there is; refused, all goes on as it was."""
         with self._changing:
             before, handle = self.file, self.handles[stream]
+
+            def prepare(_: DataFrame) -> None:
+                handle.stop()
+                ask_servers(self._wanted[stream], self.file.workloads[stream])
+
             self.file = file
             try:
-                self._launch(stream, handle)
+                self._launch(stream, prepare, handle)
             except Exception:
                 self.file = before
                 if not handle.is_going_on:
-                    self._launch(stream, handle)
+                    self._launch(stream, prepare, handle)
                 raise
             self._changes[stream] = self._changes.get(stream, 0) + 1
 
     def stop(self) -> None:
         """Stop all streams at the next safe moment."""
+        for server in self._servers:
+            server.stop_waiting()
         for handle in self.handles.values():
             handle.stop()
         self._clean_up()
@@ -199,6 +208,8 @@ class Run:
         kept = Checkpoint(self._spark, file.checkpoint_of(name))
         places = (*(one.outlet for one in wanted), *dead_places(name, file.streams[name]))
         folders = [place for place in places if isinstance(place, Folder)]
+        for server in servers_among(wanted):
+            server.reach()  # before anything is forgotten
         if fresh:
             _forget(file.checkpoint_of(name), folders)
         has_state = kept.read() is not None
@@ -207,21 +218,29 @@ class Run:
         if self.mode == "once":
             self._states[name] = mkdtemp(prefix="skyband-once-")
             self._scratch.append(self._states[name])
-        self._launch(name, replaced=list(folders) if self.mode == "once" else [])
 
-    def _launch(self, name: str, before: Handle | None = None, replaced: Sequence[Folder] = ()) -> None:
-        """Start a stream; `before` is what ran until now, and is stopped once the queries have been found sound."""
+        def prepare(out: DataFrame) -> None:
+            anew, output = fresh or self.mode == "once", output_of(wanted) if wanted else "answers"
+            open_servers(wanted, file.workloads[name], output, out, replace=anew, keep=has_state)
+            for folder in folders if self.mode == "once" else ():
+                folder.clear()
+
+        self._launch(name, prepare)
+
+    def _launch(self, name: str, prepare: Callable[[DataFrame], None], before: Handle | None = None) -> None:
+        """Start a stream; `prepare` is called with its answers once the queries have been found sound.
+
+        `before` is what ran until now; only its numbers go on.
+        """
         file, stream, engine = self.file, self.file.streams[name], self.file.engine
-        wanted, replaced, dead = self._wanted[name], list(replaced), dead_places(name, stream)
+        wanted, dead, unprepared = self._wanted[name], dead_places(name, stream), [prepare]
         output = output_of(wanted) if wanted else "answers"
         take = write_to(wanted, file.workloads[name], output)
         some_files = max(1, len(files_of(stream)) // BATCHES) if self.mode == "once" else None
 
         def write(out: DataFrame) -> DataStreamWriter:
-            while replaced:  # not before: by now the queries have been found sound
-                replaced.pop().clear()
-            if before is not None:
-                before.stop()
+            if unprepared:  # a bounded stream is started twice
+                unprepared.pop()(out)
             writer = out.writeStream.foreachBatch(take).queryName(name)
             return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
 
@@ -256,6 +275,9 @@ class Run:
                     self._memories.setdefault((stream, sink.output), []).append(outlet)
                 elif sink.type == "kafka":
                     outlet = TopicSink(self._spark, sink, lambda: self.file.workloads[stream])
+                elif sink.type in ("postgres", "redis"):
+                    outlet = server_for(sink, stream, self.file.workloads[stream])
+                    self._servers.append(outlet)
                 else:
                     outlet = FileSink(str(sink.path), stream, sink.type)
                 found.append(Wanted(outlet, sink.output, sink.queries))
@@ -265,6 +287,8 @@ class Run:
         for folder in self._scratch:
             shutil.rmtree(folder, ignore_errors=True)
         self._scratch = []
+        for server in self._servers:
+            server.close()
 
 
 def _serves(sink: Sink, file: WorkloadFile, stream: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -21,7 +21,7 @@ from skyband.lines import flat, json_lines
 from skyband.sharding.plan import Output
 from skyband.workload import Workload
 
-__all__ = ["Board", "FileSink", "Folder", "Memory", "Outlet", "Wanted", "output_of", "write_to"]
+__all__ = ["Board", "FileSink", "Folder", "Memory", "Outlet", "Wanted", "output_of", "parts_of", "write_to"]
 
 
 class Outlet(Protocol):
@@ -154,15 +154,23 @@ def output_of(wanted: Sequence[Wanted]) -> Output:
 
 def write_to(wanted: Sequence[Wanted], workload: Workload[Any], output: Output) -> Callable[[DataFrame, int], None]:
     """What Spark is to call with each micro-batch of answers: they are brought here once, and handed to each outlet."""
-    places = {query.name: place for place, query in enumerate(workload)}
-    groups = list(dict.fromkeys(name for query in workload for name in query.groups))
 
     def take(frame: DataFrame, batch: int) -> None:
-        rows = _whole(_in_order(frame.toArrow(), places), groups)
-        for one in wanted:
-            one.outlet.take(batch, _part(rows, one, output))
+        for outlet, rows in parts_of(frame.toArrow(), wanted, workload, output):
+            outlet.take(batch, rows)
 
     return take
+
+
+def parts_of(
+    rows: pa.Table, wanted: Sequence[Wanted], workload: Workload[Any], output: Output
+) -> Iterator[tuple[Outlet, pa.Table]]:
+    """What each outlet is given of the pipeline's rows."""
+    places = {query.name: place for place, query in enumerate(workload)}
+    groups = list(dict.fromkeys(name for query in workload for name in query.groups))
+    rows = _whole(_in_order(rows, places), groups)
+    for one in wanted:
+        yield one.outlet, _part(rows, one, output)
 
 
 def _part(rows: pa.Table, wanted: Wanted, output: Output) -> pa.Table:

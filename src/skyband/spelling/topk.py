@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from skyband.canonical import CLAUSES, STOPS
+from skyband.canonical import CERTAIN, CLAUSES, STOPS
+from skyband.queries import TopK
 from skyband.spelling import uncertain
 from skyband.spelling.cursor import Cursor, one_of
 from skyband.spelling.spans import span
@@ -25,7 +26,7 @@ def read(cursor: Cursor) -> Draft:
             continue
         clause = next((word for word in _READERS if cursor.sees(word)), None)
         if clause is None:
-            raise _unknown(cursor)
+            raise _unknown(draft)
         _READERS[clause](draft)
     if "size" not in draft.fields:
         raise cursor.unexpected("OVER and the size of the window", "as in OVER 10 MINUTES or OVER 500 ROWS")
@@ -98,7 +99,8 @@ _READERS: dict[str, Callable[[Draft], None]] = {
 }
 
 
-def _unknown(cursor: Cursor) -> Exception:
+def _unknown(draft: Draft) -> Exception:
+    cursor, shown = draft.cursor, CERTAIN if draft.family is TopK else CLAUSES
     hints = {
         "ORDER": "the score comes first: TOPK score, k",
         "GROUP": "groups are given with BY",
@@ -111,4 +113,4 @@ def _unknown(cursor: Cursor) -> Exception:
     hint = hints.get(token.keyword, "") if token else ""
     if token is not None and token.symbol in (")", "]", "}"):
         return cursor.fail(f"{token.text!r} closes nothing", "take it away, or open it")
-    return cursor.unexpected(one_of(CLAUSES), hint, known=() if hint else (*CLAUSES, "WITH", "PARTITION"))
+    return cursor.unexpected(one_of(shown), hint, known=() if hint else (*CLAUSES, "WITH", "PARTITION"))

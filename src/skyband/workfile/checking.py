@@ -14,6 +14,7 @@ from skyband.workfile.model import Document, Stream
 from skyband.workfile.query import Query
 from skyband.workfile.report import Report
 from skyband.workfile.rules import engine_rules, query_rules, sink_rules, stream_rules
+from skyband.workfile.server_rules import check_server_secrets
 from skyband.workfile.tree import Loc
 from skyband.workfile.wording import among, shown, taken, worded
 from skyband.workload import Workload
@@ -69,6 +70,7 @@ def checked(raw: dict[str, Any], report: Report) -> Document | None:
     _apply(("engine",), engine_rules(_map(raw, "engine")), report)
     _check_names(raw, report)
     _check_secrets(raw, report)
+    check_server_secrets(raw, report)
     return document
 
 

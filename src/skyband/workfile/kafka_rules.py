@@ -40,16 +40,7 @@ def kafka_rules(raw: Mapping[str, Any]) -> Wrong:
 
 
 def kafka_sink_rules(raw: Mapping[str, Any]) -> Wrong:
-    """A topic needs brokers, and what is no topic has none of its keys."""
-    kind = raw.get("type")
-    if kind != "kafka":
-        for key in ("servers", "topic", "options"):
-            if key in raw and isinstance(kind, str):
-                yield key, f"is for a sink of type kafka; this one is of type {kind}."
-        return
-    for key, what in (("servers", "say where a broker is, as host:port"), ("topic", "say where answers go")):
-        if key not in raw:
-            yield key, f"is missing; {what}."
+    """What is set for Kafka's client is one of its options, and has no key of its own."""
     yield from _option_rules(raw)
     for option in _options(raw):
         if not option.startswith("kafka."):

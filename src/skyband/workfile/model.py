@@ -162,9 +162,10 @@ with warnings.catch_warnings():
 class Sink(Section):
     """Where answers go."""
 
-    type: Literal["terminal", "parquet", "jsonl", "csv", "memory", "kafka"] = Field(
+    type: Literal["terminal", "parquet", "jsonl", "csv", "memory", "kafka", "postgres", "redis"] = Field(
         description="terminal shows answers as they come; parquet, jsonl and csv write files; memory keeps them for "
-        "the program that runs the file; kafka sends a message for each answer to a topic."
+        "the program that runs the file; kafka sends a message for each answer to a topic; postgres writes to a table, "
+        "redis to sorted sets."
     )
     path: Text | None = Field(
         default=None,
@@ -178,13 +179,6 @@ class Sink(Section):
         examples=["127.0.0.1:9092"],
     )
     topic: Topic | None = Field(default=None, description="Kafka: the topic to write to.", examples=["answers"])
-    options: dict[str, Scalar] = Field(
-        default={},
-        repr=False,
-        description="Kafka: options of its client, which begin with kafka. and are passed on; a secret among them must "
-        "come from the environment.",
-        examples=[{"kafka.security.protocol": "SSL", "kafka.compression.type": "zstd"}],
-    )
     output: Literal["answers", "changes"] = Field(
         default="answers",
         description="answers: every window in full. changes: what came, went and moved since the window before; for "
@@ -192,6 +186,60 @@ class Sink(Section):
     )
     queries: list[Text] | None = Field(
         default=None, min_length=1, description="Only the answers of these queries. Default: all.", examples=[["big"]]
+    )
+    url: Text | None = Field(
+        default=None,
+        repr=False,  # a password may have come into it from the environment
+        description="Postgres and redis: where the server is. A password in it must come from the environment. "
+        "Postgres: what is left out is what libpq's variables say (PGHOST, PGUSER, PGPASSWORD, …).",
+        examples=["postgresql://me@db.example/sales", "rediss://cache.example:6379/0"],
+    )
+    options: dict[str, Scalar] = Field(
+        default={},
+        repr=False,
+        description="Postgres: connection parameters of libpq, such as sslmode and sslrootcert. Redis: arguments of "
+        "redis-py's client. Kafka: options of its client, which begin with kafka. and are passed on. A secret among "
+        "them must come from the environment.",
+        examples=[
+            {"sslmode": "verify-full", "sslrootcert": "ca.pem"},
+            {"ssl_ca_certs": "ca.pem"},
+            {"kafka.security.protocol": "SSL", "kafka.compression.type": "zstd"},
+        ],
+    )
+    retry: Gap | None = Field(
+        default=None,
+        description="Postgres and redis: how long a server that is gone is waited for before the stream stops. "
+        "Default 60 seconds.",
+        examples=["5 minutes"],
+    )
+    table: Text | None = Field(
+        default=None,
+        description="Postgres: the table, with its schema before a dot if it is not in the search path; {stream} "
+        "stands for the stream's name. It is made if it is not there.",
+        examples=["answers", "sales.{stream}"],
+    )
+    history: Literal["all", "newest"] | None = Field(
+        default=None,
+        description="Postgres: keep all answers, or only those of each query's newest window. Default all.",
+    )
+    prefix: Text | None = Field(
+        default=None,
+        description="Redis: what the names of keys begin with. Default skyband.",
+        examples=["skyband", "shop:best"],
+    )
+    member: Text | None = Field(
+        default=None,
+        description="Redis: the column that members of the sorted sets are. Default: the whole row, as JSON.",
+        examples=["trade_id"],
+    )
+    sort: Literal["score", "rank"] | None = Field(
+        default=None,
+        description="Redis: what members are scored by: the row's score, or its place in the answer. Default score.",
+    )
+    expire: Gap | None = Field(
+        default=None,
+        description="Redis: how long an answer stays when no newer one comes. Default: for ever.",
+        examples=["1 hour"],
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.errors import UnknownNameError
+from skyband.workfile.addresses import with_absolute_files
 from skyband.workfile.asking import asked, workloads
 from skyband.workfile.checking import (
     check_families,
@@ -128,7 +129,12 @@ def _settled(file: Path, document: Document, made: dict[str, Workload[Any]], sec
     engine = document.engine
     checkpoint = absolute(engine.checkpoint or f".skyband/{file.stem}", folder)
     sinks = (
-        sink if sink.path is None else sink.model_copy(update={"path": absolute(sink.path, folder)})
+        sink.model_copy(
+            update={
+                "path": None if sink.path is None else absolute(sink.path, folder),
+                "options": with_absolute_files(sink.options, folder),
+            }
+        )
         for sink in document.sinks
     )
     return WorkloadFile(

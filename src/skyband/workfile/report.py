@@ -42,6 +42,10 @@ class Report:
         """Whether the value of the key came, at least in part, from the environment."""
         return loc in self._tree.written
 
+    def written(self, loc: Loc) -> str | None:
+        """The value as it stands in the file, if a variable has gone into it."""
+        return self._tree.written.get(loc)
+
     def line_of(self, loc: Loc) -> int:
         """The line a key is on."""
         return self._tree.places[loc].line

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from skyband.workfile.engines import KNOWN
-from skyband.workfile.kafka_rules import Wrong, kafka_columns, kafka_rules, kafka_sink_rules
+from skyband.workfile.kafka_rules import Wrong, kafka_columns, kafka_rules
 from skyband.workfile.paths import format_of, has_scheme
 from skyband.workfile.query import KEYS, NEEDS, Query
+from skyband.workfile.server_rules import server_rules
 from skyband.workfile.wording import among, nearest, shown
 
 __all__ = ["FIELDS", "NEEDED", "OWN", "STREAM_NAME", "engine_rules", "query_rules", "sink_rules", "stream_rules"]
@@ -106,12 +107,12 @@ def sink_rules(raw: Mapping[str, Any]) -> Wrong:
     kind = raw.get("type")
     if kind in ("parquet", "jsonl", "csv") and "path" not in raw:
         yield "path", f"is missing; say which folder the {kind} files go to."
-    if kind in ("terminal", "memory", "kafka") and "path" in raw:
+    if kind in ("terminal", "memory") and "path" in raw:
         yield "path", f"is for files; a sink of type {kind} writes none."
     if kind in ("parquet", "jsonl", "csv") and has_scheme(raw.get("path")):
         why = "is no folder of this machine, and files are written by the process that runs the workload"
         yield "path", f"{raw['path']!r} {why}. Spark's own sinks go there: skyband.spark.start(…, write=…)."
-    yield from kafka_sink_rules(raw)
+    yield from server_rules(raw)
 
 
 def engine_rules(raw: Mapping[str, Any]) -> Wrong:

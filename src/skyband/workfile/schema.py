@@ -10,6 +10,7 @@ from skyband.workfile.model import Document
 from skyband.workfile.paths import ENDING
 from skyband.workfile.query import KEYS, NEEDS
 from skyband.workfile.rules import FIELDS, NEEDED, OWN, STREAM_NAME
+from skyband.workfile.server_rules import SERVER_KEYS, SERVER_NEEDS
 
 __all__ = ["Key", "keys", "schema"]
 
@@ -26,6 +27,8 @@ _EXAMPLE = {
     "streams": {"trades": {"path": "trades.csv", "time": "ts"}},
     "queries": [{"name": "big", "k": 10, "size": "10 minutes", "slide": "1 minute", "by": "price * shares"}],
 }
+_FILES = ["parquet", "jsonl", "csv"]
+_SHOWN = ["terminal", "memory"]
 _PREFIX = {"Stream": "streams.<name>.", "Query": "queries[].", "Sink": "sinks[].", "Engine": "engine."}
 
 
@@ -61,19 +64,10 @@ def schema() -> Schema:
         "else": {"allOf": [_for_type(kind) for kind in KEYS]},
     }
     sections["Sink"] |= {
-        "if": {"properties": {"type": {"enum": ["parquet", "jsonl", "csv"]}}},
+        "if": {"properties": {"type": {"enum": _FILES}}},
         "then": _given("path"),
-        "else": {"if": {"properties": {"type": {"enum": ["terminal", "memory", "kafka"]}}}, "then": _absent(["path"])},
-        "allOf": [
-            {
-                "if": {"properties": {"type": {"const": "kafka"}}},
-                "then": _given("servers", "topic"),
-                "else": {
-                    "if": {"properties": {"type": {"enum": ["terminal", "parquet", "jsonl", "csv", "memory"]}}},
-                    "then": _absent(["servers", "topic", "options"]),
-                },
-            }
-        ],
+        "else": {"if": {"properties": {"type": {"enum": _SHOWN}}}, "then": _absent(["path"])},
+        "allOf": [*(_for_server(kind) for kind in SERVER_KEYS), _for_no_server()],
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -159,6 +153,19 @@ def _for_type(kind: str) -> Schema:
     foreign = sorted({key for keys_ in KEYS.values() for key in keys_} - set(KEYS[kind]))
     then = {"allOf": [_given(*NEEDS[kind]), _absent(foreign)]}
     return {"if": _is("type", kind, default="topk"), "then": then}
+
+
+def _for_server(kind: str) -> Schema:
+    foreign = {key for keys_ in SERVER_KEYS.values() for key in keys_} - set(SERVER_KEYS[kind])
+    then: list[Schema] = [_given(*SERVER_NEEDS[kind]), _absent(sorted({*foreign, "path"}))]
+    if kind == "redis":
+        then.append({"properties": {"output": {"not": {"const": "changes"}}}})
+    return {"if": {"properties": {"type": {"const": kind}}}, "then": {"allOf": then}}
+
+
+def _for_no_server() -> Schema:
+    servers = sorted({key for keys_ in SERVER_KEYS.values() for key in keys_})
+    return {"if": {"properties": {"type": {"enum": [*_FILES, *_SHOWN]}}}, "then": _absent(servers)}
 
 
 def _is(key: str, value: str, *, default: str) -> Schema:

@@ -84,7 +84,8 @@ TAIL = """\
   #   sql: TOPK price * size, 5 BY symbol OVER 1 HOUR EVERY 5 MINUTES
 
 sinks:
-  - type: terminal         # shows answers as they come; parquet, jsonl and csv write files; kafka sends messages
+  - type: terminal         # shows answers as they come; parquet, jsonl and csv write files; kafka sends messages,
+                           # postgres writes to a table, redis to sorted sets: skyband schema --keys lists their keys
   # - type: parquet
   #   path: answers        # a folder
   #   output: changes      # what changed since the window before; answers: every window in full

@@ -51,14 +51,27 @@ _OTHER_NAMES = {
         "confidence": "probability",
         "family": "type",
     },
-    Sink: {"format": "type", "folder": "path", "mode": "output", "brokers": "servers", "bootstrap_servers": "servers"},
+    Sink: {
+        "format": "type",
+        "folder": "path",
+        "mode": "output",
+        "address": "url",
+        "host": "url",
+        "dsn": "url",
+        "password": "options",
+        "sslmode": "options",
+        "ttl": "expire",
+        "key_prefix": "prefix",
+        "brokers": "servers",
+        "bootstrap_servers": "servers",
+    },
     Engine: {"config": "settings", "conf": "settings", "state": "checkpoint"},
     Document: {"stream": "streams", "query": "queries", "sink": "sinks", "sources": "streams", "spark": "engine"},
 }
 _NEEDED = {
     "streams": "name at least one stream, with its source or path",
     "queries": "ask at least one query",
-    "type": "say where answers go: terminal, parquet, jsonl, csv, memory or kafka",
+    "type": "say where answers go: terminal, parquet, jsonl, csv, memory, kafka, postgres or redis",
 }
 
 

@@ -1,0 +1,1 @@
+"""Answers in PostgreSQL, with a real server."""

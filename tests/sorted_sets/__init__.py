@@ -1,0 +1,1 @@
+"""Answers in sorted sets, with a real server."""
