@@ -138,7 +138,8 @@ class Pulling:
                 self.back.start()
 
 
-def test_a_server_that_restarts_while_a_stream_runs(spark, tmp_path, database):
+@pytest.mark.faults
+def test_a_server_that_restarts_while_a_stream_runs(spark, tmp_path, database, tally):
     rows = rows_of(14, 240)
     write_files(tmp_path / "in", [rows[low : low + 30] for low in range(0, 240, 30)])
     write_files(tmp_path / "in", [[(rows[-1][0] + 500 * SECOND, 1.0, 1, "a")]], 20)
@@ -148,10 +149,12 @@ def test_a_server_that_restarts_while_a_stream_runs(spark, tmp_path, database):
     assert running.await_end(300)
     plug.back.join()
     assert plug.pulled == 2
-    assert whole(database) == in_order(wanted(rows))
+    tally.fault("crash of PostgreSQL while a stream writes to it", plug.pulled)
+    tally.check_answers(whole(database), in_order(wanted(rows)))
 
 
-def test_a_server_that_does_not_come_back_stops_the_run_and_nothing_is_lost(spark, tmp_path, database, capfd):
+@pytest.mark.faults
+def test_a_server_that_does_not_come_back_stops_the_run_and_nothing_is_lost(spark, tmp_path, database, capfd, tally):
     rows = rows_of(15, 120)
     write_files(tmp_path / "in", [rows[:40], rows[40:80], rows[80:]])
     write_files(tmp_path / "in", [[(rows[-1][0] + 500 * SECOND, 1.0, 1, "a")]], 20)
@@ -174,7 +177,8 @@ def test_a_server_that_does_not_come_back_stops_the_run_and_nothing_is_lost(spar
     assert PASSWORD not in str(caught.value) + shown
     assert database.url() not in str(caught.value) + shown
     finished(file, spark, "catch-up")
-    assert whole(database) == in_order(wanted(rows))
+    tally.fault("PostgreSQL away for longer than it is waited for")
+    tally.check_answers(whole(database), in_order(wanted(rows)))
 
 
 def test_who_waits_for_a_server_can_be_stopped(spark, tmp_path, database):

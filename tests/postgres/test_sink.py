@@ -355,7 +355,8 @@ def test_without_the_driver_it_says_how_to_get_it(monkeypatch):
 # Servers that go and come back.
 
 
-def test_a_server_that_restarts_in_the_middle_of_a_write(sink, database):
+@pytest.mark.faults
+def test_a_server_that_restarts_in_the_middle_of_a_write(sink, database, tally):
     """The write waits for a lock; the server dies; what was begun is gone, and is done again."""
     one = sink()
     one.take(0, BATCH.slice(0, 2))
@@ -375,6 +376,7 @@ def test_a_server_that_restarts_in_the_middle_of_a_write(sink, database):
     assert writing.is_alive()
     database.server.start()
     writing.join(30)
+    tally.fault("crash of PostgreSQL in the middle of a write")
     assert sorted(plain(database.rows()), key=repr) == sorted_rows(BATCH)
 
 

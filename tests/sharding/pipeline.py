@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from skyband.algorithms.base import ALWAYS
-from skyband.sharding.envelope import Note
+from skyband.sharding.envelope import Note, foreseen
 from skyband.sharding.feeds import feeds_of
 from skyband.sharding.plan import Plan
 from skyband.sharding.reducer import reduce_rows
@@ -58,9 +58,10 @@ def _score(feed, position, score, id_, group):
 class Pipeline:
     """Tasks, shards, and the watermark that the rows of earlier batches set."""
 
-    def __init__(self, plan, delay=0):
+    def __init__(self, plan, delay=0, *, foresees=False):
         self.plan = plan
         self.delay = delay
+        self.foresees = foresees
         self.newest = None
         self.states = {}
         self.found = []
@@ -71,6 +72,9 @@ class Pipeline:
     def watermark(self):
         """In whole milliseconds, as Spark has it; None before the first row."""
         return None if self.newest is None else (self.newest // 1000 * 1000) - self.delay
+
+    def _soon(self, notes):
+        return foreseen(notes, self.delay) if self.foresees else None
 
     def batch(self, tasks, *, end=False):
         """One micro-batch: every task reduces its rows, every shard takes a step."""
@@ -86,7 +90,7 @@ class Pipeline:
         for number, (tables, notes) in arrived.items():
             state = self.states.get(number)
             shard = Shard(self.plan, number) if state is None else Shard.resume(self.plan, number, state)
-            answers, tally = shard.step(tables, notes, watermark, end=end)
+            answers, tally = shard.step(tables, notes, watermark, soon=self._soon(notes), end=end)
             self.late += tally.late
             self.candidates = tally.candidates
             self.found += [row for table in answers for row in table.to_pylist()]

@@ -35,16 +35,16 @@ def asked(rng, **more):
     return sb.IncompleteTopK(**{**fields, **more}), plain
 
 
-def run(plan, batches, restarts=False):
+def run(plan, batches, restarts=False, foresees=False):
     """The answers over batches of (rows, watermark), merged per batch, with the tallies."""
     shards = [Gathering(plan, number) for number in range(plan.shards)]
     tables, tallies = [], []
 
-    def all_step(envelopes, watermark, end=False):
+    def all_step(envelopes, watermark, **more):
         found = []
         for number, shard in enumerate(shards):
             mine = [one for one in envelopes if one.shard == number]
-            out, tally = shard.step([one.rows for one in mine], [one.note for one in mine], watermark, end=end)
+            out, tally = shard.step([one.rows for one in mine], [one.note for one in mine], watermark, **more)
             found += out
             tallies.append(tally)
             if restarts:
@@ -52,8 +52,10 @@ def run(plan, batches, restarts=False):
         if found:
             tables.append(merged(plan, found))
 
-    for rows, watermark in batches:
-        all_step(list(gather_rows(plan, rows.to_batches(max_chunksize=7))), watermark)
+    next_ones = [*(watermark for _, watermark in batches[1:]), None]
+    for (rows, watermark), soon in zip(batches, next_ones, strict=True):
+        envelopes = list(gather_rows(plan, rows.to_batches(max_chunksize=7)))
+        all_step(envelopes, watermark, soon=soon if foresees else None)
     all_step([], None, end=True)
     return pa.concat_tables(tables) if tables else None, tallies
 
@@ -78,7 +80,7 @@ def test_as_one_monitor_over_the_ordered_stream(shards, seed):
         if high:
             watermark = max(0, int(positions[arrival[:high]].max()) - 20_000) // 1000 * 1000
     plan = GatheringPlan(queries=(query,), shards=shards, refuse_late=False)
-    found, tallies = run(plan, batches, restarts=seed % 3 == 0)
+    found, tallies = run(plan, batches, restarts=seed % 3 == 0, foresees=seed % 2 == 1)
     assert sum(tally.late for tally in tallies) == 0
     assert listed(found) == expected
 

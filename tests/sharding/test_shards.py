@@ -46,7 +46,7 @@ def check_answers(seed, axis, algorithm, *, ties=False):
         shards=random.choice([1, 2, 3]),
         may_be_late=may_be_late,
     )
-    pipeline = Pipeline(plan, delay=(delay if may_be_late else delay + 999) // 1000 * 1000)
+    pipeline = Pipeline(plan, delay=(delay if may_be_late else delay + 999) // 1000 * 1000, foresees=seed % 2 == 1)
     accepted, late = [], []
     for batch in cases.draw_cuts(random, rows):
         watermark = pipeline.watermark
@@ -63,6 +63,27 @@ def check_answers(seed, axis, algorithm, *, ties=False):
         assert pipeline.late == len(ranked_at_all)
     else:
         assert not late
+
+
+@pytest.mark.parametrize("axis", ["time", "count"])
+@pytest.mark.parametrize("seed", range(20))
+def test_who_foresees_the_watermark_is_ahead_by_one_batch(seed, axis):
+    """After every batch, what another one without rows would bring is there already; late rows are the same."""
+    random = cases.rng("ahead", seed, axis)
+    posed = [cases.draw_posed(random, f"q{i}", axis=axis) for i in range(3)]
+    delay = random.choice([0, 3000, 20_000])
+    rows = cases.disordered(random, cases.draw_rows(random, 120), 2 * delay)
+    plan = plan_of([one.query(axis) for one in posed], shards=random.choice([1, 3]))
+    plain, ahead = Pipeline(plan, delay), Pipeline(plan, delay, foresees=True)
+    for batch in cases.draw_cuts(random, rows):
+        tasks = cases.draw_tasks(random, batch)
+        plain.batch(tasks)
+        ahead.batch(tasks)
+        after = Pipeline(plan, delay)
+        after.newest, after.states, after.found = plain.newest, dict(plain.states), list(plain.found)
+        after.batch([])
+        assert cases.answered(ahead.found, posed) == cases.answered(after.found, posed)
+        assert (ahead.late, ahead.candidates) == (plain.late, after.candidates)
 
 
 # Workloads that change between two batches.

@@ -127,11 +127,12 @@ def test_any_steps_give_the_same(seed, parcel, monkeypatch):
                 else:
                     accepted.append(row)
         half = random.randint(0, len(batch))
-        found += shards.step([batch[:half], batch[half:]], watermark)
+        before = watermark
         seen = [row.position for row in batch if row.position is not None] + ([] if newest is None else [newest])
         if seen:
             newest = max(seen)
             watermark = newest - delay
+        found += shards.step([batch[:half], batch[half:]], before, soon=watermark if seed % 2 else None)
     found += shards.step([], None, end=True)
     accepted.sort(key=lambda row: row.position)
     assert found == oracle.answers(queries, accepted, valued=case.valued, grouped=grouped)

@@ -69,6 +69,7 @@ class Run:
     def __init__(self, plan):
         self.plan, self.shard = plan, Weighing(plan, 0)
         self.tables, self.late, self.reduced, self.taken, self.watermark = [], 0, 0, 0, None
+        self.soon = None  # the next watermark, where it is foreseen
 
     def batch(self, draw, rows):
         """One micro-batch, its rows spread over tasks; the watermark is that of the batches before."""
@@ -78,7 +79,7 @@ class Run:
         ]
         self.taken += sum(one.taken for one in envelopes)
         self.reduced += sum(one.reduced for one in envelopes)
-        self.step([one.rows for one in envelopes], [one.note for one in envelopes], self.watermark)
+        self.step([one.rows for one in envelopes], [one.note for one in envelopes], self.watermark, soon=self.soon)
 
     def step(self, *arguments, **more):
         found, tally = self.shard.step(*arguments, **more)
@@ -125,8 +126,10 @@ def test_the_same_answers_as_from_all_rows(seed):
     watermarks = batched(draw, rows, delay)
     runs = [Run(plan_of(queries, cut=cut)) for cut in (True, False)]
     seeds = [random.Random(seed), random.Random(seed)]
-    for batch, watermark in watermarks:
+    next_ones = [*(watermark for _, watermark in watermarks[1:]), None]
+    for (batch, watermark), soon in zip(watermarks, next_ones, strict=True):
         restart = draw.random() < 0.2
+        runs[seed % 2].soon = soon  # one of the two knows
         for run, mine in zip(runs, seeds, strict=True):
             run.watermark = watermark
             run.batch(mine, batch)

@@ -71,6 +71,11 @@ class Live:
         self.attendant.__exit__()
         self.running.stop()
 
+    def metrics(self):
+        """The numbers of a run that is asked whether it has ended, as who runs it does."""
+        assert not self.running.await_end(0.01)
+        return self.running.metrics()
+
     def feed(self):
         write_files(self.folder / "in", [self.parts[self.written]], begin=self.written)
         self.written += 1
@@ -165,6 +170,30 @@ def test_concurrent_changes_are_ordered(spark, tmp_path, parts):
         assert again.file.workloads == live.running.file.workloads
     finally:
         again.stop()
+
+
+def test_a_query_that_some_row_breaks_is_dropped_and_the_stream_goes_on(spark, tmp_path, parts, caplog):
+    """What cannot be computed is known only when the row comes: whoever added it must not have stopped the others."""
+    live = Live(spark, tmp_path, parts)
+    live.feed()
+    with live:
+        wait_for_rows(live.running, len(parts[0]))
+        assert "added 'more'" in live.ask(kind="add", sql="more: TOPK s, 5 OVER 10 SECONDS EVERY 5 SECONDS")["done"]
+        assert "added 'bad'" in live.ask(kind="add", sql="bad: TOPK cast(g AS int)+s, 5 OVER 10 SECONDS")["done"]
+        with caplog.at_level("WARNING", "skyband.control"):
+            for _ in parts[1:]:
+                live.feed()
+                wait_for_rows(live, sum(map(len, parts[: live.written])))
+        assert [query.name for query in live.running.file.workloads["rows"]] == ["all", "more"]
+        live.running.handles["rows"].flush()
+    assert "dropped 'bad' from stream 'rows', which goes on without it" in caplog.text
+    again = run(live.file, "stream", spark=spark)  # nor does it come back
+    try:
+        assert again.file.workloads == live.running.file.workloads
+    finally:
+        again.stop()
+    found = answers_in(tmp_path)
+    assert found["all", "-"] == cases.wanted(ALL, [row for part in parts for row in part])["all", "-"]
 
 
 def test_nobody_listens_where_nothing_runs(tmp_path):

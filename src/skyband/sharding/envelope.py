@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from skyband.algorithms.base import ALWAYS
 from skyband.kernels.stream import Ints
 from skyband.snapshot import decode, encode
 
-__all__ = ["Envelope", "Histogram", "Note"]
+__all__ = ["Envelope", "Histogram", "Note", "foreseen"]
 
 MILLISECOND = 1000  # watermarks are whole milliseconds
 
@@ -62,6 +64,23 @@ class Note(NamedTuple):
         saved = decode(data)
         histogram = saved["histogram"] and Histogram(**saved["histogram"])
         return cls(saved["newest"], saved["oldest"], histogram, saved["firsts"])
+
+
+def foreseen(notes: Iterable[Note], delay: int | None) -> int | None:
+    """Where the watermark will stand at least after a micro-batch with these notes; None where that is not known.
+
+    What has ended by then can be answered now: all rows that came before the watermark moved are here, and those of the
+    next micro-batch are late if they are before it. `delay` is the watermark's; None where others have a say in it.
+
+    >>> about = Note(newest=5_000_700, oldest=0, histogram=None, firsts={})
+    >>> foreseen([about], delay=2_000_000), foreseen([about], None), foreseen([], 0)
+    (3000000, None, None)
+    """
+    newest = max((note.newest for note in notes), default=ALWAYS)
+    if delay is None or newest == ALWAYS:
+        return None
+    at = newest // MILLISECOND * MILLISECOND - delay
+    return at if at > 0 else None  # Spark's never stands before 1970
 
 
 class Envelope(NamedTuple):

@@ -71,9 +71,18 @@ class Sequencing:
         """Settle what depends on how far the stream has come, before rows are taken in."""
 
     def step(
-        self, arrived: Iterable[pa.Table], notes: Iterable[Note], watermark: int | None, *, end: bool = False
+        self,
+        arrived: Iterable[pa.Table],
+        notes: Iterable[Note],
+        watermark: int | None,
+        *,
+        soon: int | None = None,
+        end: bool = False,
     ) -> tuple[list[pa.Table], Tally]:
-        """Take rows in, move time to `watermark` (or to the stream's end), and answer what has become final."""
+        """Take rows in, move time to `watermark` (or to the stream's end), and answer what has become final.
+
+        Where the watermark is known to be at `soon` next, time moves there, once the rows are in.
+        """
         self.before_step(watermark)
         accept = self.clock if watermark is None else max(self.clock, watermark)
         too_often = self.too_often
@@ -82,7 +91,7 @@ class Sequencing:
             self.newest = max(self.newest, note.newest)
             self.notice(note)
         late = self._accept(arrived, notes, accept)
-        self.clock = self._end(accept) if end else accept
+        self.clock = self._end(accept) if end else max(accept, ALWAYS if soon is None else soon)
         out = [] if self.clock == ALWAYS else [table for table in self.hand_on(self._passed()) if table.num_rows]
         tally = Tally(
             late,

@@ -64,9 +64,18 @@ class Shard:
         self._engine = engine_named(plan.algorithm)
 
     def step(
-        self, arrived: Iterable[pa.Table], notes: Iterable[Note], watermark: int | None, *, end: bool = False
+        self,
+        arrived: Iterable[pa.Table],
+        notes: Iterable[Note],
+        watermark: int | None,
+        *,
+        soon: int | None = None,
+        end: bool = False,
     ) -> tuple[list[pa.Table], Tally]:
-        """Take rows in, move time to `watermark` (or to the stream's end), and answer what has become final."""
+        """Take rows in, move time to `watermark` (or to the stream's end), and answer what has become final.
+
+        Where the watermark is known to be at `soon` next, time moves there, once the rows are in.
+        """
         self._settle_joining(watermark)
         before = self.clock
         accept = before if watermark is None else max(before, watermark)
@@ -85,8 +94,9 @@ class Shard:
                 if timely.size:
                     self.firsts[identity] = min(self.firsts.get(identity, NEVER), int(timely[0]))
         self._accept(arrived, accept)
-        self.clock = self._end_of_stream(accept) if end else accept
-        self.reached = max(self.reached, ALWAYS if watermark is None else watermark, self.newest if end else ALWAYS)
+        self.clock = self._end_of_stream(accept) if end else max(accept, ALWAYS if soon is None else soon)
+        told = [moment for moment in (watermark, soon) if moment is not None]
+        self.reached = max(self.reached, *told, self.newest if end else ALWAYS)
         if self.rows is None:
             return [], Tally(late, newest=self.newest)
         out: list[pa.Table] = []

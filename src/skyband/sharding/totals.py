@@ -79,10 +79,17 @@ class TotalsShard:
         self._unrankable = 0
 
     def step(
-        self, arrived: Sequence[pa.Table], notes: Iterable[Note], watermark: int | None, *, end: bool = False
+        self,
+        arrived: Sequence[pa.Table],
+        notes: Iterable[Note],
+        watermark: int | None,
+        *,
+        soon: int | None = None,
+        end: bool = False,
     ) -> Worked:
         """Take partials in, move time to `watermark` (or to the stream's end), and answer what has become final.
 
+        Where the watermark is known to be at `soon` next, time moves there, once the partials are in.
         A partial is late as a whole: if its pane ended at or before the watermark, all its rows are behind that.
         """
         accept = self.clock if watermark is None else max(self.clock, watermark)
@@ -98,7 +105,7 @@ class TotalsShard:
             if not timely.all():
                 late = int(_numbers(table["count"])[~timely].sum())
                 table = table.filter(pa.array(timely))
-        self.clock = self._end_of_stream(accept) if end else accept
+        self.clock = self._end_of_stream(accept) if end else max(accept, ALWAYS if soon is None else soon)
         closed = self._waiting.take(table, self.clock)
         if closed is not None:
             self._take_in(closed)

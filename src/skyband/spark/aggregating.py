@@ -44,6 +44,7 @@ class _Totalling(NamedTuple):
     answers: st.StructType  # as tasks name its columns
     names: tuple[str, ...]  # as users do
     delay: int | None  # of the watermark that is to be set, in milliseconds
+    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
     types: dict[str, str]
 
     @property
@@ -66,7 +67,7 @@ class _Totalling(NamedTuple):
         if not self.rows.isStreaming:
             together = envelopes.repartition(self.plan.units, "shard")
             return Pipeline(self._merged(together.mapInArrow(tasks.answer_all(self.plan, keys), tasks.LOCAL)), None)
-        processor = TotalsProcessor(self.plan, keys)
+        processor = TotalsProcessor(self.plan, keys, self.foresight)
         local = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -124,7 +125,7 @@ def draft(request: Request) -> _Totalling:
     grouped = {plain(name): name for feed in feeds for name in columns.spelled(feed.partition_by)}
     names = tuple(grouped.get(name, name) for name in answers.names)
     kinds = {field.name: field.dataType.simpleString() for field in answers.fields}
-    return _Totalling(rows, plan, answers, names, delay, kinds)
+    return _Totalling(rows, plan, answers, names, delay, request.foresight(delay), kinds)
 
 
 def _refuse_unsupported(request: Request) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, UnsupportedError
 from skyband.queries import Query, UncertainTopK
 from skyband.sqltext.reach import beyond_the_row
-from skyband.workfile.journal import Change, Journal, names_of, with_query, without_query
+from skyband.workfile.journal import EXPRESSIONS, Change, Journal, names_of, with_query, without_query
 
 if TYPE_CHECKING:
     from skyband.spark.runs import Run
@@ -19,7 +19,6 @@ __all__ = ["MOST_K", "MOST_QUERIES", "Changes"]
 # What comes from outside is bounded; who needs more writes it into the file.
 MOST_K = 100_000
 MOST_QUERIES = 10_000
-_IN_SQL = ("by", "where", "partition_by", "key", "value", "object", "stream", "probability", "rule")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -120,7 +119,7 @@ class Changes:
 
 def _refuse_reaching_out(query: Query) -> None:
     """A message asks about rows: who can write one is not thereby allowed to read files or to call Java."""
-    for name in _IN_SQL:
+    for name in EXPRESSIONS:
         given = getattr(query, name, None) or ()
         for text in (given,) if isinstance(given, str) else given:
             reached = beyond_the_row(text)

@@ -48,6 +48,14 @@ class Request(NamedTuple):
     output: Output
     shards: int | None
     whole: bool  # whether answers bring back the row's own value of columns that groups are told by, too
+    alone: bool  # whether the watermark follows the rows of this stream and nothing else
+
+    def foresight(self, delay: int | None) -> int | None:
+        """How far the next watermark will stand behind the newest row, in microseconds; `delay` is in milliseconds.
+
+        None where it may be held back by others: a data frame may be made of streams with watermarks of their own.
+        """
+        return 1000 * delay if self.alone and delay is not None else None
 
 
 class Followed(NamedTuple):

@@ -48,6 +48,7 @@ class _Gathered(NamedTuple):
     answers: st.StructType
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
+    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
 
     @property
     def about(self) -> dict[str, Any]:
@@ -70,7 +71,7 @@ class _Gathered(NamedTuple):
             together = envelopes.repartition(self.plan.shards, "shard")
             packed = together.mapInArrow(tasks.answer_packed(partial(Gathering, self.plan), keys), "answers binary")
             return Pipeline(self._merged(packed), None)
-        processor = ShardProcessor(self.plan, keys)
+        processor = ShardProcessor(self.plan, keys, self.foresight)
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -108,7 +109,7 @@ def draft(request: Request) -> _Gathered:
         refuse_late=request.late == "refuse",
         delay=1000 * ((next(iter(there)) if delay is None else delay) or 0),
     )
-    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay)
+    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay, request.foresight(delay))
 
 
 def _refuse_unsupported(request: Request) -> None:

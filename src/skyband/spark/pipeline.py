@@ -143,6 +143,7 @@ def check(
     output: Output,
     shards: int | None,
     whole: bool = False,
+    alone: bool = False,
 ) -> Draft:
     """Refuse what cannot be answered, and settle how the rest will be. Nothing runs, nothing is written."""
     for frame in frames_of(df):
@@ -151,7 +152,7 @@ def check(
         raise InvalidInputError(f"late={late!r} must be 'count', 'return' or 'refuse'.")
     asked: Workload[Any] = Workload(workload)
     family: Any = import_module(f"skyband.spark.{_FAMILIES[asked.family]}")
-    request = Request(df, asked, time, id_, watermark, algorithm, late, output, shards, whole)
+    request = Request(df, asked, time, id_, watermark, algorithm, late, output, shards, whole, alone)
     found: Draft = family.draft(request)
     return found
 

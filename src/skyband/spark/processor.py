@@ -29,8 +29,11 @@ _OUTPUT_ROW = Row(*(part.split()[0] for part in OUTPUT.split(", ")))
 class ShardProcessor(Sleeper):
     """Hands a shard its envelopes and the watermark, and stores it as bytes before anything leaves."""
 
-    def __init__(self, plan: Plan | GatheringPlan | WeighingPlan, keys: Mapping[int, int]) -> None:
+    def __init__(
+        self, plan: Plan | GatheringPlan | WeighingPlan, keys: Mapping[int, int], delay: int | None = None
+    ) -> None:
         self._plan = plan
+        self._delay = delay  # of the watermark, where the rows alone tell where it will stand next
         self._numbers = {key: number for number, key in keys.items()}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -43,7 +46,8 @@ class ShardProcessor(Sleeper):
         from skyband.spark.stepping import step  # noqa: PLC0415 - compiled code, and only workers need it
 
         saved = self._saved.get()
-        done = step(self._plan, self._numbers[key], None if saved is None else bytes(saved[0]), rows, watermark)
+        blob = None if saved is None else bytes(saved[0])
+        done = step(self._plan, self._numbers[key], blob, rows, watermark, self._delay)
         self._saved.update((done.blob,))
         self.sleep_until(done.next_timer)
         for values in done.out:

@@ -38,6 +38,7 @@ class _Ranking(NamedTuple):
     time: str
     prepared: Prepared
     delay: int | None  # of the watermark that is to stand after the reducer, in milliseconds
+    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
     late: Late
 
     @property
@@ -62,7 +63,7 @@ class _Ranking(NamedTuple):
         if not df.isStreaming:
             return Pipeline(_from_batch(self.prepared), df.limit(0) if late else None)
         keys = spread(self.prepared.plan.shards)
-        answered = _from_stream(self.prepared, keys, control, self.delay)
+        answered = _from_stream(self.prepared, keys, control, self.delay, self.foresight)
         return Pipeline(answered, late_rows(df, self.time, keys, control) if late else None)
 
 
@@ -77,6 +78,7 @@ def draft(request: Request) -> _Ranking:
     count = _most_useful(asked, partitions) if request.shards is None else checked_shards(request.shards)
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
+    foresight = request.foresight(delay)
     # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
     # tasks it is cheaper to look at the newest of each batch only.
     if delay is not None and (late == "return" or all(query.where for query in asked)):
@@ -93,16 +95,18 @@ def draft(request: Request) -> _Ranking:
         output=request.output,
         whole=request.whole,
     )
-    return _Ranking(df, spelled(df, time), prepared, delay, late)
+    return _Ranking(df, spelled(df, time), prepared, delay, foresight, late)
 
 
-def _from_stream(prepared: Prepared, keys: dict[int, int], control: str | None, delay: int | None) -> DataFrame:
+def _from_stream(
+    prepared: Prepared, keys: dict[int, int], control: str | None, delay: int | None, foresight: int | None
+) -> DataFrame:
     plan = prepared.plan
     envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES)
     packed = (
         at_the_shards(envelopes, keys, control, delay)
         .groupBy("shard")
-        .transformWithState(ShardProcessor(plan, keys), OUTPUT, "Append", "EventTime")
+        .transformWithState(ShardProcessor(plan, keys, foresight), OUTPUT, "Append", "EventTime")
     )
     held = held_by_shard("shard", plan.shards)
     counted = [sf.sum(name).alias(name) for name in ("late", "windows", "answered")]

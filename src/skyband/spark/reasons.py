@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 import skyband.errors
 from skyband.errors import PipelineError, SkybandError
 
-__all__ = ["first_line", "is_gone", "plain_error"]
+__all__ = ["first_line", "is_gone", "plain_error", "uncomputable"]
 
 # A line of a traceback that tells something; that the bridge to Java or a waiting thread failed is nothing to tell.
 _REASON = re.compile(
@@ -17,6 +17,7 @@ _REASON = re.compile(
     r"([\w.$]*(?:Error|Exception): (?!An error occurred while calling|Exception thrown in awaitResult)\S.*)"
 )
 _FULL = "No space left on device"
+_UNCOMPUTABLE = re.compile(r"SQLSTATE: 22\w{3}\s+== SQL [^\n]*==\n([^\n]+)\n")  # class 22: a value that does not fit
 _NAMED = re.compile(r":?\s*[\w.$]*(?:Error|Exception): (?=\S)")
 
 
@@ -43,6 +44,16 @@ def is_gone(error: BaseException) -> bool:
     (True, False)
     """
     return isinstance(error, ConnectionError) or type(error).__name__ in ("Py4JError", "Py4JNetworkError")
+
+
+def uncomputable(error: BaseException) -> str | None:
+    r"""The part of an expression that could not be computed for some row, where that is what stopped a stream.
+
+    >>> uncomputable(ValueError("… SQLSTATE: 22018\n== SQL (line 1, position 1) ==\nCAST(g AS INT)\n"))
+    'CAST(g AS INT)'
+    """
+    found = _UNCOMPUTABLE.search(str(error))
+    return None if found is None else found[1].strip()
 
 
 def plain_error(error: BaseException) -> BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from time import monotonic, sleep
 from typing import Any, Literal
 
 from pyspark.errors import PySparkException
@@ -21,12 +22,13 @@ from skyband.spark.control import Control
 from skyband.spark.drafts import Late, Pipeline, frames_of
 from skyband.spark.metrics import Progress, show_progress
 from skyband.spark.pipeline import Frames, check, checked_output
-from skyband.spark.reasons import is_gone, plain_error
+from skyband.spark.reasons import is_gone, plain_error, uncomputable
 from skyband.workload import Workload
 
 __all__ = ["Handle", "launch", "start"]
 
 Write = Callable[[DataFrame], DataStreamWriter]
+BETWEEN_LOOKS = 0.05  # seconds
 
 
 def start(
@@ -105,11 +107,14 @@ def launch(
     output: Output,
     shards: int | None,
     whole: bool = False,
+    alone: bool = False,
     dead: tuple[DataFrame, Write] | None = None,
     progress: Progress | None = None,
 ) -> Handle:
     """What `start` does; answers and changes may be asked for together, and rows with all their columns.
 
+    `alone`: whether the data frame is a stream as its source gives it, without watermarks of its own. Windows are then
+    answered in the micro-batch that ends them, not in the next.
     `dead` are malformed records and their writer; they run as a query of their own, from their own place in the source.
     `progress` is that of a run which this one goes on with: its numbers go on, too.
     """
@@ -133,6 +138,7 @@ def launch(
         output=output,
         shards=shards if shards is not None or about is None else about["shards"],
         whole=whole,
+        alone=alone,
     )
     control = Control(spark, kept.control)
     if about is None:
@@ -172,6 +178,7 @@ class Handle:
         self._progress = progress
         self._queries: list[StreamingQuery] = []
         self._error: BaseException | None = None
+        self.uncomputable: str | None = None  # where a value of some row stopped it: the expression
         self._stopping = False
         self._ended = threading.Event()
 
@@ -239,6 +246,15 @@ class Handle:
             _stop(query)
         self._ended.wait(60)
 
+    def await_batch(self, timeout: float) -> None:
+        """Wait until no micro-batch is under way, or the one that is has ended, at most `timeout` seconds."""
+        query, until = self._queries[0], monotonic() + timeout
+        before = _last_batch(query)
+        while query.isActive and query.status["isTriggerActive"] and _last_batch(query) == before:
+            if monotonic() >= until:
+                return
+            sleep(BETWEEN_LOOKS)
+
     def _begin(self) -> None:
         self._queries = self._start_queries()
         threading.Thread(target=self._follow, name="skyband-stream", daemon=True).start()
@@ -252,7 +268,7 @@ class Handle:
                 self._queries = self._start_queries()
                 self._await_queries()
         except Exception as error:
-            self._error = plain_error(error)
+            self._error, self.uncomputable = plain_error(error), uncomputable(error)
             for query in self._queries:
                 _stop(query)
         finally:
@@ -311,3 +327,9 @@ def _stop(query: StreamingQuery) -> None:
     except Exception as error:
         if not is_gone(error):
             raise
+
+
+def _last_batch(query: StreamingQuery) -> int | None:
+    """The number of the micro-batch that has ended last."""
+    report = query.lastProgress
+    return None if report is None else int(report["batchId"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -15,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from skyband.duration import parse_duration
 from skyband.errors import InvalidInputError, SkybandError, UnsupportedError
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
@@ -26,12 +28,14 @@ from skyband.spark.sinks import FileSink, Folder, Memory, Wanted, output_of, wri
 from skyband.spark.sources import dead_letters_of, files_of, open_stream
 from skyband.spark.topic_sink import TopicSink
 from skyband.workfile import Sink, WorkloadFile
-from skyband.workfile.journal import Journal, changed
+from skyband.workfile.journal import Change, Journal, blamed, changed, guests, names_of, without_query
 from skyband.workfile.paths import has_scheme
 
 __all__ = ["Mode", "Run", "run"]
 
 Mode = Literal["stream", "once", "catch-up"]
+PATIENCE = 60  # seconds that a change waits for the micro-batch under way
+_LOG = logging.getLogger("skyband.control")
 BATCHES = 20  # that an input of many files is read in when it is read once: something moves on the screen
 
 
@@ -94,11 +98,9 @@ def run(
     journal = Journal(Path(str(engine.checkpoint)))
     if fresh:
         journal.clear()
-    if mode != "once":
-        file = changed(file, journal.read())
-    running = Run(file, mode, found)
+    running = Run(changed(file, journal.read()) if mode != "once" else file, mode, found, journal, names_of(file))
     try:
-        for name in file.workloads:
+        for name in running.file.workloads:
             running._add(name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
     except BaseException:
         running.stop()
@@ -109,15 +111,18 @@ def run(
 class Run:
     """A workload file that runs. Made by `run`."""
 
-    def __init__(self, file: WorkloadFile, mode: Mode, spark: SparkSession) -> None:
+    def __init__(
+        self, file: WorkloadFile, mode: Mode, spark: SparkSession, journal: Journal, own: Collection[str]
+    ) -> None:
         self.file = file  # with what was changed while it ran
+        self._journal, self._own = journal, own  # the changes, and the queries that the file itself has
         self.mode = mode
         self._spark = spark
         self.handles: dict[str, Handle] = {}
         self._wanted: dict[str, list[Wanted]] = {}  # by stream: who is given its answers
         self._states: dict[str, str] = {}
         self._changes: dict[str, int] = {}
-        self._changing = threading.Lock()  # while a stream stops to go on with another workload, it has not ended
+        self._changing = threading.RLock()  # while a stream stops to go on with another workload, it has not ended
         self._memories: dict[tuple[str, Output], list[Memory]] = {}  # by stream and output, one for each sink
         self._scratch: list[str] = []
         self._servers: list[Server] = []
@@ -130,7 +135,7 @@ class Run:
         until = None if timeout is None else monotonic() + timeout
         while True:
             with self._changing:
-                going_on = [handle for handle in self.handles.values() if not self._has_ended(handle, 0)]
+                going_on = [name for name in self.handles if not self._has_ended(name, 0)]
             if not going_on:
                 self._clean_up()
                 return True
@@ -166,11 +171,15 @@ class Run:
         return pa.concat_tables(there) if there else None
 
     def change(self, stream: str, file: WorkloadFile) -> None:
-        """Go on with another workload of a stream, from the state there is; refused, all goes on as it was."""
+        """Go on with another workload of a stream, from the state there is; refused, all goes on as it was.
+
+        The micro-batch under way is waited for: however often the workload is changed, the stream gets on.
+        """
         with self._changing:
             before, handle = self.file, self.handles[stream]
 
             def prepare(_: DataFrame) -> None:
+                handle.await_batch(PATIENCE)
                 handle.stop()
                 ask_servers(self._wanted[stream], self.file.workloads[stream])
 
@@ -192,15 +201,41 @@ class Run:
             handle.stop()
         self._clean_up()
 
-    def _has_ended(self, handle: Handle, timeout: float) -> bool:
+    def _has_ended(self, name: str, timeout: float) -> bool:
         """Whether a stream has ended; one that failed stops the others."""
+        handle = self.handles[name]
         try:
             return handle.await_end(timeout, progress=False)
         except Exception as error:
+            if self._goes_on_without_a_guest(name, handle):
+                return False
             self.stop()
             if isinstance(error, SkybandError) and str(error) != (shown := self.file.hide(str(error))):
                 raise type(error)(shown) from None
             raise
+
+    def _goes_on_without_a_guest(self, stream: str, handle: Handle) -> bool:
+        """Whether a stream that failed goes on: without the query at fault, if it was added while the stream ran.
+
+        Only some row shows that an expression cannot be computed for it. Who added it must not have stopped the others.
+        """
+        with self._changing:
+            if self.handles[stream] is not handle:
+                return True  # it was replaced meanwhile
+            if handle.uncomputable is None or self.mode == "once":
+                return False
+            query = blamed(guests(self.file, self._journal.read(), stream, self._own), handle.uncomputable)
+            if query is None:
+                return False
+            _LOG.warning(
+                "dropped %r from stream %r, which goes on without it: %s cannot be computed for some row",
+                query.name,
+                stream,
+                self.file.hide(handle.uncomputable),
+            )
+            self._journal.append(Change("drop", stream, query))
+            self.change(stream, without_query(self.file, stream, query.name))
+            return True
 
     def _add(self, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
         file = self.file
@@ -241,12 +276,10 @@ class Run:
         def write(out: DataFrame) -> DataStreamWriter:
             if unprepared:  # a bounded stream is started twice
                 unprepared.pop()(out)
-            writer = out.writeStream.foreachBatch(take).queryName(name)
-            return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
+            return self._triggered(out.writeStream.foreachBatch(take).queryName(name))
 
         def bury(letters: DataFrame) -> DataStreamWriter:
-            writer = letters.writeStream.foreachBatch(bury_in(dead)).queryName(f"{name}, dead letters")
-            return writer.trigger(availableNow=True) if self.mode == "catch-up" else writer
+            return self._triggered(letters.writeStream.foreachBatch(bury_in(dead)).queryName(f"{name}, dead letters"))
 
         self.handles[name] = launch(
             open_stream(self._spark, name, stream, files_per_batch=some_files),
@@ -262,9 +295,18 @@ class Run:
             output=output,
             shards=file.shards_of(name),
             whole=True,
+            alone=True,
             dead=(dead_letters_of(self._spark, name, stream), bury) if dead else None,
             progress=None if before is None else before.progress,
         )
+
+    def _triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
+        trigger = self.file.engine.trigger
+        if self.mode == "catch-up":
+            return writer.trigger(availableNow=True)
+        if self.mode == "stream" and trigger is not None:
+            return writer.trigger(processingTime=f"{parse_duration(trigger, field='trigger') // 1000} milliseconds")
+        return writer
 
     def _outlets(self, stream: str) -> list[Wanted]:
         found = []

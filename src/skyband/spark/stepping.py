@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skyband.algorithms.base import ALWAYS
 from skyband.arrow import to_bytes
-from skyband.sharding.envelope import MILLISECOND
+from skyband.sharding.envelope import MILLISECOND, foreseen
 from skyband.sharding.gathering import Gathering
 from skyband.sharding.gathering_plan import GatheringPlan
 from skyband.sharding.plan import Plan
@@ -32,13 +32,18 @@ class Done(NamedTuple):
     out: list[tuple[Any, ...]]  # the columns of the processor's output
 
 
-def step(plan: AnyPlan, number: int, saved: bytes | None, rows: Iterable[Any], watermark: int) -> Done:
-    """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again."""
+def step(
+    plan: AnyPlan, number: int, saved: bytes | None, rows: Iterable[Any], watermark: int, delay: int | None
+) -> Done:
+    """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again.
+
+    `delay` is how far the watermark stands behind the newest row, in microseconds; None where others have a say in it.
+    """
     tables, notes, controls = opened(rows)
     shard = _awake(plan, number, saved)
     # Spark's watermark stands at 0 until it has seen a row.
     at = watermark * MILLISECOND or None
-    parts = [shard.step(tables, notes, at)]
+    parts = [shard.step(tables, notes, at, soon=foreseen(notes, delay))]
     parts += [shard.step([], [], told.get("at", at), end=told["kind"] == "end") for told in controls]
     blob, held = shard.state(), parts[-1][1].candidates
     return Done(

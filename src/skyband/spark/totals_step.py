@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skyband.aggregate.keeping import Parcels
 from skyband.arrow import from_bytes, to_bytes
-from skyband.sharding.envelope import MILLISECOND
+from skyband.sharding.envelope import MILLISECOND, foreseen
 from skyband.sharding.summing import Plan, sum_rows
 from skyband.sharding.totals import Memory, TotalsShard, Worked, merged
 from skyband.spark import tasks
@@ -37,13 +37,24 @@ def make_partials(plan: Plan, keys: Mapping[int, int]) -> Task:
     return tasks.to_shards(partial(sum_rows, plan), keys)
 
 
-def step(plan: Plan, unit: int, saved: bytes | None, rows: Iterable[Any], watermark: int, parcels: Parcels) -> Done:
-    """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again."""
+def step(
+    plan: Plan,
+    unit: int,
+    saved: bytes | None,
+    rows: Iterable[Any],
+    watermark: int,
+    delay: int | None,
+    parcels: Parcels,
+) -> Done:
+    """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again.
+
+    `delay` is how far the watermark stands behind the newest row, in microseconds; None where others have a say in it.
+    """
     tables, notes, controls = tasks.opened(rows)
     shard = TotalsShard(plan, unit, parcels) if saved is None else TotalsShard.resume(plan, unit, saved, parcels)
     # Spark's watermark stands at 0 until it has seen a row.
     at = watermark * MILLISECOND or None
-    parts = [shard.step(tables, notes, at)]
+    parts = [shard.step(tables, notes, at, soon=foreseen(notes, delay))]
     parts += [shard.step([], [], told.get("at", at), end=told["kind"] == "end") for told in controls]
     blob, end = shard.state(), shard.next_end
     worked = parts[-1]._replace(

@@ -40,6 +40,7 @@ class _Weighed(NamedTuple):
     answers: st.StructType
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
+    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
 
     @property
     def about(self) -> dict[str, Any]:
@@ -60,10 +61,11 @@ class _Weighed(NamedTuple):
                 ),
                 None,
             )
+        processor = ShardProcessor(self.plan, keys, self.foresight)
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
-            .transformWithState(ShardProcessor(self.plan, keys), OUTPUT, "Append", "EventTime")
+            .transformWithState(processor, OUTPUT, "Append", "EventTime")
         )
         told = [sf.sum("late").alias("late"), sf.max("newest").alias("newest")]
         packed = packed.observe("skyband_held", *told, *held_by_shard("shard", 1))
@@ -94,7 +96,7 @@ def draft(request: Request) -> _Weighed:
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
     types = {name: rows.schema[name].dataType.simpleString() for name in (TIME, ID)}
-    return _Weighed(rows, plan, _answer_type(rows, plan), types, delay)
+    return _Weighed(rows, plan, _answer_type(rows, plan), types, delay, request.foresight(delay))
 
 
 def _refuse_unsupported(request: Request) -> str:

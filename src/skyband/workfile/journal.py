@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -15,7 +15,20 @@ from skyband.workfile.query import FAMILIES
 from skyband.workfile.reading import WorkloadFile
 from skyband.workload import Workload
 
-__all__ = ["Change", "Journal", "changed", "names_of", "with_query", "without_query"]
+__all__ = [
+    "EXPRESSIONS",
+    "Change",
+    "Journal",
+    "blamed",
+    "changed",
+    "guests",
+    "names_of",
+    "with_query",
+    "without_query",
+]
+
+# The fields of queries that are SQL over the row's columns.
+EXPRESSIONS = ("by", "where", "partition_by", "key", "value", "object", "stream", "probability", "rule")
 
 
 @dataclass(frozen=True)
@@ -104,6 +117,37 @@ def changed(file: WorkloadFile, changes: Iterable[Change]) -> WorkloadFile:
         elif change.kind == "drop" and known and _has(file, change):
             file = without_query(file, change.stream, change.query.name)
     return file
+
+
+def guests(file: WorkloadFile, changes: Iterable[Change], stream: str, own: Collection[str]) -> list[Query]:
+    """The queries of a stream that were added while it ran and are still asked, the newest first.
+
+    `own` are the names of those that the file itself has.
+    """
+    asked = {query.name: query for query in file.workloads[stream] if query.name not in own}
+    added = [change.query.name for change in changes if change.kind == "add" and change.stream == stream]
+    return [asked[name] for name in dict.fromkeys(reversed(added)) if name in asked]
+
+
+def blamed(queries: Iterable[Query], expression: str) -> Query | None:
+    """The first of the queries that has an expression, however it is spaced; None where none has it.
+
+    >>> import skyband as sb
+    >>> few = sb.TopK(name="few", k=3, size=500, by="cast(word as int)  + 1")
+    >>> blamed([few], "CAST(word AS INT)").name
+    'few'
+    """
+    wanted = _squeezed(expression)
+    for query in queries:
+        given = (getattr(query, name, None) or () for name in EXPRESSIONS)
+        texts = [text for one in given for text in ((one,) if isinstance(one, str) else one)]
+        if any(wanted in _squeezed(text) for text in texts):
+            return query
+    return None
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split()).lower()
 
 
 def with_query(file: WorkloadFile, stream: str, query: Query) -> WorkloadFile:

@@ -254,6 +254,11 @@ class Engine(Section):
     late: Literal["count", "refuse"] = Field(
         default="count", description="count: late rows are left out and counted. refuse: a late row stops the stream."
     )
+    trigger: Gap | None = Field(
+        default=None,
+        description="How often a micro-batch begins. Default: as soon as the one before it has ended.",
+        examples=["5 seconds"],
+    )
     shards: Count | None = Field(
         default=None,
         le=1024,

@@ -55,7 +55,8 @@ def _duration(value: str, info: ValidationInfo) -> str:
         ticks = parse_duration(value, field=field)
     except InvalidQueryError as error:
         why = str(error).removeprefix(f"{field}=")
-        raise refused(why if field != "watermark" else why.partition("; an integer makes")[0] + ".") from error
+        never_counted = field in ("watermark", "trigger")
+        raise refused(why.partition("; an integer makes")[0] + "." if never_counted else why) from error
     if ticks < 0:
         raise refused(f"{value!r} must not be negative; time does not wait for the future.")
     return value
