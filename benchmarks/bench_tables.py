@@ -1,6 +1,6 @@
-"""Answers into PostgreSQL: COPY and upsert against single inserts, files to a table end to end, and how soon it shows.
+"""Answers into PostgreSQL: COPY and upsert against single inserts, files and Kafka to a table, and how soon it shows.
 
-It starts a server of its own, as the tests do, and takes it away again.
+It starts servers of its own, as the tests do, and takes them away again.
 
 python -m benchmarks tables [--quick]
 """
@@ -24,8 +24,8 @@ import numpy as np
 import psycopg
 import pyarrow as pa
 from psycopg import sql
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 import skyband as sb
 from benchmarks import report
@@ -33,10 +33,11 @@ from benchmarks.bench_spark import mixed, write_files
 from benchmarks.report import Ratio
 from skyband.sharding.warming import warm_up
 from skyband.spark import run as run_file
-from skyband.spark import session, start
+from skyband.spark import session
+from skyband.spark.attending import Attendant
 from skyband.spark.places import with_places
 from skyband.spark.postgres import PostgresSink
-from skyband.spark.sinks import Wanted, write_to
+from skyband.workfile.mail import mailbox_of
 
 PAGE = report.ROOT / "docs" / "performance-tables.md"
 ROWS_A_SECOND = 200_000
@@ -57,8 +58,10 @@ def run(*, quick: bool = False) -> None:
         try:
             ratios += _end_to_end(spark, server, home, *((3, 50_000) if quick else (7, 1_000_000)))
             ratios += _how_soon(spark, server, home, 20 if quick else 60)
+            ratios += _how_soon_changed(spark, home / "changes", 1 if quick else 7)
         finally:
             spark.stop()
+        ratios += _from_kafka(server, home, *((3, 50_000) if quick else (7, 1_000_000)))
     finally:
         server.remove()
         shutil.rmtree(home, ignore_errors=True)
@@ -165,10 +168,17 @@ def _row_by_row(server: Any, table: str, batches: list[pa.Table], *, many: bool)
     return float(batches[0].num_rows / statistics.median(seconds))
 
 
-def _file(home: Path, stream: dict[str, Any], queries: list[sb.TopK], sink: dict[str, Any]) -> sb.WorkloadFile:
+def _file(
+    home: Path,
+    stream: dict[str, Any],
+    queries: list[sb.TopK],
+    sink: dict[str, Any],
+    engine: dict[str, Any] | None = None,
+) -> sb.WorkloadFile:
     path = home / "work.yaml"
     told = [{key: value for key, value in query.to_dict().items() if value not in (None, [])} for query in queries]
-    path.write_text(json.dumps({"streams": {"trades": stream}, "queries": told, "sinks": [sink]}))  # JSON is YAML
+    whole = {"streams": {"trades": stream}, "queries": told, "sinks": [sink], "engine": engine or {}}
+    path.write_text(json.dumps(whole))  # JSON is YAML
     shutil.rmtree(home / ".skyband", ignore_errors=True)
     return sb.read_workload(path)
 
@@ -199,6 +209,68 @@ def _end_to_end(spark: SparkSession, server: Any, home: Path, files: int, rows: 
     ]
 
 
+def _from_kafka(server: Any, home: Path, batches: int, rows: int) -> list[Ratio]:
+    """A topic of JSON, a hundred queries, a table: all of it on this machine, the broker too."""
+    kafka = importlib.import_module("tests.kafka.broker")
+    (home / "broker").mkdir()
+    broker = kafka.Broker(home / "broker", kafka.broker_jars())
+    try:
+        spark = session(app="skyband bench", master="local[2]", kafka=True)
+        try:
+            _produce(spark, home / "trades", broker.servers)
+            stream = {
+                "source": "kafka",
+                "servers": broker.servers,
+                "topic": "trades",
+                "format": "json",
+                "schema": {
+                    "ts": "timestamp",
+                    "trade_id": "bigint",
+                    "symbol": "string",
+                    "price": "double",
+                    "size": "int",
+                },
+                "time": "ts",
+                "id": "trade_id",
+                "rows_per_batch": rows,
+            }
+            sink = {"type": "postgres", "table": "from_kafka", "url": "${BENCH_URL}"}
+            with _environment(server):
+                running = run_file(_file(home, stream, mixed(QUERIES), sink), "catch-up", spark=spark)
+            running.await_end()
+            progress = running.handles["trades"].query.recentProgress
+            seconds = [
+                one["durationMs"]["triggerExecution"] / 1e3 for one in progress if one["numInputRows"] > rows / 2
+            ]
+            told = running.metrics()["trades"]
+        finally:
+            spark.stop()
+    finally:
+        broker.stop()
+    rate = rows / statistics.median(seconds[1:])
+    spread = f"{report.amount(rows / max(seconds[1:]))} to {report.amount(rows / min(seconds[1:]))}"
+    return [
+        Ratio(
+            f"rows of input a second, Kafka to a table, {QUERIES} queries",
+            f"at least {ROWS_A_SECOND:,}",
+            f"{report.amount(rate)} (of {len(seconds) - 1} batches: {spread})",
+            rate >= ROWS_A_SECOND,
+        ),
+        Ratio(
+            f"rows of answers that the table took of {told['rows']:,} rows of input", "", f"{told['answers']:,}", None
+        ),
+    ]
+
+
+def _produce(spark: SparkSession, files: Path, servers: str) -> None:
+    """The trades as JSON in a topic of two partitions, both in order of time."""
+    trades = spark.read.parquet(str(files)).coalesce(1).sortWithinPartitions("ts")
+    value = sf.to_json(sf.struct("ts", "trade_id", "symbol", "price", "size")).alias("value")
+    sent = trades.select(value, (sf.col("trade_id") % 2).cast("int").alias("partition")).write.format("kafka")
+    sent = sent.option("kafka.bootstrap.servers", servers).option("topic", "trades")
+    sent.option("kafka.linger.ms", 20).option("kafka.batch.size", 500_000).save()
+
+
 def _how_soon(spark: SparkSession, server: Any, home: Path, seconds: int) -> list[Ratio]:
     """A window a second over rows that are made up now: how long after its end can its answer be read?"""
     found = []
@@ -221,33 +293,77 @@ def _how_soon(spark: SparkSession, server: Any, home: Path, seconds: int) -> lis
 
 def _lags(spark: SparkSession, server: Any, home: Path, trigger: int | None, seconds: int) -> tuple[list[float], float]:
     """How late each window was seen, and how long a batch takes."""
+    home.mkdir()
     query = sb.TopK(name="now", k=10, size="10 seconds", slide="1 second", by="value % 1009")
+    stream = {"source": "rate", "rows_per_second": 1000, "watermark": "0 seconds"}
     table = f"lags_{trigger}"
-    sink = PostgresSink(table, {"now": ()}, url=server.url())
-    take = write_to([Wanted(sink, "answers")], sb.Workload([query]), "answers")
-
-    def write(out: DataFrame) -> DataStreamWriter:
-        writer = out.writeStream.foreachBatch(take)
-        return writer if trigger is None else writer.trigger(processingTime=f"{trigger} seconds")
-
-    rows = spark.readStream.format("rate").option("rowsPerSecond", 1000).load()
-    handle = start(rows, query, write=write, checkpoint=str(home), time="timestamp", watermark="0 seconds")
+    sink = {"type": "postgres", "table": table, "url": "${BENCH_URL}"}
+    engine = {} if trigger is None else {"trigger": f"{trigger} seconds"}
+    with _environment(server):
+        running = run_file(_file(home, stream, [query], sink, engine), "stream", spark=spark)
     lags: dict[float, float] = {}
     ends = sql.SQL("SELECT DISTINCT extract(epoch FROM window_end)::float8 FROM {}").format(sql.Identifier(table))
     try:
         with psycopg.connect(server.url(), autocommit=True) as connection:
             began = time.monotonic()
             while not lags or time.monotonic() < began + seconds:
-                for (end,) in connection.execute(ends).fetchall() if sink.is_prepared else ():
+                for (end,) in connection.execute(ends).fetchall():
                     began = began if lags else time.monotonic()
                     lags.setdefault(end, time.time() - end)
                 time.sleep(0.02)
     finally:
-        handle.stop()
-        sink.close()
-    progress = handle.query.recentProgress[5:]
-    batch = statistics.median(one["durationMs"]["triggerExecution"] / 1e3 for one in progress)
+        running.stop()
+    progress = running.handles["trades"].query.recentProgress[5:]
+    batch = statistics.median(one["durationMs"]["triggerExecution"] / 1e3 for one in progress if one["numInputRows"])
     return list(lags.values())[10:], batch  # the first batches start workers
+
+
+def _how_soon_changed(spark: SparkSession, home: Path, times: int) -> list[Ratio]:
+    """A query joins a stream that runs: how long until it is confirmed, and until it is asked of new rows?"""
+    home.mkdir()
+    query = sb.TopK(name="now", k=10, size="10 seconds", slide="1 second", by="value % 1009")
+    stream = {"source": "rate", "rows_per_second": 1000, "watermark": "0 seconds"}
+    file = _file(home, stream, [query], {"type": "memory"}, {"trigger": f"{TRIGGER} seconds"})
+    running = run_file(file, "stream", spark=spark)
+    replied, taken = [], []
+    try:
+        with Attendant(running):
+            box = mailbox_of(file)
+            for number in range(times):
+                _await_batches(running, 2)
+                time.sleep(TRIGGER * number / times)  # at any moment between two triggers
+                began = time.monotonic()
+                told = box.ask({"kind": "add", "sql": f"more{number}: TOPK value % 997, 5 OVER 10 SECONDS"}, 120)
+                if told is None or "done" not in told:
+                    raise RuntimeError(f"the query was not added: {told}")
+                replied.append(time.monotonic() - began)
+                _await_batches(running, 1)
+                taken.append(time.monotonic() - began)
+    finally:
+        running.stop()
+    worst = max(taken)
+    return [
+        Ratio(f"from skyband ctl add to its reply, a batch every {TRIGGER} s: median", "", _seconds(replied), None),
+        Ratio(
+            "until the first micro-batch with the new query is done: median",
+            f"at most {SOON} trigger intervals",
+            _seconds(taken),
+            statistics.median(taken) <= SOON * TRIGGER,
+        ),
+        Ratio(f"the slowest of {times}", "", f"{worst:.2f} s, {worst / TRIGGER:.1f} intervals", None),
+    ]
+
+
+def _seconds(found: list[float]) -> str:
+    middle = statistics.median(found)
+    return f"{middle:.2f} s, {middle / TRIGGER:.1f} intervals"
+
+
+def _await_batches(running: Any, count: int) -> None:
+    before = running.metrics()["trades"]["batches"]
+    while running.metrics()["trades"]["batches"] < before + count:
+        if running.await_end(0.02):
+            raise RuntimeError("the stream has ended")
 
 
 @contextmanager

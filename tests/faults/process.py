@@ -19,8 +19,8 @@ PATIENCE = 120  # seconds; a machine that does other things besides may need the
 class Driver:
     """A run of a workload file that can be killed and started again; its log grows with each."""
 
-    def __init__(self, file, *options):
-        self._file, self._options = file, options
+    def __init__(self, file, *options, **variables):
+        self._file, self._options, self._variables = file, options, variables
         self.log = file.with_suffix(".log")
         self.process = None
 
@@ -28,7 +28,7 @@ class Driver:
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "skyband.cli", "run", str(self._file), *self._options],
-                env={**environment(), "TMPDIR": str(self._file.parent)},
+                env={**environment(), "TMPDIR": str(self._file.parent), **self._variables},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # so that all that it starts is known by its session
