@@ -82,7 +82,7 @@ def test_the_clock_of_the_machine_jumps(tmp_path, tally):
     clock.write_text("+0")
     told = {"FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_CACHE_DURATION": "1"}
     still = {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}  # those that no one sets
-    driver = Driver(work.write_workload(tmp_path, files=1), LD_PRELOAD=FAKETIME[0], **told, **still)
+    driver = Driver(work.write_workload(tmp_path, files=8), LD_PRELOAD=FAKETIME[0], **told, **still)
     random = cases.rng("clock")
     with Feeder(tmp_path / "in", every=1) as feeder:
         try:
