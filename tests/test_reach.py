@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import skyband as sb
-from skyband.workfile.admitting import refuse_reaching_out
 from skyband.sqltext.reach import beyond_the_row
+from skyband.workfile.admitting import refuse_reaching_out
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,12 @@ from skyband.workfile import read_workload
 
 OPENING = 1_704_101_400_000_000  # 2024-01-01T09:30:00 UTC
 STEP = 60_000_000
-HOSTILE = ["<script>document.title='hit'</script>", "<img src=x onerror=alert(1)>", "\u202eenola dna tfel", "x" * 10_240]
+HOSTILE = [
+    "<script>document.title='hit'</script>",
+    "<img src=x onerror=alert(1)>",
+    "\u202eenola dna tfel",
+    "x" * 10_240,
+]
 SYMBOLS = [f"S{number:03}" for number in range(300)]
 
 YAML = """\

@@ -6,6 +6,7 @@ Seeded answers of all families grow by a window every so often; with --control, 
 from __future__ import annotations
 
 import argparse
+import sys
 import threading
 import time
 from pathlib import Path
@@ -120,7 +121,7 @@ def main() -> None:
         if given.folder is not None:
             given.folder.mkdir(parents=True, exist_ok=True)
             with FolderShow(given.folder) as show, PageServer(show, address) as server:
-                print(server.url, flush=True)
+                _say(server.url)
                 _write(run, given)
             return
         control = Control(run.box, lambda: run.file) if given.control else None
@@ -128,10 +129,15 @@ def main() -> None:
         show.begin(lambda: run.file, run.numbers)
         run.give(show.history, given.windows)
         with PageServer(show, address) as server:
-            print(server.url, flush=True)
+            _say(server.url)
             while True:
                 time.sleep(given.every or 3600)
                 run.give(show.history)
+
+
+def _say(url: str) -> None:
+    sys.stdout.write(f"{url}\n")
+    sys.stdout.flush()
 
 
 def _write(run: Pretended, given) -> None:

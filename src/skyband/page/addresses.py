@@ -20,6 +20,11 @@ class Address(NamedTuple):
     port: int | None  # None: the usual one, or any that is free
 
     @property
+    def is_any(self) -> bool:
+        """Whether it is all addresses of this machine."""
+        return self.host in ("0.0.0.0", "::")
+
+    @property
     def text(self) -> str:
         """The host as a URL has it."""
         return f"[{self.host}]" if ":" in self.host else self.host
@@ -37,8 +42,8 @@ def address_of(text: str | None, option: str) -> Address:
     host = host.strip("[]")
     if not port.isdigit() or int(port[:6]) > 65535 or (":" in host and not text.startswith("[")):
         raise InvalidInputError(
-            f"{option} {text!r} is no port such as {USUAL_PORT}, nor an address such as 127.0.0.1:{USUAL_PORT}; nothing "
-            "was started."
+            f"{option} {text!r} is no port such as {USUAL_PORT}, nor an address such as 127.0.0.1:{USUAL_PORT}; "
+            "nothing was started."
         )
     return Address(host or "127.0.0.1", int(port))
 

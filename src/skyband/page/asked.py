@@ -13,7 +13,19 @@ __all__ = ["OURS", "Asked", "asked_of", "stream_of"]
 
 # Columns of answers that are no part of the ranked row itself.
 OURS = frozenset(
-    {"query", "window_start", "window_end", "time", "rank", "score", "change", "old_rank", "probability", "best", "sure"}
+    {
+        "query",
+        "window_start",
+        "window_end",
+        "time",
+        "rank",
+        "score",
+        "change",
+        "old_rank",
+        "probability",
+        "best",
+        "sure",
+    }
 )
 
 

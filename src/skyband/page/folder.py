@@ -125,8 +125,8 @@ class FolderShow:
             one = found.setdefault(stream, {"batches": 0, "answers": 0})
             one["batches"] += 1
             one["answers"] += rows
-        for one in self.asked().values():
-            mine = found.setdefault(one.stream, {"batches": 0, "answers": 0})
+        for asked in self.asked().values():
+            mine = found.setdefault(asked.stream, {"batches": 0, "answers": 0})
             mine["queries"] = mine.get("queries", 0) + 1
         return found
 

@@ -58,7 +58,7 @@ class Guard:
         self._control = control
         self._everything = not is_loopback(host)
         self._hosts = _NAMES | {host.lower()}
-        self._any_address = host in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
+        self._any_address = host in ("", "0.0.0.0", "::")
         if self._any_address:
             self._hosts |= {socket.gethostname().lower()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from skyband.duration import format_duration
@@ -74,17 +74,17 @@ def _shared(workload: Workload[Any], now: int | None, axis: str) -> dict[str, An
     lanes: list[dict[str, Any]] = []
     for number, (shared, meta) in enumerate(sharing_classes(workload.queries).items(), 1):
         sizes = {query.name: query.window.size for query in meta.queries}
-        for view in meta.views(at):
-            lanes.append(
-                {
-                    "label": f"class {number}: {shared.by or 'the given score'}",
-                    "kind": "view",
-                    "k": view.k,
-                    "begin": (view.start - at) / scale,
-                    "end": (view.start - at + max(sizes[name] for name in view.queries)) / scale,
-                    **_names(list(view.queries)),
-                }
-            )
+        lanes += [
+            {
+                "label": f"class {number}: {shared.by or 'the given score'}",
+                "kind": "view",
+                "k": view.k,
+                "begin": (view.start - at) / scale,
+                "end": (view.start - at + max(sizes[name] for name in view.queries)) / scale,
+                **_names(list(view.queries)),
+            }
+            for view in meta.views(at)
+        ]
     return {**told, "now": at / scale, "lanes": lanes[-MOST_LANES:], "more": max(0, len(lanes) - MOST_LANES)}
 
 
@@ -100,7 +100,7 @@ def _scheduled(workload: Workload[Any], method: str) -> dict[str, Any]:
         count = sum(plan.cycle // track.period * len(track.runs) for track in plan.tracks)
         runs = list(islice(plan.upcoming(0), min(count, MOST_LANES - len(lanes)) + 1))
         more += max(0, count - len(runs) + 1)
-        for run, following in zip(runs, runs[1:], strict=False):
+        for run, following in pairwise(runs):
             lanes.append(
                 {
                     "label": f"class {number}: at {format_duration(run.time) if on_time else f'{run.time} objects'}",

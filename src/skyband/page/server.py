@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 import threading
 from contextlib import suppress
 from importlib.util import find_spec
@@ -68,7 +69,8 @@ class PageServer:
             )
         )
         needs_token = show.control is not None or not is_loopback(address.host)
-        self.url = f"http://{address.text}:{self.port}/" + (f"#token={self.token}" if needs_token else "")
+        shown = socket.gethostname() if address.is_any else address.text
+        self.url = f"http://{shown}:{self.port}/" + (f"#token={self.token}" if needs_token else "")
         self._thread = threading.Thread(target=self._run, name="skyband-page", daemon=True)
 
     def __enter__(self) -> PageServer:
