@@ -126,6 +126,8 @@ export interface Lane {
   begin: Moment;
   end: Moment;
   queries: string[];
+  /** How many it serves beside those named. */
+  more_queries?: number;
 }
 
 export interface Plan {
@@ -134,6 +136,8 @@ export interface Plan {
   text: string | null;
   lanes: Lane[];
   unit: "seconds" | "objects";
+  /** Lanes beside those listed. */
+  more?: number;
   share_factor: number | null;
   cost: Value;
 }

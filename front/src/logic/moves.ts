@@ -18,14 +18,14 @@ export type Slide = { kind: "moved"; by: number } | { kind: "new" };
 
 /**
  * What happens to the rows on screen: by how many places each slides from where it was. Rows that stay are left out;
- * where nothing was shown before, nothing moves.
+ * where nothing was shown before, nothing moves. What comes from farther than can be seen is as good as new.
  */
-export function slides(before: ReadonlyMap<string, number>, keys: readonly string[]): Map<string, Slide> {
+export function slides(before: ReadonlyMap<string, number>, keys: readonly string[], farthest = Infinity): Map<string, Slide> {
   const found = new Map<string, Slide>();
   if (before.size === 0) return found;
   keys.forEach((key, index) => {
     const was = before.get(key);
-    if (was === undefined) found.set(key, { kind: "new" });
+    if (was === undefined || Math.abs(was - index) > farthest) found.set(key, { kind: "new" });
     else if (was !== index) found.set(key, { kind: "moved", by: was - index });
   });
   return found;

@@ -30,8 +30,9 @@ function decimalsOf(value: number): number {
   return Math.min(6, written(value));
 }
 
+/** The decimals of its shortest spelling, rounding errors in the far ones aside. */
 function written(value: number): number {
-  const text = String(value);
+  const text = String(Number(value.toFixed(6)));
   if (text.includes("e-")) return 6;
   const point = text.indexOf(".");
   return point < 0 ? 0 : text.length - point - 1;
@@ -62,7 +63,7 @@ export function formatAmount(amount: Amount | undefined, decimals?: number): str
     return /^-?\d+$/.test(amount) ? separated(amount) : amount;
   }
   if (!Number.isFinite(amount)) return Number.isNaN(amount) ? "NaN" : amount > 0 ? "∞" : "−∞";
-  if (isExtreme(amount)) return amount.toExponential(4).replace("e+", "e").replace("-", "−");
+  if (isExtreme(amount)) return amount.toExponential(4).replace("e+", "e").replaceAll("-", "−");
   return grouped(decimals ?? decimalsOf(amount)).format(amount).replace("-", "−");
 }
 
@@ -102,7 +103,8 @@ export function formatBytes(amount: Amount | undefined): string {
 export function formatSeconds(amount: Amount | undefined): string {
   const value = numberOf(amount);
   if (Number.isNaN(value)) return "–";
-  const size = Math.abs(value);
+  if (value < 0) return `−${formatSeconds(-value)}`;
+  const size = value;
   if (size === 0) return "0 s";
   if (size < 1) return `${grouped(0).format(value * 1000)} ms`;
   if (size < 120) return `${grouped(size < 10 ? 2 : 1).format(value)} s`;
@@ -176,6 +178,23 @@ export function clip(text: string, longest = LONGEST): string {
   const code = text.charCodeAt(end - 1);
   if (code >= 0xd800 && code <= 0xdbff) end -= 1;
   return `${text.slice(0, end)}…`;
+}
+
+/** A window in fewer letters: "10 min, every 1 min". */
+export function shortWindow(window: string): string {
+  return window
+    .replace(/\bmilliseconds?\b/g, "ms")
+    .replace(/\bseconds?\b/g, "s")
+    .replace(/\bminutes?\b/g, "min")
+    .replace(/\bhours?\b/g, "h")
+    .replace(/\bdays?\b/g, "d");
+}
+
+/** The time of a tick on an axis, as precise as the distance between ticks. */
+export function formatTick(seconds: number, distance: number): string {
+  const text = new Date(seconds * 1000).toISOString();
+  if (distance >= 86_400) return formatDay(text).replace(/ \d+$/, "");
+  return distance >= 60 ? text.slice(11, 16) : text.slice(11, distance >= 1 ? 19 : 23);
 }
 
 export function groupLabel(group: Group | null): string {

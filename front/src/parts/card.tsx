@@ -81,7 +81,7 @@ export function Gone({ board }: { board: Board }) {
           Left:{" "}
           {board.left.slice(0, 20).map((one, index) => (
             <span key={index} class="gone-one">
-              <bdi>{clip(textOf(one.id), 32)}</bdi> <span class="number">({one.old_rank})</span>
+              <bdi>{clip(textOf(one.id), 32)}</bdi> <span class="number">(was {one.old_rank})</span>
             </span>
           ))}
           {board.left.length > 20 && `and ${board.left.length - 20} more`}

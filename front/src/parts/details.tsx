@@ -64,7 +64,7 @@ export function Details({ opened, onClose }: { opened: Opened; onClose: () => vo
             <Pair name="at best" text={formatAmount(row.best)} exact={textOf(row.best)} />
           )}
           {row.sure !== undefined && row.sure !== null && <Pair name="state" text={row.sure ? "sure" : "possible"} />}
-          <Pair name="id" text={textOf(row.id)} />
+          {!Object.values(row.details).some((value) => textOf(value) === textOf(row.id)) && <Pair name="id" text={textOf(row.id)} />}
           {Object.entries(row.details).map(([column, value]) => (
             <Pair key={column} name={column} text={textOf(value)} />
           ))}

@@ -2,7 +2,6 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { useVirtual } from "../context";
-import { spread } from "../logic/shapes";
 import { formatAmount, formatClock, formatSeconds, positionOf } from "../logic/values";
 import { step } from "../logic/virtual";
 import type { Lane, Plan } from "../types";
@@ -21,8 +20,10 @@ export function PlanLines({ plan }: { plan: Plan }) {
     const end = Math.max(...lanes.map((lane) => positionOf(lane.end)));
     return { begin, width: Math.max(end - begin, 1e-9) };
   }, [lanes]);
+  const hasNow = range.begin < 0 && range.begin + range.width > 0;
   const here = Math.min(at, lanes.length - 1);
   const chosen = lanes[hovered ?? here];
+  const others = chosen ? Math.max(0, chosen.queries.length - MOST) + (chosen.more_queries ?? 0) : 0;
   const served = useMemo(() => new Set(chosen?.queries), [chosen]);
   const place = (lane: Lane) => {
     const from = (positionOf(lane.begin) - range.begin) / range.width;
@@ -54,6 +55,8 @@ export function PlanLines({ plan }: { plan: Plan }) {
         >
           {lanes.slice(span.first, span.last).map((lane, offset) => {
             const index = span.first + offset;
+            const isAgain = index > span.first && lanes[index - 1]?.label === lane.label;
+            const count = lane.queries.length + (lane.more_queries ?? 0);
             const isRelated = index !== (hovered ?? here) && lane.queries.some((name) => served.has(name));
             return (
               <li
@@ -68,15 +71,15 @@ export function PlanLines({ plan }: { plan: Plan }) {
                 onMouseEnter={() => hover(index)}
                 onClick={() => point(index)}
               >
-                <span class="lane-label">
+                <span class={isAgain ? "lane-label again" : "lane-label"}>
                   <Data value={lane.label} longest={40} />
                 </span>
                 <span class="lane-track">
+                  {hasNow && <span class="lane-now" style={{ left: `${(-range.begin / range.width) * 100}%` }} />}
                   <span class="lane-bar" style={place(lane)} />
                 </span>
                 <span class="lane-facts number muted">
-                  k {lane.k.toLocaleString("en-GB")} · {lane.queries.length.toLocaleString("en-GB")}{" "}
-                  {lane.queries.length === 1 ? "query" : "queries"}
+                  k {lane.k.toLocaleString("en-GB")} · {count.toLocaleString("en-GB")} {count === 1 ? "query" : "queries"}
                 </span>
               </li>
             );
@@ -84,8 +87,10 @@ export function PlanLines({ plan }: { plan: Plan }) {
         </ul>
       </div>
       <div class="lane-axis number muted" aria-hidden="true">
-        {spread(5, 5).map((index) => (
-          <span key={index}>{tick(plan, range.begin + (range.width * index) / 4)}</span>
+        {ticksOf(range.begin, range.begin + range.width).map((position) => (
+          <span key={position} style={{ left: `${((position - range.begin) / range.width) * 100}%` }}>
+            {tick(plan, position)}
+          </span>
         ))}
       </div>
       {chosen && (
@@ -98,15 +103,24 @@ export function PlanLines({ plan }: { plan: Plan }) {
               <Data value={name} longest={60} />
             </span>
           ))}
-          {chosen.queries.length > MOST && <span class="muted">and {chosen.queries.length - MOST} more</span>}
+          {others > 0 && <span class="muted">and {others.toLocaleString("en-GB")} more</span>}
         </p>
       )}
     </div>
   );
 }
 
+/** Both ends, and between them now, or the middle. */
+function ticksOf(begin: number, end: number): number[] {
+  const hasNow = begin < 0 && end > 0;
+  const middle = hasNow ? 0 : (begin + end) / 2;
+  const width = end - begin;
+  return [begin, middle, end].filter((one, index) => index !== 1 || (one - begin > 0.1 * width && end - one > 0.1 * width));
+}
+
 function tick(plan: Plan, position: number): string {
   if (plan.unit === "objects") return formatAmount(Math.round(position));
   if (typeof plan.lanes[0]?.begin === "string") return formatClock(new Date(position * 1000).toISOString());
-  return Math.abs(position) > 1e8 ? formatClock(new Date(position * 1000).toISOString()) : formatSeconds(position);
+  if (position > 1e8) return formatClock(new Date(position * 1000).toISOString());
+  return Math.abs(position) < 1e-6 && plan.lanes[0]?.kind === "view" ? "now" : formatSeconds(position);
 }

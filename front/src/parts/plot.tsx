@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { useColours, useWidth } from "../context";
+import { formatAmount, formatTick } from "../logic/values";
 
 export interface Line {
   label: string;
@@ -21,7 +22,6 @@ interface Given {
   height: number;
   isTime: boolean;
   format: (value: number) => string;
-  formatX?: (value: number) => string;
   /** A moment to mark. */
   mark?: number | null;
   onPick?: (x: number) => void;
@@ -54,6 +54,11 @@ export function Plot(given: Given) {
   return <div class="plot" ref={box} role="img" aria-label={given.label} style={{ height: `${given.height}px` }} />;
 }
 
+/** What is filled begins at zero, or it would say more than there is. */
+function fromZero(_plot: uPlot, _low: number | null, high: number | null): [number, number] {
+  return [0, high !== null && high > 0 ? high * 1.1 : 1];
+}
+
 function optionsOf(now: { current: Given }, width: number, box: HTMLElement): uPlot.Options {
   const style = getComputedStyle(box);
   const colour = (name: string) => style.getPropertyValue(name).trim();
@@ -66,14 +71,13 @@ function optionsOf(now: { current: Given }, width: number, box: HTMLElement): uP
     ticks: { show: false },
     gap: 6,
   };
-  const formatX = now.current.formatX;
   return {
     width,
     height,
     legend: { show: false },
     padding: [8, 8, isSmall ? 4 : 0, 0],
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    scales: { x: { time: isTime } },
+    scales: { x: { time: isTime }, ...(isSmall && { y: { range: fromZero } }) },
     cursor: {
       y: false,
       drag: { x: false, y: false },
@@ -89,7 +93,14 @@ function optionsOf(now: { current: Given }, width: number, box: HTMLElement): uP
       },
     },
     axes: [
-      { ...axis, grid: { show: false }, size: 26, space: 80, ...(formatX && { values: (_plot, splits) => splits.map(formatX) }) },
+      {
+        ...axis,
+        grid: { show: false },
+        size: 26,
+        space: 80,
+        values: (_plot, splits, _axis, _space, distance) =>
+          splits.map((value) => (isTime ? formatTick(value, distance) : formatAmount(value))),
+      },
       { ...axis, size: 58, space: isSmall ? 26 : 36, values: (_plot, splits) => splits.map((value) => now.current.format(value)) },
     ],
     series: [

@@ -2,7 +2,7 @@
 
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useKey, usePage, useVirtual } from "../context";
-import { formatShort } from "../logic/values";
+import { formatShort, shortWindow } from "../logic/values";
 import { step } from "../logic/virtual";
 import type { Query } from "../types";
 import { Sparkline } from "./sparkline";
@@ -96,7 +96,7 @@ function Entry({ query, index, count, isHere, isShown, onToggle }: EntryGiven) {
       <span class="entry-name">
         <Data value={query.name} longest={80} />
         <span class="muted">
-          {query.k.toLocaleString("en-GB")} best of {query.window}
+          {query.k.toLocaleString("en-GB")} best of {shortWindow(query.window)}
         </span>
       </span>
       {summary && (

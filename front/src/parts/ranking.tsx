@@ -35,7 +35,7 @@ export function Ranking({ board, query, label, room = 10, marked = null, onMark 
   const wantsFocus = useRef(false);
   const hasFocus = body.current?.contains(document.activeElement) ?? false;
 
-  useSlides(board, keys, body);
+  useSlides(board, keys, body, room);
 
   // A row that moved was put elsewhere in the document and lost the focus on the way; it gets it back.
   useLayoutEffect(() => {
@@ -219,7 +219,7 @@ const Aside = memo(function Aside({ row }: { row: Row }) {
 });
 
 /** Rows slide from where they were. Their places are known from the order alone, so nothing is measured. */
-function useSlides(board: Board, keys: string[], body: { current: HTMLElement | null }): void {
+function useSlides(board: Board, keys: string[], body: { current: HTMLElement | null }, room: number): void {
   const { store } = usePage();
   const isStill = useMedia("(prefers-reduced-motion: reduce)");
   const before = useRef<{ places: Map<string, number>; board: Board | null; at: number }>({ places: new Map(), board: null, at: 0 });
@@ -231,7 +231,7 @@ function useSlides(board: Board, keys: string[], body: { current: HTMLElement | 
     const places = new Map(keys.map((key, index) => [key, index]));
     before.current = { places, board, at: now };
     if (isStill || document.hidden || store.link !== "open" || !past.board) return;
-    const moving = slides(past.places, keys);
+    const moving = slides(past.places, keys, room);
     if (moving.size === 0 || !body.current) return;
     for (const line of body.current.children) {
       const slide = moving.get((line as HTMLElement).dataset["key"] ?? "");

@@ -55,7 +55,7 @@ function Tiles({ figures, stream }: { figures: StreamFigures; stream: Stream }) 
         )}
       </Tile>
       <Tile name="Emit lag" value={formatSeconds(figures.emit_lag)} note="from final to written" />
-      <Tile name="State" value={formatBytes(figures.state_bytes)} note={figures.algorithm ?? ""} />
+      <Tile name="State" value={formatBytes(figures.state_bytes)} note={figures.algorithm ? `kept by ${figures.algorithm}` : ""} />
       {has(figures.views) && <Tile name="Views alive" value={formatShort(figures.views)} note="predicted windows" />}
       {has(figures.share_factor) && (
         <Tile name="Share factor" value={`${formatAmount(Number(figures.share_factor), 2)}×`} note="work saved by sharing" />
@@ -204,7 +204,7 @@ function Planned({ stream }: { stream: Stream }) {
       <div class="panel-head">
         <h2>{isRuns ? "The plan on a time line" : plan.lanes.length > 0 ? "The meta query on a time line" : "Plan"}</h2>
         <p class="muted number">
-          {plan.lanes.length > 0 && `${plan.lanes.length.toLocaleString("en-GB")} ${isRuns ? "runs" : "views"}`}
+          {plan.lanes.length > 0 && `${(plan.lanes.length + (plan.more ?? 0)).toLocaleString("en-GB")} ${isRuns ? "runs" : "views"}`}
           {plan.share_factor !== null && ` · share factor ${formatAmount(plan.share_factor, 2)}`}
           {typeof plan.cost === "number" && ` · cost ${formatShort(plan.cost)}`}
         </p>
