@@ -90,6 +90,8 @@ def _windows(queries, number, rng):
     columns = {"query": pa.array(names).take(pa.array(np.repeat(np.arange(count), k)))}
     if query.groups:
         columns["symbol"] = pa.array(groups).take(pa.array(np.repeat(np.arange(count), k)))
+    elif query.name in ("largest", "thousand"):
+        columns["symbol"] = pa.array(SYMBOLS).take(pa.array(ids % 300))
     if query.moment == "window_end":
         sizes = [one.window.size for one in queries] if len(queries) > 1 else [query.window.size] * count
         columns["window_start"] = _times(end - np.repeat(sizes, k))
@@ -106,15 +108,14 @@ def _windows(queries, number, rng):
     elif len(queries) > 1 or query.name.startswith("q0"):
         columns["id"] = pa.array(ids)
     else:
-        columns |= _of_trades(columns.get("symbol"), ids, rng)
+        columns |= _of_trades(ids, rng)
     columns["score"] = pa.array(scores)
     return pa.table(columns)
 
 
-def _of_trades(symbols, ids, rng):
+def _of_trades(ids, rng):
     notes = pa.array([HOSTILE[id_ % 4] if id_ % 13 == 0 else None for id_ in ids], pa.string())
     return {
-        "symbol": pa.array(SYMBOLS).take(pa.array(ids % 300)) if symbols is None else symbols,
         "trade_id": pa.array(ids),
         "price": pa.array(np.round(rng.uniform(1, 500, ids.size), 2)),
         "note": notes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,7 @@ class Inferred:
 
     def __init__(self) -> None:
         self.asked: dict[str, Asked] = {}
+        self._spans: dict[str, _Span] = {}
         self._refuted: dict[str, set[tuple[str, ...]]] = {}  # by query: columns that cannot be its groups
 
     def read(self, rows: pa.Table, stream: str, known: Mapping[str, Asked]) -> bool:
@@ -64,7 +65,8 @@ class Inferred:
         ranks = rows["rank"].cast(pa.int64()).fill_null(0).to_numpy()
         largest = np.zeros(len(names), np.int64)
         np.maximum.at(largest, queries, ranks)
-        windows = _windows(rows, names, queries)
+        for name, span in _spans(rows, names, queries).items():
+            self._spans[name] = span.joined(self._spans.get(name))
         for code, name in enumerate(names):
             if name in known:
                 continue
@@ -74,7 +76,7 @@ class Inferred:
                 stream,
                 _family(rows.column_names),
                 k=max(int(largest[code]), (was.k or 0) if was else 0),
-                window=(was.window if was else None) or windows.get(name),
+                window=self._spans[name].told(on_time=_axis(rows) == "time") if name in self._spans else None,
                 groups=groups[name],
                 axis=_axis(rows),
             )
@@ -132,32 +134,51 @@ def _senseless(rows: pa.Table, queries: Any, columns: Sequence[str]) -> Any:
     return found
 
 
-def _windows(rows: pa.Table, names: list[str], queries: Any) -> dict[str, str]:
-    """How long the windows of each query are, and how far apart, in words."""
-    if "window_start" not in rows.column_names:
+class _Span(NamedTuple):
+    """How long a query's windows are and how far apart, in ticks, as far as is known."""
+
+    size: int
+    every: int | None
+    last: int  # end
+
+    def told(self, *, on_time: bool) -> str:
+        """In words."""
+        every = "" if self.every is None else f", every {_length(self.every, on_time=on_time)}"
+        return _length(self.size, on_time=on_time) + every
+
+    def joined(self, before: _Span | None) -> _Span:
+        """With what was known before."""
+        if before is None:
+            return self
+        steps = [self.every, before.every, abs(self.last - before.last)]
+        every = min((step for step in steps if step), default=None)
+        return _Span(self.size, every, max(self.last, before.last))
+
+
+def _spans(rows: pa.Table, names: list[str], queries: Any) -> dict[str, _Span]:
+    """How long the windows of each query are, and how far apart in this table."""
+    if "window_start" not in rows.column_names or "window_end" not in rows.column_names:
         return {}
-    ends = moment_column(rows)
-    starts = moment_column(rows.rename_columns(_start_as_end(rows.column_names)))
-    on_time = _axis(rows) == "time"
-    told = {}
+    ends, starts = (
+        moment_column(rows),
+        moment_column(rows.drop_columns(["window_end"]).rename_columns({"window_start": "window_end"})),
+    )
     order = np.lexsort([ends, queries])
-    steps = np.diff(ends[order])
-    same = np.diff(queries[order]) == 0
-    for code, name in enumerate(names):
-        row = int(np.argmax(queries == code)) if len(names) < 50 else int(order[np.searchsorted(queries[order], code)])
-        size = int(ends[row] - starts[row])
-        mine = steps[same & (queries[order][1:] == code) & (steps > 0)] if len(names) < 50 else steps[:0]
-        every = f", every {_length(int(mine.min()), on_time)}" if mine.size else ""
-        told[name] = _length(size, on_time) + every
-    return told
+    mine, ends, starts = queries[order], ends[order], starts[order]
+    steps = np.diff(ends)
+    counts = (np.diff(mine) == 0) & (steps > 0)
+    shortest = np.full(len(names), np.iinfo(np.int64).max)
+    np.minimum.at(shortest, mine[1:][counts], steps[counts])
+    lasts = np.searchsorted(mine, np.arange(len(names)), side="right") - 1
+    return {
+        name: _Span(
+            int(ends[last] - starts[last]), None if least == np.iinfo(np.int64).max else int(least), int(ends[last])
+        )
+        for name, last, least in zip(names, lasts.tolist(), shortest.tolist(), strict=True)
+    }
 
 
-def _start_as_end(names: Sequence[str]) -> list[str]:
-    swap = {"window_start": "window_end", "window_end": "window_start"}
-    return [swap.get(name, name) for name in names]
-
-
-def _length(ticks: int, on_time: bool) -> str:
+def _length(ticks: int, *, on_time: bool) -> str:
     return format_duration(ticks) if on_time and ticks >= 0 else f"{ticks:,} rows"
 
 
