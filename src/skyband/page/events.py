@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from skyband.page.boards import board, summaries
@@ -74,7 +75,7 @@ class Listener:
     def __init__(self, show: Show, engine: Engine, watched: Sequence[tuple[str, str | None]]) -> None:
         self._show, self._engine = show, engine
         self._watched = list(watched)
-        self._boards: dict[tuple[str, str | None], tuple[Any, Any]] = {}  # what was told: the window's group and moment
+        self._boards: dict[tuple[str, str | None], tuple[int, bytes]] = {}  # the window that was told, and how
         self._version = 0  # of the history
         self._asked = show.version
         self._ended = False
@@ -92,15 +93,27 @@ class Listener:
             self._version = version
             if changed:
                 found.append(self._event("summary", changed))
-            for watched in self._watched:
-                newest = board(self._show.history, *watched)
-                if newest is not None and self._boards.get(watched) != (newest["group"], newest["moment"]):
-                    self._boards[watched] = (newest["group"], newest["moment"])
-                    found.append(self._event("board", newest))
+            found += [self._event("board", newest) for watched in self._watched if (newest := self._newest(*watched))]
         if self._show.ended and not self._ended:
             self._ended = True
             found.append(self._event("end", {}))
         return b"".join(found)
+
+    def _newest(self, name: str, group: str | None) -> dict[str, Any] | None:
+        """The newest board, if it is another than was told."""
+        history, watched = self._show.history, (name, group)
+        found = history.find(name, group)
+        number, told = self._boards.get(watched, (-1, b""))
+        if found is None or found.window.number == number:
+            return None
+        newest = board(history, name, group)
+        if newest is None:
+            return None
+        # Of a batch that was run again the windows are others and say the same, but for what they are compared with.
+        says = packed([newest["group"], newest["moment"], [(row["id"], row["score"]) for row in newest["rows"]]])
+        digest = blake2b(says, digest_size=16).digest()
+        self._boards[watched] = (found.window.number, digest)
+        return None if digest == told else newest
 
     def engine(self) -> bytes:
         """How the streams are doing, as an event."""

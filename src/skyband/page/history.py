@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import count
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -39,9 +40,12 @@ class Segment:
 class Window:
     """An answer: a stretch of the rows of a segment."""
 
-    __slots__ = ("begin", "first", "last", "moment", "segment", "start", "stop")
+    __slots__ = ("begin", "first", "last", "moment", "number", "segment", "start", "stop")
+
+    _numbers = count()
 
     def __init__(self, segment: Segment, found: Cut) -> None:
+        self.number = next(Window._numbers)  # what says the same again is another window
         self.segment, self.begin, self.stop = segment, found.begin, found.stop
         self.moment, self.start = found.moment, found.start
         self.first, self.last = found.first, found.last
@@ -369,10 +373,10 @@ class History:
         fresh = Segment(None, rows.take(pa.array(range(rows.num_rows))))
         begin = 0
         for window, line in found:
-            count = window.stop - window.begin
-            window.segment, window.begin, window.stop = fresh, begin, begin + count
+            stop = begin + window.stop - window.begin
+            window.segment, window.begin, window.stop = fresh, begin, stop
             fresh.held[window] = line
-            begin += count
+            begin = stop
         self._spared[id(fresh)] = fresh
         self._bytes += fresh.bytes
 
