@@ -156,6 +156,10 @@ interface LineGiven {
 
 function Line({ id, row, place, shown, isFirst, isMarked, onOpen, onMark }: LineGiven) {
   const { sign, words } = moveMark(row);
+  const open = (event: MouseEvent & { currentTarget: HTMLElement }) => {
+    event.currentTarget.querySelector("button")?.focus({ preventScroll: true }); // where the focus comes back to
+    onOpen();
+  };
   const marks = onMark && {
     onMouseEnter: () => onMark(id),
     onMouseLeave: () => onMark(null),
@@ -163,7 +167,7 @@ function Line({ id, row, place, shown, isFirst, isMarked, onOpen, onMark }: Line
     onFocusOut: () => onMark(null),
   };
   return (
-    <tr class={isMarked ? "line marked" : "line"} data-key={id} aria-rowindex={place + 2} onClick={onOpen} {...marks}>
+    <tr class={isMarked ? "line marked" : "line"} data-key={id} aria-rowindex={place + 2} onClick={open} {...marks}>
       <td class="rank">
         <span class="number">{row.rank}</span>
         <span class={`move ${row.move}`}>

@@ -52,7 +52,8 @@ export function Scrubber({ moments, index, isLive, isRunning, onChoose, onSay }:
     const onKey = (event: KeyboardEvent) => {
       if (event.altKey || event.ctrlKey || event.metaKey || document.querySelector("dialog[open]")) return;
       const target = event.target as HTMLElement;
-      if (target.closest("input, textarea, select")) return;
+      const isSlider = target.matches("input[type=range]");
+      if (isSlider ? event.key.startsWith("Arrow") : target.closest("input, textarea, select")) return;
       if (event.key === "ArrowLeft") move(-1);
       else if (event.key === "ArrowRight") move(1);
       else if (event.key === " " && !target.closest("button, a, [role=listbox]")) toggle();

@@ -51,6 +51,7 @@ export function Boards({ route }: { route: Route }) {
 
   return (
     <div class="boards">
+      <h1 class="unseen">Leaderboards</h1>
       <Side queries={queries} found={found} find={route.find} shown={names} onToggle={toggle} />
       <section class="cards" aria-label="Leaderboards">
         {cards.map((card) => (
