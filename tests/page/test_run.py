@@ -109,9 +109,10 @@ def test_once_stays_until_ctrl_c(tmp_path, parts):
     (tmp_path / "work.yaml").write_text(FILE + 'engine: {master: "local[2]", memory: 1g}\n')
     rows = parts[0] + parts[1]
     write_files(tmp_path / "in", [rows])
+    written = (tmp_path / "written.jsonl").open("w+")
     running = subprocess.Popen(
         [sys.executable, "-m", "skyband.cli", "run", "work.yaml", "--once", "--json", "--page-at", "0"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=tmp_path, stdout=written, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     lines = []
     for line in running.stderr:
@@ -127,8 +128,10 @@ def test_once_stays_until_ctrl_c(tmp_path, parts):
         row[2:5] for row in want if row[1] == last
     ]
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=120)
+    _, err = running.communicate(timeout=120)
     assert running.returncode == 0, err
     assert "Traceback" not in err
-    assert len(out.splitlines()) >= len(want)
+    written.seek(0)
+    assert len(written.readlines()) >= len(want)
+    written.close()
     assert json.loads(err.splitlines()[-1])["mode"] == "once"

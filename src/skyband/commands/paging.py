@@ -106,8 +106,8 @@ def page_folder(answers: Path, workload: Path | None, at: str | None, *, open_it
 
 def stay(talk: Console, message: str, seconds: float | None = None) -> None:
     """Say so, and wait until Ctrl-C or for so many seconds."""
-    talk.print(message, soft_wrap=True)
     try:
+        talk.print(message, soft_wrap=True)
         threading.Event().wait(seconds)
     except KeyboardInterrupt:
         talk.print("stopped")
