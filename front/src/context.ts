@@ -24,11 +24,33 @@ export function usePage(): Page {
   return useContext(PageContext);
 }
 
-/** Draw this part again when the thing behind the key has changed. */
-export function useKey(key: Key): void {
+/** Draw this part again when the thing behind the key has changed; null: it need not be for now. */
+export function useKey(key: Key | null): void {
   const { store } = usePage();
   const [, again] = useReducer((count: number) => count + 1, 0);
-  useLayoutEffect(() => store.subscribe(key, () => again(undefined as never)), [key]);
+  useLayoutEffect(() => (key === null ? undefined : store.subscribe(key, () => again(undefined as never))), [key]);
+}
+
+const seers = new WeakMap<Element, (isSeen: boolean) => void>();
+const seeing = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) seers.get(entry.target)?.(entry.isIntersecting);
+  },
+  { rootMargin: "160px" },
+);
+
+/** Whether an element is in sight, or nearly. What is not need not be drawn. */
+export function useSeen<E extends Element>(): [{ current: E | null }, boolean] {
+  const ref = useRef<E | null>(null);
+  const [isSeen, see] = useState(true);
+  useLayoutEffect(() => {
+    const element = ref.current;
+    if (!element) return;
+    seers.set(element, see);
+    seeing.observe(element);
+    return () => seeing.unobserve(element);
+  }, []);
+  return [ref, isSeen];
 }
 
 /** The answer of a request, asked again when the key changes; the last answer stays until the next is there. */

@@ -156,7 +156,7 @@ export class Link {
     try {
       const board = await this.#api.board(settled.query, settled.group);
       if (pair.group === null && settled.group === null && board.group !== null) {
-        this.#store.settled.set(pair.query, board.group);
+        this.#store.setSettled(pair.query, board.group);
         this.#later(SETTLE);
       }
       this.#store.receiveBoard(board);

@@ -6,7 +6,9 @@ import { positionOf } from "../logic/values";
 import type { Board, Engine, Group, Pair, Query, State, Summary, TrailPoint } from "../types";
 
 export type Link = "connecting" | "open" | "lost";
-export type Key = "state" | "link" | "engine" | "summaries" | `summary ${string}` | `board ${string}`;
+export type Key = "state" | "link" | "engine" | "summaries" | `summary ${string}` | `settled ${string}` | `board ${string}`;
+
+const LIST = 400; // ms between two drawings of the list of queries: a trend is no ticker
 
 export class Store {
   state: State | null = null;
@@ -28,6 +30,9 @@ export class Store {
   #listeners = new Map<Key, Set<() => void>>();
   #changed = new Set<Key>();
   #frame = 0;
+  /** Queries whose summaries are new since the list was last drawn. */
+  #listed = new Set<string>();
+  #pause = 0;
 
   subscribe(key: Key, listener: () => void): () => void {
     let all = this.#listeners.get(key);
@@ -51,6 +56,12 @@ export class Store {
   /** The card's own group: the one asked for, or the one it settled on. */
   settle(pair: Pair): Pair {
     return pair.group === null ? { query: pair.query, group: this.settled.get(pair.query) ?? null } : pair;
+  }
+
+  /** A card's group is found. */
+  setSettled(query: string, group: Group): void {
+    this.settled.set(query, group);
+    this.#touch(`settled ${query}`);
   }
 
   setState(state: State): void {
@@ -138,9 +149,15 @@ export class Store {
     const { summaries, boards, engine } = this.#inbox.take();
     for (const [name, summary] of summaries) {
       this.summaries.set(name, summary);
-      this.#changed.add(`summary ${name}`);
+      this.#listed.add(name);
     }
-    if (summaries.size > 0) this.#changed.add("summaries");
+    if (this.#listed.size > 0 && this.#pause === 0) {
+      this.#tellSummaries();
+      this.#pause = window.setTimeout(() => {
+        this.#pause = 0;
+        if (this.#listed.size > 0) this.#tellSummaries();
+      }, LIST);
+    }
     for (const [key, board] of boards) this.#replace(key, board);
     if (engine) {
       this.engine = engine;
@@ -148,6 +165,12 @@ export class Store {
       else this.trail = extended(this.trail, { ...engine.streams, at: this.#now() } as TrailPoint);
       this.#changed.add("engine");
     }
+  }
+
+  #tellSummaries(): void {
+    for (const name of this.#listed) this.#touch(`summary ${name}`);
+    this.#touch("summaries");
+    this.#listed.clear();
   }
 
   /** Later than the last point in any case, whatever the server's clock says. */

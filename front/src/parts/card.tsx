@@ -1,6 +1,6 @@
 /** One query on the page: the k best of its newest window. */
 
-import { useKey, usePage } from "../context";
+import { useKey, usePage, useSeen } from "../context";
 import { HOME, pairKey, writeRoute } from "../logic/route";
 import { clip, formatClock, formatMoment, groupLabel, textOf } from "../logic/values";
 import type { Board, Group, Pair, Query } from "../types";
@@ -18,15 +18,16 @@ interface Given {
 
 export const Card = memo(function Card({ pair, query, onClose, onGroup }: Given) {
   const { store } = usePage();
+  const [ref, isSeen] = useSeen<HTMLElement>();
   useKey("link");
   const settled = store.settle(pair);
   const key = pairKey(settled);
-  useKey(`board ${key}`);
-  useKey(`summary ${pair.query}`);
+  useKey(isSeen ? `board ${key}` : null);
+  useKey(pair.group === null ? `settled ${pair.query}` : null);
   const board = store.board(settled);
   const title = groupLabel(settled.group) ? `${pair.query}, ${groupLabel(settled.group)}` : pair.query;
   return (
-    <article class="card" aria-label={clip(pair.query, 120)} data-query={pair.query}>
+    <article ref={ref} class="card" aria-label={clip(pair.query, 120)} data-query={pair.query}>
       <header>
         <div class="card-title">
           <h2>

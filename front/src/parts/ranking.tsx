@@ -12,8 +12,8 @@ import { Data } from "./text";
 
 const HEIGHT = 36; // as --row in the style sheet
 const HEAD = 30; // as --row-head
-const QUICK = 120;
-const CALM = 320;
+const HASTE = 350; // ms: windows that come faster than this change in place; no eye could follow the rows
+const SLIDE = 280; // ms
 
 interface Given {
   board: Board;
@@ -59,7 +59,7 @@ export function Ranking({ board, query, label, room = 10, marked = null, onMark 
   const wide = 3 + Number(shown.hasProbability) + Number(shown.hasSure);
 
   return (
-    <div class="ranking-box" ref={scroller} data-rows={Math.min(room, Math.max(query?.k ?? 1, 1))} style={boxStyle(room, query, board)}>
+    <div class={board.rows.length > room ? "ranking-box long" : "ranking-box"} ref={scroller} style={boxStyle(room, query, board)}>
       <table class="ranking" aria-label={label} aria-rowcount={board.rows.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
@@ -231,19 +231,18 @@ function useSlides(board: Board, keys: string[], body: { current: HTMLElement | 
     const past = before.current;
     if (past.board === board) return;
     const now = performance.now();
-    const pace = Math.max(QUICK, Math.min(CALM, (now - past.at) * 0.8));
     const places = new Map(keys.map((key, index) => [key, index]));
     before.current = { places, board, at: now };
-    if (isStill || document.hidden || store.link !== "open" || !past.board) return;
+    if (isStill || document.hidden || store.link !== "open" || !past.board || now - past.at < HASTE) return;
     const moving = slides(past.places, keys, room);
     if (moving.size === 0 || !body.current) return;
     for (const line of body.current.children) {
       const slide = moving.get((line as HTMLElement).dataset["key"] ?? "");
       if (!slide) continue;
-      if (slide.kind === "new") line.animate([{ opacity: 0 }, { opacity: 1 }], { duration: pace, easing: "ease-out" });
+      if (slide.kind === "new") line.animate([{ opacity: 0 }, { opacity: 1 }], { duration: SLIDE, easing: "ease-out" });
       else {
         line.animate([{ transform: `translateY(${slide.by * HEIGHT}px)` }, { transform: "none" }], {
-          duration: pace,
+          duration: SLIDE,
           easing: "cubic-bezier(.2, .7, .2, 1)",
         });
       }

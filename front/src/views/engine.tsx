@@ -195,7 +195,7 @@ function TrailChart({ name, title, format, stream, trail }: TrailGiven) {
 
 function Planned({ stream }: { stream: Stream }) {
   const { api, store } = usePage();
-  const { answer: plan, error } = useAsked(`${stream.name} ${stream.queries.length} ${store.link}`, () => api.plan(stream.name));
+  const { answer: plan, error } = useAsked(`${stream.name} ${stream.queries.length} ${store.link === "lost"}`, () => api.plan(stream.name));
   if (error && !plan) return <p class="hint">{error}</p>;
   if (!plan) return null;
   const isRuns = plan.lanes[0]?.kind === "group";

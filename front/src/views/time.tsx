@@ -86,7 +86,7 @@ function Past({ query, pair, at }: { query: Query; pair: Pair; at: string | null
   const board = isLive ? newest : past;
 
   const version = useThrottled(newest ? String(newest.moment) : "", 1000);
-  const { answer: history } = useAsked(`${pairKey(pair)} ${span} ${version} ${store.link}`, () => api.history(pair.query, pair.group, span));
+  const { answer: history } = useAsked(`${pairKey(pair)} ${span} ${version} ${store.link === "lost"}`, () => api.history(pair.query, pair.group, span));
 
   const choose = (next: number | null) => {
     const chosen = next === null ? undefined : moments[Math.min(moments.length - 1, Math.max(0, next))];
@@ -225,7 +225,7 @@ function useMoments(query: Query, pair: Pair, newest: Board | undefined): readon
     return () => {
       isCurrent = false;
     };
-  }, [pairKey(pair), store.link]);
+  }, [pairKey(pair), store.link === "lost"]);
   const last = moments[moments.length - 1];
   useEffect(() => {
     if (!newest) return;

@@ -84,11 +84,11 @@ def page_of(browser, url: str, *, place: str = "", width: int = 1440, height: in
     try:
         page = context.new_page()
         looked.at(page)
-        if fragment:  # the token, which the page takes out of the address and keeps
-            page.goto(f"{base}#{fragment}")
-            until(page, "!location.hash.includes('token')")
-        page.goto(f"{base}#{place}" if place else base)
+        if fragment and place:  # the token, which the page takes out of the address and keeps
+            fragment = f"{place}{'&' if '?' in place else '?'}{fragment}"
+        page.goto(f"{base}#{fragment or place}")
         page.wait_for_selector(".status.live, .status.ended")
+        assert "token" not in page.url
         yield page, looked
     finally:
         context.close()
