@@ -44,7 +44,7 @@ def test_only_what_changed_is_told(show):
     give(show, 0, ("a", None, 1, [(1, 1.0)]), ("b", None, 1, [(1, 1.0)]))
     listener = Listener(show, Engine(show), [("a", None)])
     first = listener.news()
-    assert kinds(first)[-2:] == ["summary", "board"]
+    assert kinds(first)[-2:] == ["board", "summary"]
     assert b'"b":{' in first
     assert listener.news() == b""
     give(show, 1, ("b", None, 2, [(1, 1.0)]))
@@ -52,7 +52,7 @@ def test_only_what_changed_is_told(show):
     assert kinds(then) == ["summary"]
     assert b'"a":{' not in then
     give(show, 2, ("a", None, 2, [(1, 1.0)]))
-    assert kinds(listener.news()) == ["summary", "board"]
+    assert kinds(listener.news()) == ["board", "summary"]
 
 
 def test_a_listener_that_was_away_is_told_the_newest_once(show):

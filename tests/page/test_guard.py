@@ -67,7 +67,7 @@ def test_on_loopback_reading_needs_no_token_and_changing_is_off(page):
 
 
 def test_elsewhere_everything_needs_the_token():
-    with served(LiveShow("nothing"), host="0.0.0.0") as page:  # noqa: S104
+    with served(LiveShow("nothing"), host="0.0.0.0") as page:
         assert page.server.url.endswith(f"#token={page.token}")
         assert socket.gethostname() in page.server.url
         assert page.status("state")[0] == 403

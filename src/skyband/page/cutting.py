@@ -15,6 +15,9 @@ from skyband.page.wire import Group, group_key, group_of
 __all__ = ["Cut", "coded", "cut", "moment_column", "spelled"]
 
 
+NO_GROUP = group_key([])
+
+
 class Cut(NamedTuple):
     """A window's rows in a table."""
 
@@ -60,11 +63,15 @@ def cut(rows: pa.Table, asked: Callable[[str], Asked]) -> Iterator[Cut]:
         scores[stops - 1].tolist(),
         strict=True,
     )
+    nothing: Group = []
     for place, (code, moment, begin, stop, first, last) in enumerate(parts):
         name = names[code]
-        found = [None if column is None else values[column][place] for column in groups[name]]
+        group, key = nothing, NO_GROUP
+        if groups[name]:
+            found = [None if column is None else values[column][place] for column in groups[name]]
+            group, key = group_of(found), group_key(found)
         start = None if starts is None else starts[place]
-        yield Cut(name, group_of(found), group_key(found), moment, start, begin, stop, first, last)
+        yield Cut(name, group, key, moment, start, begin, stop, first, last)
 
 
 def moment_column(rows: pa.Table) -> Any:

@@ -76,24 +76,34 @@ class Listener:
         self._show, self._engine = show, engine
         self._watched = list(watched)
         self._boards: dict[tuple[str, str | None], tuple[int, bytes]] = {}  # the window that was told, and how
-        self._version = 0  # of the history
+        self._version = self._settled = 0  # of the history: what was told, and what there is
         self._asked = show.version
         self._ended = False
         self._count = 0
 
     def news(self) -> bytes:
-        """What has changed about queries and answers since the last call, as events; empty if nothing has."""
+        """What has changed since the last call, as events; empty if nothing has."""
+        return self.boards() + self.rest()
+
+    def boards(self) -> bytes:
+        """What is looked at most closely, and so told first: which queries there are, and the watched boards."""
         found = []
-        version = self._show.refresh()
+        self._settled = self._show.refresh()
         if self._show.version != self._asked:
             self._asked = self._show.version
             found.append(self._event("state", state_of(self._show)))
-        if version != self._version:
+        if self._settled != self._version:
+            found += [self._event("board", newest) for watched in self._watched if (newest := self._newest(*watched))]
+        return b"".join(found)
+
+    def rest(self) -> bytes:
+        """Of all queries that have changed, a few numbers; to be called after `boards`."""
+        found = []
+        if self._settled != self._version:
             changed = summaries(self._show.history, self._show.history.changed_since(self._version))
-            self._version = version
+            self._version = self._settled
             if changed:
                 found.append(self._event("summary", changed))
-            found += [self._event("board", newest) for watched in self._watched if (newest := self._newest(*watched))]
         if self._show.ended and not self._ended:
             self._ended = True
             found.append(self._event("end", {}))
@@ -132,7 +142,10 @@ async def listen(bell: Bell, listener: Listener) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
         while not bell.closed:
             event.clear()
-            found = await asyncio.to_thread(listener.news)
+            if found := await asyncio.to_thread(listener.boards):
+                yield found
+                spoken = loop.time()
+            found = await asyncio.to_thread(listener.rest)
             if loop.time() - engine_at >= ENGINE:
                 engine_at = loop.time()
                 found += listener.engine()
