@@ -121,6 +121,10 @@ export function formatShare(amount: Amount | undefined): string {
 /** Microseconds of a moment on the time axis are kept where they say something. */
 const ISO = /^(\d{4,}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d)?)(?:\.(\d+))?(?:Z|[+-]\d\d:?\d\d)?$/;
 
+export function isTime(text: string): boolean {
+  return text.length < 40 && ISO.test(text);
+}
+
 interface Parts {
   day: string;
   clock: string;

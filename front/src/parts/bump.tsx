@@ -6,6 +6,7 @@ import { keysOf } from "../logic/moves";
 import { bumpTrace, spread } from "../logic/shapes";
 import { clip, formatClock, formatDay, textOf } from "../logic/values";
 import type { History, Moment } from "../types";
+import { AXIS } from "./plot";
 
 interface Given {
   history: History;
@@ -16,13 +17,18 @@ interface Given {
   onPick: (moment: Moment) => void;
 }
 
-const LEFT = 30;
+const LEFT = AXIS; // so that both charts of the time view have the same moments below each other
 const TOP = 14;
 const FOOT = 24;
 
+/** Room for the names at the right. */
+export function labelRoom(width: number): number {
+  return width > 560 ? 120 : 76;
+}
+
 export function Bump({ history, k, at, marked, onMark, onPick }: Given) {
   const [box, width] = useWidth<HTMLDivElement>();
-  const right = width > 560 ? 120 : 76;
+  const right = labelRoom(width);
   const { moments, objects } = history;
   const lowest = useMemo(() => Math.max(1, ...objects.flatMap(({ ranks }) => ranks.map((rank) => rank ?? 0))), [history]);
   const ranks = Math.min(Math.max(lowest, Math.min(k, 50)), 50);

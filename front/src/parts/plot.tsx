@@ -5,6 +5,9 @@ import uPlot from "uplot";
 import { useColours, useWidth } from "../context";
 import { formatAmount, formatTick } from "../logic/values";
 
+/** The width of the scale at the left. */
+export const AXIS = 58;
+
 export interface Line {
   label: string;
   /** A colour of the style sheet. */
@@ -27,6 +30,8 @@ interface Given {
   onPick?: (x: number) => void;
   onPoint?: (index: number | null) => void;
   isSmall?: boolean;
+  /** Room at the right, in pixels. */
+  right?: (width: number) => number;
 }
 
 export function Plot(given: Given) {
@@ -75,7 +80,7 @@ function optionsOf(now: { current: Given }, width: number, box: HTMLElement): uP
     width,
     height,
     legend: { show: false },
-    padding: [8, 8, isSmall ? 4 : 0, 0],
+    padding: [8, now.current.right?.(width) ?? 8, isSmall ? 4 : 0, 0],
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: { x: { time: isTime }, ...(isSmall && { y: { range: fromZero } }) },
     cursor: {
@@ -97,11 +102,11 @@ function optionsOf(now: { current: Given }, width: number, box: HTMLElement): uP
         ...axis,
         grid: { show: false },
         size: 26,
-        space: 80,
+        space: 54,
         values: (_plot, splits, _axis, _space, distance) =>
           splits.map((value) => (isTime ? formatTick(value, distance) : formatAmount(value))),
       },
-      { ...axis, size: 58, space: isSmall ? 26 : 36, values: (_plot, splits) => splits.map((value) => now.current.format(value)) },
+      { ...axis, size: AXIS, space: isSmall ? 26 : 36, values: (_plot, splits) => splits.map((value) => now.current.format(value)) },
     ],
     series: [
       {},

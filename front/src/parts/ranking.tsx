@@ -3,7 +3,7 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useMedia, usePage, useVirtual } from "../context";
 import { barOf, keysOf, moveMark, scaleOf, slides } from "../logic/moves";
-import { clip, columnDecimals, formatAmount, formatShare, numberOf, textOf } from "../logic/values";
+import { clip, columnDecimals, formatAmount, formatClock, formatShare, isTime, numberOf, textOf } from "../logic/values";
 import { step } from "../logic/virtual";
 import type { Board, Query, Row } from "../types";
 import { useDetails } from "./details";
@@ -209,7 +209,7 @@ function Bar({ from, size, kind = "" }: { from: number; size: number; kind?: str
 const Aside = memo(function Aside({ row }: { row: Row }) {
   const own = textOf(row.id);
   const others = Object.values(row.details)
-    .map(textOf)
+    .map((value) => (typeof value === "string" && isTime(value) ? formatClock(value) : textOf(value)))
     .filter((text) => text !== own && text !== "–")
     .slice(0, 4);
   if (others.length === 0) return null;

@@ -63,11 +63,15 @@ function Tiles({ figures, stream }: { figures: StreamFigures; stream: Stream }) 
       <Tile name="Late" value={formatShort(figures.late)} note="rows behind the watermark" isWarning={Number(figures.late) > 0} />
       <Tile name="Left out" value={formatShort(figures.left_out)} note={malformed(figures)} isWarning={Number(figures.left_out) > 0} />
       <Tile name="Windows" value={formatShort(figures.windows)} note={`${formatShort(figures.answers)} rows of answers`} />
-      <Tile name="Queries" value={formatShort(figures.queries ?? stream.queries.length)} note={`${formatShort(figures.changes ?? 0)} changes of the workload`} />
-      {has(figures.reduced) && <Tile name="Reduced" value={formatShort(figures.reduced)} note="rows dropped before the shuffle" />}
-      <Tile name="Restarts" value={formatShort(figures.restarts)} note={`${formatShort(figures.batches)} micro-batches`} isWarning={Number(figures.restarts) > 0} />
+      <Tile name="Queries" value={formatShort(figures.queries ?? stream.queries.length)} note={counted(figures.changes ?? 0, "change", "of the workload")} />
+      {has(figures.reduced) && <Tile name="Reduced" value={formatShort(figures.reduced)} note="dropped before the shuffle" />}
+      <Tile name="Restarts" value={formatShort(figures.restarts)} note={counted(figures.batches ?? 0, "micro-batch", "", "micro-batches")} />
     </section>
   );
+}
+
+function counted(count: number, what: string, rest: string, several = `${what}s`): string {
+  return `${formatShort(count)} ${count === 1 ? what : several} ${rest}`;
 }
 
 function malformed(figures: StreamFigures): string {

@@ -6,7 +6,7 @@ import { isEarlier } from "../logic/inbox";
 import { pairKey, type Route } from "../logic/route";
 import { findQueries } from "../logic/search";
 import { clip, formatClock, formatDay, formatMoment, formatShort, numberOf, positionOf } from "../logic/values";
-import { Bump } from "../parts/bump";
+import { Bump, labelRoom } from "../parts/bump";
 import { Gone } from "../parts/card";
 import { Combobox } from "../parts/combobox";
 import { GroupPicker } from "../parts/group_picker";
@@ -163,7 +163,8 @@ function Scores({ history, query, at, onPick }: ScoresGiven) {
       ] as [number[], (number | null)[], (number | null)[]],
     [history],
   );
-  const shown = pointed ?? Math.max(0, history.moments.length - 1);
+  const here = history.moments.findIndex((moment) => String(moment) === String(at));
+  const shown = pointed ?? (here >= 0 ? here : Math.max(0, history.moments.length - 1));
   const pick = (x: number) => {
     const moment = history.moments[data[0].indexOf(x)];
     if (moment !== undefined) onPick(moment);
@@ -186,6 +187,7 @@ function Scores({ history, query, at, onPick }: ScoresGiven) {
           { label: "rank k", colour: "--muted" },
         ]}
         height={190}
+        right={labelRoom}
         isTime={query.axis === "time"}
         format={formatShort}
         mark={at === null ? null : positionOf(at)}

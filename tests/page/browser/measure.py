@@ -15,8 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import sync_playwright
-
 import skyband.page
 from tests.page.browser.looking import launched, page_of
 from tests.page.browser.seeding import Seeded
@@ -49,6 +47,8 @@ FIRST = """() => new Promise(done => new PerformanceObserver(list => done(list.g
 
 
 def main() -> None:
+    from playwright.sync_api import sync_playwright
+
     with TemporaryDirectory() as home, Seeded(Path(home), windows=60, many=1000) as seeded, sync_playwright() as driver:
         browser = launched(driver)
         say("chromium", browser.version)
