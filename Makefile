@@ -53,7 +53,7 @@ page: ## build the browser page from front/, after its types and tests (needs No
 	cd front && npm ci --silent && npm run --silent types && npm run --silent test && npm run --silent build
 
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) build dist site spark-warehouse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site front/node_modules spark-warehouse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Made anew only when what is installed has changed.

@@ -6,11 +6,13 @@ The trades and their rankings are real (a seeded stream, answered by the engine)
 from __future__ import annotations
 
 import sys
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
+from PIL import Image
 
 import skyband as sb
 from skyband import streams
@@ -79,9 +81,14 @@ def main() -> None:
                     for step in take[2:]:
                         step(page)
                     page.wait_for_timeout(400)
-                    page.screenshot(path=TARGET / f"page-{name}.png")
+                    _kept(page.screenshot(), TARGET / f"page-{name}.png")
                     sys.stdout.write(f"docs/images/page-{name}.png\n")
             browser.close()
+
+
+def _kept(picture: bytes, path: Path) -> None:
+    """Written with as many colours as a page has, which is few."""
+    Image.open(BytesIO(picture)).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def _open_row(page) -> None:
