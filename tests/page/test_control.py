@@ -43,6 +43,8 @@ def test_a_query_is_explained_then_added_then_dropped(page, run):
     status, found = page.post("drop", {"name": "recent"})
     assert status == 200
     assert "recent" not in names(page)
+    run.give(page.server._show.history)
+    assert set(page.get("summaries")) == set(names(page))
     assert page.server._show.numbers()["trades"]["restarts"] == 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -212,3 +213,18 @@ def test_moments_of_other_types(kind):
     store.put(0, "s", rows.set_column(place, "window_end", rows["window_end"].cast(kind, safe=False)))
     store.settle()
     assert board(store, "q")["moment"] == "1970-01-03T00:00:00+00:00"
+
+
+def test_another_query_under_the_same_name_begins_anew():
+    store = history("q", "other")
+    put(store, 0, ("q", None, 1, [(1, 1.0)]), ("other", None, 1, [(1, 1.0)]))
+    before = store.bytes
+    store.ask({"q": replace(store.asked("q"), k=7)})  # only better known
+    assert summary(store, "q")["windows"] == 1
+    store.ask({"q": grouped("q")})
+    assert summary(store, "q") is None
+    assert store.bytes < before
+    put(store, 1, ("q", "a", 2, [(2, 1.0)]), groups=True)
+    assert store.groups("q") == (1, [["a"]])
+    assert board(store, "q")["rows"][0]["move"] == "same"
+    assert summary(store, "other")["windows"] == 1

@@ -54,7 +54,8 @@ def _read_only(show: Show, engine: Engine) -> dict[str, Callable[[Request], Resp
 
     def summaries(_: Request) -> Response:
         show.refresh()
-        return _json(boards.summaries(history, history.names()))
+        asked = show.asked()
+        return _json(boards.summaries(history, [name for name in history.names() if name in asked]))
 
     def board(request: Request) -> Response:
         show.refresh()

@@ -46,6 +46,12 @@ class Asked:
     id: str | None = None  # the column that objects are told apart by; None: looked for in the columns
     query: Query | None = field(default=None, compare=False)
 
+    def is_other_than(self, other: Asked) -> bool:
+        """Whether this is another question under the same name, and not only better known."""
+        known = self.query is not None and other.query is not None
+        shape = [(one.stream, one.family, one.groups, one.axis) for one in (self, other)]
+        return shape[0] != shape[1] or (known and self.query != other.query)
+
     def to_dict(self, columns: Sequence[str]) -> dict[str, Any]:
         """The query as it is sent; `columns` are those of its answers."""
         return {

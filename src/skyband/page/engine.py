@@ -8,9 +8,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from skyband.explain import Sharing
 from skyband.page.lanes import sharing_of
 from skyband.page.showing import Show
 from skyband.page.wire import moment_text, plain
+from skyband.workload import Workload
 
 __all__ = ["Engine"]
 
@@ -47,6 +49,7 @@ class Engine:
         self._counted: deque[tuple[float, dict[str, int]]] = deque()  # when, and the rows of each stream then
         self._trail: deque[dict[str, Any]] = deque(maxlen=SECONDS)
         self._now: dict[str, Any] = {}
+        self._shared: dict[str, tuple[Workload[Any] | None, Sharing | None]] = {}
 
     def look(self) -> None:
         """Take the numbers down; to be called about once a second."""
@@ -72,10 +75,18 @@ class Engine:
     def _told(self, name: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
         found = {what: plain(numbers.get(what)) for what in _TOLD}
         found["rows_per_second"] = self._rate(name) if numbers.get("rows") is not None else None
-        workload = self._show.workloads().get(name)
-        sharing = None if workload is None else sharing_of(workload)
+        sharing = self._sharing(name)
         found["share_factor"] = None if sharing is None else sharing.factor
         found["views"] = None if sharing is None else sharing.views
+        return found
+
+    def _sharing(self, name: str) -> Sharing | None:
+        """What a stream's queries share; looked at again when they are others."""
+        workload = self._show.workloads().get(name)
+        known, found = self._shared.get(name, (None, None))
+        if workload is not known:
+            found = None if workload is None else sharing_of(workload)
+            self._shared[name] = (workload, found)
         return found
 
     def _rate(self, name: str) -> float:

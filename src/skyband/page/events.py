@@ -100,7 +100,8 @@ class Listener:
         """Of all queries that have changed, a few numbers; to be called after `boards`."""
         found = []
         if self._settled != self._version:
-            changed = summaries(self._show.history, self._show.history.changed_since(self._version))
+            asked, names = self._show.asked(), self._show.history.changed_since(self._version)
+            changed = summaries(self._show.history, [name for name in names if name in asked])
             self._version = self._settled
             if changed:
                 found.append(self._event("summary", changed))

@@ -122,8 +122,14 @@ class History:
         self.version = 0
 
     def ask(self, asked: Mapping[str, Asked]) -> None:
-        """Say what is asked. Answers of queries that are asked no longer stay until they are old."""
+        """Say what is asked. Answers of queries that are asked no longer stay until they are old.
+
+        Those of another query that had the same name go: they would be compared with answers to another question.
+        """
         with self._lock:
+            for name, one in asked.items():
+                if name in self._queries and name in self._asked and one.is_other_than(self._asked[name]):
+                    self._drop(name)
             self._asked.update(asked)
 
     def tell(self, listener: Callable[[], None]) -> None:
@@ -379,6 +385,13 @@ class History:
             begin = stop
         self._spared[id(fresh)] = fresh
         self._bytes += fresh.bytes
+
+    def _drop(self, name: str) -> None:
+        """Forget all windows of a query."""
+        for line in self._queries.pop(name).lines.values():
+            for window in line.windows:
+                self._let_go(window)
+        self._changed.pop(name, None)
 
     def _look_again(self, line: Line) -> None:
         """After windows of a line have gone: whether it is there at all, and who leads now."""

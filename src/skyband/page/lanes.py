@@ -53,8 +53,10 @@ def plan_of(show: Show, stream: str) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=64)
 def sharing_of(workload: Workload[Any]) -> Sharing | None:
-    """What the queries of a workload have in common; None for families that have no views."""
-    return sharing(workload.queries) if workload.family == "topk" else None
+    """What the queries of a workload have in common; None where there are no views, or very many."""
+    if workload.family != "topk" or sum(query.window.most_alive for query in workload) > MOST_WINDOWS:
+        return None
+    return sharing(workload.queries)
 
 
 @lru_cache(maxsize=64)
@@ -67,7 +69,7 @@ def _shared(workload: Workload[Any], now: int | None, axis: str) -> dict[str, An
     """The views alive at the newest answer, oldest first; places are told from there."""
     found = sharing_of(workload)
     told: dict[str, Any] = {"share_factor": None if found is None else found.factor}
-    if found is None or found.windows > MOST_WINDOWS:
+    if found is None:
         return told
     at = found.typical if now is None else now
     scale = 1e6 if axis == "time" else 1

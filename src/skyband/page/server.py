@@ -7,6 +7,7 @@ import logging
 import secrets
 import socket
 import threading
+import time
 from contextlib import suppress
 from importlib.util import find_spec
 
@@ -16,7 +17,8 @@ from skyband.page.showing import Show
 
 __all__ = ["PageServer", "check_installed"]
 
-LOOK = 1.0  # seconds between two looks at the numbers
+LOOK = 1.0  # seconds between two looks at the numbers, at least
+MOST_BUSY = 30  # times as long as a look takes there is none
 _LOG = logging.getLogger("skyband.page")
 
 
@@ -62,6 +64,7 @@ class PageServer:
                 loop="asyncio",
                 lifespan="off",
                 log_config=None,
+                log_level="warning",
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
@@ -103,9 +106,11 @@ class PageServer:
     async def _look(self) -> None:
         """Look at the numbers, and cut into windows what has come, whether or not somebody watches."""
         while True:
+            began = time.perf_counter()
             try:
                 await asyncio.to_thread(self._engine.look)
                 await asyncio.to_thread(self._show.refresh)
             except Exception as error:  # between two streams, or when Spark is stopping, there are no numbers
                 _LOG.debug("no numbers: %s", error)
-            await asyncio.sleep(LOOK)
+            # Spark takes a while to tell what it did; the page must not keep it busy with telling.
+            await asyncio.sleep(max(LOOK, MOST_BUSY * (time.perf_counter() - began)))
