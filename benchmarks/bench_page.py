@@ -68,7 +68,7 @@ def run(*, quick: bool = False) -> None:
         warm_up()
         spark = session(app="skyband bench", master="local[2]")
         try:
-            ratios = [*_rate(spark, Path(folder), *((2, 4, 50_000) if quick else (7, 10, 200_000))), *ratios]
+            ratios = [*_rate(spark, Path(folder), *((2, 4, 50_000) if quick else (5, 8, 150_000))), *ratios]
         finally:
             spark.stop()
     report.show(
@@ -130,14 +130,15 @@ class _Spent(NamedTuple):
 
 def _once(spark: SparkSession, file: WorkloadFile, *, watched: bool) -> _Spent:
     """A bounded run, with or without a page that somebody listens to."""
-    began, before = time.perf_counter(), _busy()
     if not watched:
+        began, before = time.perf_counter(), _busy()
         run_file(file, "once", spark=spark).await_end()
         return _Spent(time.perf_counter() - began, _busy() - before)
     page = Page(file, PageOptions(at="0"), changeable=False)
-    running = run_file(file, "once", watchers={"trades": [page.watcher("trades")]}, spark=spark)
-    page.begin(running)
-    with page, _reader(page.url, [["q10", None], ["each", None]]) as reader:
+    with page, _reader(page, [["q10", None], ["each", None]]) as reader:
+        began, before = time.perf_counter(), _busy(without=reader)
+        running = run_file(file, "once", watchers={"trades": [page.watcher("trades")]}, spark=spark)
+        page.begin(running)
         running.await_end()
         return _Spent(time.perf_counter() - began, _busy(without=reader) - before)
 
@@ -154,11 +155,13 @@ def _busy(without: int = 0) -> float:
 
 
 @contextmanager
-def _reader(url: str, watch: list[list[object]]) -> Iterator[int]:
-    """Somebody else on this machine, who reads all events."""
-    port = url.rsplit(":", 1)[1].strip("/")
+def _reader(page: Page, watch: list[list[object]]) -> Iterator[int]:
+    """Somebody else on this machine, who reads all events; there from the beginning of the block."""
+    port = page.url.rsplit(":", 1)[1].strip("/")
     reader = subprocess.Popen([sys.executable, "-c", READER, port, quote(json.dumps(watch))], stderr=subprocess.DEVNULL)
     try:
+        while not page.listeners:
+            time.sleep(0.05)
         yield reader.pid
     finally:
         reader.kill()

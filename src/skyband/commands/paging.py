@@ -58,6 +58,11 @@ class Page:
         """Where it is, with the token where one is needed."""
         return self._server.url
 
+    @property
+    def listeners(self) -> int:
+        """How many browsers listen."""
+        return self._server.listeners
+
     def watcher(self, stream: str) -> Wanted:
         """What is to be given the answers of a stream."""
         from skyband.spark.sinks import Wanted  # noqa: PLC0415 - loading Spark takes seconds

@@ -76,6 +76,11 @@ class PageServer:
         self.url = f"http://{shown}:{self.port}/" + (f"#token={self.token}" if needs_token else "")
         self._thread = threading.Thread(target=self._run, name="skyband-page", daemon=True)
 
+    @property
+    def listeners(self) -> int:
+        """How many browsers listen."""
+        return self._bell.listeners
+
     def __enter__(self) -> PageServer:
         self._show.history.tell(self._bell.ring)
         self._thread.start()
