@@ -15,6 +15,9 @@ export class Link {
   #api: Api;
   #source: EventSource | null = null;
   #pairs: Pair[] = [];
+  #asking = new Set<string>();
+  /** Queries with at least one window: of the others there is no board to ask for. */
+  #answered = new Set<string>();
   #asked = "";
   #wait = 0;
   #heard = 0;
@@ -43,6 +46,7 @@ export class Link {
     try {
       await this.#askState();
       this.#isDoubtful = false;
+      for (const pair of this.#pairs) void this.#askBoard(pair);
       this.#later(2 * SETTLE);
     } catch (error) {
       this.#fail(error);
@@ -102,7 +106,13 @@ export class Link {
       this.#store.setLink("lost", this.#store.refusal);
       if (source.readyState === EventSource.CLOSED) void this.#askWhy();
     };
-    this.#on<{ [query: string]: Summary }>(source, "summary", (changed) => this.#store.receiveSummaries(changed));
+    this.#on<{ [query: string]: Summary }>(source, "summary", (changed) => {
+      this.#summarised(changed, false);
+      // A card that had nothing to show yet: which group it settles on is known with the first answer.
+      for (const pair of this.#pairs) {
+        if (pair.query in changed && !this.#store.board(this.#store.settle(pair))) void this.#askBoard(pair);
+      }
+    });
     this.#on<Board>(source, "board", (board) => this.#store.receiveBoard(board));
     this.#on<Engine>(source, "engine", (engine) => this.#store.receiveEngine(engine));
     this.#on<unknown>(source, "state", () => void this.#askState());
@@ -135,7 +145,7 @@ export class Link {
         this.#isDoubtful = false;
         this.#later(SETTLE); // other queries, other groups to settle on
       } else {
-        this.#store.receiveSummaries(await this.#api.summaries(), true);
+        this.#summarised(await this.#api.summaries(), true);
       }
       this.#store.setLink("open");
       const [engine] = await Promise.all([this.#api.engine(), ...this.#pairs.map((pair) => this.#askBoard(pair))]);
@@ -148,10 +158,25 @@ export class Link {
   async #askState(): Promise<void> {
     const [state, summaries] = await Promise.all([this.#api.state(), this.#api.summaries()]);
     this.#store.setState(state);
-    this.#store.receiveSummaries(summaries, true);
+    this.#summarised(summaries, true);
+  }
+
+  #summarised(summaries: { [query: string]: Summary }, isWhole: boolean): void {
+    if (isWhole) this.#answered.clear();
+    for (const name of Object.keys(summaries)) this.#answered.add(name);
+    this.#store.receiveSummaries(summaries, isWhole);
   }
 
   async #askBoard(pair: Pair): Promise<void> {
+    const key = pairKey(pair);
+    if (!this.#store.state || this.#asking.has(key)) return;
+    if (!this.#answered.has(pair.query)) return this.#store.setMissing(this.#store.settle(pair), "");
+    this.#asking.add(key);
+    await this.#askedBoard(pair);
+    this.#asking.delete(key);
+  }
+
+  async #askedBoard(pair: Pair): Promise<void> {
     const settled = this.#store.settle(pair);
     try {
       const board = await this.#api.board(settled.query, settled.group);
@@ -164,7 +189,7 @@ export class Link {
       if (!(error instanceof ApiError) || !error.isAnswer) return;
       if (error.status === 404 && pair.group === null && settled.group !== null) {
         this.#store.settled.delete(pair.query);
-        return this.#askBoard(pair);
+        return this.#askedBoard(pair);
       }
       this.#store.setMissing(settled, error.message);
     }

@@ -9,6 +9,7 @@ export type Link = "connecting" | "open" | "lost";
 export type Key = "state" | "link" | "engine" | "summaries" | `summary ${string}` | `settled ${string}` | `board ${string}`;
 
 const LIST = 400; // ms between two drawings of the list of queries: a trend is no ticker
+const AT_ONCE = 4; // cards drawn in one frame; more would not fit into it
 
 export class Store {
   state: State | null = null;
@@ -141,7 +142,14 @@ export class Store {
     this.#apply();
     const changed = this.#changed;
     this.#changed = new Set();
-    for (const key of changed) for (const listener of [...(this.#listeners.get(key) ?? [])]) listener();
+    let boards = 0;
+    for (const key of changed) {
+      const listeners = this.#listeners.get(key);
+      if (!listeners) continue;
+      if (key.startsWith("board ")) boards += 1;
+      if (boards > AT_ONCE && key.startsWith("board ")) this.#touch(key); // in the next frame, before what comes then
+      else for (const listener of [...listeners]) listener();
+    }
   }
 
   #apply(): void {

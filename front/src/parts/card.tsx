@@ -65,7 +65,7 @@ export const Card = memo(function Card({ pair, query, onClose, onGroup }: Given)
         </>
       ) : (
         <p class="empty muted" style={{ height: `${Math.min(10, query?.k ?? 1) * 36 + 64}px` }}>
-          {store.missing(settled) === undefined && store.link === "connecting" ? "" : "No window answered yet"}
+          {store.missing(settled) === undefined ? "" : "No window answered yet"}
         </p>
       )}
     </article>

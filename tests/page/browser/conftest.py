@@ -22,8 +22,9 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def browser():
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=looking.WAIT)
     with sync_playwright() as playwright:
         found = looking.launched(playwright)
         yield found

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.page.browser.looking import card, shown, until
+from tests.page.browser.seeding import Seeded
 from tests.page.seeded import HOSTILE
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
@@ -118,3 +119,39 @@ def test_focus_stays_on_its_row_when_ranks_change(look, seeded):
     seeded.give()
     expect(card(page, "thousand").locator("time")).not_to_have_attribute("datetime", before)
     assert page.evaluate("document.activeElement.closest('table.ranking') !== null")
+
+
+def test_cards_wait_for_the_first_answers(look, tmp_path):
+    with Seeded(tmp_path, windows=0, many=3) as seeded:
+        page = look(seeded.url)
+        expect(page.get_by_text("No window answered yet")).to_have_count(6)
+        seeded.give()
+        expect(card(page, "largest").locator("tr.line")).to_have_count(10)
+        expect(card(page, "by symbol").locator("tr.line")).to_have_count(3)  # of the group that came first
+        before = card(page, "by symbol").locator("time").get_attribute("datetime")
+        seeded.give()
+        expect(card(page, "by symbol").locator("time")).not_to_have_attribute("datetime", before)
+        page.context.close()
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_rows_slide_to_their_places_unless_motion_is_unwanted(look, seeded, motion):
+    page = look(seeded.url, place="/boards?card=largest", reduced_motion=motion)
+    when = card(page, "largest").locator("time")
+    before = when.get_attribute("datetime")
+    page.evaluate(
+        """() => {
+          const real = Element.prototype.animate;
+          window.slid = [];
+          Element.prototype.animate = function (frames, options) {
+            window.slid.push([this.tagName, Object.keys(frames[0])[0]]);
+            return real.call(this, frames, options);
+          };
+        }"""
+    )
+    page.wait_for_timeout(400)  # what comes at once changes in place
+    seeded.give()
+    expect(when).not_to_have_attribute("datetime", before)
+    slid = page.evaluate("window.slid")
+    assert {tag for tag, _ in slid} == (set() if motion == "reduce" else {"TR"})
+    assert {how for _, how in slid} <= {"transform", "opacity"}  # which no layout has to follow

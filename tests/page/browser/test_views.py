@@ -59,7 +59,7 @@ def test_is_readable_on_a_phone(look, few, view):
     assert small == 0
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", ["leaderboards", "time", "engine of incomplete", "workload"])
 def test_hostile_data_do_nothing(look, few, view):
     page = look(few.url, place=VIEWS[view])
     title = page.title()
