@@ -8,7 +8,7 @@ TYPED  := src tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folde
 CODE   := $(TYPED) tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars demo test faults check format bench docs clean
+.PHONY: help setup java jars demo test faults check format bench docs page clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -55,8 +55,11 @@ docs: $(READY) ## check the pages (links, their Python), then build them as a si
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
 	@echo "built site/; to read it with its search: python3 -m http.server -d site"
 
+page: ## build the browser page from front/, after its types and tests (needs Node 20; users do not)
+	cd front && npm ci --silent && npm run --silent types && npm run --silent test && npm run --silent build
+
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) build dist site spark-warehouse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site front/node_modules spark-warehouse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Made anew only when what is installed has changed.

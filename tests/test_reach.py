@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import skyband as sb
-from skyband.spark.changing import _refuse_reaching_out
 from skyband.sqltext.reach import beyond_the_row
+from skyband.workfile.admitting import refuse_reaching_out
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ BAD = "reflect('a', 'b')"
 )
 def test_every_expression_of_a_query_is_looked_at(query):
     with pytest.raises(sb.UnsupportedError, match=r"beyond the row \(reflect\).*Put such a query into the file"):
-        _refuse_reaching_out(query)
+        refuse_reaching_out(query)
 
 
 def test_others_may_join():
-    _refuse_reaching_out(sb.TopK(name="q", k=1, size=5, by="x", where="y > 1", partition_by=["z"]))
-    _refuse_reaching_out(sb.TopK(name="q", k=1, size=5))
+    refuse_reaching_out(sb.TopK(name="q", k=1, size=5, by="x", where="y > 1", partition_by=["z"]))
+    refuse_reaching_out(sb.TopK(name="q", k=1, size=5))

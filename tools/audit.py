@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 OURSELVES = "skyband"
-SCOPES = ("run", "spark", "sinks", "dev", "build")  # what a distribution is for; those to build with are not installed
+# What a distribution is for; those to build with are not installed.
+SCOPES = ("run", "spark", "sinks", "page", "dev", "build")
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#]+)")
 

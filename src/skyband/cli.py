@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skyband import __version__
 from skyband.errors import MissingDependencyError, PipelineError, SkybandError
+
+if TYPE_CHECKING:
+    from skyband.commands.paging import PageOptions
 
 __all__ = ["main"]
 
@@ -29,6 +32,11 @@ File = Annotated[Path, typer.Argument(help="The workload file.", show_default=Tr
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout, nothing else there.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Let Spark write its log to the screen.")]
 STARTER = Path("skyband.yaml")
+WithPage = Annotated[bool, typer.Option("--page", help="Show the answers in a browser, on a page of this machine.")]
+PageAt = Annotated[
+    str | None, typer.Option("--page-at", help="The same, on this port of loopback or at this HOST:PORT.")
+]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -77,6 +85,13 @@ def run(
     logs: Annotated[
         str | None, typer.Option(help="Say what is done on standard error: text or json, a line each.")
     ] = None,
+    page: WithPage = False,
+    page_at: PageAt = None,
+    allow_control: Annotated[
+        bool,
+        typer.Option("--allow-control", help="Let the page add and drop queries, by a token made anew each start."),
+    ] = False,
+    open_page: Open = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -85,6 +100,7 @@ def run(
         raise typer.BadParameter("--once and --catch-up exclude each other.")
     if logs not in (None, "text", "json"):
         raise typer.BadParameter(f"--logs {logs} must be text or json.")
+    paged = _page_options(page, page_at, open_page, allow_control=allow_control)
     from skyband.commands.running import run_file
 
     code = run_file(
@@ -97,8 +113,38 @@ def run(
         seconds=seconds,
         metrics=metrics,
         logs=logs,
+        page=paged,
     )
     raise typer.Exit(code)
+
+
+def _page_options(page: bool, at: str | None, open_it: bool, *, allow_control: bool = False) -> PageOptions | None:
+    """What was said about the page; None: nobody wants one."""
+    if not page and at is None:
+        for option, given in (("--allow-control", allow_control), ("--open", open_it)):
+            if given:
+                raise typer.BadParameter(f"{option} is about the page, and there is none; add --page.")
+        return None
+    from skyband.page.server import check_installed
+
+    check_installed()
+    from skyband.commands.paging import PageOptions
+
+    return PageOptions(at, allow_control, open_it)
+
+
+@app.command("page")
+def page_of_answers(
+    answers: Annotated[Path, typer.Option(help="A folder of Parquet files with answers, finished or growing.")],
+    workload: Annotated[Path | None, typer.Option(help="The workload file they are of: names, k, plans.")] = None,
+    at: Annotated[str | None, typer.Option(help="Serve it on this port of loopback or at this HOST:PORT.")] = None,
+    open_page: Open = False,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+) -> None:
+    """Show answers that were written to files, on a page in the browser. Needs no Spark."""
+    from skyband.commands.paging import page_folder
+
+    page_folder(answers, workload, at, open_it=open_page, seconds=seconds)
 
 
 @app.command()
@@ -221,8 +267,14 @@ def demo(
     size: Annotated[str, typer.Option(help="How far back a window reaches (in process).")] = "5 minutes",
     slide: Annotated[str, typer.Option(help="How often there is a new window (in process).")] = "30 seconds",
     seed: Annotated[int, typer.Option(help="Another seed, another stream.")] = 29,
+    page: WithPage = False,
+    page_at: PageAt = None,
+    open_page: Open = False,
 ) -> None:
     """Watch the largest trades of sliding windows, live: on Spark, or in process."""
+    paged = _page_options(page, page_at, open_page)
+    if in_process and paged is not None:
+        raise typer.BadParameter("--page shows the demo on Spark; --in-process draws on the terminal only.")
     if in_process:
         from skyband.demo import run as run_in_process
 
@@ -230,7 +282,7 @@ def demo(
     else:
         from skyband.commands.spark_demo import run as run_on_spark
 
-        run_on_spark(seed=seed)
+        run_on_spark(seed=seed, page=paged)
 
 
 @app.command()

@@ -114,6 +114,14 @@ def test_the_answers_are_those_in_process(answered, data, stream):
     assert wanted.num_rows > 5
 
 
+def test_lags_of_incomplete_streams_are_told(answered, data):
+    _, running, _ = answered
+    newest = {name: data["at"][data["router"] == name].max() for name in "ab"}
+    first = max(newest.values())
+    assert running.metrics()["flows"]["lags"] == {name: (first - at) / SECOND for name, at in newest.items()}
+    assert "lags" not in running.metrics()["requests"]
+
+
 def test_files_have_the_same_rows(answered):
     file, running, _ = answered
     lines = [

@@ -28,6 +28,7 @@ from skyband.workfile.paths import has_scheme
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from skyband.commands.paging import Page, PageOptions
     from skyband.spark.runs import Mode, Run
     from skyband.spark.sinks import Board, Wanted
 
@@ -48,6 +49,7 @@ def run_file(
     seconds: float | None = None,
     metrics: str | None = None,
     logs: str | None = None,
+    page: PageOptions | None = None,
 ) -> int:
     """Run the file and return the exit code."""
     file = read_workload(path)
@@ -56,9 +58,10 @@ def run_file(
     talk = console(stderr=True)  # what is said about the run; answers go to stdout
     mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
     command = f"skyband run {shlex.quote(str(path))}"
+    served = None if page is None else _page(file, page, mode)
     try:
         with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark:
-            watched = _Watched(file, mode, as_json=as_json, metrics=metrics)
+            watched = _Watched(file, mode, as_json=as_json, metrics=metrics, page=served)
             return watched.run(spark, talk, fresh=fresh, seconds=seconds, command=command)
     except SkybandError:
         raise
@@ -73,11 +76,19 @@ def _told(error: Exception) -> BaseException:
     return plain_error(error)
 
 
+def _page(file: WorkloadFile, options: PageOptions, mode: Mode) -> Page:
+    from skyband.commands.paging import Page  # noqa: PLC0415 - who wants no page need not have its parts
+
+    return Page(file, options, changeable=mode == "stream")
+
+
 class _Watched:
     """A run and who watches it."""
 
-    def __init__(self, file: WorkloadFile, mode: Mode, *, as_json: bool, metrics: str | None) -> None:
-        self._file, self._mode, self._as_json = file, mode, as_json
+    def __init__(
+        self, file: WorkloadFile, mode: Mode, *, as_json: bool, metrics: str | None, page: Page | None
+    ) -> None:
+        self._file, self._mode, self._as_json, self._page = file, mode, as_json, page
         self._running: Run | None = None
         self._exposed = None if metrics is None else Exposed(metrics, self._numbers)
         self._out = console()
@@ -89,17 +100,25 @@ class _Watched:
         from skyband.spark import run  # noqa: PLC0415 - loading Spark takes seconds
 
         with said(talk, "reading the streams' columns…"):
-            watchers = {name: self._watchers(workload.family) for name, workload in self._file.workloads.items()}
+            watchers = {
+                name: [*self._watchers(workload.family), *([self._page.watcher(name)] if self._page else [])]
+                for name, workload in self._file.workloads.items()
+            }
             running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
         self._running = running
+        if self._page is not None:
+            self._page.begin(running)
+            self._page.tell(talk)
         follower = Follower(self._out, lambda: self._shown(running.file), self._board)
         if self._mode == "once" and self._is_live():
             follower.count(spark, running)
         interrupted = False
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to be stopped cleanly
         try:
-            with self._attended(running), self._exposed or nullcontext():
+            with self._attended(running), self._exposed or nullcontext(), self._page or nullcontext():
                 ended = follower.follow(running, seconds) if self._is_live() else self._await(running, seconds)
+                if ended and self._page is not None and seconds is None:
+                    self._page.stay(talk)
         except KeyboardInterrupt:
             ended, interrupted = False, True
         except SkybandError as error:

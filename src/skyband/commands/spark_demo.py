@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -24,6 +25,8 @@ from skyband.workload import Workload
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from skyband.commands.paging import Page, PageOptions
+
 __all__ = ["run"]
 
 FILES = 6
@@ -40,26 +43,41 @@ sinks: [{type: memory}]
 """
 
 
-def run(*, seed: int) -> None:
+def run(*, seed: int, page: PageOptions | None = None) -> None:
     """Write the stream to files, let Spark read them one after another, and show what becomes final."""
     out = console()
     stream = _stream(seed)
     with TemporaryDirectory(prefix="skyband-demo-") as folder:
         file = _write(stream, Path(folder))
+        served = None if page is None else _page(file, page)
         try:
-            with spark_for(out, "skyband demo") as spark:
-                show(out, file, stream, spark)
+            with spark_for(out, "skyband demo") as spark, served or nullcontext():
+                show(out, file, stream, spark, served)
+                if served is not None:
+                    served.stay(out)
         except KeyboardInterrupt:
             out.print("\nstopped", style="dim")
 
 
-def show(out: Console, file: WorkloadFile, stream: Trades, spark: SparkSession) -> tuple[int, int]:
+def _page(file: WorkloadFile, options: PageOptions) -> Page:
+    from skyband.commands.paging import Page  # noqa: PLC0415 - who wants no page need not have its parts
+
+    return Page(file, options, changeable=False)
+
+
+def show(
+    out: Console, file: WorkloadFile, stream: Trades, spark: SparkSession, page: Page | None = None
+) -> tuple[int, int]:
     """Run the file, live where there is a terminal; return how many answers equal a full sort, of how many."""
     from skyband.spark import run as run_file  # noqa: PLC0415 - loading Spark takes seconds
     from skyband.spark.sinks import Board, Wanted  # noqa: PLC0415
 
     workload, board, began = file.workloads["trades"], Board(), monotonic()
-    running = run_file(file, "once", watchers={"trades": [Wanted(board, "both")]}, spark=spark)
+    watchers = [Wanted(board, "both"), *([page.watcher("trades")] if page else [])]
+    running = run_file(file, "once", watchers={"trades": watchers}, spark=spark)
+    if page is not None:
+        page.begin(running)
+        page.tell(out)
     follower = Follower(out, lambda: workload.queries, board)
     try:
         if out.is_terminal:

@@ -7,9 +7,9 @@ from typing import Any
 
 from skyband.errors import UnsupportedError
 from skyband.explain import aggregate, incomplete, topk, uncertain
-from skyband.explain.topk import Cost, cost
+from skyband.explain.topk import Cost, Sharing, cost, sharing
 
-__all__ = ["Cost", "cost", "explain"]
+__all__ = ["Cost", "Sharing", "cost", "explain", "sharing"]
 
 _PAGES: dict[str, Callable[..., str]] = {
     "topk": topk.page,

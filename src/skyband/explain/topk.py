@@ -13,7 +13,7 @@ from skyband.explain.wording import counted
 from skyband.metaquery import MetaQuery, SharingClass, View, sharing_classes
 from skyband.queries import Axis, TopK
 
-__all__ = ["Cost", "cost", "page"]
+__all__ = ["Cost", "Sharing", "cost", "page", "sharing"]
 
 MOST_WINDOWS = 2_000_000  # beyond this, views are not listed one by one
 
@@ -45,6 +45,39 @@ class Cost:
 
     def __str__(self) -> str:
         return f"{self.views:+d} views, {self.candidates:+.0f} candidates, {self.time:+.0%} time"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What queries have in common, in the steady state, in numbers.
+
+    `views` serve `windows` of the queries; `candidates` are held together (expected), `alone` if every query ran by
+    itself. `typical` is a moment of the axis at which it is so.
+    """
+
+    views: int
+    windows: int
+    candidates: float
+    alone: float
+    typical: int
+
+    @property
+    def factor(self) -> float:
+        """How many times more would be held without sharing."""
+        return self.alone / self.candidates if self.candidates else 1.0
+
+
+def sharing(queries: Sequence[TopK]) -> Sharing:
+    """What these queries share, all classes together."""
+    metas = list(sharing_classes(queries).values())
+    figures = [_figures(meta) for meta in metas]
+    return Sharing(
+        views=sum(one.views for one in figures),
+        windows=sum(meta.windows for meta in metas),
+        candidates=sum(one.candidates for one in figures),
+        alone=sum(_expected(MetaQuery([query])) for query in queries),
+        typical=max(map(_now, metas)),
+    )
 
 
 def page(queries: Sequence[TopK], *, on_spark: bool = False) -> str:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, UnsupportedError
+from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
 from skyband.queries import Query, UncertainTopK
-from skyband.sqltext.reach import beyond_the_row
-from skyband.workfile.journal import EXPRESSIONS, Change, Journal, names_of, with_query, without_query
+from skyband.workfile.admitting import known_stream, refuse_unfit
+from skyband.workfile.journal import Change, Journal, names_of, with_query, without_query
 
 if TYPE_CHECKING:
     from skyband.spark.runs import Run
     from skyband.workfile import WorkloadFile
 
-__all__ = ["MOST_K", "MOST_QUERIES", "Changes"]
+__all__ = ["Changes"]
 
-# What comes from outside is bounded; who needs more writes it into the file.
-MOST_K = 100_000
-MOST_QUERIES = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,17 +30,7 @@ class Changes:
         """Ask another query from here on; what is said to who wanted it. Refused, nothing has changed."""
         file = self._run.file
         stream = self._known(stream)
-        if query.name in names_of(file):
-            raise InvalidQueryError(
-                f"{query.name!r} is the name of a query that runs; answers are told apart by it. Choose another name, "
-                "or drop that one first."
-            )
-        if query.k > MOST_K or len(names_of(file)) >= MOST_QUERIES:
-            raise InvalidQueryError(
-                f"k={query.k:,} of {query.name!r}, the {len(names_of(file)) + 1:,}th query: a running workload takes k "
-                f"up to {MOST_K:,} and {MOST_QUERIES:,} queries. Put what is larger into the file."
-            )
-        _refuse_reaching_out(query)
+        refuse_unfit(file.workloads, query)
         self._change(with_query(file, stream, query), Change("add", stream, query))
         return f"added {query.name!r} to stream {stream!r}; {self._valid_from(stream, query)}"
 
@@ -96,15 +83,7 @@ class Changes:
             ) from error
 
     def _known(self, stream: str | None) -> str:
-        known = self._run.file.workloads
-        if stream is None and len(known) == 1:
-            return next(iter(known))
-        if stream is None:
-            raise UnsupportedError(f"several streams run ({', '.join(known)}); say which.")
-        spelled = {name.lower(): name for name in known}
-        if stream.lower() not in spelled:
-            raise UnknownNameError.among("stream", stream, known)
-        return spelled[stream.lower()]
+        return known_stream(self._run.file.workloads, stream)
 
     def _valid_from(self, stream: str, query: Query) -> str:
         """From where on the query's answers are whole: what came before was not kept for it."""
@@ -115,19 +94,6 @@ class Changes:
             return "valid from the first window that begins after all rows seen so far"
         end = query.window.first_end_after(newest + query.window.size)
         return f"valid from the window that ends at {(_EPOCH + timedelta(microseconds=end)).isoformat()}"
-
-
-def _refuse_reaching_out(query: Query) -> None:
-    """A message asks about rows: who can write one is not thereby allowed to read files or to call Java."""
-    for name in EXPRESSIONS:
-        given = getattr(query, name, None) or ()
-        for text in (given,) if isinstance(given, str) else given:
-            reached = beyond_the_row(text)
-            if reached is not None:
-                raise UnsupportedError(
-                    f"{name}={text!r} of {query.name!r} reaches beyond the row ({reached}); a running workload takes "
-                    "expressions over the row's columns only. Put such a query into the file."
-                )
 
 
 def _moment(text: str) -> datetime:

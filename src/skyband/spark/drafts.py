@@ -65,6 +65,7 @@ class Followed(NamedTuple):
     axis: Axis
     bound: int | None  # what the candidates of one group can never exceed; None: there is no such number
     filtered: bool  # whether rows that no query wants are dropped before they are counted
+    streams: tuple[str, ...] = ()  # that rows come from, where each is watched for how far it lags
 
 
 class Pipeline(NamedTuple):

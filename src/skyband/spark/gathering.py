@@ -36,6 +36,7 @@ from skyband.spark.spreading import spread
 
 __all__ = ["draft"]
 
+MOST_WATCHED = 32  # streams whose lag is told; each is a column of an observation
 _STREAM = f"{HIDDEN}from"  # which of several data frames a row comes from
 _TAKEN = ("query", "time", "rank", "object", "score", "best", "sure")
 
@@ -62,11 +63,27 @@ class _Gathered(NamedTuple):
     @property
     def followed(self) -> Followed:
         methods = sorted({query.method for query in self.plan.queries})
-        return Followed(", ".join(methods), self.plan.axis, None, False)
+        return Followed(", ".join(methods), self.plan.axis, None, False, self._watched)
+
+    @property
+    def _watched(self) -> tuple[str, ...]:
+        """The streams whose newest rows are looked at: all of them, unless they are many."""
+        names = dict.fromkeys(str(name) for query in self.plan.queries for name in query.streams or ())
+        return tuple(names) if self.plan.axis == "time" and len(names) <= MOST_WATCHED else ()
+
+    def _observed(self) -> DataFrame:
+        """The rows; how new the newest of each stream is, is taken down as they pass."""
+        if not self.rows.isStreaming or not self._watched:
+            return self.rows
+        at, stream = sf.unix_micros(sf.col(TIME).cast("timestamp")), sf.col(columns_of(0)[1])
+        newest = [
+            sf.max(sf.when(stream == name, at)).alias(f"newest_{place}") for place, name in enumerate(self._watched)
+        ]
+        return self.rows.observe("skyband_streams", *newest)
 
     def assemble(self, control: str | None) -> Pipeline:
         keys = spread(self.plan.shards)
-        envelopes = self.rows.mapInArrow(tasks.to_shards(partial(gather_rows, self.plan), keys), tasks.ENVELOPES)
+        envelopes = self._observed().mapInArrow(tasks.to_shards(partial(gather_rows, self.plan), keys), tasks.ENVELOPES)
         if not self.rows.isStreaming:
             together = envelopes.repartition(self.plan.shards, "shard")
             packed = together.mapInArrow(tasks.answer_packed(partial(Gathering, self.plan), keys), "answers binary")

@@ -36,6 +36,7 @@ class Progress:
         self._counts = dict.fromkeys([*_COUNTED_IN.values(), *_COUNTED_OUT.values()], 0)
         self._held: dict[str, int] = {}
         self._newest: int | None = None
+        self._newest_of: dict[str, int] = {}  # by stream, where several make up the rows
         self._last_end: int | None = None
         self._milliseconds = 0
 
@@ -72,6 +73,9 @@ class Progress:
                 _value(seen.get("skyband_in"), "taken") or 0
             )
             self._counts["rows"] += max(0, unseen, _value(seen.get("skyband_source"), "malformed") or 0)
+            for place, name in enumerate(self.followed.streams if self.followed else ()):
+                if (newest := _value(seen.get("skyband_streams"), f"newest_{place}")) is not None:
+                    self._newest_of[name] = max(newest, self._newest_of.get(name, newest))
             out = seen.get("skyband_out")
             self._last_end = _latest(self._last_end, _value(out, "last_end"))
             for held in (out, seen.get("skyband_held")):  # where answers are merged, state is told of before that
@@ -102,6 +106,9 @@ class Progress:
             ):
                 lag = max(0, self._newest - self._last_end) / 1e6  # type: ignore[operator]  # neither is None
             found["emit_lag"] = lag
+            if self._newest_of:
+                first = max(self._newest_of.values())
+                found["lags"] = {name: (first - newest) / 1e6 for name, newest in self._newest_of.items()}
             found["seconds"] = self._milliseconds / 1e3
             return found
 

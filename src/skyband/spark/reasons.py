@@ -71,8 +71,8 @@ def plain_error(error: BaseException) -> BaseException:
         )
     if _FULL in text:
         # Of many lines about the same, the shortest that says where: Spark wraps it in the names of its own errors.
-        told = {re.sub(r"^.*(?:Error|Exception): ", "", line.strip()) for line in text.splitlines() if _FULL in line}
-        why = min((line for line in told if "/" in line), key=len, default=_FULL)
+        lines = {re.sub(r"^.*(?:Error|Exception): ", "", line.strip()) for line in text.splitlines() if _FULL in line}
+        why = min((line for line in lines if "/" in line), key=len, default=_FULL)
         return PipelineError(f"the stream stopped: a disk is full ({why}). Nothing is lost: make room, and run again.")
     if isinstance(error, PySparkException):
         told = [found[1] for line in text.splitlines() if (found := _REASON.match(line))]

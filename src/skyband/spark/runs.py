@@ -28,7 +28,8 @@ from skyband.spark.sinks import FileSink, Folder, Memory, Wanted, output_of, wri
 from skyband.spark.sources import dead_letters_of, files_of, open_stream
 from skyband.spark.topic_sink import TopicSink
 from skyband.workfile import Sink, WorkloadFile
-from skyband.workfile.journal import Change, Journal, blamed, changed, guests, names_of, without_query
+from skyband.workfile.admitting import blamed
+from skyband.workfile.journal import Change, Journal, changed, guests, names_of, without_query
 from skyband.workfile.paths import has_scheme
 
 __all__ = ["Mode", "Run", "run"]

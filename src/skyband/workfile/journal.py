@@ -15,20 +15,7 @@ from skyband.workfile.query import FAMILIES
 from skyband.workfile.reading import WorkloadFile
 from skyband.workload import Workload
 
-__all__ = [
-    "EXPRESSIONS",
-    "Change",
-    "Journal",
-    "blamed",
-    "changed",
-    "guests",
-    "names_of",
-    "with_query",
-    "without_query",
-]
-
-# The fields of queries that are SQL over the row's columns.
-EXPRESSIONS = ("by", "where", "partition_by", "key", "value", "object", "stream", "probability", "rule")
+__all__ = ["Change", "Journal", "changed", "guests", "names_of", "with_query", "without_query"]
 
 
 @dataclass(frozen=True)
@@ -127,27 +114,6 @@ def guests(file: WorkloadFile, changes: Iterable[Change], stream: str, own: Coll
     asked = {query.name: query for query in file.workloads[stream] if query.name not in own}
     added = [change.query.name for change in changes if change.kind == "add" and change.stream == stream]
     return [asked[name] for name in dict.fromkeys(reversed(added)) if name in asked]
-
-
-def blamed(queries: Iterable[Query], expression: str) -> Query | None:
-    """The first of the queries that has an expression, however it is spaced; None where none has it.
-
-    >>> import skyband as sb
-    >>> few = sb.TopK(name="few", k=3, size=500, by="cast(word as int)  + 1")
-    >>> blamed([few], "CAST(word AS INT)").name
-    'few'
-    """
-    wanted = _squeezed(expression)
-    for query in queries:
-        given = (getattr(query, name, None) or () for name in EXPRESSIONS)
-        texts = [text for one in given for text in ((one,) if isinstance(one, str) else one)]
-        if any(wanted in _squeezed(text) for text in texts):
-            return query
-    return None
-
-
-def _squeezed(text: str) -> str:
-    return "".join(text.split()).lower()
 
 
 def with_query(file: WorkloadFile, stream: str, query: Query) -> WorkloadFile:

@@ -1,0 +1,98 @@
+/** Requests to the server the page came from, and to no other. */
+
+import type { Board, Engine, Explained, Group, History, Moment, Plan, State, Summary } from "../types";
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+
+  /** The server answered; it is not gone. */
+  get isAnswer(): boolean {
+    return this.status > 0;
+  }
+}
+
+type Params = { [name: string]: string | number | null | undefined };
+
+export class Api {
+  constructor(public token: string | null) {}
+
+  state = () => this.#get<State>("state");
+  summaries = () => this.#get<{ [query: string]: Summary }>("summaries");
+  engine = () => this.#get<Engine>("engine");
+  plan = (stream: string) => this.#get<Plan>("plan", { stream });
+
+  board = (query: string, group: Group | null, moment: Moment | null = null) =>
+    this.#get<Board>("board", { query, group: asText(group), moment });
+
+  groups = (query: string, like: string) =>
+    this.#get<{ total: number; groups: Group[] }>("groups", { query, like: like || null, limit: 200 });
+
+  moments = (query: string, group: Group | null) =>
+    this.#get<{ moments: Moment[] }>("moments", { query, group: asText(group) });
+
+  history = (query: string, group: Group | null, last: number) =>
+    this.#get<History>("history", { query, group: asText(group), last });
+
+  explain = (sql: string, stream: string | null) => this.#post<Explained>("explain", { sql, stream });
+  add = (sql: string, stream: string | null) => this.#post<{ done: string }>("add", { sql, stream });
+  drop = (name: string) => this.#post<{ done: string }>("drop", { name });
+
+  /** The address of the events; an EventSource sends no headers, so the token is a parameter here. */
+  eventsAddress(watch: [string, Group | null][]): string {
+    const given = new URLSearchParams({ watch: JSON.stringify(watch) });
+    if (this.token !== null) given.set("token", this.token);
+    return `/api/events?${given}`;
+  }
+
+  #get<T>(path: string, params: Params = {}): Promise<T> {
+    const given = new URLSearchParams();
+    for (const [name, value] of Object.entries(params)) {
+      if (value !== null && value !== undefined) given.set(name, String(value));
+    }
+    const search = given.toString();
+    return this.#ask<T>(`/api/${path}${search ? `?${search}` : ""}`, {});
+  }
+
+  #post<T>(path: string, body: { [name: string]: string | null }): Promise<T> {
+    const kept = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
+    return this.#ask<T>(`/api/${path}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(kept),
+    });
+  }
+
+  async #ask<T>(address: string, options: RequestInit): Promise<T> {
+    const headers = new Headers(options.headers);
+    if (this.token !== null) headers.set("X-Skyband-Token", this.token);
+    let answer: Response;
+    try {
+      const signal = AbortSignal.timeout(options.method === "POST" ? 120_000 : 20_000);
+      answer = await fetch(address, { ...options, headers, signal, credentials: "omit", cache: "no-store" });
+    } catch {
+      throw new ApiError(0, "The server does not answer.");
+    }
+    let read: unknown = null;
+    try {
+      read = await answer.json();
+    } catch {
+      // An answer without JSON has only its status to say.
+    }
+    if (!answer.ok) throw new ApiError(answer.status, errorOf(read) ?? `The server answered ${answer.status}.`);
+    return read as T;
+  }
+}
+
+function asText(group: Group | null): string | null {
+  return group === null ? null : JSON.stringify(group);
+}
+
+function errorOf(read: unknown): string | null {
+  if (typeof read === "object" && read !== null && "error" in read) return String(read.error);
+  return null;
+}

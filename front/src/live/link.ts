@@ -1,0 +1,226 @@
+/** The connection to the server: one stream of events for what is on screen, renewed when that changes or breaks. */
+
+import { pairKey } from "../logic/route";
+import type { Board, Engine, Pair, Summary } from "../types";
+import { type Api, ApiError } from "./api";
+import type { Store } from "./store";
+
+const SETTLE = 120; // ms: cards that come together are asked for together
+const AGAIN = 1000; // ms until the next attempt
+const SILENCE = 15_000; // ms: there is an event each second while the server lives
+const HIDDEN = 20_000; // ms: a page nobody looks at leaves the connection to others
+
+export class Link {
+  #store: Store;
+  #api: Api;
+  #source: EventSource | null = null;
+  #pairs: Pair[] = [];
+  #asking = new Set<string>();
+  /** Queries with at least one window: of the others there is no board to ask for. */
+  #answered = new Set<string>();
+  #asked = "";
+  #wait = 0;
+  #heard = 0;
+  #hidden = 0;
+  #isRunning = false;
+  /** Whether what is held may be of another run of the server: then all of it is asked for anew. */
+  #isDoubtful = true;
+
+  constructor(store: Store, api: Api) {
+    this.#store = store;
+    this.#api = api;
+  }
+
+  start(): void {
+    this.#isRunning = true;
+    document.addEventListener("visibilitychange", () => this.#look());
+    addEventListener("pagehide", () => this.#close());
+    addEventListener("pageshow", (event) => event.persisted && this.renew());
+    addEventListener("online", () => this.renew());
+    setInterval(() => this.#checkSilence(), 2000);
+    void this.#begin();
+  }
+
+  /** The queries come first, so that the one connection is for the cards they lead to. */
+  async #begin(): Promise<void> {
+    try {
+      await this.#askState();
+      this.#isDoubtful = false;
+      for (const pair of this.#pairs) void this.#askBoard(pair);
+      this.#later(2 * SETTLE);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** What is on screen from now on. */
+  watch(pairs: readonly Pair[]): void {
+    const known = new Set(this.#pairs.map(pairKey));
+    this.#pairs = [...new Map(pairs.map((pair) => [pairKey(pair), pair])).values()];
+    for (const pair of this.#pairs) if (!known.has(pairKey(pair))) void this.#askBoard(pair);
+    this.#later(SETTLE);
+  }
+
+  /** Begin anew at once. */
+  renew(): void {
+    this.#isDoubtful = true;
+    this.#reopen();
+  }
+
+  #reopen(): void {
+    this.#close();
+    this.#open();
+  }
+
+  #watched(): Pair[] {
+    const settled = this.#pairs.map((pair) => this.#store.settle(pair));
+    const grouped = (pair: Pair) => (this.#store.queries.get(pair.query)?.groups.length ?? 0) > 0;
+    return settled.filter((pair) => pair.group !== null || !grouped(pair));
+  }
+
+  #later(delay: number): void {
+    clearTimeout(this.#wait);
+    this.#wait = window.setTimeout(() => {
+      if (!this.#isRunning || document.hidden) return;
+      const isSame = this.#asked === JSON.stringify(this.#watched());
+      if (this.#source && this.#source.readyState !== EventSource.CLOSED && isSame) return;
+      this.#reopen();
+    }, delay);
+  }
+
+  #open(): void {
+    clearTimeout(this.#wait);
+    const watched = this.#watched();
+    this.#asked = JSON.stringify(watched);
+    this.#heard = Date.now();
+    const source = new EventSource(this.#api.eventsAddress(watched.map(({ query, group }) => [query, group])));
+    this.#source = source;
+    source.onopen = () => {
+      if (this.#source !== source) return;
+      this.#heard = Date.now();
+      void this.#askAll();
+    };
+    source.onerror = () => {
+      if (this.#source !== source) return;
+      this.#isDoubtful = true;
+      this.#store.setLink("lost", this.#store.refusal);
+      if (source.readyState === EventSource.CLOSED) void this.#askWhy();
+    };
+    this.#on<{ [query: string]: Summary }>(source, "summary", (changed) => {
+      this.#summarised(changed, false);
+      // A card that had nothing to show yet: which group it settles on is known with the first answer.
+      for (const pair of this.#pairs) {
+        if (pair.query in changed && !this.#store.board(this.#store.settle(pair))) void this.#askBoard(pair);
+      }
+    });
+    this.#on<Board>(source, "board", (board) => this.#store.receiveBoard(board));
+    this.#on<Engine>(source, "engine", (engine) => this.#store.receiveEngine(engine));
+    this.#on<unknown>(source, "state", () => void this.#askState());
+    this.#on<unknown>(source, "end", () => this.#store.setEnded());
+  }
+
+  #on<T>(source: EventSource, name: string, receive: (data: T) => void): void {
+    source.addEventListener(name, (event) => {
+      if (this.#source !== source) return;
+      this.#heard = Date.now();
+      try {
+        receive(JSON.parse((event as MessageEvent<string>).data || "null") as T);
+      } catch {
+        // One event that cannot be read is no reason to lose the others.
+      }
+    });
+  }
+
+  #close(): void {
+    this.#source?.close();
+    this.#source = null;
+  }
+
+  /** On every connection: what came while there was none is asked for; after a break nothing is taken for granted. */
+  async #askAll(): Promise<void> {
+    try {
+      if (this.#isDoubtful) {
+        this.#store.age();
+        await this.#askState();
+        this.#isDoubtful = false;
+        this.#later(SETTLE); // other queries, other groups to settle on
+      } else {
+        this.#summarised(await this.#api.summaries(), true);
+      }
+      this.#store.setLink("open");
+      const [engine] = await Promise.all([this.#api.engine(), ...this.#pairs.map((pair) => this.#askBoard(pair))]);
+      this.#store.receiveEngine({ trail: [], ...engine });
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  async #askState(): Promise<void> {
+    const [state, summaries] = await Promise.all([this.#api.state(), this.#api.summaries()]);
+    this.#store.setState(state);
+    this.#summarised(summaries, true);
+  }
+
+  #summarised(summaries: { [query: string]: Summary }, isWhole: boolean): void {
+    if (isWhole) this.#answered.clear();
+    for (const name of Object.keys(summaries)) this.#answered.add(name);
+    this.#store.receiveSummaries(summaries, isWhole);
+  }
+
+  async #askBoard(pair: Pair): Promise<void> {
+    const key = pairKey(pair);
+    if (!this.#store.state || this.#asking.has(key)) return;
+    if (!this.#answered.has(pair.query)) return this.#store.setMissing(this.#store.settle(pair), "");
+    this.#asking.add(key);
+    await this.#askedBoard(pair);
+    this.#asking.delete(key);
+  }
+
+  async #askedBoard(pair: Pair): Promise<void> {
+    const settled = this.#store.settle(pair);
+    try {
+      const board = await this.#api.board(settled.query, settled.group);
+      if (pair.group === null && settled.group === null && board.group !== null) {
+        this.#store.setSettled(pair.query, board.group);
+        this.#later(SETTLE);
+      }
+      this.#store.receiveBoard(board);
+    } catch (error) {
+      if (!(error instanceof ApiError) || !error.isAnswer) return;
+      if (error.status === 404 && pair.group === null && settled.group !== null) {
+        this.#store.settled.delete(pair.query);
+        return this.#askedBoard(pair);
+      }
+      this.#store.setMissing(settled, error.message);
+    }
+  }
+
+  /** An EventSource that was refused does not say why; an ordinary request does. */
+  async #askWhy(): Promise<void> {
+    try {
+      await this.#api.state();
+      this.#store.setLink("lost");
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#later(AGAIN);
+  }
+
+  #fail(error: unknown): void {
+    const why = error instanceof ApiError && error.status === 403 ? error.message : null;
+    this.#store.setLink("lost", why);
+    this.#later(AGAIN);
+  }
+
+  #checkSilence(): void {
+    if (!this.#isRunning || document.hidden || !this.#source) return;
+    const isConnecting = this.#source.readyState === EventSource.CONNECTING;
+    if (isConnecting && Date.now() - this.#heard > SILENCE) this.renew();
+  }
+
+  #look(): void {
+    clearTimeout(this.#hidden);
+    if (document.hidden) this.#hidden = window.setTimeout(() => this.#close(), HIDDEN);
+    else if (!this.#source) this.renew();
+  }
+}

@@ -1,0 +1,109 @@
+/** The page: begins the connection, follows the address, draws the view it names. */
+
+import { render } from "preact";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Page, PageContext, useKey } from "./context";
+import { Api } from "./live/api";
+import { Link } from "./live/link";
+import { Store } from "./live/store";
+import { readRoute, type Route, takeToken, writeRoute } from "./logic/route";
+import { Details, DetailsContext, type Opened } from "./parts/details";
+import { Head } from "./shell";
+import { readTheme, setTheme } from "./theme";
+import { Boards } from "./views/boards";
+import { Engine } from "./views/engine";
+import { Time } from "./views/time";
+import { Workload } from "./views/workload";
+
+const TITLES = { boards: "Leaderboards", time: "Time", engine: "Engine", workload: "Workload" };
+
+/** The token is taken out of the address, where others might see it, and kept for this tab only. */
+function tokenOf(): string | null {
+  const { token, rest } = takeToken(location.hash);
+  if (token === null) return sessionStorage.getItem("skyband-token");
+  sessionStorage.setItem("skyband-token", token);
+  history.replaceState(null, "", rest);
+  return token;
+}
+
+setTheme(readTheme());
+const store = new Store();
+const api = new Api(tokenOf());
+const link = new Link(store, api);
+
+function App() {
+  const [route, setRoute] = useState<Route>(() => readRoute(location.hash));
+  const [opened, open] = useState<Opened | null>(null);
+  const latest = useRef(route);
+  latest.current = route;
+
+  useEffect(() => {
+    const follow = () => {
+      const { token, rest } = takeToken(location.hash);
+      if (token !== null) {
+        api.token = token;
+        sessionStorage.setItem("skyband-token", token);
+        history.replaceState(null, "", rest);
+        link.renew();
+      }
+      setRoute(readRoute(location.hash));
+    };
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+
+  const said = useRef<HTMLDivElement | null>(null);
+  const page = useMemo<Page>(
+    () => ({
+      store,
+      api,
+      link,
+      go: (change, how = "push") => {
+        const next = { ...latest.current, ...change };
+        latest.current = next;
+        if (how === "push") history.pushState(null, "", writeRoute(next));
+        else history.replaceState(null, "", writeRoute(next));
+        setRoute(next);
+      },
+      say: (words) => {
+        if (said.current) said.current.textContent = words;
+      },
+    }),
+    [],
+  );
+  const close = useCallback(() => open(null), []);
+
+  return (
+    <PageContext.Provider value={page}>
+      <DetailsContext.Provider value={open}>
+        <Titled view={route.view} />
+        <Head route={route} />
+        <main id="main" tabIndex={-1}>
+          {route.view === "boards" && <Boards route={route} />}
+          {route.view === "time" && <Time route={route} />}
+          {route.view === "engine" && <Engine route={route} />}
+          {route.view === "workload" && <Workload />}
+        </main>
+        <div class="unseen" role="status" ref={said} />
+        {opened && <Details opened={opened} onClose={close} />}
+      </DetailsContext.Provider>
+    </PageContext.Provider>
+  );
+}
+
+
+function Titled({ view }: { view: keyof typeof TITLES }) {
+  useKey("state");
+  const title = store.state?.title;
+  useEffect(() => {
+    document.title = title ? `${TITLES[view]} · ${title} · Skyband` : "Skyband";
+  }, [view, title]);
+  return null;
+}
+
+const root = document.getElementById("app");
+if (root) {
+  root.textContent = "";
+  render(<App />, root);
+  link.start();
+}

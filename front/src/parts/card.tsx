@@ -1,0 +1,99 @@
+/** One query on the page: the k best of its newest window. */
+
+import { useKey, usePage, useSeen } from "../context";
+import { HOME, pairKey, writeRoute } from "../logic/route";
+import { clip, formatClock, formatMoment, groupLabel, textOf } from "../logic/values";
+import type { Board, Group, Pair, Query } from "../types";
+import { GroupPicker } from "./group_picker";
+import { memo } from "./memo";
+import { Ranking } from "./ranking";
+import { Data, Icon } from "./text";
+
+interface Given {
+  pair: Pair;
+  query: Query | undefined;
+  onClose: (query: string) => void;
+  onGroup: (query: string, group: Group) => void;
+}
+
+export const Card = memo(function Card({ pair, query, onClose, onGroup }: Given) {
+  const { store } = usePage();
+  const [ref, isSeen] = useSeen<HTMLElement>();
+  useKey("link");
+  const settled = store.settle(pair);
+  const key = pairKey(settled);
+  useKey(isSeen ? `board ${key}` : null);
+  useKey(pair.group === null ? `settled ${pair.query}` : null);
+  const board = store.board(settled);
+  const title = groupLabel(settled.group) ? `${pair.query}, ${groupLabel(settled.group)}` : pair.query;
+  return (
+    <article ref={ref} class="card" aria-label={clip(pair.query, 120)} data-query={pair.query}>
+      <header>
+        <div class="card-title">
+          <h2>
+            <Data value={pair.query} longest={120} />
+          </h2>
+          {query && query.family !== "topk" && <span class="tag">{query.family}</span>}
+          <a
+            class="quiet"
+            href={writeRoute({ ...HOME, view: "time", query: pair.query, group: settled.group })}
+            aria-label={`${clip(pair.query, 80)} over time`}
+            title="Over time"
+          >
+            <Icon name="clock" />
+          </a>
+          <button type="button" class="quiet" aria-label={`Close ${clip(pair.query, 80)}`} title="Close" onClick={() => onClose(pair.query)}>
+            <Icon name="close" />
+          </button>
+        </div>
+        <div class="card-about">
+          <p class="muted">{query ? `${query.k.toLocaleString("en-GB")} best of ${query.window}` : "not in the workload"}</p>
+          {board && (
+            <time class="number" title={`${formatMoment(board.start)} to ${formatMoment(board.moment)}`} dateTime={String(board.moment)}>
+              {formatClock(board.moment)}
+            </time>
+          )}
+        </div>
+        {query && query.groups.length > 0 && (
+          <GroupPicker query={query} group={settled.group} onPick={(group) => onGroup(pair.query, group)} />
+        )}
+      </header>
+      {board ? (
+        <>
+          <Ranking key={key} board={board} query={query} label={clip(title, 160)} />
+          <Gone board={board} />
+        </>
+      ) : (
+        <p class="empty muted" style={{ height: `${Math.min(10, query?.k ?? 1) * 36 + 64}px` }}>
+          {store.missing(settled) === undefined ? "" : "No window answered yet"}
+        </p>
+      )}
+    </article>
+  );
+});
+
+/** Who left with this window, in one line. */
+export function Gone({ board }: { board: Board }) {
+  const entered = board.rows.filter((row) => row.move === "entered").length;
+  return (
+    <p class="gone muted">
+      {board.left.length > 0 ? (
+        <>
+          Left:{" "}
+          {board.left.slice(0, 20).map((one, index) => (
+            <span key={index} class="gone-one">
+              <bdi>{clip(textOf(one.id), 32)}</bdi> <span class="number">(was {one.old_rank})</span>
+            </span>
+          ))}
+          {board.left.length > 20 && `and ${board.left.length - 20} more`}
+        </>
+      ) : entered > 0 ? (
+        `${entered} entered, none left`
+      ) : board.previous !== null ? (
+        "The same objects as before"
+      ) : (
+        "The first window"
+      )}
+    </p>
+  );
+}

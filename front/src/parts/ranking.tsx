@@ -1,0 +1,251 @@
+/** A ranking as a table: bars, moves that slide, and no more rows in the document than can be seen. */
+
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMedia, usePage, useVirtual } from "../context";
+import { barOf, keysOf, moveMark, scaleOf, slides } from "../logic/moves";
+import { clip, columnDecimals, formatAmount, formatClock, formatShare, isTime, numberOf, textOf } from "../logic/values";
+import { step } from "../logic/virtual";
+import type { Board, Query, Row } from "../types";
+import { useDetails } from "./details";
+import { memo } from "./memo";
+import { Data } from "./text";
+
+const HEIGHT = 36; // as --row in the style sheet
+const HEAD = 30; // as --row-head
+const HASTE = 350; // ms: windows that come faster than this change in place; no eye could follow the rows
+const SLIDE = 280; // ms
+
+interface Given {
+  board: Board;
+  query: Query | undefined;
+  label: string;
+  /** Rows in sight before the list scrolls. */
+  room?: number;
+  marked?: string | null;
+  onMark?: (key: string | null) => void;
+}
+
+export function Ranking({ board, query, label, room = 10, marked = null, onMark }: Given) {
+  const open = useDetails();
+  const keys = useMemo(() => keysOf(board.rows), [board]);
+  const shown = useMemo(() => columnsOf(board), [board]);
+  const { scroller, span, show } = useVirtual(board.rows.length, HEIGHT, HEAD);
+  const [active, activate] = useState<string | null>(null);
+  const body = useRef<HTMLTableSectionElement | null>(null);
+  const wantsFocus = useRef(false);
+  const hasFocus = body.current?.contains(document.activeElement) ?? false;
+
+  useSlides(board, keys, body, room);
+
+  // A row that moved was put elsewhere in the document and lost the focus on the way; it gets it back.
+  useLayoutEffect(() => {
+    if (!wantsFocus.current && !(hasFocus && !body.current?.contains(document.activeElement))) return;
+    wantsFocus.current = false;
+    body.current?.querySelector<HTMLButtonElement>('button[tabindex="0"]')?.focus({ preventScroll: true });
+  });
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    const at = active === null ? 0 : Math.max(0, keys.indexOf(active));
+    const next = step(event.key, at, keys.length, room);
+    if (next === null) return;
+    event.preventDefault();
+    show(next);
+    wantsFocus.current = true;
+    activate(keys[next] ?? null);
+  };
+
+  const isActiveShown = active !== null && keys.indexOf(active, span.first) >= 0 && keys.indexOf(active) < span.last;
+  const firstKey = isActiveShown ? active : keys[Math.min(span.first + (span.first > 0 ? 6 : 0), keys.length - 1)];
+  const wide = 3 + Number(shown.hasProbability) + Number(shown.hasSure);
+
+  return (
+    <div class={board.rows.length > room ? "ranking-box long" : "ranking-box"} ref={scroller} style={boxStyle(room, query, board)}>
+      <table class="ranking" aria-label={label} aria-rowcount={board.rows.length + 1}>
+        <thead>
+          <tr aria-rowindex={1}>
+            <th scope="col" class="rank">
+              <abbr title="Rank">#</abbr>
+            </th>
+            <th scope="col" class="object">
+              Object
+            </th>
+            {shown.hasSure && (
+              <th scope="col" class="sure">
+                State
+              </th>
+            )}
+            {shown.hasProbability && (
+              <th scope="col" class="chance">
+                Chance
+              </th>
+            )}
+            <th scope="col" class="score">
+              <Data value={query?.by || "Score"} longest={40} />
+            </th>
+          </tr>
+        </thead>
+        <tbody ref={body} onKeyDown={onKeyDown}>
+          {span.before > 0 && <Gap wide={wide} height={span.before} />}
+          {board.rows.slice(span.first, span.last).map((row, offset) => {
+            const index = span.first + offset;
+            const key = keys[index] as string;
+            return (
+              <Line
+                key={key}
+                id={key}
+                row={row}
+                place={index}
+                shown={shown}
+                isFirst={key === firstKey}
+                isMarked={key === marked}
+                onOpen={() => {
+                  activate(key);
+                  open({ row, board, query });
+                }}
+                onMark={onMark}
+              />
+            );
+          })}
+          {span.after > 0 && <Gap wide={wide} height={span.after} />}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function boxStyle(room: number, query: Query | undefined, board: Board) {
+  const rows = Math.min(room, Math.max(query?.k ?? 0, board.rows.length, 1));
+  return { height: `${rows * HEIGHT + HEAD + 1}px` };
+}
+
+function Gap({ wide, height }: { wide: number; height: number }) {
+  return (
+    <tr class="gap" aria-hidden="true">
+      <td colSpan={wide} style={{ height: `${height}px` }} />
+    </tr>
+  );
+}
+
+interface Columns {
+  decimals: number;
+  scale: { low: number; high: number };
+  hasProbability: boolean;
+  hasSure: boolean;
+}
+
+function columnsOf(board: Board): Columns {
+  const rows = board.rows;
+  return {
+    decimals: columnDecimals(rows.map((row) => row.score)),
+    scale: scaleOf(rows.flatMap((row) => (row.best === undefined || row.best === null ? [row.score] : [row.score, row.best]))),
+    hasProbability: rows.some((row) => row.probability !== undefined && row.probability !== null),
+    hasSure: rows.some((row) => row.sure !== undefined && row.sure !== null),
+  };
+}
+
+interface LineGiven {
+  id: string;
+  row: Row;
+  place: number;
+  shown: Columns;
+  isFirst: boolean;
+  isMarked: boolean;
+  onOpen: () => void;
+  onMark: ((key: string | null) => void) | undefined;
+}
+
+function Line({ id, row, place, shown, isFirst, isMarked, onOpen, onMark }: LineGiven) {
+  const { sign, words } = moveMark(row);
+  const open = (event: MouseEvent & { currentTarget: HTMLElement }) => {
+    event.currentTarget.querySelector("button")?.focus({ preventScroll: true }); // where the focus comes back to
+    onOpen();
+  };
+  const marks = onMark && {
+    onMouseEnter: () => onMark(id),
+    onMouseLeave: () => onMark(null),
+    onFocusIn: () => onMark(id),
+    onFocusOut: () => onMark(null),
+  };
+  return (
+    <tr class={isMarked ? "line marked" : "line"} data-key={id} aria-rowindex={place + 2} onClick={open} {...marks}>
+      <td class="rank">
+        <span class="number">{row.rank}</span>
+        <span class={`move ${row.move}`}>
+          <span aria-hidden="true">{sign}</span>
+          {words && <span class="unseen">{words}</span>}
+        </span>
+      </td>
+      <th scope="row" class="object">
+        <button type="button" class="plain" tabIndex={isFirst ? 0 : -1} aria-haspopup="dialog">
+          <Data value={row.id} longest={80} />
+        </button>
+        <Aside row={row} />
+      </th>
+      {shown.hasSure && (
+        <td class="sure">
+          <span class={row.sure ? "tag sure" : "tag possible"}>{row.sure ? "sure" : "possible"}</span>
+        </td>
+      )}
+      {shown.hasProbability && (
+        <td class="chance">
+          <Bar from={0} size={Math.max(0, Math.min(1, numberOf(row.probability) || 0))} />
+          <data value={textOf(row.probability ?? null)}>{formatShare(row.probability)}</data>
+        </td>
+      )}
+      <td class="score">
+        {row.best !== undefined && row.best !== null && <Bar kind="best" {...barOf(row.best, shown.scale)} />}
+        <Bar {...barOf(row.score, shown.scale)} />
+        <data value={textOf(row.score)}>{formatAmount(row.score, shown.decimals)}</data>
+      </td>
+    </tr>
+  );
+}
+
+function Bar({ from, size, kind = "" }: { from: number; size: number; kind?: string }) {
+  return <span class={`bar ${kind}`} style={{ transform: `translateX(${(from * 100).toFixed(2)}%) scaleX(${size.toFixed(4)})` }} />;
+}
+
+/** The other columns of the row, as far as there is room. */
+const Aside = memo(function Aside({ row }: { row: Row }) {
+  const own = textOf(row.id);
+  const others = Object.values(row.details)
+    .map((value) => (typeof value === "string" && isTime(value) ? formatClock(value) : textOf(value)))
+    .filter((text) => text !== own && text !== "–")
+    .slice(0, 4);
+  if (others.length === 0) return null;
+  return (
+    <span class="aside">
+      {others.map((text, index) => (
+        <bdi key={index}>{clip(text, 32)}</bdi>
+      ))}
+    </span>
+  );
+});
+
+/** Rows slide from where they were. Their places are known from the order alone, so nothing is measured. */
+function useSlides(board: Board, keys: string[], body: { current: HTMLElement | null }, room: number): void {
+  const { store } = usePage();
+  const isStill = useMedia("(prefers-reduced-motion: reduce)");
+  const before = useRef<{ places: Map<string, number>; board: Board | null; at: number }>({ places: new Map(), board: null, at: 0 });
+  useLayoutEffect(() => {
+    const past = before.current;
+    if (past.board === board) return;
+    const now = performance.now();
+    const places = new Map(keys.map((key, index) => [key, index]));
+    before.current = { places, board, at: now };
+    if (isStill || document.hidden || store.link !== "open" || !past.board || now - past.at < HASTE) return;
+    const moving = slides(past.places, keys, room);
+    if (moving.size === 0 || !body.current) return;
+    for (const line of body.current.children) {
+      const slide = moving.get((line as HTMLElement).dataset["key"] ?? "");
+      if (!slide) continue;
+      if (slide.kind === "new") line.animate([{ opacity: 0 }, { opacity: 1 }], { duration: SLIDE, easing: "ease-out" });
+      else {
+        line.animate([{ transform: `translateY(${slide.by * HEIGHT}px)` }, { transform: "none" }], {
+          duration: SLIDE,
+          easing: "cubic-bezier(.2, .7, .2, 1)",
+        });
+      }
+    }
+  }, [board]);
+}

@@ -1,0 +1,19 @@
+/** A line without axes: how a number went lately. */
+
+import { memo } from "./memo";
+import { sparkPath } from "../logic/shapes";
+import type { Amount } from "../types";
+
+interface Given {
+  values: readonly Amount[];
+  width: number;
+  height: number;
+}
+
+export const Sparkline = memo(function Sparkline({ values, width, height }: Given) {
+  return (
+    <svg class="spark" width={width} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true" focusable="false">
+      <path d={sparkPath(values, width, height)} />
+    </svg>
+  );
+});

@@ -1,0 +1,157 @@
+/** What goes over the wire. Numbers a browser cannot hold exactly come as text, times as ISO 8601 in UTC. */
+
+export type Value = string | number | boolean | null | Value[] | { [key: string]: Value };
+export type Amount = number | string | null;
+export type Moment = string | number;
+export type Group = Value[];
+export type Family = "topk" | "aggregate" | "incomplete" | "uncertain";
+
+export interface Query {
+  name: string;
+  stream: string;
+  family: Family;
+  k: number;
+  window: string;
+  text: string | null;
+  groups: string[];
+  by: string | null;
+  axis: "time" | "count";
+  columns: string[];
+}
+
+export interface Stream {
+  name: string;
+  family: Family;
+  axis: "time" | "count";
+  queries: string[];
+}
+
+export interface State {
+  title: string;
+  version: string;
+  live: boolean;
+  ended: boolean;
+  control: boolean;
+  streams: Stream[];
+  queries: Query[];
+}
+
+export interface Summary {
+  moment: Moment;
+  windows: number;
+  groups: number;
+  first: Amount;
+  last: Amount;
+  rows: number;
+  trend: Amount[];
+}
+
+export type Move = "entered" | "up" | "down" | "same";
+
+export interface Row {
+  rank: number;
+  id: Value;
+  score: Amount;
+  move: Move;
+  old_rank: number | null;
+  probability?: Amount;
+  best?: Amount;
+  sure?: boolean | null;
+  details: { [column: string]: Value };
+}
+
+export interface Left {
+  id: Value;
+  old_rank: number;
+  score: Amount;
+}
+
+export interface Board {
+  query: string;
+  group: Group | null;
+  moment: Moment;
+  start: Moment | null;
+  previous: Moment | null;
+  next: Moment | null;
+  newest: Moment;
+  rows: Row[];
+  left: Left[];
+}
+
+export interface History {
+  moments: Moment[];
+  first: Amount[];
+  last: Amount[];
+  objects: { id: Value; ranks: (number | null)[] }[];
+}
+
+export interface StreamFigures {
+  rows?: number | null;
+  rows_per_second?: number | null;
+  late?: number | null;
+  left_out?: number | null;
+  malformed?: number | null;
+  reduced?: number | null;
+  windows?: number | null;
+  answers?: number | null;
+  batches?: number | null;
+  candidates?: number | null;
+  bound?: number | null;
+  state_bytes?: number | null;
+  emit_lag?: number | null;
+  restarts?: number | null;
+  changes?: number | null;
+  queries?: number | null;
+  algorithm?: string | null;
+  share_factor?: number | null;
+  views?: number | null;
+  lags?: { [stream: string]: number | null } | null;
+}
+
+export type Trail = "rows_per_second" | "candidates" | "state_bytes" | "emit_lag";
+export interface TrailPoint {
+  at: string | number;
+  [stream: string]: string | number | { [key in Trail]?: number | null };
+}
+
+export interface Engine {
+  streams: { [name: string]: StreamFigures };
+  trail?: TrailPoint[];
+}
+
+export interface Lane {
+  label: string;
+  kind: "view" | "group";
+  k: number;
+  begin: Moment;
+  end: Moment;
+  queries: string[];
+  /** How many it serves beside those named. */
+  more_queries?: number;
+}
+
+export interface Plan {
+  stream: string;
+  family: Family;
+  text: string | null;
+  lanes: Lane[];
+  unit: "seconds" | "objects";
+  /** Lanes beside those listed. */
+  more?: number;
+  share_factor: number | null;
+  cost: Value;
+}
+
+export interface Explained {
+  text: string;
+  name: string;
+  stream: string;
+  cost: Value;
+  error?: string;
+}
+
+/** A card: a query, and one of its groups where it has any; null is the group that answered last. */
+export interface Pair {
+  query: string;
+  group: Group | null;
+}

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { HOME, pairKey, readPair, readRoute, type Route, takeToken, writePair, writeRoute } from "../src/logic/route";
+import { findQueries } from "../src/logic/search";
+import type { Query } from "../src/types";
+
+test("every place can be linked to and is found again", () => {
+  const routes: Partial<Route>[] = [
+    {},
+    { cards: [] },
+    { cards: [{ query: "a & b=c", group: null }, { query: "by symbol", group: ["RÄVI", 3, null] }], find: "x y" },
+    { cards: [{ query: '["not a pair"]', group: null }] },
+    { view: "time", query: "big", group: ["S000"], at: "2024-01-01T09:30:00+00:00" },
+    { view: "engine", stream: "trades?x" },
+    { view: "workload" },
+  ];
+  for (const route of routes) assert.deepEqual(readRoute(writeRoute({ ...HOME, ...route })), { ...HOME, ...route });
+});
+
+test("an address that makes no sense leads home", () => {
+  for (const bad of ["", "#", "#/", "#/nowhere", "#/boards?card=[broken", "#main"]) assert.deepEqual(readRoute(bad), HOME);
+  assert.equal(readPair("[1, 2]"), null);
+});
+
+test("pairs are told apart", () => {
+  assert.notEqual(pairKey({ query: "a", group: null }), pairKey({ query: "a", group: [] }));
+  assert.equal(writePair({ query: "plain", group: null }), "plain");
+});
+
+test("the token is taken out of the address", () => {
+  assert.deepEqual(takeToken("#token=abc-_1"), { token: "abc-_1", rest: "#/" });
+  assert.deepEqual(takeToken("#/workload?token=t&x=1"), { token: "t", rest: "#/workload?x=1" });
+  assert.deepEqual(takeToken("#/boards?find=token"), { token: null, rest: "#/boards?find=token" });
+});
+
+test("every word must be there, accents and case aside", () => {
+  const query = (name: string, by: string | null = null) =>
+    ({ name, by, stream: "s", family: "topk", k: 1, window: "10 minutes", text: null, groups: [], axis: "time", columns: [] }) as Query;
+  const all = [query("Größte Trades", "price"), query("volume")];
+  assert.equal(findQueries(all, "trades volume").length, 0);
+  assert.equal(findQueries(all, "price großte").length, 1);
+  assert.equal(findQueries(all, "  ").length, 2);
+  assert.equal(findQueries(all, "minutes vol")[0]?.name, "volume");
+});

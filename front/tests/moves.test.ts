@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { barOf, keysOf, moveMark, scaleOf, slides } from "../src/logic/moves";
+import { bumpTrace, sparkPath, spread } from "../src/logic/shapes";
+import type { Row } from "../src/types";
+
+const places = (...keys: string[]) => new Map(keys.map((key, index) => [key, index]));
+
+test("rows slide from where they were", () => {
+  const found = slides(places("a", "b", "c"), ["c", "a", "d", "b"]);
+  assert.deepEqual(found.get("c"), { kind: "moved", by: 2 });
+  assert.deepEqual(found.get("a"), { kind: "moved", by: -1 });
+  assert.deepEqual(found.get("b"), { kind: "moved", by: -2 });
+  assert.deepEqual(found.get("d"), { kind: "new" });
+});
+
+test("the first ranking stands still, and so does the same one", () => {
+  assert.equal(slides(new Map(), ["a", "b"]).size, 0);
+  assert.equal(slides(places("a", "b"), ["a", "b"]).size, 0);
+});
+
+test("what comes from far is as good as new", () => {
+  const far = slides(places("a", "b", "c"), ["c", "b", "a"], 1);
+  assert.deepEqual(far.get("c"), { kind: "new" });
+  assert.equal(far.get("b"), undefined);
+});
+
+test("each row has a key of its own", () => {
+  const keys = keysOf([{ id: 1 }, { id: "1" }, { id: null }, { id: null }, { id: [1] }, { id: "[1]" }]);
+  assert.equal(new Set(keys).size, 6);
+  assert.deepEqual(keysOf([{ id: 1 }]), keysOf([{ id: 1 }]));
+});
+
+test("moves in words", () => {
+  const row = (fields: Partial<Row>) => ({ rank: 2, id: 1, score: 1, move: "same", old_rank: null, details: {}, ...fields }) as Row;
+  assert.equal(moveMark(row({ move: "up", old_rank: 5 })).sign, "▲3");
+  assert.equal(moveMark(row({ move: "down", old_rank: 1 })).words, "down from 1");
+  assert.equal(moveMark(row({ move: "entered" })).words, "entered");
+  assert.equal(moveMark(row({})).words, "");
+});
+
+test("bars begin at zero, on either side of it", () => {
+  const scale = scaleOf([-50, 100, "Infinity", null]);
+  assert.deepEqual(scale, { low: -50, high: 100 });
+  assert.ok(Math.abs(barOf(100, scale).from - 1 / 3) < 1e-12);
+  assert.ok(Math.abs(barOf(100, scale).size - 2 / 3) < 1e-12);
+  assert.ok(Math.abs(barOf(-50, scale).size - 1 / 3) < 1e-12);
+  assert.equal(barOf("Infinity", scale).size, barOf(100, scale).size);
+  assert.equal(barOf(null, scale).size, 0);
+  assert.equal(barOf(0, scaleOf([0, 0])).size, 0);
+});
+
+test("lines have gaps where nothing is known", () => {
+  assert.equal(sparkPath([], 10, 10), "");
+  assert.equal(sparkPath([1, null, 2], 10, 10).match(/M/g)?.length, 2);
+  assert.ok(!sparkPath([3, 3, 3], 10, 10).includes("NaN"));
+  const trace = bumpTrace([1, 1, null, 3, null, 2], (x) => x, (y) => y);
+  assert.deepEqual(trace.dots, [[3, 3], [5, 2]]);
+  assert.deepEqual(trace.end, [5, 2]);
+  assert.equal(bumpTrace([1, null], (x) => x, (y) => y).end, null);
+});
+
+test("labels are spread over a scale, its ends among them", () => {
+  assert.deepEqual(spread(3, 5), [0, 1, 2]);
+  assert.deepEqual(spread(101, 5), [0, 25, 50, 75, 100]);
+  assert.deepEqual(spread(0, 5), []);
+});

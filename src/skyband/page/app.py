@@ -1,0 +1,241 @@
+"""The routes of the page: each turns a request into a question to what is shown, and the answer into JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from skyband.errors import SkybandError
+from skyband.mailbox import LONGEST
+from skyband.page import boards
+from skyband.page.assets import assets
+from skyband.page.engine import Engine
+from skyband.page.events import Bell, Listener, listen
+from skyband.page.lanes import plan_of
+from skyband.page.showing import Show, state_of
+from skyband.page.wire import group_key, packed
+
+__all__ = ["app_of"]
+
+MOST_LISTENERS = 64
+MOST_WATCHED = 200
+_NO_STORE = {"cache-control": "no-store"}
+
+
+def app_of(show: Show, engine: Engine, bell: Bell) -> Starlette:
+    """The page of a show."""
+    return Starlette(
+        routes=[
+            Route("/", _asset),
+            Route("/assets/{path:path}", _asset),
+            Route("/healthz", lambda _: Response("ok\n", media_type="text/plain")),
+            *(Route(f"/api/{name}", answer) for name, answer in _read_only(show, engine).items()),
+            Route("/api/events", _events(show, engine, bell)),
+            *(Route(f"/api/{name}", _changing(show, name), methods=["POST"]) for name in _ASKED_FOR),
+        ],
+        exception_handlers={HTTPException: _refused, Exception: _failed},
+    )
+
+
+def _read_only(show: Show, engine: Engine) -> dict[str, Callable[[Request], Response]]:
+    history = show.history
+
+    def state(_: Request) -> Response:
+        show.refresh()
+        return _json(state_of(show))
+
+    def summaries(_: Request) -> Response:
+        show.refresh()
+        asked = show.asked()
+        return _json(boards.summaries(history, [name for name in history.names() if name in asked]))
+
+    def board(request: Request) -> Response:
+        show.refresh()
+        name, group = _query(request), _group(request)
+        return _found(boards.board(history, name, group, _moment(request)), name, group)
+
+    def groups(request: Request) -> Response:
+        show.refresh()
+        like, limit = request.query_params.get("like", ""), _number(request, "limit", 200, 10_000)
+        total, found = history.groups(_query(request), like, limit)
+        return _json({"total": total, "groups": found})
+
+    def moments(request: Request) -> Response:
+        show.refresh()
+        name, group = _query(request), _group(request)
+        found = boards.moments(history, name, group)
+        return _found(None if found is None else {"moments": found}, name, group)
+
+    def ranks(request: Request) -> Response:
+        show.refresh()
+        name, group = _query(request), _group(request)
+        return _found(boards.ranks_over_time(history, name, group, _number(request, "last", 120, 2_000)), name, group)
+
+    def engine_numbers(_: Request) -> Response:
+        return _json(engine.with_trail())
+
+    def plan(request: Request) -> Response:
+        show.refresh()
+        stream = request.query_params.get("stream", "")
+        found = plan_of(show, stream)
+        if found is None:
+            raise HTTPException(404, f"nobody asks about a stream {stream!r}.")
+        return _json(found)
+
+    return {
+        "state": state,
+        "summaries": summaries,
+        "board": board,
+        "groups": groups,
+        "moments": moments,
+        "history": ranks,
+        "engine": engine_numbers,
+        "plan": plan,
+    }
+
+
+def _events(show: Show, engine: Engine, bell: Bell) -> Callable[[Request], Any]:
+    async def events(request: Request) -> Response:
+        if bell.listeners >= MOST_LISTENERS:
+            raise HTTPException(503, f"{MOST_LISTENERS} pages are open already; close one.")
+        listener = Listener(show, engine, _watched(request))
+        headers = {**_NO_STORE, "x-accel-buffering": "no"}
+        return StreamingResponse(listen(bell, listener), media_type="text/event-stream", headers=headers)
+
+    return events
+
+
+_ASKED_FOR: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
+    "explain": lambda control, body: control.explain(_text(body, "sql"), body.get("stream")),
+    "add": lambda control, body: {"done": control.add(_text(body, "sql"), body.get("stream"))},
+    "drop": lambda control, body: {"done": control.drop(_text(body, "name"))},
+}
+
+
+def _changing(show: Show, name: str) -> Callable[[Request], Any]:
+    async def change(request: Request) -> Response:
+        body = await _body(request)
+        if show.control is None:  # the guard has refused it already
+            raise HTTPException(403, "the workload cannot be changed from here.")
+        try:
+            return _json(await run_in_threadpool(_ASKED_FOR[name], show.control, body))
+        except SkybandError as error:
+            return _json({"error": str(error)}, 422)
+
+    return change
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """The request's content: an object in JSON, of a length that a mailbox takes."""
+    content = b""
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > LONGEST:
+            raise HTTPException(413, f"the request has more than {LONGEST:,} bytes; nothing was done.")
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("stream"), str | None):
+        raise HTTPException(400, "the request must be an object in JSON; nothing was done.")
+    return found
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    found = body.get(name)
+    if not isinstance(found, str) or not found.strip():
+        raise HTTPException(400, f"{name} must be a text and is missing; nothing was done.")
+    return found
+
+
+def _asset(request: Request) -> Response:
+    found = assets().get(request.path_params.get("path", "index.html"))
+    if found is None:
+        raise HTTPException(404, "there is no such file.")
+    headers = {"cache-control": "no-cache", "etag": found.tag, "vary": "accept-encoding"}
+    if request.headers.get("if-none-match") == found.tag:
+        return Response(status_code=304, headers=headers)
+    if found.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(found.compressed, media_type=found.type, headers={**headers, "content-encoding": "gzip"})
+    return Response(found.content, media_type=found.type, headers=headers)
+
+
+def _query(request: Request) -> str:
+    name = request.query_params.get("query")
+    if not name:
+        raise HTTPException(400, "query is missing; say which one, by its name.")
+    return name
+
+
+def _group(request: Request) -> str | None:
+    text = request.query_params.get("group")
+    return None if text is None else _group_key(text)
+
+
+def _group_key(text: str) -> str | None:
+    """A group as it was sent: null, or the list of its values."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = text
+    if found is None:
+        return None
+    if not isinstance(found, list):
+        raise HTTPException(400, f"group {text[:80]!r} must be a list of values in JSON.")
+    return group_key(found)
+
+
+def _moment(request: Request) -> int | None:
+    text = request.query_params.get("moment")
+    try:
+        return None if text is None else boards.moment_of(text)
+    except (ValueError, OverflowError):
+        raise HTTPException(
+            400, f"moment {str(text)[:80]!r} is no time such as 2024-01-01T09:30:00+00:00, nor a whole number."
+        ) from None
+
+
+def _number(request: Request, name: str, default: int, most: int) -> int:
+    text = request.query_params.get(name, str(default))
+    if not text.isdigit() or not 1 <= int(text[:12]) <= most:
+        raise HTTPException(400, f"{name} {text[:80]!r} must be a whole number in 1..{most:,}.")
+    return int(text)
+
+
+def _watched(request: Request) -> list[tuple[str, str | None]]:
+    try:
+        found = json.loads(request.query_params.get("watch", "[]"))
+        pairs = [(str(name), None if group is None else group_key(group)) for name, group in found]
+    except (ValueError, TypeError, RecursionError):
+        raise HTTPException(400, "watch must be a list of [query, group] in JSON; group is a list or null.") from None
+    if len(pairs) > MOST_WATCHED:
+        raise HTTPException(400, f"{len(pairs)} boards are too many to follow at once; watch at most {MOST_WATCHED}.")
+    return list(dict.fromkeys(pairs))
+
+
+def _found(content: Any, name: str, group: str | None) -> Response:
+    if content is None:
+        of = "" if group is None else f", group {group[:200]}"
+        raise HTTPException(404, f"no such window of query {name!r}{of} is kept.")
+    return _json(content)
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(packed(content), status, media_type="application/json", headers=_NO_STORE)
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _json({"error": error.detail}, error.status_code)
+
+
+def _failed(_: Request, error: Exception) -> Response:
+    return _json({"error": f"the page failed to answer ({type(error).__name__}); the run goes on."}, 500)

@@ -1,0 +1,78 @@
+"""Changing the workload from the page: by the run's mailbox, as `skyband ctl` does, and only where that was allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.mailbox import Mailbox
+from skyband.queries import Query, TopK, UncertainTopK
+from skyband.workfile.admitting import known_stream, refuse_unfit
+from skyband.workload import Workload
+
+if TYPE_CHECKING:
+    from skyband.workfile import WorkloadFile
+
+__all__ = ["Control"]
+
+TIMEOUT = 60.0  # seconds
+
+
+class Control:
+    """What the page may do to a run."""
+
+    def __init__(self, box: Mailbox, file: Callable[[], WorkloadFile], timeout: float = TIMEOUT) -> None:
+        self._box, self._file, self._timeout = box, file, timeout
+
+    def explain(self, sql: str, stream: str | None) -> dict[str, Any]:
+        """What the workload would be with this query, and what the query would cost; nothing is changed."""
+        query, stream = self._read(sql, stream)
+        file = self._file()
+        stream = known_stream(file.workloads, stream)
+        refuse_unfit(file.workloads, query)
+        before = file.workloads[stream]
+        after: Workload[Any] = Workload([*before, query])
+        algorithm = file.algorithm_of(stream)
+        plan = algorithm if isinstance(query, UncertainTopK) and algorithm != "auto" else None
+        cost = str(before.cost(query)) if isinstance(query, TopK) else None
+        return {
+            "name": query.name,
+            "stream": stream,
+            "query": str(query),
+            "text": after.explain(on_spark=True, plan=plan),
+            "cost": cost,
+        }
+
+    def add(self, sql: str, stream: str | None) -> str:
+        """Ask another query from here on; what the run says to it."""
+        return self._told({"kind": "add", "sql": sql, "stream": stream})
+
+    def drop(self, name: str) -> str:
+        """Ask a query no longer; what the run says to it."""
+        return self._told({"kind": "drop", "name": name})
+
+    def _told(self, message: dict[str, Any]) -> str:
+        if not self._box.is_heard():
+            raise InvalidInputError(
+                "nobody listens: the run has ended, or it is none that can be changed while it goes on (--once and "
+                "--catch-up end by themselves). Nothing was changed."
+            )
+        reply = self._box.ask(message, self._timeout)
+        if reply is None:
+            raise InvalidInputError(
+                f"the run gave no reply within {self._timeout:g} seconds; whether it heard cannot be told. Look at the "
+                "list of queries before you try again."
+            )
+        if "refused" in reply:
+            raise InvalidInputError(f"{reply['refused']} The run goes on as it was.")
+        return str(reply["done"])
+
+    @staticmethod
+    def _read(sql: str, stream: str | None) -> tuple[Query, str | None]:
+        from skyband.spelling import parse  # noqa: PLC0415 - only who asks in SQL loads the parser
+
+        statements = parse(sql)
+        if len(statements) != 1:
+            raise UnsupportedError(f"{len(statements)} statements came at once; each is a change of its own.")
+        return statements[0].query, statements[0].stream or stream

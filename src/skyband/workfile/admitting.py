@@ -1,0 +1,84 @@
+"""What a running workload takes: a query from outside is bounded, has a name of its own, and asks about rows only.
+
+Whether a row breaks its expressions shows when the row comes: then it is told which query is to blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError
+from skyband.queries import Query
+from skyband.sqltext.reach import beyond_the_row
+from skyband.workload import Workload
+
+__all__ = ["MOST_K", "MOST_QUERIES", "blamed", "known_stream", "refuse_reaching_out", "refuse_unfit"]
+
+# What comes from outside is bounded; who needs more writes it into the file.
+MOST_K = 100_000
+MOST_QUERIES = 10_000
+_IN_SQL = ("by", "where", "partition_by", "key", "value", "object", "stream", "probability", "rule")
+
+
+def refuse_unfit(workloads: Mapping[str, Workload[Any]], query: Query) -> None:
+    """Refuse a query that these running workloads, by stream, do not take."""
+    names = [known.name for workload in workloads.values() for known in workload]
+    if query.name in names:
+        raise InvalidQueryError(
+            f"{query.name!r} is the name of a query that runs; answers are told apart by it. Choose another name, "
+            "or drop that one first."
+        )
+    if query.k > MOST_K or len(names) >= MOST_QUERIES:
+        raise InvalidQueryError(
+            f"k={query.k:,} of {query.name!r}, the {len(names) + 1:,}th query: a running workload takes k "
+            f"up to {MOST_K:,} and {MOST_QUERIES:,} queries. Put what is larger into the file."
+        )
+    refuse_reaching_out(query)
+
+
+def known_stream(workloads: Mapping[str, Workload[Any]], stream: str | None) -> str:
+    """The stream that is meant, as it is spelled; it need not be named where there is one only."""
+    if stream is None and len(workloads) == 1:
+        return next(iter(workloads))
+    if stream is None:
+        raise UnsupportedError(f"several streams run ({', '.join(workloads)}); say which.")
+    spelled = {name.lower(): name for name in workloads}
+    if stream.lower() not in spelled:
+        raise UnknownNameError.among("stream", stream, workloads)
+    return spelled[stream.lower()]
+
+
+def refuse_reaching_out(query: Query) -> None:
+    """A message asks about rows: who can write one is not thereby allowed to read files or to call Java."""
+    for name, text in _expressions(query):
+        reached = beyond_the_row(text)
+        if reached is not None:
+            raise UnsupportedError(
+                f"{name}={text!r} of {query.name!r} reaches beyond the row ({reached}); a running workload takes "
+                "expressions over the row's columns only. Put such a query into the file."
+            )
+
+
+def blamed(queries: Iterable[Query], expression: str) -> Query | None:
+    """The first of the queries that has an expression, however it is spaced; None where none has it.
+
+    >>> import skyband as sb
+    >>> few = sb.TopK(name="few", k=3, size=500, by="cast(word as int)  + 1")
+    >>> blamed([few], "CAST(word AS INT)").name
+    'few'
+    """
+    wanted = _squeezed(expression)
+    return next((one for one in queries if any(wanted in _squeezed(text) for _, text in _expressions(one))), None)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split()).lower()
+
+
+def _expressions(query: Query) -> Iterator[tuple[str, str]]:
+    """The fields of a query that are SQL, and what they say."""
+    for name in _IN_SQL:
+        given = getattr(query, name, None) or ()
+        for text in (given,) if isinstance(given, str) else given:
+            yield name, text
