@@ -12,6 +12,9 @@ from tests.faults.tally import Tally, pytest_terminal_summary  # noqa: F401 - py
 # Compiling a kernel on its first call may take seconds, so no example has a deadline.
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
+# Spark lives for minutes here, not for days: compiling Java's code well would take longer than running it.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 settings.register_profile("steady", derandomize=True, max_examples=60, **COMMON)
 if "SKYBAND_EXAMPLES" in os.environ:
     settings.register_profile("search", max_examples=int(os.environ["SKYBAND_EXAMPLES"]), print_blob=True, **COMMON)

@@ -62,7 +62,11 @@ def run(settings, **environ):
         "spark.app.name",
     ]
     program = PROGRAM.replace("SETTINGS", repr(settings)).replace("NAMES", repr(names))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYSPARK", "SPARK")) or name == "SPARK_SUBMIT_OPTS"
+    }
     done = subprocess.run(
         [sys.executable, "-W", "error:Failed to set", "-c", program],
         env={**kept, **environ},

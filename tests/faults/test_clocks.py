@@ -72,10 +72,10 @@ def by_file(files):
 
 def test_event_times_jump_ahead_and_back(spark, tmp_path, tally):
     """A year ahead, back by two, and ahead again: the rows behind are late and counted, the others are right."""
-    files = [work.rows_of(number) for number in range(9)]
-    for number, by in {2: YEAR, 3: YEAR, 4: -YEAR, 6: YEAR, 7: 30 * YEAR, 8: 30 * YEAR}.items():
+    files = [work.rows_of(number) for number in range(6)]
+    for number, by in {1: YEAR, 2: -YEAR, 4: YEAR, 5: 30 * YEAR}.items():
         files[number] = shifted(files[number], by)
-    tally.fault("jump of event time", 6)
+    tally.fault("jump of event time", 5)
     files.append([work.last_row(31 * YEAR)])
     file = work.write_workload(tmp_path, files=1)
     for number, rows in enumerate(files):
@@ -109,7 +109,9 @@ def test_the_clock_of_who_writes_files_jumps(spark, tmp_path, tally):
 def test_the_clock_of_the_machine_jumps(tmp_path, tally):
     """Driver, Java and workers are told another time, again and again, years ahead and back: answers are the rows'."""
     clock = WrongClock(tmp_path)
-    driver = Driver(work.write_workload(tmp_path, files=8), **clock.variables)
+    # A trigger is told by the machine's clock: set back, it makes the next micro-batch wait for as long.
+    file = work.write_workload(tmp_path, files=8, streams=("rows", "readings"), trigger="0 seconds")
+    driver = Driver(file, **clock.variables)
     first = clock.seen()
     random = cases.rng("clock")
     with Feeder(tmp_path / "in", every=1) as feeder:
@@ -117,12 +119,12 @@ def test_the_clock_of_the_machine_jumps(tmp_path, tally):
             driver.start()
             for _ in range(JUMPS):
                 before = sum(work.reached(tmp_path).values())
-                driver.wait_until(lambda: sum(work.reached(tmp_path).values()) > before + 3, "answers", alive=True)  # noqa: B023
+                driver.wait_until(lambda: sum(work.reached(tmp_path).values()) > before + 1, "answers", alive=True)  # noqa: B023
                 clock.jump(random.choice([-700, -1, 1, 20, 400]))
                 tally.fault("jump of the machine's clock")
             assert abs(clock.seen() - first - clock.days * DAY) < DAY / 2, "programs are told so"
             feeder.stop()
-            wanted = work.wanted(feeder.rows())
+            wanted = work.wanted(feeder.rows(), streams=("rows", "readings"))
             driver.await_answers(tmp_path, wanted)
             assert driver.stop() == 130, driver.told()
         finally:

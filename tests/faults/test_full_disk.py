@@ -11,6 +11,7 @@ from tests.faults.feeder import Feeder
 from tests.faults.process import Driver
 
 PAGE = 4096
+STREAMS = ("rows", "requests")  # of those that keep rows, and of those that keep sums
 
 
 @pytest.fixture
@@ -44,12 +45,14 @@ def fill(ballast):
 def test_a_disk_fills_up(tmp_path, small_disk, tally, place):
     where = {"checkpoint" if place == "state" else "sink": f"small/{place}"}
     sink = where.get("sink", "out")
-    file = work.write_workload(tmp_path, files=8, **where)
+    file = work.write_workload(tmp_path, files=8, streams=STREAMS, **where)
     driver, ballast = Driver(file), small_disk / "ballast"
     with Feeder(tmp_path / "in", every=1) as feeder:
         try:
             driver.start()
-            driver.wait_until(lambda: min(work.reached(tmp_path, sink).values()) > 1, "all streams answer", alive=True)
+            driver.wait_until(
+                lambda: min(work.reached(tmp_path, sink, STREAMS).values()) > 1, "all streams answer", alive=True
+            )
             fill(ballast)
             tally.fault(f"full disk of the {'state' if place == 'state' else 'answers'}")
             assert driver.ended() == 3, driver.told()
@@ -63,7 +66,7 @@ def test_a_disk_fills_up(tmp_path, small_disk, tally, place):
             assert "No space left on device" in driver.told().splitlines()[-1], driver.told()
             ballast.unlink()
             driver.start()
-            wanted = work.wanted(feeder.rows())
+            wanted = work.wanted(feeder.rows(), streams=STREAMS)
             driver.await_answers(tmp_path, wanted, sink)
             assert driver.stop() == 130, driver.told()
         finally:

@@ -57,7 +57,7 @@ queries:
      stream_by: router, value: s, streams: [a, b], bounds: [0, 1000], occurrences: 10000}
   - {name: likely, stream: readings, type: uncertain, k: 3, size: 1 minute, every: 10 seconds, by: s, probability: p}
 sinks: [{type: parquet, path: out}]
-engine: {master: "local[2]", memory: 1g, checkpoint: state}
+engine: {master: "local[2]", memory: 1g, checkpoint: state, trigger: 10 seconds}
 """
 pytestmark = pytest.mark.skipif(MINUTES is None, reason="a long run is made when SKYBAND_FAULTS_MINUTES says how long")
 

@@ -38,7 +38,6 @@ KINDS = {
     "id": pa.int64(),
     **dict.fromkeys(("s", "load", "p"), pa.float64()),
 }  # all other columns are text
-STREAMS = ("rows", "requests", "flows", "readings")
 FILE = """
 streams:
   rows: &stream
@@ -53,18 +52,21 @@ streams:
   requests: *stream
   flows: *stream
   readings: *stream
-queries:
-  - {{name: all, stream: rows, k: 3, size: 20 seconds, slide: 5 seconds, by: s}}
-  - {{name: each, stream: rows, sql: "TOPK s, 2 BY g OVER 30 SECONDS"}}
-  - {{name: busy, stream: requests, type: aggregate, k: 2, size: 30 seconds, slide: 10 seconds, key: client,
-     value: load}}
-  - {{name: heavy, stream: flows, type: incomplete, k: 2, size: 30 seconds, every: 10 seconds, object: client,
-     stream_by: router, value: load, streams: [a, b], bounds: [0, 9], occurrences: 100}}
-  - {{name: likely, stream: readings, type: uncertain, k: 3, size: 30 seconds, every: 10 seconds, by: load,
-     probability: p, rule: car}}
+queries: [{queries}]
 sinks: [{{type: parquet, path: {sink}}}, {{type: jsonl, path: lines}}]
-engine: {{master: "local[2]", memory: 768m, checkpoint: {checkpoint}}}
+engine: {{master: "local[2]", memory: 768m, checkpoint: {checkpoint}, trigger: {trigger}}}
 """
+QUERIES = {
+    "rows": """{name: all, stream: rows, k: 3, size: 20 seconds, slide: 5 seconds, by: s},
+        {name: each, stream: rows, sql: "TOPK s, 2 BY g OVER 30 SECONDS"}""",
+    "requests": """{name: busy, stream: requests, type: aggregate, k: 2, size: 30 seconds, slide: 10 seconds,
+        key: client, value: load}""",
+    "flows": """{name: heavy, stream: flows, type: incomplete, k: 2, size: 30 seconds, every: 10 seconds,
+        object: client, stream_by: router, value: load, streams: [a, b], bounds: [0, 9], occurrences: 100}""",
+    "readings": """{name: likely, stream: readings, type: uncertain, k: 3, size: 30 seconds, every: 10 seconds,
+        by: load, probability: p, rule: car}""",
+}
+STREAMS = tuple(QUERIES)
 
 
 class Row(NamedTuple):
@@ -104,10 +106,21 @@ def last_row(ts):
     return Row(ts, 10**9, 1.0, "a", "x", "a", 1.0, 0.5, None)
 
 
-def write_workload(folder, *, watermark="0 seconds", files=4, checkpoint="state", sink="out"):
-    """The workload file; `files` is how many a micro-batch takes."""
+def write_workload(
+    folder,
+    *,
+    watermark="0 seconds",
+    files=4,
+    checkpoint="state",
+    sink="out",
+    streams=STREAMS,
+    trigger="1 second",
+):
+    """The workload file; `files` is how many a micro-batch takes, `streams` those that are asked about."""
     path = folder / "work.yaml"
-    path.write_text(FILE.format(watermark=watermark, files=files, checkpoint=checkpoint, sink=sink))
+    queries = ", ".join(QUERIES[name] for name in streams)
+    places = {"checkpoint": checkpoint, "sink": sink, "queries": queries}
+    path.write_text(FILE.format(watermark=watermark, files=files, trigger=trigger, **places))
     return path
 
 
@@ -123,18 +136,23 @@ def write_rows(folder, number, rows, at=None):
     unfinished.rename(folder / f"{number:05}.parquet")
 
 
-def wanted(rows, posed=(ALL, EACH)):
+def wanted(rows, posed=(ALL, EACH), streams=STREAMS):
     """All windows that hold a row, of all queries: ``(query, group, moment, rank, what, score, …)``."""
     rows = sorted(rows)
     found = []
     for part in _stretches(rows):
-        for one in posed:
+        for one in posed if "rows" in streams else ():
             answers = cases.wanted(one, [(row.ts, row.s, row.id, row.g) for row in part])
             found += [(*key, *row[1:]) for key, answer in answers.items() for row in answer]
-        answers = totals.answers([BUSY], [totals.Row(row.ts, row.client, row.load) for row in part])
-        found += [("busy", "-", end, rank, key, score) for _, _, _, end, rank, key, score in answers]
-        for end, best in parts.answers(HEAVY, [parts.Tuple(row.ts, row.client, row.router, row.load) for row in part]):
-            found += [("heavy", "-", end, rank, *one) for rank, one in enumerate(best, 1)]
+        if "requests" in streams:
+            answers = totals.answers([BUSY], [totals.Row(row.ts, row.client, row.load) for row in part])
+            found += [("busy", "-", end, rank, key, score) for _, _, _, end, rank, key, score in answers]
+        if "flows" in streams:
+            tuples = [parts.Tuple(row.ts, row.client, row.router, row.load) for row in part]
+            for end, best in parts.answers(HEAVY, tuples):
+                found += [("heavy", "-", end, rank, *one) for rank, one in enumerate(best, 1)]
+    if "readings" not in streams:
+        return found
     answers = sb.uncertain.replay(
         LIKELY,
         np.array([row.ts for row in rows]),
@@ -163,9 +181,9 @@ def found_in(folder, sink="out"):
     return {"parquet": list(map(plain_row, parquet)), "jsonl": list(map(plain_row, lines))}
 
 
-def reached(folder, sink="out"):
+def reached(folder, sink="out", streams=STREAMS):
     """By stream, how many files of answers it has written."""
-    return {name: len(list((folder / sink).glob(f"{name}-*.parquet"))) for name in STREAMS}
+    return {name: len(list((folder / sink).glob(f"{name}-*.parquet"))) for name in streams}
 
 
 def files_in(folder, sink="out"):

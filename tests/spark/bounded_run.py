@@ -41,7 +41,11 @@ def environment():
     Nothing of another Spark is inherited.
     """
     places = (Path(__file__).parents[2], Path(skyband.__file__).parents[1])
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYSPARK", "SPARK")) or name == "SPARK_SUBMIT_OPTS"
+    }
     return {**kept, "PYTHONPATH": os.pathsep.join(map(str, places)), "PYSPARK_PYTHON": sys.executable}
 
 

@@ -54,11 +54,11 @@ function Tiles({ figures, stream }: { figures: StreamFigures; stream: Stream }) 
           <Meter label="Candidates against their bound" value={Number(candidates) / Number(bound)} />
         )}
       </Tile>
-      <Tile name="Emit lag" value={formatSeconds(figures.emit_lag)} note="from final to written" />
+      <Tile name="Emit lag" value={formatSeconds(figures.emit_lag)} note="event time, newest row to newest answer" />
       <Tile name="State" value={formatBytes(figures.state_bytes)} note={figures.algorithm ? `kept by ${figures.algorithm}` : ""} />
       {has(figures.views) && <Tile name="Views alive" value={formatShort(figures.views)} note="predicted windows" />}
       {has(figures.share_factor) && (
-        <Tile name="Share factor" value={`${formatAmount(Number(figures.share_factor), 2)}×`} note="work saved by sharing" />
+        <Tile name="Share factor" value={`${formatAmount(Number(figures.share_factor), 2)}×`} note="fewer rows held than one by one" />
       )}
       <Tile name="Late" value={formatShort(figures.late)} note="rows behind the watermark" isWarning={Number(figures.late) > 0} />
       <Tile name="Left out" value={formatShort(figures.left_out)} note={malformed(figures)} isWarning={Number(figures.left_out) > 0} />
