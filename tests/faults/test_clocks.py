@@ -77,7 +77,8 @@ def test_event_times_jump_ahead_and_back(spark, tmp_path, tally):
         files[number] = shifted(files[number], by)
     tally.fault("jump of event time", 5)
     files.append([work.last_row(31 * YEAR)])
-    file = work.write_workload(tmp_path, files=1)
+    streams = ("rows", "flows")
+    file = work.write_workload(tmp_path, files=1, streams=streams)
     for number, rows in enumerate(files):
         work.write_rows(tmp_path / "in", number, rows)
     metrics = finished(file, spark)
@@ -85,10 +86,10 @@ def test_event_times_jump_ahead_and_back(spark, tmp_path, tally):
     assert len(late) == 2 * work.PER_FILE
     scored = [row for row in late if row.s is not None]  # no query would have ranked the others
     assert {name: one["late"] for name, one in metrics.items()} == {
-        name: len(scored if name == "rows" else late) for name in work.STREAMS
+        name: len(scored if name == "rows" else late) for name in streams
     }
     for rows in work.found_in(tmp_path).values():
-        tally.check(rows, work.wanted(kept[:-1]))
+        tally.check(rows, work.wanted(kept[:-1], streams=streams))
 
 
 def test_the_clock_of_who_writes_files_jumps(spark, tmp_path, tally):
@@ -97,13 +98,14 @@ def test_the_clock_of_who_writes_files_jumps(spark, tmp_path, tally):
     now, day = 1_700_000_000, 86_400
     stamps = [now, now + 400 * day, now + 1, now - 900 * day]
     tally.fault("jump of a file's time", 3)
-    file = work.write_workload(tmp_path, watermark="2 minutes")
+    streams = ("requests", "readings")
+    file = work.write_workload(tmp_path, watermark="2 minutes", streams=streams)
     for number, (rows, at) in enumerate(zip([*files, [work.last_row(YEAR)]], stamps, strict=True)):
         work.write_rows(tmp_path / "in", number, rows, at)
         metrics = finished(file, spark)  # a run for each: what has been read is known from the state alone
         assert {one["rows"] for one in metrics.values()} == {len(rows)}, number
     for rows in work.found_in(tmp_path).values():
-        tally.check(rows, work.wanted([row for rows in files for row in rows]))
+        tally.check(rows, work.wanted([row for rows in files for row in rows], streams=streams))
 
 
 def test_the_clock_of_the_machine_jumps(tmp_path, tally):
