@@ -54,14 +54,14 @@ def run(*, quick: bool = False) -> None:
     try:
         ratios = [*_inserts(server, 2_000 if quick else 100_000)]
         warm_up()
-        spark = session(app="skyband bench", master="local[2]")
+        spark = session(app="skyband bench", master="local[2]", kafka=True)
         try:
             ratios += _end_to_end(spark, server, home, *((3, 50_000) if quick else (7, 1_000_000)))
-            ratios += _how_soon(spark, server, home, 20 if quick else 60)
+            ratios += _from_kafka(spark, server, home, 50_000 if quick else 1_000_000)
+            ratios += _how_soon(spark, server, home, 20 if quick else 45)
             ratios += _how_soon_changed(spark, home / "changes", 1 if quick else 7)
         finally:
             spark.stop()
-        ratios += _from_kafka(server, home, *((3, 50_000) if quick else (7, 1_000_000)))
     finally:
         server.remove()
         shutil.rmtree(home, ignore_errors=True)
@@ -209,42 +209,36 @@ def _end_to_end(spark: SparkSession, server: Any, home: Path, files: int, rows: 
     ]
 
 
-def _from_kafka(server: Any, home: Path, batches: int, rows: int) -> list[Ratio]:
+def _from_kafka(spark: SparkSession, server: Any, home: Path, rows: int) -> list[Ratio]:
     """A topic of JSON, a hundred queries, a table: all of it on this machine, the broker too."""
     kafka = importlib.import_module("tests.kafka.broker")
     (home / "broker").mkdir()
     broker = kafka.Broker(home / "broker", kafka.broker_jars())
     try:
-        spark = session(app="skyband bench", master="local[2]", kafka=True)
-        try:
-            _produce(spark, home / "trades", broker.servers)
-            stream = {
-                "source": "kafka",
-                "servers": broker.servers,
-                "topic": "trades",
-                "format": "json",
-                "schema": {
-                    "ts": "timestamp",
-                    "trade_id": "bigint",
-                    "symbol": "string",
-                    "price": "double",
-                    "size": "int",
-                },
-                "time": "ts",
-                "id": "trade_id",
-                "rows_per_batch": rows,
-            }
-            sink = {"type": "postgres", "table": "from_kafka", "url": "${BENCH_URL}"}
-            with _environment(server):
-                running = run_file(_file(home, stream, mixed(QUERIES), sink), "catch-up", spark=spark)
-            running.await_end()
-            progress = running.handles["trades"].query.recentProgress
-            seconds = [
-                one["durationMs"]["triggerExecution"] / 1e3 for one in progress if one["numInputRows"] > rows / 2
-            ]
-            told = running.metrics()["trades"]
-        finally:
-            spark.stop()
+        _produce(spark, home / "trades", broker.servers)
+        stream = {
+            "source": "kafka",
+            "servers": broker.servers,
+            "topic": "trades",
+            "format": "json",
+            "schema": {
+                "ts": "timestamp",
+                "trade_id": "bigint",
+                "symbol": "string",
+                "price": "double",
+                "size": "int",
+            },
+            "time": "ts",
+            "id": "trade_id",
+            "rows_per_batch": rows,
+        }
+        sink = {"type": "postgres", "table": "from_kafka", "url": "${BENCH_URL}"}
+        with _environment(server):
+            running = run_file(_file(home, stream, mixed(QUERIES), sink), "catch-up", spark=spark)
+        running.await_end()
+        progress = running.handles["trades"].query.recentProgress
+        seconds = [one["durationMs"]["triggerExecution"] / 1e3 for one in progress if one["numInputRows"] > rows / 2]
+        told = running.metrics()["trades"]
     finally:
         broker.stop()
     rate = rows / statistics.median(seconds[1:])
