@@ -17,13 +17,17 @@ PARTS = {"java": "Java", "driver": "driver (Python)", "workers": "workers (Pytho
 def run(folder: Path) -> None:
     """Put the tally and the long run into the page."""
     report.into_page("faults-machine", report.machine(), page=PAGE)
-    tally = json.loads((folder / "tally.json").read_text())
+    if (folder / "tally.json").exists():
+        _tell_of_faults(json.loads((folder / "tally.json").read_text()))
+    if (folder / "soak.csv").exists():
+        _tell_of_memory(folder / "soak.csv")
+
+
+def _tell_of_faults(tally: dict[str, dict[str, int]]) -> None:
     rows = [[kind, f"{count:,}"] for kind, count in sorted(tally["faults"].items())]
     rows.append(["**faults injected**", f"**{sum(tally['faults'].values()):,}**"])
     rows += [[f"windows {kind}", f"{tally['windows'][kind]:,}"] for kind in ("checked", "lost", "doubled", "wrong")]
     report.show("faults-tally", "Faults and windows", ["", "count"], rows, write=True, page=PAGE)
-    if (folder / "soak.csv").exists():
-        _tell_of_memory(folder / "soak.csv")
 
 
 def _tell_of_memory(path: Path) -> None:
