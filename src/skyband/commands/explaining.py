@@ -9,6 +9,7 @@ from typing import Any
 from skyband.queries import Query, TopK, UncertainTopK
 from skyband.workfile import Sink, Stream, WorkloadFile, read_workload
 from skyband.workfile.addresses import shown_address
+from skyband.workfile.engines import plan_for
 from skyband.workfile.environment import HIDDEN, is_secret
 
 __all__ = ["explain_file"]
@@ -46,9 +47,8 @@ def _described(stream: Stream) -> str:
 
 
 def _explained(file: WorkloadFile, stream: str) -> str:
-    workload, algorithm = file.workloads[stream], file.algorithm_of(stream)
-    plan = algorithm if workload.family == UncertainTopK.family and algorithm != "auto" else None
-    return workload.explain(on_spark=True, plan=plan)
+    workload = file.workloads[stream]
+    return workload.explain(on_spark=True, plan=plan_for(workload.family, file.algorithm_of(stream)))
 
 
 def _server(sink: Sink) -> str:

@@ -54,15 +54,11 @@ def said(screen: Console, message: str) -> Iterator[None]:
 
 def _stop(spark: SparkSession) -> None:
     """Stop Spark; where Java has ended there is nothing to stop, and who ran it tells of that."""
-    from skyband.spark.reasons import is_gone  # noqa: PLC0415
+    from skyband.spark.reasons import unless_gone  # noqa: PLC0415
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), unless_gone():
         warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark", category=RuntimeWarning)
-        try:
-            spark.stop()
-        except Exception as error:
-            if not is_gone(error):
-                raise
+        spark.stop()
 
 
 def _warm_up() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.errors import InvalidInputError
 from skyband.mailbox import Mailbox
-from skyband.queries import Query, TopK, UncertainTopK
-from skyband.workfile.admitting import known_stream, refuse_unfit
+from skyband.queries import TopK
+from skyband.workfile.admitting import known_stream, read_query, refuse_unfit
+from skyband.workfile.engines import plan_for
 from skyband.workload import Workload
 
 if TYPE_CHECKING:
@@ -27,14 +28,13 @@ class Control:
 
     def explain(self, sql: str, stream: str | None) -> dict[str, Any]:
         """What the workload would be with this query, and what the query would cost; nothing is changed."""
-        query, stream = self._read(sql, stream)
+        query, stream = read_query(sql, stream)
         file = self._file()
         stream = known_stream(file.workloads, stream)
         refuse_unfit(file.workloads, query)
         before = file.workloads[stream]
         after: Workload[Any] = Workload([*before, query])
-        algorithm = file.algorithm_of(stream)
-        plan = algorithm if isinstance(query, UncertainTopK) and algorithm != "auto" else None
+        plan = plan_for(after.family, file.algorithm_of(stream))
         cost = str(before.cost(query)) if isinstance(query, TopK) else None
         return {
             "name": query.name,
@@ -67,12 +67,3 @@ class Control:
         if "refused" in reply:
             raise InvalidInputError(f"{reply['refused']} The run goes on as it was.")
         return str(reply["done"])
-
-    @staticmethod
-    def _read(sql: str, stream: str | None) -> tuple[Query, str | None]:
-        from skyband.spelling import parse  # noqa: PLC0415 - only who asks in SQL loads the parser
-
-        statements = parse(sql)
-        if len(statements) != 1:
-            raise UnsupportedError(f"{len(statements)} statements came at once; each is a change of its own.")
-        return statements[0].query, statements[0].stream or stream

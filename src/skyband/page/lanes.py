@@ -13,6 +13,7 @@ from skyband.page.showing import Show
 from skyband.plans import Plan, greedy
 from skyband.queries import UncertainTopK
 from skyband.queries.uncertain import classes_of
+from skyband.workfile.engines import plan_for
 from skyband.workload import Workload
 
 __all__ = ["plan_of", "sharing_of"]
@@ -61,8 +62,7 @@ def sharing_of(workload: Workload[Any]) -> Sharing | None:
 
 @lru_cache(maxsize=64)
 def _explained(workload: Workload[Any], method: str) -> str:
-    uncertain = workload.family == UncertainTopK.family and method != "auto"
-    return workload.explain(on_spark=True, plan=method if uncertain else None)
+    return workload.explain(on_spark=True, plan=plan_for(workload.family, method))
 
 
 def _shared(workload: Workload[Any], now: int | None, axis: str) -> dict[str, Any]:

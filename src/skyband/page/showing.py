@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skyband import __version__
@@ -122,8 +121,3 @@ def state_of(show: Show) -> dict[str, Any]:
         "streams": [stream_of(name, asked.values()) for name in streams],
         "queries": [one.to_dict(show.history.columns(one.name)) for one in asked.values()],
     }
-
-
-def title_of(path: Path) -> str:
-    """What the page of a file or folder is called."""
-    return path.stem or str(path)

@@ -10,6 +10,7 @@ from typing import Any
 from skyband.errors import SkybandError, UnsupportedError
 from skyband.spark.changing import Changes
 from skyband.spark.runs import Run
+from skyband.workfile.admitting import read_query
 from skyband.workfile.journal import Journal
 from skyband.workfile.mail import mailbox_of
 
@@ -68,7 +69,7 @@ class Attendant:
         stream = None if stream is None else str(stream)
         match message.get("kind"):
             case "add":
-                return {"done": "\n".join(self._added(str(message.get("sql", "")), stream))}
+                return {"done": self._changes.add(*read_query(str(message.get("sql", "")), stream))}
             case "drop":
                 return {"done": self._changes.drop(str(message.get("name", "")))}
             case "flush":
@@ -79,11 +80,3 @@ class Attendant:
                 return {"queries": self._changes.queries(), "metrics": self._run.metrics()}
         why = f": {message['why']}" if "why" in message else ""
         raise UnsupportedError(f"a message of kind {message.get('kind')!r} asks for nothing that a run can do{why}.")
-
-    def _added(self, sql: str, stream: str | None) -> list[str]:
-        from skyband.spelling import parse  # noqa: PLC0415 - only who is asked in SQL loads the parser
-
-        statements = parse(sql)
-        if len(statements) > 1:
-            raise UnsupportedError(f"{len(statements)} statements came at once; each is a change of its own.")
-        return [self._changes.add(one.query, one.stream or stream) for one in statements]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 
 import skyband.errors
 from skyband.errors import PipelineError, SkybandError
 
-__all__ = ["first_line", "is_gone", "plain_error", "uncomputable"]
+__all__ = ["first_line", "is_gone", "plain_error", "uncomputable", "unless_gone"]
 
 # A line of a traceback that tells something; that the bridge to Java or a waiting thread failed is nothing to tell.
 _REASON = re.compile(
@@ -44,6 +46,20 @@ def is_gone(error: BaseException) -> bool:
     (True, False)
     """
     return isinstance(error, ConnectionError) or type(error).__name__ in ("Py4JError", "Py4JNetworkError")
+
+
+@contextmanager
+def unless_gone() -> Iterator[None]:
+    """Ask Spark for something, or nothing where Java has ended.
+
+    >>> with unless_gone():
+    ...     raise ConnectionRefusedError
+    """
+    try:
+        yield
+    except Exception as error:
+        if not is_gone(error):
+            raise
 
 
 def uncomputable(error: BaseException) -> str | None:

@@ -22,7 +22,7 @@ from skyband.spark.control import Control
 from skyband.spark.drafts import Late, Pipeline, frames_of
 from skyband.spark.metrics import Progress, show_progress
 from skyband.spark.pipeline import Frames, check, checked_output
-from skyband.spark.reasons import is_gone, plain_error, uncomputable
+from skyband.spark.reasons import plain_error, uncomputable, unless_gone
 from skyband.workload import Workload
 
 __all__ = ["Handle", "launch", "start"]
@@ -312,21 +312,15 @@ class Handle:
 
     def _collected(self) -> Progress:
         if self._queries:
-            try:
+            with unless_gone():
                 self._progress.take(self._queries[0])
-            except Exception as error:
-                if not is_gone(error):
-                    raise
         return self._progress
 
 
 def _stop(query: StreamingQuery) -> None:
     """Stop a query; where Java has ended, it has, too."""
-    try:
+    with unless_gone():
         query.stop()
-    except Exception as error:
-        if not is_gone(error):
-            raise
 
 
 def _last_batch(query: StreamingQuery) -> int | None:

@@ -13,12 +13,22 @@ from skyband.queries import Query
 from skyband.sqltext.reach import beyond_the_row
 from skyband.workload import Workload
 
-__all__ = ["MOST_K", "MOST_QUERIES", "blamed", "known_stream", "refuse_reaching_out", "refuse_unfit"]
+__all__ = ["MOST_K", "MOST_QUERIES", "blamed", "known_stream", "read_query", "refuse_reaching_out", "refuse_unfit"]
 
 # What comes from outside is bounded; who needs more writes it into the file.
 MOST_K = 100_000
 MOST_QUERIES = 10_000
 _IN_SQL = ("by", "where", "partition_by", "key", "value", "object", "stream", "probability", "rule")
+
+
+def read_query(sql: str, stream: str | None) -> tuple[Query, str | None]:
+    """The one query that a message asks for, and the stream it names; else the one that was said besides."""
+    from skyband.spelling import parse  # noqa: PLC0415 - only who is asked in SQL loads the parser
+
+    statements = parse(sql)
+    if len(statements) != 1:
+        raise UnsupportedError(f"{len(statements)} statements came at once; each is a change of its own.")
+    return statements[0].query, statements[0].stream or stream
 
 
 def refuse_unfit(workloads: Mapping[str, Workload[Any]], query: Query) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyband.algorithms import ENGINES
 from skyband.plans import METHODS
 
-__all__ = ["KNOWN", "WHOLE", "algorithm_for", "types_of"]
+__all__ = ["KNOWN", "WHOLE", "algorithm_for", "plan_for", "types_of"]
 
 _BY_TYPE: dict[str, tuple[str, ...]] = {"topk": tuple(ENGINES), "uncertain": tuple(METHODS)}
 WHOLE = ("uncertain",)  # types of queries whose state cannot be cut into parts
@@ -28,3 +28,12 @@ def algorithm_for(kind: str, algorithm: str) -> str:
     ('dp', 'auto')
     """
     return algorithm if kind in types_of(algorithm) else "auto"
+
+
+def plan_for(kind: str, algorithm: str) -> str | None:
+    """The plan that an algorithm names, to be explained; None: queries of this type have none, or nobody named one.
+
+    >>> plan_for("uncertain", "dp"), plan_for("uncertain", "auto"), plan_for("topk", "panes")
+    ('dp', None, None)
+    """
+    return algorithm if kind == "uncertain" and algorithm != "auto" else None

@@ -94,6 +94,7 @@ sinks:
 # engine:
 #   algorithm: auto        # skyband algorithms lists them
 #   late: count            # refuse: a late row stops the stream
+#   trigger: 5 seconds     # how often a micro-batch begins; left out: as soon as the one before it has ended
 #   shards: 4              # how many parts the state is cut into
 #   checkpoint: .skyband   # where the state is kept, so that a run can be taken up again
 #   master: local[*]       # where Spark runs
