@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -309,7 +311,18 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except SkybandError as error:
         typer.secho(f"skyband: {error}", fg="red", bold=True, err=True)
-        sys.exit(_code_of(error))
+        code = _code_of(error)
+        if code == FAILED:
+            _leave(code)
+        sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once: threads of the bridge to a Java that is gone may hold what Python, tidying up, would wait for."""
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def _code_of(error: SkybandError) -> int:

@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 from tests.faults import work
 from tests.spark.bounded_run import environment
 
 SLOW = "Python worker failed to connect back. SQLSTATE: XXKST"
+STOPPING = 180  # seconds; however long it hangs, it is ended sooner
+CUT_OFF = "did not stop in time"
 PATIENCE = 300  # seconds; a machine that does other things besides may need them
 
 
@@ -59,7 +62,10 @@ class Driver:
     def stop(self):
         """Have it end as a service is ended."""
         self.process.terminate()
-        return self.ended()
+        code = self.ended(STOPPING)
+        if CUT_OFF in self.told():
+            warnings.warn(f"a stream had to be cut off\n{self.told()}", stacklevel=2)
+        return code
 
     def end(self):
         """Whatever has happened, nothing is left."""

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -91,18 +92,12 @@ def test_a_stream_that_is_changed_from_its_page(spark, tmp_path, parts):
             assert numbers["queries"] == 3
             assert numbers["rows"] == running.metrics()["rows"]["rows"]
             running.stop()
-            page.stay(_Impatient())
+            asked = threading.Event()
+            asked.set()
+            page.stay(Console(quiet=True), asked)
             assert asking.get("state")["ended"]
     finally:
         running.stop()
-
-
-class _Impatient(Console):
-    """Somebody who presses Ctrl-C at once."""
-
-    def print(self, text, **_):
-        if "until Ctrl-C" in text:
-            signal.raise_signal(signal.SIGINT)
 
 
 def test_once_stays_until_ctrl_c(tmp_path, parts):

@@ -23,10 +23,19 @@ if TYPE_CHECKING:
     from skyband.spark.runs import Run
     from skyband.spark.sinks import Board
 
-__all__ = ["Follower"]
+__all__ = ["Follower", "await_end"]
 
-REFRESH = 0.25
+POLL, REFRESH = 0.5, 0.25  # seconds
 ROWS_AT_THE_END = 10
+
+
+def await_end(running: Run, enough: Callable[[], bool], seconds: float | None = None, *, every: float = POLL) -> bool:
+    """Wait until a run has ended, it is enough, or for so many seconds; return whether it has ended."""
+    until = None if seconds is None else monotonic() + seconds
+    while not running.await_end(every):
+        if enough() or (until is not None and monotonic() >= until):
+            return False
+    return True
 
 
 class Follower:
@@ -36,15 +45,15 @@ class Follower:
         self._out, self._board, self._asked = out, board, asked
         self._total: int | None = None  # rows of a bounded input, once they have been counted
 
-    def follow(self, running: Run, seconds: float | None = None) -> bool:
-        """Draw until the run has ended, or for so many seconds; return whether it has."""
-        until = None if seconds is None else monotonic() + seconds
+    def follow(self, running: Run, asked: threading.Event, seconds: float | None = None) -> bool:
+        """Draw until the run has ended, it is asked to, or for so many seconds; return whether it has ended."""
         with Live(console=self._out, auto_refresh=False, transient=True) as live:
-            while not running.await_end(REFRESH):
+
+            def draw() -> bool:
                 live.update(self._screen(running), refresh=True)
-                if until is not None and monotonic() >= until:
-                    return False
-        return True
+                return asked.is_set()
+
+            return await_end(running, draw, seconds, every=REFRESH)
 
     @property
     def _queries(self) -> Sequence[Query]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
+from skyband.commands.ending import Ending
 from skyband.commands.screen import console
 from skyband.errors import InvalidInputError
 from skyband.page.addresses import address_of
@@ -88,10 +89,10 @@ class Page:
         if self._open:
             open_browser(self.url)
 
-    def stay(self, talk: Console) -> None:
+    def stay(self, talk: Console, asked: threading.Event) -> None:
         """The run has ended; show what it answered until somebody stops it."""
         self._show.end()
-        stay(talk, f"the run has ended; the page stays at {self.url} until Ctrl-C")
+        _stay(talk, f"the run has ended; the page stays at {self.url} until Ctrl-C", asked)
 
     @property
     def _file(self) -> WorkloadFile:
@@ -103,18 +104,21 @@ def page_folder(answers: Path, workload: Path | None, at: str | None, *, open_it
     check_installed()
     file = None if workload is None else read_workload(workload)
     talk = console(stderr=True)
-    with FolderShow(answers, file) as show, PageServer(show, address_of(at, "--at"), "--at") as server:
+    with (
+        Ending() as ending,
+        FolderShow(answers, file) as show,
+        PageServer(show, address_of(at, "--at"), "--at") as server,
+    ):
+        ending.heed()
         if open_it:
             open_browser(server.url)
-        stay(talk, f"the page of {answers} is at {server.url} until Ctrl-C", seconds)
+        _stay(talk, f"the page of {answers} is at {server.url} until Ctrl-C", ending.asked, seconds)
 
 
-def stay(talk: Console, message: str, seconds: float | None = None) -> None:
-    """Say so, and wait until Ctrl-C or for so many seconds."""
-    try:
-        talk.print(message, soft_wrap=True)
-        threading.Event().wait(seconds)
-    except KeyboardInterrupt:
+def _stay(talk: Console, message: str, asked: threading.Event, seconds: float | None = None) -> None:
+    """Say so, and wait until somebody asks for the end, or for so many seconds."""
+    talk.print(message, soft_wrap=True)
+    if asked.wait(seconds):
         talk.print("stopped")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
+from skyband.commands.ending import INTERRUPTED, Ending
 from skyband.commands.exposing import Exposed
-from skyband.commands.following import Follower
+from skyband.commands.following import Follower, await_end
 from skyband.commands.logs import write_logs
 from skyband.commands.outlets import JsonLines, PlainLines
 from skyband.commands.screen import COUNTED, console, spoken
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from skyband.spark.sinks import Board, Wanted
 
 __all__ = ["run_file"]
-
-INTERRUPTED = 130
-POLL = 0.5  # seconds
 
 
 def run_file(
@@ -60,8 +57,11 @@ def run_file(
     command = f"skyband run {shlex.quote(str(path))}"
     served = None if page is None else _page(file, page, mode)
     try:
-        with spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark:
-            watched = _Watched(file, mode, as_json=as_json, metrics=metrics, page=served)
+        with (
+            Ending() as ending,
+            spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark,
+        ):
+            watched = _Watched(file, mode, ending, as_json=as_json, metrics=metrics, page=served)
             return watched.run(spark, talk, fresh=fresh, seconds=seconds, command=command)
     except SkybandError:
         raise
@@ -86,9 +86,10 @@ class _Watched:
     """A run and who watches it."""
 
     def __init__(
-        self, file: WorkloadFile, mode: Mode, *, as_json: bool, metrics: str | None, page: Page | None
+        self, file: WorkloadFile, mode: Mode, ending: Ending, *, as_json: bool, metrics: str | None, page: Page | None
     ) -> None:
         self._file, self._mode, self._as_json, self._page = file, mode, as_json, page
+        self._ending = ending
         self._running: Run | None = None
         self._exposed = None if metrics is None else Exposed(metrics, self._numbers)
         self._out = console()
@@ -105,6 +106,7 @@ class _Watched:
                 for name, workload in self._file.workloads.items()
             }
             running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
+        self._ending.heed()
         self._running = running
         if self._page is not None:
             self._page.begin(running)
@@ -112,19 +114,18 @@ class _Watched:
         follower = Follower(self._out, lambda: self._shown(running.file), self._board)
         if self._mode == "once" and self._is_live():
             follower.count(spark, running)
-        interrupted = False
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to be stopped cleanly
         try:
             with self._attended(running), self._exposed or nullcontext(), self._page or nullcontext():
-                ended = follower.follow(running, seconds) if self._is_live() else self._await(running, seconds)
+                if self._is_live():
+                    ended = follower.follow(running, self._ending.asked, seconds)
+                else:
+                    ended = await_end(running, lambda: self._ending.asked.is_set() or self._nobody_reads(), seconds)
                 if ended and self._page is not None and seconds is None:
-                    self._page.stay(talk)
-        except KeyboardInterrupt:
-            ended, interrupted = False, True
+                    self._page.stay(talk, self._ending.asked)
         except SkybandError as error:
             raise PipelineError(str(error)) from error  # it was sound when it started, and failed while it ran
         if not ended:
-            running.stop()
+            self._stop(running, talk)
         if self._as_json:
             sys.stderr.write(json.dumps({"mode": self._mode, "streams": running.metrics()}) + "\n")
         else:
@@ -132,7 +133,14 @@ class _Watched:
             talk.print(self._summary(running.metrics()), soft_wrap=True)
         if not ended and not self._nobody_reads():
             talk.print(self._how_to_go_on(command), soft_wrap=True)  # so that it can be copied
-        return INTERRUPTED if interrupted else 0
+        return INTERRUPTED if self._ending.asked.is_set() and not ended else 0
+
+    @staticmethod
+    def _stop(running: Run, talk: Console) -> None:
+        try:
+            running.stop()
+        except PipelineError as error:  # it is stopped all the same, with Spark
+            talk.print(str(error), soft_wrap=True)
 
     def _numbers(self) -> dict[str, dict[str, Any]]:
         return {} if self._running is None else self._running.metrics()
@@ -144,16 +152,6 @@ class _Watched:
         from skyband.spark.attending import Attendant  # noqa: PLC0415 - loading Spark takes seconds
 
         return Attendant(running)
-
-    def _await(self, running: Run, seconds: float | None) -> bool:
-        """Wait for the end, for so many seconds, or until nobody reads the lines any more."""
-        until = None if seconds is None else monotonic() + seconds
-        while not running.await_end(POLL):
-            if self._nobody_reads():
-                return False
-            if until is not None and monotonic() >= until:
-                return False
-        return True
 
     def _watchers(self, family: str) -> list[Wanted]:
         from skyband.spark.sinks import Board, Wanted  # noqa: PLC0415

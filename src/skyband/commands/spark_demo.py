@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from skyband.commands.following import Follower
+from skyband.commands.ending import Ending
+from skyband.commands.following import Follower, await_end
 from skyband.commands.screen import console
 from skyband.commands.spark_start import spark_for
 from skyband.streams import OPENING, Trades, trades
@@ -51,10 +52,10 @@ def run(*, seed: int, page: PageOptions | None = None) -> None:
         file = _write(stream, Path(folder))
         served = None if page is None else _page(file, page)
         try:
-            with spark_for(out, "skyband demo") as spark, served or nullcontext():
-                show(out, file, stream, spark, served)
+            with Ending() as ending, spark_for(out, "skyband demo") as spark, served or nullcontext():
+                show(out, file, stream, spark, ending, served)
                 if served is not None:
-                    served.stay(out)
+                    served.stay(out, ending.asked)
         except KeyboardInterrupt:
             out.print("\nstopped", style="dim")
 
@@ -66,7 +67,7 @@ def _page(file: WorkloadFile, options: PageOptions) -> Page:
 
 
 def show(
-    out: Console, file: WorkloadFile, stream: Trades, spark: SparkSession, page: Page | None = None
+    out: Console, file: WorkloadFile, stream: Trades, spark: SparkSession, ending: Ending, page: Page | None = None
 ) -> tuple[int, int]:
     """Run the file, live where there is a terminal; return how many answers equal a full sort, of how many."""
     from skyband.spark import run as run_file  # noqa: PLC0415 - loading Spark takes seconds
@@ -75,19 +76,19 @@ def show(
     workload, board, began = file.workloads["trades"], Board(), monotonic()
     watchers = [Wanted(board, "both"), *([page.watcher("trades")] if page else [])]
     running = run_file(file, "once", watchers={"trades": watchers}, spark=spark)
+    ending.heed()
     if page is not None:
         page.begin(running)
         page.tell(out)
     follower = Follower(out, lambda: workload.queries, board)
-    try:
-        if out.is_terminal:
-            follower.count(spark, running)
-            follower.follow(running)
-        else:
-            running.await_end()
-    except KeyboardInterrupt:
+    if out.is_terminal:
+        follower.count(spark, running)
+        ended = follower.follow(running, ending.asked)
+    else:
+        ended = await_end(running, ending.asked.is_set)
+    if not ended:
         running.stop()
-        raise
+        raise KeyboardInterrupt
     follower.tell()
     metrics = running.metrics()["trades"]
     good, looked_at = _check(running.memory("trades"), workload, stream)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["said", "spark_for"]
 
+PATIENCE = 60  # seconds that Spark is given to stop
+
 
 @contextmanager
 def spark_for(
@@ -33,8 +35,7 @@ def spark_for(
         spark = session(app, asked.master, asked.memory, dict(asked.settings), verbose, kafka)
         warm.join()
         if not verbose:
-            # What goes wrong while a stream runs is told by the command; the bridge to Java would log it besides.
-            logging.getLogger("py4j").setLevel(logging.CRITICAL)
+            _hush(spark)
     try:
         yield spark
     finally:
@@ -52,13 +53,34 @@ def said(screen: Console, message: str) -> Iterator[None]:
         yield
 
 
+def _hush(spark: SparkSession) -> None:
+    """What goes wrong while a stream runs is told by the command; the bridge to Java would tell it besides."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    counts = getattr(getattr(spark, "_sc", None), "_accumulatorServer", None)
+    if counts is not None:
+        counts.handle_error = lambda *_: None
+
+
 def _stop(spark: SparkSession) -> None:
     """Stop Spark; where Java has ended there is nothing to stop, and who ran it tells of that."""
     from skyband.spark.reasons import unless_gone  # noqa: PLC0415
 
+    last_resort = _killing_java()
     with warnings.catch_warnings(), unless_gone():
         warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark", category=RuntimeWarning)
         spark.stop()
+    last_resort.cancel()
+
+
+def _killing_java() -> threading.Timer:
+    """If Spark does not stop in time, the Java that this process has started is ended, and the wait with it."""
+    from pyspark import SparkContext  # noqa: PLC0415 - loading Spark takes seconds
+
+    java = getattr(SparkContext._gateway, "proc", None)
+    timer = threading.Timer(PATIENCE, lambda: java and java.kill())
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _warm_up() -> None:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 import skyband.errors
 from skyband.errors import PipelineError, SkybandError
 
-__all__ = ["first_line", "is_gone", "plain_error", "uncomputable", "unless_gone"]
+__all__ = ["first_line", "is_gone", "plain_error", "uncomputable", "unless_gone", "unstoppable"]
 
 # A line of a traceback that tells something; that the bridge to Java or a waiting thread failed is nothing to tell.
 _REASON = re.compile(
@@ -60,6 +60,18 @@ def unless_gone() -> Iterator[None]:
     except Exception as error:
         if not is_gone(error):
             raise
+
+
+def unstoppable(stream: str | None, error: BaseException) -> PipelineError | None:
+    """What to say of a stream that did not stop when it was asked to; None where something else went wrong.
+
+    >>> str(unstoppable("rows", RuntimeError("java.util.concurrent.TimeoutException: … failed to stop within 1 ms")))
+    "stream 'rows' did not stop in time and ends when Spark stops. Nothing is lost: run it again."
+    """
+    if "failed to stop within" not in str(error):
+        return None
+    named = "the stream" if stream is None else f"stream {stream!r}"
+    return PipelineError(f"{named} did not stop in time and ends when Spark stops. Nothing is lost: run it again.")
 
 
 def uncomputable(error: BaseException) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from time import monotonic, sleep
 from typing import Any, Literal
@@ -14,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.columns import position_column
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, PipelineError
 from skyband.queries import Query
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
@@ -22,13 +24,14 @@ from skyband.spark.control import Control
 from skyband.spark.drafts import Late, Pipeline, frames_of
 from skyband.spark.metrics import Progress, show_progress
 from skyband.spark.pipeline import Frames, check, checked_output
-from skyband.spark.reasons import plain_error, uncomputable, unless_gone
+from skyband.spark.reasons import plain_error, uncomputable, unless_gone, unstoppable
 from skyband.workload import Workload
 
 __all__ = ["Handle", "launch", "start"]
 
 Write = Callable[[DataFrame], DataStreamWriter]
 BETWEEN_LOOKS = 0.05  # seconds
+_LOG = logging.getLogger(__name__)
 
 
 def start(
@@ -240,7 +243,10 @@ class Handle:
             self._process_all()
 
     def stop(self) -> None:
-        """Stop at the next safe moment; `start` with the same checkpoint goes on."""
+        """Stop at the next safe moment; `start` with the same checkpoint goes on.
+
+        Raises PipelineError if there is none within the session's `spark.sql.streaming.stopTimeout`.
+        """
         self._stopping = True
         for query in self._queries:
             _stop(query)
@@ -270,7 +276,8 @@ class Handle:
         except Exception as error:
             self._error, self.uncomputable = plain_error(error), uncomputable(error)
             for query in self._queries:
-                _stop(query)
+                with suppress(PipelineError):  # what came first is told
+                    _stop(query)
         finally:
             self._collected()
             self._ended.set()
@@ -320,7 +327,14 @@ class Handle:
 def _stop(query: StreamingQuery) -> None:
     """Stop a query; where Java has ended, it has, too."""
     with unless_gone():
-        query.stop()
+        try:
+            query.stop()
+        except Exception as error:
+            stuck = unstoppable(query.name, error)
+            if stuck is None:
+                raise
+            _LOG.info("%s", error)  # it says what the stream was about
+            raise stuck from error
 
 
 def _last_batch(query: StreamingQuery) -> int | None:

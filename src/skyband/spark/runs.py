@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.duration import parse_duration
-from skyband.errors import InvalidInputError, SkybandError, UnsupportedError
+from skyband.errors import InvalidInputError, PipelineError, SkybandError, UnsupportedError
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.dead_letters import bury_in, dead_places
@@ -104,7 +104,8 @@ def run(
         for name in running.file.workloads:
             running._add(name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
     except BaseException:
-        running.stop()
+        with suppress(PipelineError):
+            running.stop()
         raise
     return running
 
@@ -195,12 +196,18 @@ class Run:
             self._changes[stream] = self._changes.get(stream, 0) + 1
 
     def stop(self) -> None:
-        """Stop all streams at the next safe moment."""
+        """Stop all streams at the next safe moment; raises PipelineError if one does not (see `Handle.stop`)."""
         for server in self._servers:
             server.stop_waiting()
+        stuck = None
         for handle in self.handles.values():
-            handle.stop()
+            try:
+                handle.stop()
+            except PipelineError as error:  # the others are stopped all the same
+                stuck = error
         self._clean_up()
+        if stuck is not None:
+            raise stuck
 
     def _has_ended(self, name: str, timeout: float) -> bool:
         """Whether a stream has ended; one that failed stops the others."""
@@ -210,7 +217,8 @@ class Run:
         except Exception as error:
             if self._goes_on_without_a_guest(name, handle):
                 return False
-            self.stop()
+            with suppress(PipelineError):  # what came first is told
+                self.stop()
             if isinstance(error, SkybandError) and str(error) != (shown := self.file.hide(str(error))):
                 raise type(error)(shown) from None
             raise

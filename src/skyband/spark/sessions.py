@@ -189,6 +189,7 @@ def _for_queries() -> dict[str, str]:
         **{setting.name: setting.value for setting in REQUIRED + RECOMMENDED},
         "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stopTimeout": "30s",  # by default a micro-batch that hangs is waited for without end
     }
 
 

@@ -1,0 +1,69 @@
+"""A stream that hangs: stopping the run ends in time, says so, and the next run goes on from what was noted down."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import skyband as sb
+from skyband.spark import run
+from skyband.spark.sinks import Wanted
+from tests.sharding import cases
+from tests.spark.frames import write_files
+
+FILE = """
+streams:
+  hangs: {path: in, format: parquet, time: ts, id: id, watermark: 0 seconds,
+          schema: {ts: timestamp, id: long, g: string, s: double}}
+  flows: {path: in, format: parquet, time: ts, id: id, watermark: 0 seconds,
+          schema: {ts: timestamp, id: long, g: string, s: double}}
+queries:
+  - {name: one, stream: hangs, k: 3, size: 20 seconds, by: s}
+  - {name: two, stream: flows, k: 3, size: 20 seconds, by: s}
+sinks: [{type: memory}]
+"""
+
+
+class Hanging:
+    """Somebody who is given answers and does not return."""
+
+    def __init__(self):
+        self.reached, self.released = threading.Event(), threading.Event()
+
+    def take(self, *_):
+        self.reached.set()
+        self.released.wait(120)
+
+
+@pytest.fixture
+def impatient(spark):
+    before = spark.conf.get("spark.sql.streaming.stopTimeout")
+    spark.conf.set("spark.sql.streaming.stopTimeout", "1s")
+    yield spark
+    spark.conf.set("spark.sql.streaming.stopTimeout", before)
+
+
+def test_a_stream_that_hangs_is_not_waited_for(impatient, tmp_path):
+    rows = [row for row in cases.draw_rows(cases.rng("stopping"), 60, scale=1_000_000) if row[0] is not None]
+    write_files(tmp_path / "in", [sorted(rows, key=lambda row: row[0])])
+    (tmp_path / "work.yaml").write_text(FILE)
+    file, hanging = sb.read_workload(tmp_path / "work.yaml"), Hanging()
+    running = run(file, watchers={"hangs": [Wanted(hanging, "answers")]}, spark=impatient)
+    try:
+        assert hanging.reached.wait(120)
+        with pytest.raises(sb.PipelineError, match=r"stream 'hangs' did not stop in time .* Nothing is lost"):
+            running.stop()
+        assert not running.handles["flows"].is_going_on
+    finally:
+        hanging.released.set()
+        running.handles["hangs"].stop()
+    again = run(file, spark=impatient)
+    try:
+        until = time.monotonic() + 300
+        while again.memory("hangs") is None and time.monotonic() < until:
+            time.sleep(0.1)
+        assert again.memory("hangs") is not None, "its batch was not noted down, so it is answered again"
+    finally:
+        again.stop()
