@@ -8,10 +8,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from skyband.errors import InvalidInputError
+from skyband.page.addresses import address_of
 
 __all__ = ["Exposed", "page"]
 
 Numbers = Callable[[], Mapping[str, Mapping[str, Any]]]
+USUAL_PORT = 9464
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Name, kind, the metric it is made of, and what it means.
 _TOLD = (
@@ -55,9 +57,9 @@ class Exposed:
     """Serves the page at ``http://host:port/metrics`` until it is closed; ``/healthz`` says that the run goes on."""
 
     def __init__(self, address: str, numbers: Numbers) -> None:
-        host, port = _address(address)
+        host, port = address_of(address, "--metrics", USUAL_PORT)
         try:
-            self._server = ThreadingHTTPServer((host, port), _handler(numbers))
+            self._server = ThreadingHTTPServer((host, port or 0), _handler(numbers))
         except OSError as error:
             raise InvalidInputError(
                 f"--metrics {address}: the numbers cannot be shown there ({error.strerror or error}), so nothing was "
@@ -99,13 +101,6 @@ def _handler(numbers: Numbers) -> type[BaseHTTPRequestHandler]:
             """Who reads the numbers is nobody's business."""
 
     return Handler
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
-        raise InvalidInputError(f"--metrics {text!r} is no port such as 9464, nor an address such as 127.0.0.1:9464.")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Where the page is served: HOST:PORT as people write it, and a socket for it before anything else is begun."""
+"""Where something is served: HOST:PORT as people write it, and a socket for it before anything else is begun."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Address(NamedTuple):
         return f"[{self.host}]" if ":" in self.host else self.host
 
 
-def address_of(text: str | None, option: str) -> Address:
+def address_of(text: str | None, option: str, usual: int = USUAL_PORT) -> Address:
     """Read an address.
 
     >>> address_of("9000", "--page-at"), address_of("[::1]:0", "--page-at").host
@@ -42,7 +42,7 @@ def address_of(text: str | None, option: str) -> Address:
     host = host.strip("[]")
     if not port.isdigit() or int(port[:6]) > 65535 or (":" in host and not text.startswith("[")):
         raise InvalidInputError(
-            f"{option} {text!r} is no port such as {USUAL_PORT}, nor an address such as 127.0.0.1:{USUAL_PORT}; "
+            f"{option} {text!r} is no port such as {usual}, nor an address such as 127.0.0.1:{usual}; "
             "nothing was started."
         )
     return Address(host or "127.0.0.1", int(port))
