@@ -210,7 +210,9 @@ def _for_machine(master: str, memory: str) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
         }
     if master.startswith("local"):
-        settings["spark.pyspark.python"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
+        settings["spark.pyspark.python"] = python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+        if python == sys.executable:  # another need not have Skyband
+            settings["spark.python.daemon.module"] = "skyband.spark.daemon"
     return settings
 
 
