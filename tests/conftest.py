@@ -23,6 +23,18 @@ else:
     settings.load_profile("steady")
 
 
+def pytest_collection_modifyitems(items):
+    """Tests of the same large kernels go to the same process: two would compile them at the same time."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        algorithm = str(parameters.params.get("algorithm", "")) if parameters else ""
+        folder = item.path.parent.name
+        if algorithm.startswith("sap"):
+            item.add_marker(pytest.mark.xdist_group("sap"))
+        elif folder in ("aggregate", "incomplete"):
+            item.add_marker(pytest.mark.xdist_group(folder))
+
+
 @pytest.fixture(scope="session")
 def spark():
     """One Spark for all tests of a process; it reads Kafka, too, if what that takes can be had."""

@@ -176,6 +176,7 @@ def test_all_cores_by_default(built):
     assert built["spark.master"] == "local[*]"
     assert built["spark.sql.shuffle.partitions"] == str(os.cpu_count())
     assert built["environment"] == built["spark.pyspark.python"] == sys.executable
+    assert built["spark.python.daemon.module"] == "skyband.spark.daemon"
     assert built["spark.driver.host"] == built["spark.driver.bindAddress"] == "127.0.0.1"
     assert "PYSPARK_PYTHON" not in os.environ
 
@@ -184,6 +185,7 @@ def test_an_interpreter_of_the_users(built, monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", "/their/python")
     sessions.session()
     assert built["environment"] == built["spark.pyspark.python"] == "/their/python"
+    assert "spark.python.daemon.module" not in built, "theirs need not have Skyband"
     sessions.session(settings={"spark.pyspark.python": "/other/python"})
     assert built["environment"] == "/other/python"
     assert os.environ["PYSPARK_PYTHON"] == "/their/python"
@@ -193,6 +195,7 @@ def test_a_cluster_keeps_its_own_addresses_partitions_and_interpreters(built):
     sessions.session(master="spark://host:7077", memory="4g")
     assert (built["spark.master"], built["spark.driver.memory"]) == ("spark://host:7077", "4g")
     assert not {"spark.driver.host", "spark.sql.shuffle.partitions", "spark.pyspark.python"} & set(built)
+    assert "spark.python.daemon.module" not in built
     assert built["environment"] is None
 
 

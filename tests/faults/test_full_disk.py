@@ -11,7 +11,6 @@ from tests.faults.feeder import Feeder
 from tests.faults.process import Driver
 
 PAGE = 4096
-STREAMS = ("rows", "requests")  # of those that keep rows, and of those that keep sums
 
 
 @pytest.fixture
@@ -41,17 +40,17 @@ def fill(ballast):
             return
 
 
-@pytest.mark.parametrize("place", ["state", "out"])
-def test_a_disk_fills_up(tmp_path, small_disk, tally, place):
+@pytest.mark.parametrize(("place", "streams"), [("state", ["requests"]), ("out", ["rows"])])
+def test_a_disk_fills_up(tmp_path, small_disk, tally, place, streams):
     where = {"checkpoint" if place == "state" else "sink": f"small/{place}"}
     sink = where.get("sink", "out")
-    file = work.write_workload(tmp_path, files=8, streams=STREAMS, **where)
+    file = work.write_workload(tmp_path, files=8, streams=streams, **where)
     driver, ballast = Driver(file), small_disk / "ballast"
     with Feeder(tmp_path / "in", every=1) as feeder:
         try:
             driver.start()
             driver.wait_until(
-                lambda: min(work.reached(tmp_path, sink, STREAMS).values()) > 1, "all streams answer", alive=True
+                lambda: min(work.reached(tmp_path, sink, streams).values()) > 1, "all streams answer", alive=True
             )
             fill(ballast)
             tally.fault(f"full disk of the {'state' if place == 'state' else 'answers'}")
@@ -66,7 +65,7 @@ def test_a_disk_fills_up(tmp_path, small_disk, tally, place):
             assert "No space left on device" in driver.told().splitlines()[-1], driver.told()
             ballast.unlink()
             driver.start()
-            wanted = work.wanted(feeder.rows(), streams=STREAMS)
+            wanted = work.wanted(feeder.rows(), streams=streams)
             driver.await_answers(tmp_path, wanted, sink)
             assert driver.stop() == 130, driver.told()
         finally:

@@ -119,6 +119,8 @@ def session(
     wanted = {"spark.app.name": app, **_for_queries(), **_for_machine(master, memory or _quarter()), **given}
     if remote is None and ("PYSPARK_GATEWAY_PORT" not in os.environ or "spark.master" in given):
         wanted["spark.master"] = master  # spark-submit has its own
+    if wanted.get("spark.pyspark.python") == sys.executable:  # another Python need not have Skyband
+        wanted.setdefault("spark.python.daemon.module", "skyband.spark.daemon")
     with _workers_run(wanted.get("spark.pyspark.python")), _apart(not verbose):
         return _build(wanted)
 
@@ -210,9 +212,7 @@ def _for_machine(master: str, memory: str) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
         }
     if master.startswith("local"):
-        settings["spark.pyspark.python"] = python = os.environ.get("PYSPARK_PYTHON", sys.executable)
-        if python == sys.executable:  # another need not have Skyband
-            settings["spark.python.daemon.module"] = "skyband.spark.daemon"
+        settings["spark.pyspark.python"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return settings
 
 
