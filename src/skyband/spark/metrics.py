@@ -19,6 +19,7 @@ from skyband.spark.drafts import Followed
 
 __all__ = ["Metrics", "Progress", "show_progress"]
 
+NONE = -2  # no number of a batch, nor that before the first
 _COUNTED_IN = {"taken": "rows", "left_out": "left_out", "reduced": "reduced"}
 _COUNTED_AT_THE_SOURCE = {"malformed": "malformed"}  # of a topic
 _COUNTED_HELD = {"late": "late", "too_often": "too_often", "unrankable": "unrankable"}  # where shards are merged
@@ -33,6 +34,7 @@ class Progress:
         self._lock = threading.Lock()
         self._batches = 0
         self._last: dict[str, int] = {}  # by run of Spark's: the batch that was reported last
+        self._looked_at: dict[str, tuple[int, str]] = {}  # and the report after which nothing is new
         self._counts = dict.fromkeys([*_COUNTED_IN.values(), *_COUNTED_OUT.values()], 0)
         self._held: dict[str, int] = {}
         self._newest: int | None = None
@@ -41,9 +43,23 @@ class Progress:
         self._milliseconds = 0
 
     def take(self, query: StreamingQuery) -> None:
-        """Take in what the query has reported lately."""
-        for report in query.recentProgress:
+        """Take in what the query has reported lately.
+
+        Spark writes all of a hundred reports out anew for whoever asks, so the last is asked for first: mostly it is
+        known, or follows the one that is.
+        """
+        last = query.lastProgress
+        if last is None:
+            return
+        run, batch, told_at = str(last["runId"]), int(last["batchId"]), str(last["timestamp"])
+        with self._lock:
+            if self._looked_at.get(run) == (batch, told_at):
+                return
+            follows = batch == self._last.get(run, NONE) + 1 and bool(last["observedMetrics"])
+        for report in [last] if follows else query.recentProgress:
             self.add(report)
+        with self._lock:
+            self._looked_at[run] = (batch, told_at)
 
     def add(self, report: Any) -> None:
         """Take in the report on one micro-batch, unless it is known."""
