@@ -28,7 +28,7 @@ demo: java ## watch three questions about a stream of trades, answered live on S
 	@$(BIN)/skyband demo
 
 test: java check ## the checks and all tests: what CI runs
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2
 
 MINUTES ?= 30
 faults: java ## inject faults for long (MINUTES=30), check every answer, draw the memory

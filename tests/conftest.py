@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.faults.tally import Tally, pytest_terminal_summary  # noqa: F401 - pytest calls the latter
+from tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - and this
 
 # Compiling a kernel on its first call may take seconds, so no example has a deadline.
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -21,18 +22,6 @@ if "SKYBAND_EXAMPLES" in os.environ:
     settings.load_profile("search")
 else:
     settings.load_profile("steady")
-
-
-def pytest_collection_modifyitems(items):
-    """Tests of the same large kernels go to the same process: two would compile them at the same time."""
-    for item in items:
-        parameters = getattr(item, "callspec", None)
-        algorithm = str(parameters.params.get("algorithm", "")) if parameters else ""
-        folder = item.path.parent.name
-        if algorithm.startswith("sap"):
-            item.add_marker(pytest.mark.xdist_group("sap"))
-        elif folder in ("aggregate", "incomplete"):
-            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 @pytest.fixture(scope="session")

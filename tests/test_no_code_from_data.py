@@ -22,11 +22,13 @@ LOADERS = {
     "__init__.py",
     "algorithms/__init__.py",
     "spark/__init__.py",
+    "spark/daemon.py",
     "spark/needs.py",
     "spark/pipeline.py",
     "uncertain/__init__.py",
 }
 STARTERS = {"java.py", "spark/ivy.py"}  # start Java, with arguments in a list
+BECOMING = {"spark/daemon.py": "calls os.execv"}  # Spark's own daemon, with the arguments that Spark gave it
 
 
 def found_in(text):
@@ -75,7 +77,8 @@ def test_there_is_something_to_search():
 
 @pytest.mark.parametrize("name", MODULES)
 def test_no_module_runs_what_it_reads(name):
-    assert found_in(MODULES[name].read_text(encoding="utf-8")) == []
+    found = found_in(MODULES[name].read_text(encoding="utf-8"))
+    assert [what for what in found if not what.endswith(BECOMING.get(name, "\n"))] == []
 
 
 def test_modules_are_loaded_by_name_and_programs_started_in_few_places():

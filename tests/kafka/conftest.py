@@ -13,7 +13,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "/tests/kafka/" in str(item.path).replace("\\", "/"):
             item.add_marker(pytest.mark.kafka)
-            item.add_marker(pytest.mark.xdist_group("kafka"))
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,8 @@ HERE = Path(__file__).parent
 def pytest_collection_modifyitems(items):
     missing = looking.missing()
     for item in items:
-        if HERE in item.path.parents and item.path.name != "test_built.py":
-            item.add_marker(pytest.mark.xdist_group("browser"))
-            if missing:
-                item.add_marker(pytest.mark.skip(reason=missing))
+        if HERE in item.path.parents and item.path.name != "test_built.py" and missing:
+            item.add_marker(pytest.mark.skip(reason=missing))
 
 
 @pytest.fixture(scope="session")
