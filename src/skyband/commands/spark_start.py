@@ -65,22 +65,24 @@ def _stop(spark: SparkSession) -> None:
     """Stop Spark; where Java has ended there is nothing to stop, and who ran it tells of that."""
     from skyband.spark.reasons import unless_gone  # noqa: PLC0415
 
-    last_resort = _killing_java()
-    with warnings.catch_warnings(), unless_gone():
+    with warnings.catch_warnings(), unless_gone(), _in_time():
         warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark", category=RuntimeWarning)
         spark.stop()
-    last_resort.cancel()
 
 
-def _killing_java() -> threading.Timer:
-    """If Spark does not stop in time, the Java that this process has started is ended, and the wait with it."""
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """If the block does not end in time, the Java that this process has started is ended, and the wait with it."""
     from pyspark import SparkContext  # noqa: PLC0415 - loading Spark takes seconds
 
     java = getattr(SparkContext._gateway, "proc", None)
-    timer = threading.Timer(PATIENCE, lambda: java and java.kill())
-    timer.daemon = True
-    timer.start()
-    return timer
+    last_resort = threading.Timer(PATIENCE, lambda: java and java.kill())
+    last_resort.daemon = True
+    last_resort.start()
+    try:
+        yield
+    finally:
+        last_resort.cancel()
 
 
 def _warm_up() -> None:
