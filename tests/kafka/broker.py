@@ -55,7 +55,10 @@ class Broker:
         text = PROPERTIES.format(**told, folder=folder, user=USER, password=PASSWORD)
         (folder / "server.properties").write_text(text)
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties").wait(60)
+        formatted = self._java(
+            "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", "server.properties"
+        )
+        formatted.wait(60)
         self._process = None
         self.start()
 
