@@ -11,6 +11,7 @@ from collections.abc import Callable
 from benchmarks import (
     bench_aggregate,
     bench_front,
+    bench_groups,
     bench_incomplete,
     bench_page,
     bench_ratios,
@@ -28,6 +29,7 @@ PARTS = {
     "shared": bench_shared.run,
     "spark": bench_spark.run,
     "front": bench_front.run,
+    "groups": bench_groups.run,
     "tables": bench_tables.run,
     "page": bench_page.run,
     "sap": bench_sap.run,

@@ -20,7 +20,7 @@ queries:
 """
 LISTED = {
     "queries": {"trades": ["big: TOPK price, 3 OVER 20 SECONDS"], "visits": []},
-    "metrics": {"trades": {"rows": 12345, "windows": 6, "late": 1}},
+    "metrics": {"trades": {"rows": 12345, "windows": 6, "late": 1, "dropped": {"bad": "1/x cannot be computed"}}},
 }
 
 
@@ -74,7 +74,8 @@ def test_help_names_what_can_be_done():
 def test_nobody_listens(folder, arguments):
     done = ctl(folder, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("skyband: nobody listens: no run of skyband.yaml is going on in this machine.")
+    assert done.stderr.startswith("skyband: no running job found for skyband.yaml on this machine")
+    assert "`skyband run skyband.yaml`" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (folder / ".skyband").exists()  # asking leaves nothing behind
 
@@ -116,6 +117,7 @@ def test_queries_are_listed(folder):
     assert done.stdout.splitlines() == [
         "stream trades: 12,345 rows, 6 windows, 1 late",
         "  big: TOPK price, 3 OVER 20 SECONDS",
+        "  dropped 'bad': 1/x cannot be computed",
         "stream visits: 0 rows, 0 windows, 0 late",
     ]
 
@@ -145,7 +147,7 @@ def test_no_reply_in_time(folder):
 
     box = Mailbox(folder / ".skyband" / "skyband" / "mail")
     box.open()
-    with pytest.raises(PipelineError, match=r"gave no reply within 0.2 seconds; whether it heard cannot be told"):
+    with pytest.raises(PipelineError, match=r"gave no reply within 0.2 seconds; .* `skyband ctl list --file \S+`"):
         tell(Path(folder / "skyband.yaml"), {"kind": "list"}, as_json=False, timeout=0.2)
     assert [path.name for path in box.folder.iterdir()] == ["run.json"]
 

@@ -190,6 +190,11 @@ class TestKubernetes:
         assert not mine["allowPrivilegeEscalation"]
         assert mine["capabilities"] == {"drop": ["ALL"]}
 
+    def test_kernels_are_kept_where_it_can_write(self):
+        env = {one["name"]: one.get("value") for one in container()["env"]}
+        assert env["NUMBA_CACHE_DIR"].startswith("/tmp/")
+        assert "/tmp" in {one["mountPath"] for one in container()["volumeMounts"]}
+
     def test_secrets_are_named_only(self):
         assert "Secret" not in manifests()
         for one in container()["env"]:
@@ -247,3 +252,9 @@ class TestNumbers:
         assert host in read("docker-compose.yaml")["services"]
         assert port == str(container()["ports"][0]["containerPort"])
         assert (DEPLOY / "prometheus" / read("prometheus/prometheus.yml")["rule_files"][0]).is_file()
+
+
+def test_the_service_has_temporary_files_of_its_own():
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    unit = re.search(r"```ini\n(.*?)```", page, re.DOTALL)[1]
+    assert {"PrivateTmp=yes", "UMask=0077"} <= set(unit.splitlines())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import skyband as sb
-from skyband.sqltext.reach import beyond_the_row
-from skyband.workfile.admitting import refuse_reaching_out
+from skyband.sqltext.reach import beyond_the_row, comment_in
+from skyband.workfile.admitting import read_query, refuse_reaching_out, refuse_unfit
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,65 @@ def test_every_expression_of_a_query_is_looked_at(query):
 def test_others_may_join():
     refuse_reaching_out(sb.TopK(name="q", k=1, size=5, by="x", where="y > 1", partition_by=["z"]))
     refuse_reaching_out(sb.TopK(name="q", k=1, size=5))
+
+
+CLIMBED = "price /* /*+ */ + cast(reflect('java.lang.Integer','parseInt','41') as int) -- */\n * 1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CLIMBED,
+        "price -- cheap",
+        "price--1",
+        "price /* x */ + 1",
+        "/*+ BROADCAST(t) */ price",
+        "price */",
+        "price # x",
+        "price {# x #}",
+        "'closed' -- 'open",
+        "'it''s' -- x",
+        "`a``b` -- x",
+        '"a" /* "b" */',
+        r"'a\' -- b'",  # where the text ends depends on a setting of Spark
+        r"r'a\' -- b'",
+        "$$ -- $$",
+        "'never closed -- x",
+        "price --\r+ 1",
+        "price\n--\n+ 1",
+    ],
+)
+def test_comments_are_found(text):
+    assert comment_in(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "price - -1",
+        "price / 2 * 3",
+        "name = '-- no'",
+        "name = '/* no */'",
+        'name = "#1"',
+        "`a--b` > 1",
+        "'it''s -- x'",
+        "a->b",
+    ],
+)
+def test_what_is_no_comment_is_let_alone(text):
+    assert comment_in(text) is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"x: TOPK {CLIMBED}, 1 OVER 5 SECONDS",
+        "x: TOPK price, 1 OVER 5 SECONDS -- done",
+        "x: TOPK SQL 'price /* a */ + 1', 1 OVER 5 SECONDS",
+        "x: TOPK price, 1 BY SQL 'upper(name) -- a' OVER 5 SECONDS",
+    ],
+)
+def test_messages_have_no_comments(sql):
+    """Whoever reads them, `ctl` or the page: in the message itself, or in a text that is taken as an expression."""
+    with pytest.raises(sb.UnsupportedError, match="takes queries without comments and hints"):
+        refuse_unfit({"s": sb.Workload([sb.TopK(name="q", k=1, size="1 hour", by="x")])}, read_query(sql, "s")[0])

@@ -243,3 +243,19 @@ def test_what_is_missing_is_named_with_what_to_do(need, said):
     assert said in str(caught.value)
     assert str(caught.value).endswith("pip install 'skyband[spark]'")
     assert isinstance(caught.value, ImportError)
+
+
+def test_the_log_is_a_new_file_in_a_folder_of_this_user_alone(tmp_path, monkeypatch):
+    """Whatever another user has put among the temporary files beforehand."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    mine = tmp_path / "mine"
+    mine.write_text("untouched")
+    for name in (f"skyband-spark-{os.getpid()}.log", "spark.log"):
+        (tmp_path / name).symlink_to(mine)
+    with sessions._apart(True):
+        os.write(2, b"what Java says\n")
+    assert mine.read_text() == "untouched"
+    (log,) = tmp_path.rglob("skyband-spark-*/spark.log")
+    assert log.read_text() == "what Java says\n"
+    assert [path.stat().st_mode & 0o777 for path in (log, log.parent)] == [0o600, 0o700]
+    assert f"-{os.getpid()}-" in log.parent.name

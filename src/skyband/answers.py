@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.kernels.stream import ROWS, WINDOWS, Answers, Floats, Ints
+from skyband.kernels.stream import GROUP, ROWS, WINDOWS, Answers, Floats, Ints
 
 __all__ = ["AnswerLog", "Ranked", "chosen", "joined"]
 
@@ -53,22 +53,26 @@ class AnswerLog:
 
     def __init__(self) -> None:
         self._parts: list[Ranked] = []
-        self._group = -1
         self._queries: Sequence[int] = (0,)
         self._windows = 0  # of the buffers' windows, those already in a part
         self._rows = 0
-        self.buffers = _buffers(_FIRST_ROWS)
+        self.buffers = _buffers(_FIRST_ROWS, -1)
 
     def begin(self, group: int, queries: Sequence[int]) -> None:
-        """Say whose answers come next: those of `group`, and of the queries at these places of the workload."""
+        """Say whose answers come next: those of `group`, and of the queries at these places of the workload.
+
+        An engine that serves many groups names each of them itself.
+        """
         self._cut()
-        self._group, self._queries = group, queries
+        self.buffers.cursor[GROUP] = group
+        self._queries = queries
 
     def make_room(self, rows: int) -> None:
         """Put the filled buffers aside and offer new ones that hold an answer of at least `rows` rows."""
         self._cut()
         self._windows = self._rows = 0
-        self.buffers = _buffers(max(rows, min(_MOST_ROWS, 4 * self.buffers.keys.size)))
+        room = max(rows, min(_MOST_ROWS, 4 * self.buffers.keys.size))
+        self.buffers = _buffers(room, int(self.buffers.cursor[GROUP]))
 
     def take(self) -> list[Ranked]:
         """What was answered since the last call, in that order."""
@@ -86,7 +90,7 @@ class AnswerLog:
         self._parts.append(
             Ranked(
                 places,
-                np.full(windows - self._windows, self._group, np.int64),
+                self.buffers.groups[mine],
                 self.buffers.ends[mine],
                 np.diff(self.buffers.stops[mine], prepend=self._rows),
                 self.buffers.keys[its_rows],
@@ -96,13 +100,14 @@ class AnswerLog:
         self._windows, self._rows = windows, rows
 
 
-def _buffers(rows: int) -> Answers:
+def _buffers(rows: int, group: int) -> Answers:
     windows = max(64, rows // 8)
     return Answers(
         queries=np.empty(windows, np.int64),
+        groups=np.empty(windows, np.int64),
         ends=np.empty(windows, np.int64),
         stops=np.empty(windows, np.int64),
         keys=np.empty(rows),
         ids=np.empty(rows, np.int64),
-        cursor=np.zeros(2, np.int64),
+        cursor=np.array([0, 0, group], np.int64),
     )

@@ -158,11 +158,21 @@ def explain(file: File = STARTER, as_json: Json = False) -> None:
 
 
 @app.command()
-def verify(file: File = STARTER, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Check all answers over a bounded input against brute force in plain Spark SQL."""
+def verify(
+    file: File = STARTER,
+    answers: Annotated[
+        Path | None, typer.Option("--answers", help="Check the answers that a run of the file has written here.")
+    ] = None,
+    unfinished: Annotated[
+        bool, typer.Option("--unfinished", help="With --answers: the newest windows need not be answered yet.")
+    ] = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Check what `run --once` answers, or what a run has written, against brute force over all rows in Spark SQL."""
     from skyband.commands.verifying import verify_file
 
-    raise typer.Exit(verify_file(file, as_json=as_json, verbose=verbose))
+    raise typer.Exit(verify_file(file, answers=answers, unfinished=unfinished, as_json=as_json, verbose=verbose))
 
 
 @app.command()
@@ -284,7 +294,7 @@ def demo(
     else:
         from skyband.commands.spark_demo import run as run_on_spark
 
-        run_on_spark(seed=seed, page=paged)
+        raise typer.Exit(run_on_spark(seed=seed, page=paged))
 
 
 @app.command()

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, brief
 from skyband.kernels.stream import Floats, Ints
 from skyband.windows import AXIS_LIMIT
 
@@ -48,7 +48,7 @@ def length(column: Any, name: str) -> int:
         return operator.index(len(column))
     except TypeError as error:
         raise InvalidInputError(
-            f"{name}={column!r} is not a column; pass a list, a NumPy or Arrow array, a pandas or polars Series."
+            f"{name}={brief(column)} is not a column; pass a list, a NumPy or Arrow array, a pandas or polars Series."
         ) from error
 
 

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skyband.errors import InvalidInputError
+from skyband.kernels import _notice
 from skyband.monitor import Monitor
 from skyband.queries import TopK
 from skyband.streams import OPENING, Ints, Trades, trades
@@ -171,6 +172,7 @@ def _stream(seconds: float, speed: float, seed: int) -> Trades:
 
 def _warm_up(console: Console, query: TopK) -> None:
     """Have the kernels compiled (or loaded) so that no figure includes it, and say so if it takes long."""
+    _notice.silence()
     message = "compiling kernels, first time only…"
     with console.status("starting…") as status:
         timer = Timer(2.0, lambda: status.update(message) if console.is_terminal else console.print(message))

@@ -18,7 +18,36 @@ __all__ = [
     "UnknownNameError",
     "UnsupportedError",
     "WorkloadFileError",
+    "brief",
+    "type_name",
 ]
+
+
+_LONGEST = 80  # letters of a value in a message
+
+
+def brief(value: object) -> str:
+    """A value as a message shows it: in one line, or by its type where it is larger, such as a data frame.
+
+    >>> brief("ts"), brief(list(range(1000)))
+    ("'ts'", 'a value of type list')
+    """
+    try:
+        is_large = len(value) > _LONGEST  # type: ignore[arg-type]  # not everything has a length
+    except TypeError:
+        is_large = False
+    text = "" if is_large else repr(value)
+    return text if text and len(text) <= _LONGEST and "\n" not in text else f"a value of type {type_name(value)}"
+
+
+def type_name(value: object) -> str:
+    """The name of a value's type, with its module unless it is one of Python's own.
+
+    >>> type_name([]), type_name(brief)
+    ('list', 'function')
+    """
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 class SkybandError(Exception):

@@ -43,6 +43,12 @@ class IdBook:
         """Rows that wait for time to move on."""
         return int(self._waiting.num_rows)
 
+    @property
+    def groups(self) -> Ints:
+        """The groups of the rows that wait."""
+        groups: Ints = one(self._waiting["group"]).to_numpy(zero_copy_only=False)
+        return groups
+
     def number(self, positions: Ints, scores: Floats, groups: Ints, ids: pa.Array, until: int | None) -> Numbered:
         """Number the waiting rows and these, and release those before `until` (all of them for None)."""
         arrived = pa.table({"position": positions, "score": scores, "group": groups, "id": ids})

@@ -86,6 +86,11 @@ class KeyBook:
         """How many slots there are, free ones too."""
         return len(self._names)
 
+    @property
+    def groups(self) -> Ints:
+        """The groups of the keys known, each perhaps several times."""
+        return self.keys.groups[np.fromiter(self._slots.values(), np.int64, len(self._slots))]
+
     def slots_of(self, stored: pa.Array, groups: Ints | None = None) -> Ints:
         """The slot of every key; new keys get one."""
         self.stored = stored.type
@@ -122,7 +127,12 @@ class KeyBook:
         return found.take(pa.array(places))
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs, the values of the keys apart: those of `values`, by slot."""
+        """Everything that `load` needs, the values of the keys apart: those of `values`, by slot.
+
+        Keys that are not needed are forgotten first. A book that is stored and loaded with every batch would never
+        grow to twice what it had when it was loaded, and never look.
+        """
+        self.forget()
         slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
         return {"slots": slots, "groups": self.keys.groups[slots], "size": len(self._names)}
 

@@ -1,4 +1,8 @@
-"""Engines at work: a lane for each group, and in each lane a seat for each engine."""
+"""Engines at work: a lane for each group, and in each lane a seat for each engine.
+
+Where panes are the engine, groups that hold few objects have no lane: they share the executors of `GroupPools`. A lane
+of its own costs a group some ten kilobytes and a call for each push, which only a long list of candidates is worth.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.algorithms import Engine
-from skyband.algorithms.base import ALWAYS, Objects
+from skyband.algorithms.base import ALWAYS
+from skyband.algorithms.panes import Panes
 from skyband.answers import AnswerLog, Ranked
-from skyband.kernels.intake import rows_by_group
+from skyband.group_pools import GroupPools
+from skyband.group_rows import GroupRows, by_group, chosen_groups
 from skyband.kernels.stream import Floats, Ints, Rows
 from skyband.queries import Axis, TopK
+from skyband.stream_order import in_stream_order
 
 __all__ = ["UNGROUPED", "Arrivals", "Lanes"]
 
 UNGROUPED = -1
+NONE = np.empty(0, np.int64)
+MANY = 2048  # objects: copying fewer to and fro costs less than a call of an engine of their own
+FEW = 512
 
 
 class Arrivals(NamedTuple):
@@ -46,6 +56,7 @@ class _Lane:
         self.seats: list[_Seat] = []
         self.since = list(since)
         self.objects = 0
+        self.newest = ALWAYS  # on a time axis: the position of its newest object
 
 
 class Lanes:
@@ -68,8 +79,11 @@ class Lanes:
         self._whole = tuple(sorted(set(range(len(queries))) - set(self._grouped)))
         self._engine = engine
         self._axis: Axis = queries[0].axis
+        self._longest = max(query.window.size for query in queries)
         self._lanes: dict[int, _Lane] = {}
+        self._pools = self._new_pools() if self._grouped and issubclass(engine, Panes) else None
         self._log = AnswerLog()
+        self._dropped: dict[str, int] = {}  # counters of engines whose groups have gone
         if self._whole:
             self._lane(UNGROUPED)
         for mine in self._classes(self._grouped):
@@ -78,8 +92,36 @@ class Lanes:
 
     @property
     def engines(self) -> list[Engine]:
-        """All engines at work."""
+        """The engines of all lanes."""
         return [seat.engine for lane in self._lanes.values() for seat in lane.seats]
+
+    @property
+    def candidates(self) -> int:
+        """How many objects are held, over all queries and groups."""
+        held = sum(engine.candidates for engine in self.engines)
+        return held + (self._pools.candidates if self._pools else 0)
+
+    @property
+    def ids(self) -> list[Ints]:
+        """The ids of all objects held."""
+        return [*(engine.objects().ids for engine in self.engines), *(self._pools.ids if self._pools else [])]
+
+    def counters(self) -> dict[str, int]:
+        """What the algorithms did so far, by name."""
+        found = dict(self._dropped)
+        for work in (*(engine.counters() for engine in self.engines), self._pools.counters() if self._pools else {}):
+            for name, value in work.items():
+                found[name] = found.get(name, 0) + value
+        return found
+
+    def is_in_use(self, groups: int) -> Any:
+        """Of so many groups, those of which anything is held or must be known to go on."""
+        used = np.zeros(groups, bool)
+        used[[code for code in self._lanes if code != UNGROUPED]] = True
+        if self._pools:
+            known = self._pools.is_in_use()[:groups]
+            used[: known.size] |= known
+        return used
 
     @property
     def since(self) -> list[int]:
@@ -104,6 +146,11 @@ class Lanes:
         they had seen the whole stream. `objects` is the number of objects the stream has had.
         """
         lanes = Lanes(queries, grouped, engine, since)
+        if self._pools and lanes._pools:
+            for code in [code for code in self._lanes if code != UNGROUPED]:
+                self._leave(code)
+            answered = watermark if objects else ALWAYS
+            lanes._pools = self._pools.changed(queries, lanes._classes(lanes._grouped), since, moved, answered, first)
         for code, lane in {UNGROUPED: _Lane(self._since), **self._lanes}.items():
             places = lanes._whole if code == UNGROUPED else lanes._grouped
             if not places:
@@ -112,6 +159,7 @@ class Lanes:
             for place, old in moved.items():
                 fresh.since[place] = lane.since[old]
             fresh.objects = lane.objects if code in self._lanes else objects
+            fresh.newest = lane.newest
             if self._axis == "count" and code != UNGROUPED:
                 # Each group has its own numbers: a query that joins begins with the next one.
                 fresh.since = [at if place in moved else max(at, fresh.objects) for place, at in enumerate(fresh.since)]
@@ -128,8 +176,9 @@ class Lanes:
             for place, start in zip(mine, unanswered, strict=True):
                 lane.since[place] = max(lane.since[place], start)
             seat = self._seat(mine, [lane.since[place] for place in mine])
-            rows = _in_stream_order([s.engine.objects() for s in old if s.ascending == seat.ascending])
-            seat.engine.advance(rows, watermark, first, AnswerLog())
+            held = [s.engine.objects() for s in old if s.ascending == seat.ascending]
+            _, objects = in_stream_order([(np.zeros_like(one.ids), one) for one in held])
+            seat.engine.advance(Rows(*objects, 0, 0), watermark, first, AnswerLog())
             lane.seats.append(seat)
 
     def take_in(self, arrivals: Arrivals, watermark: int, first: int) -> None:
@@ -142,9 +191,13 @@ class Lanes:
 
     def end(self, watermark: int, first: int) -> None:
         """Answer what is left on a time axis."""
-        nothing = Rows(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
+        nothing = np.empty(0, np.int64)
         for code in self._lanes:
-            self._advance(code, nothing, watermark, first)
+            self._advance(code, Rows(np.empty(0), nothing, nothing, 0, 0), watermark, first)
+        if self._pools:
+            rows = GroupRows(np.empty(0), nothing, nothing, nothing, np.zeros(1, np.int64))
+            self._pools.take_in(rows, watermark, first, self._log)
+        self._drop_dead(watermark)
 
     def answers(self) -> list[Ranked]:
         """What was answered since the last call."""
@@ -157,14 +210,16 @@ class Lanes:
                 "group": code,
                 "objects": lane.objects,
                 "since": lane.since,
+                "newest": lane.newest,
                 "engines": [seat.engine.state() for seat in lane.seats],
             }
             for code, lane in self._lanes.items()
         ]
-        return {"since": self._since, "lanes": lanes}
+        pools = None if self._pools is None else self._pools.state()
+        return {"since": self._since, "lanes": lanes, "pools": pools, "dropped": self._dropped}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+    def load(self, state: dict[str, Any], watermark: int | None) -> None:
+        """Go on from what `state` returned when time had come to the watermark."""
         self._since = list(state["since"])
         self._lanes = {}
         for saved in state["lanes"]:
@@ -172,19 +227,97 @@ class Lanes:
             lane.objects = saved["objects"]
             for seat, engine in zip(lane.seats, saved["engines"], strict=True):
                 seat.engine.load(engine)
+            held = [int(seat.engine.objects().positions.max(initial=ALWAYS)) for seat in lane.seats]
+            lane.newest = saved.get("newest", max(held, default=ALWAYS))
+        self._dropped = state.get("dropped", {})
+        if self._pools is None:
+            return
+        if state.get("pools") is not None:
+            self._pools.load(state["pools"])
+            return
+        # A snapshot from before there were pools has a lane for every group.
+        if watermark is not None:
+            self._pools.answered_until(watermark)
+        self._pools.reserve(1 + max(self._lanes, default=-1))
+        codes = [code for code in self._lanes if code != UNGROUPED]
+        if self._axis == "count":
+            kinds = np.tile(np.array(self._since, np.int64), (self._pools.counts.size, 1))
+            for code in codes:
+                kinds[code] = self._lanes[code].since
+            self._pools.tell_apart(kinds)
+        for code in codes:
+            self._leave(code)
 
     def _take_in_groups(self, arrivals: Arrivals, watermark: int, first: int) -> None:
         codes = arrivals.groups if arrivals.groups is not None else np.zeros(arrivals.scores.size, np.int64)
-        known = max([int(codes.max()) if codes.size else -1, *self._lanes]) + 1
-        order, begins = rows_by_group(codes, known)
-        scores = arrivals.scores[order]
-        positions = arrivals.positions[order] if arrivals.positions.size else arrivals.positions
-        ids = arrivals.ids[order] if arrivals.ids.size else order + arrivals.first_id
-        for code in range(known):
-            low, high = begins[code], begins[code + 1]
-            if low < high or (code in self._lanes and self._is_due(code, watermark)):
-                mine = positions[low:high] if positions.size else positions
-                self._advance(code, Rows(scores[low:high], mine, ids[low:high], 0, 0), watermark, first)
+        order, present, begins = by_group(codes)
+        rows = GroupRows(
+            arrivals.scores[order],
+            arrivals.positions[order] if arrivals.positions.size else arrivals.positions,
+            arrivals.ids[order] if arrivals.ids.size else order + arrivals.first_id,
+            present,
+            begins,
+        )
+        alone = len(self._lanes) > (UNGROUPED in self._lanes)
+        if alone or self._pools is None:
+            rows = self._take_in_alone(rows, watermark, first)
+        if self._pools:
+            self._pools.take_in(rows, watermark, first, self._log)
+        if self._pools and rows.groups.size:
+            for code in rows.groups[self._pools.held_of(rows.groups) > MANY].tolist():
+                self._enter(code)
+        self._drop_dead(watermark)
+
+    def _take_in_alone(self, rows: GroupRows, watermark: int, first: int) -> GroupRows:
+        """Lead rows to the lanes of their groups, and move time in all lanes; return the rows of other groups."""
+        others, seen = np.zeros(rows.groups.size, bool), set()
+        begins = rows.begins.tolist()
+        for at, code in enumerate(rows.groups.tolist()):
+            if self._pools and code not in self._lanes:
+                others[at] = True
+                continue
+            low, high = begins[at], begins[at + 1]
+            positions = rows.positions[low:high] if rows.positions.size else rows.positions
+            self._advance(code, Rows(rows.scores[low:high], positions, rows.ids[low:high], 0, 0), watermark, first)
+            seen.add(code)
+        nothing = Rows(np.empty(0), NONE, NONE, 0, 0)
+        for code in self._lanes.keys() - seen:
+            if code != UNGROUPED and self._is_due(code, watermark):
+                self._advance(code, nothing, watermark, first)
+        return chosen_groups(rows, others)
+
+    def _enter(self, code: int) -> None:
+        """Give a group a lane of its own."""
+        if self._pools is None:
+            return
+        answered = self._pools.reached(code)
+        objects, since, held = self._pools.take_out(code)
+        lane = self._lane(code, since)
+        lane.objects = objects
+        for seat, mine in zip(lane.seats, held, strict=True):
+            assert isinstance(seat.engine, Panes)
+            seat.engine.take_over(mine, answered)
+
+    def _leave(self, code: int) -> None:
+        """Take a group's lane away: it goes on among the others, or has gone."""
+        lane = self._lanes.pop(code)
+        for seat in lane.seats:
+            for name, value in seat.engine.counters().items():
+                self._dropped[name] = self._dropped.get(name, 0) + value
+        if self._pools:
+            self._pools.put_in(code, lane.objects, [_panes(seat.engine).hand_over() for seat in lane.seats])
+
+    def _drop_dead(self, watermark: int) -> None:
+        """Let go of lanes whose windows have all been answered, and of those that hold little."""
+        for code, lane in list(self._lanes.items()):
+            if code == UNGROUPED:
+                continue
+            if self._pools:
+                if sum(_panes(seat.engine).held_now for seat in lane.seats) < FEW:
+                    self._leave(code)
+            elif self._axis == "time" and lane.newest + self._longest <= watermark:
+                # A window that holds an object ends at most its size after it.
+                self._leave(code)
 
     def _is_due(self, code: int, watermark: int) -> bool:
         return self._axis == "time" and any(
@@ -196,6 +329,8 @@ class Lanes:
         if self._axis == "count":
             rows = rows._replace(first_position=lane.objects)
             watermark = lane.objects + rows.keys.size
+        elif rows.keys.size:
+            lane.newest = int(rows.positions[-1])
         lane.objects += rows.keys.size
         for ascending in (False, True):
             seats = [seat for seat in lane.seats if seat.ascending == ascending]
@@ -221,32 +356,14 @@ class Lanes:
         found = [tuple(p for p in places if (self._queries[p].order, self._queries[p].ties) == kind) for kind in kinds]
         return [together for together in found if together]
 
+    def _new_pools(self) -> GroupPools:
+        return GroupPools(self._queries, self._classes(self._grouped), self._since)
+
     def _seat(self, places: tuple[int, ...], since: Sequence[int]) -> _Seat:
         queries = [self._queries[place] for place in places]
         return _Seat(self._engine(queries, since), places, queries[0].order == "asc")
 
 
-def _in_stream_order(held: Sequence[Objects]) -> Rows:
-    """The objects of several engines as rows, by position and id; what more than one engine holds comes once."""
-    columns = [_numbered(objects) for objects in held]
-    if not columns:
-        return Rows(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
-    keys, positions, ids, nth = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    order = np.lexsort([nth, keys, ids, positions])
-    keys, positions, ids, nth = keys[order], positions[order], ids[order], nth[order]
-    again = np.zeros(keys.size, bool)
-    again[1:] = _same_as_before(keys, positions, ids) & (nth[1:] == nth[:-1])
-    return Rows(keys[~again], positions[~again], ids[~again], 0, 0)
-
-
-def _numbered(objects: Objects) -> tuple[Floats, Ints, Ints, Ints]:
-    """The objects with a number that tells equal ones apart: the first, the second, …"""
-    order = np.lexsort([objects.keys, objects.ids, objects.positions])
-    keys, positions, ids = objects.keys[order], objects.positions[order], objects.ids[order]
-    begins = np.flatnonzero(np.concatenate([[True], ~_same_as_before(keys, positions, ids)])) if keys.size else order
-    nth = np.arange(keys.size) - np.repeat(begins, np.diff(begins, append=keys.size))
-    return keys, positions, ids, nth
-
-
-def _same_as_before(keys: Floats, positions: Ints, ids: Ints) -> Any:
-    return (keys[1:] == keys[:-1]) & (positions[1:] == positions[:-1]) & (ids[1:] == ids[:-1])
+def _panes(engine: Engine) -> Panes:
+    assert isinstance(engine, Panes)
+    return engine

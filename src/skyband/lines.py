@@ -5,14 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["as_json", "flat", "json_lines", "json_rows"]
+from skyband.far_times import values_of, with_far_times_as_text
+
+__all__ = ["as_json", "flat", "json_lines", "json_rows", "without_formulas"]
+
+_FORMULA = re.compile(r"^[=+\-@\t\r]")  # what a cell begins with that a spreadsheet runs
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:
@@ -32,7 +38,12 @@ def json_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     [{'score': 'NaN'}]
     """
     for batch in table.to_batches(max_chunksize=1 << 14):
-        for row in batch.to_pylist():
+        try:
+            rows = batch.to_pylist()
+        except (ArithmeticError, ValueError):  # of what Python has no object for
+            columns = zip(*(values_of(column) for column in batch.columns), strict=True)
+            rows = [dict(zip(batch.schema.names, row, strict=True)) for row in columns]
+        for row in rows:
             yield {name: _plain(value) for name, value in row.items()}
 
 
@@ -46,15 +57,32 @@ def as_json(value: Any) -> str:
 
 
 def flat(table: pa.Table) -> pa.Table:
-    """The table with nested columns written as JSON, for formats that have none.
+    """The table with nested columns written as JSON, and far times as text, for formats that have neither.
 
     >>> flat(pa.table({"a": [[1, 2]]})).to_pylist()
     [{'a': '[1, 2]'}]
     """
     for place, field in enumerate(table.schema):
         if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
-            texts = [None if value is None else _text(value) for value in table[field.name].to_pylist()]
+            texts = [None if value is None else _text(value) for value in values_of(table.column(place))]
             table = table.set_column(place, field.name, pa.array(texts, pa.string()))
+    return with_far_times_as_text(table)
+
+
+def without_formulas(table: pa.Table) -> pa.Table:
+    """The table with an apostrophe before text that a spreadsheet would run as a formula, in its names, too.
+
+    >>> without_formulas(pa.table({"a": ["=1+1", "fine", None], "b": [-1, 2, 3]})).to_pylist()[0]
+    {'a': "'=1+1", 'b': -1}
+    """
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            is_one = pc.fill_null(pc.match_substring_regex(column, _FORMULA.pattern), fill_value=False)
+            quoted = pc.binary_join_element_wise(pa.scalar("'", field.type), column, pa.scalar("", field.type))
+            column = pc.if_else(is_one, quoted, column)
+        name = f"'{field.name}" if _FORMULA.match(field.name) else field.name
+        table = table.set_column(place, name, column)
     return table
 
 

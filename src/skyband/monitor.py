@@ -22,7 +22,7 @@ from skyband.lanes import Arrivals, Lanes
 from skyband.queries import TopK
 from skyband.snapshot import decode, encode, refuse_other_family, resuming
 from skyband.table import answer_table
-from skyband.workload import Workload, of_family, refuse_filters
+from skyband.workload import Workload, of_family, refuse_expressions
 
 __all__ = ["Monitor", "replay"]
 
@@ -36,6 +36,9 @@ class Monitor:
         One query, several, or a `Workload`.
     algorithm
         ``"auto"`` or a name from `skyband.algorithms`. A single-query algorithm runs several queries one by one.
+    computed
+        True where `where` and the expressions of the queries have been applied already by whoever passes the arrays;
+        else a query that has some is refused.
 
     Examples
     --------
@@ -49,9 +52,12 @@ class Monitor:
     [10000000, 15000000]
     """
 
-    def __init__(self, queries: TopK | Iterable[TopK] | Workload, algorithm: str = "auto") -> None:
+    def __init__(
+        self, queries: TopK | Iterable[TopK] | Workload, algorithm: str = "auto", *, computed: bool = False
+    ) -> None:
         self._workload = of_family(queries, TopK, "skyband.Monitor")
-        refuse_filters(self._workload)
+        if not computed:
+            refuse_expressions(self._workload)
         self._auto = isinstance(algorithm, str) and algorithm == "auto"
         self._consider_at = 0  # objects: `auto` looks again at what it chose when there have been so many
         self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
@@ -79,7 +85,7 @@ class Monitor:
     @property
     def candidates(self) -> int:
         """How many objects are held, over all queries and groups."""
-        return sum(engine.candidates for engine in self._lanes.engines) + (len(self._ids) if self._ids else 0)
+        return self._lanes.candidates + (len(self._ids) if self._ids else 0)
 
     def push(self, positions: Any, scores: Any, ids: Any = None, *, groups: Any = None) -> None:
         """Take in the next rows of the stream. A push that is refused changes nothing.
@@ -162,7 +168,7 @@ class Monitor:
         """
         self._refuse_after_end()
         workload = Workload([*self.queries, query])
-        refuse_filters([query])
+        refuse_expressions([query])
         grouped = len(self.queries) in self._grouped(workload.queries)
         if self._intake.rows and query.partition_by and self._intake.groups is None:
             raise InvalidInputError(
@@ -230,14 +236,11 @@ class Monitor:
             "left_out": self._intake.left_out,
             "late": 0,  # positions never go backwards here: a late row is refused, not dropped
             "objects": self._intake.objects,
-            "groups": len(self._intake.groups) if self._intake.groups is not None else 0,
+            "groups": self._forget_groups(),
             "windows": self._windows,
             "candidates": self.candidates,
         }
-        for engine in self._lanes.engines:
-            for name, value in engine.counters().items():
-                found[name] = found.get(name, 0) + value
-        return found
+        return found | self._lanes.counters()
 
     def snapshot(self) -> bytes:
         """The monitor as bytes, answers not yet fetched included.
@@ -250,6 +253,7 @@ class Monitor:
         >>> again.answers()["score"].to_pylist()
         [2.0]
         """
+        self._forget_groups()
         groups = self._intake.groups
         return encode(
             {
@@ -258,7 +262,7 @@ class Monitor:
                 "finished": self._finished,
                 "windows": self._windows,
                 "intake": self._intake.state(),
-                "groups": None if groups is None else to_bytes(pa.table({"group": groups.column()})),
+                "groups": None if groups is None else groups.state(),
                 "ids": None if self._ids is None else self._ids.state(),
                 "pending": joined(self._pending)._asdict(),
                 "ready": [to_bytes(table) for table in self._ready],
@@ -286,11 +290,8 @@ class Monitor:
     @classmethod
     def _load(cls, saved: dict[str, Any]) -> Monitor:
         refuse_other_family(saved, TopK.family)
-        monitor = cls([TopK(**fields) for fields in saved["queries"]], saved["algorithm"])
-        groups = None
-        if saved["groups"] is not None:
-            column = from_bytes(saved["groups"])["group"]
-            groups = GroupBook(column.type, column.to_pylist())
+        monitor = cls([TopK(**fields) for fields in saved["queries"]], saved["algorithm"], computed=True)
+        groups = None if saved["groups"] is None else GroupBook.load(saved["groups"])
         monitor._intake = Intake.load(saved["intake"], groups)
         monitor._all_grouped = saved["all_grouped"]
         monitor._auto, monitor._consider_at = saved["auto"], saved["consider_at"]
@@ -300,7 +301,7 @@ class Monitor:
         monitor._ids = None if saved["ids"] is None else IdBook.load(saved["ids"])
         monitor._pending = [Ranked(**saved["pending"])]
         monitor._windows, monitor._finished = saved["windows"], saved["finished"]
-        monitor._lanes.load(saved["lanes"])
+        monitor._lanes.load(saved["lanes"], monitor._intake.newest)
         return monitor
 
     def _grouped(self, queries: tuple[TopK, ...]) -> tuple[int, ...]:
@@ -428,8 +429,22 @@ class Monitor:
         self._windows += sum(part.ends.size for part in found)
         self._pending += found
         if self._ids is not None:
-            engines = [engine.objects().ids for engine in self._lanes.engines]
-            self._ids.forget_all_but(np.concatenate([NONE, *engines, *(part.ids for part in self._pending)]))
+            self._ids.forget_all_but(np.concatenate([NONE, *self._lanes.ids, *(part.ids for part in self._pending)]))
+        if self._intake.groups is not None and self._intake.groups.has_grown:
+            self._forget_groups()
+
+    def _forget_groups(self) -> int:
+        """Forget groups of which nothing is held and no answer waits; return how many are left."""
+        groups = self._intake.groups
+        if groups is None:
+            return 0
+        used = self._lanes.is_in_use(groups.codes)
+        for part in self._pending:
+            used[part.groups[part.groups >= 0]] = True
+        if self._ids is not None:
+            used[self._ids.groups] = True
+        groups.forget(used)
+        return len(groups)
 
 
 def _any_ties(queries: Iterable[TopK]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.answers import Ranked, joined
-from skyband.groups import GroupBook
+from skyband.groups import GroupBook, ranks_of
 from skyband.ids import IdBook
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
@@ -47,7 +47,7 @@ class _Columns:
     ) -> None:
         self._position_kind = position_kind
         self._ids = ids
-        self._groups: Any = None if groups is None else groups.column()
+        self._groups: Any = groups
         self._sizes = np.array([query.window.size for query in queries], np.int64)
         self._ascending = np.array([query.order == "asc" for query in queries], np.int64)
         self._tied = np.array([query.ties == "rank" for query in queries], np.int64)
@@ -108,9 +108,10 @@ class _Columns:
         return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(letters))
 
     def _groups_of(self, chunk: Ranked) -> pa.Array:
-        codes = np.repeat(chunk.groups, chunk.counts)
-        missing = codes < 0
-        return self._groups.take(pa.array(codes, mask=missing) if missing.any() else _arrow(codes, pa.int64()))
+        values, places = self._groups.values_of(chunk.groups)
+        rows = np.repeat(places, chunk.counts)
+        missing = rows < 0
+        return values.take(pa.array(rows, mask=missing) if missing.any() else _arrow(rows, pa.int64()))
 
     def _ranks_in(self, chunk: Ranked) -> Ints:
         """The ranks of all rows; where answers are all equally long, those of an earlier chunk serve again."""
@@ -131,11 +132,14 @@ class _Columns:
 
 def _chunks(parts: list[Ranked], groups: GroupBook | None) -> Iterator[Ranked]:
     """The answers by window end, query and group, about `_CHUNK` rows at a time; at least one chunk."""
-    ranks = np.array([-1], np.int64) if groups is None else np.append(groups.ranks(), -1)  # code -1 finds the last
     ends, queries, codes = (
         np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in parts)])
         for name in ("ends", "queries", "groups")
     )
+    ranks = np.array([-1], np.int64)  # code -1 finds the last
+    if groups is not None and codes.size:
+        values, codes = groups.values_of(codes)
+        ranks = np.append(ranks_of(values), -1)
     if not expand.in_order(ends, queries, codes, ranks):
         yield from _sorted(joined(parts), np.lexsort([ranks[codes], queries, ends]))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic
@@ -9,12 +10,12 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from skyband import canonical
-from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError
+from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError, brief
 from skyband.explain import Cost, cost, explain
 from skyband.queries import Axis, Query, TopK, UncertainTopK
 from skyband.queries.uncertain import refuse_other_sizes
 
-__all__ = ["Workload", "of_family", "refuse_filters"]
+__all__ = ["Workload", "of_family", "refuse_expressions"]
 
 Q = TypeVar("Q", bound=Query, default=TopK)
 
@@ -38,10 +39,10 @@ class Workload(Generic[Q]):
         try:
             found: tuple[Any, ...] = (queries,) if isinstance(queries, Query) else tuple(iter(queries))
         except TypeError as error:
-            raise InvalidQueryError(f"{queries!r} is not a query; a workload holds {_FAMILIES}.") from error
+            raise InvalidQueryError(f"{brief(queries)} is not a query; a workload holds {_FAMILIES}.") from error
         for query in found:
             if not isinstance(query, Query):
-                raise InvalidQueryError(f"{query!r} is not a query; a workload holds {_FAMILIES}.")
+                raise InvalidQueryError(f"{brief(query)} is not a query; a workload holds {_FAMILIES}.")
         if not found:
             raise InvalidQueryError("a workload needs at least one query; with none there is nothing to answer.")
         _refuse_mixed_families(found)
@@ -140,15 +141,33 @@ def of_family(queries: Any, family: type[Q], user: str) -> Workload[Q]:
     return found
 
 
-def refuse_filters(queries: Iterable[Any]) -> None:
-    """Refuse queries with a filter, where rows come as arrays."""
+def refuse_expressions(queries: Iterable[Any]) -> None:
+    """Refuse queries with a filter or an expression, where rows come as arrays: nothing would compute them.
+
+    A plain column name is fine: it says what an array holds.
+
+    >>> import skyband as sb
+    >>> refuse_expressions([sb.TopK(k=1, size=10, by="price")])
+    """
     for query in queries:
         if query.where is not None:
             raise InvalidQueryError(
                 f"{query.name!r} has where={query.where!r}, and arrays have no columns to filter by; "
                 "filter the arrays first and leave where= out."
             )
+        for name in _COLUMNS:
+            given = getattr(query, name, None) or ()
+            for text in (given,) if isinstance(given, str) else given:
+                if not _NAME.fullmatch(text.strip()):
+                    raise InvalidQueryError(
+                        f"{query.name!r} has {name}={text!r}, and arrays have no columns to compute it from; it would "
+                        f"be ignored and the answers would be about other values. Compute it first, pass the result "
+                        f"as an array, and leave {name}= out or name a column."
+                    )
 
+
+_COLUMNS = ("by", "partition_by", "key", "value", "object", "stream", "probability", "rule")
+_NAME = re.compile(r"(?:[^\W\d]\w*|`[^`]+`)(?:\.(?:[^\W\d]\w*|`[^`]+`))*")
 
 _ANSWERED_BY = {
     "topk": "skyband.replay or skyband.Monitor",

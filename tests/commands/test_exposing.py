@@ -45,6 +45,28 @@ def test_it_is_served_on_loopback():
             get(exposed.url.replace("/metrics", "/../../etc/passwd"))
 
 
+def test_a_run_that_does_not_get_on_is_told():
+    ailments = ["stream 'trades' has failed; the log of the run says why.", None]
+    with Exposed("0", dict, lambda: ailments.pop(0)) as exposed:
+        url = exposed.url.replace("/metrics", "/healthz")
+        with pytest.raises(urllib.error.HTTPError, match="503") as told:
+            get(url)
+        assert told.value.read() == b"stream 'trades' has failed; the log of the run says why.\n"
+        assert get(url)[:2] == (200, "ok\n")
+
+
+def test_numbers_that_cannot_be_read_now(caplog):
+    def numbers():
+        raise ConnectionRefusedError("Java is gone")
+
+    with Exposed("0", numbers) as exposed:
+        for _ in range(5):
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                get(exposed.url)
+        assert get(exposed.url.replace("/metrics", "/healthz"))[0] == 200
+    assert len(caplog.records) <= 1
+
+
 def test_a_port_that_is_taken_is_told():
     with Exposed("127.0.0.1:0", dict) as exposed:
         port = exposed.url.split(":")[2].split("/")[0]
@@ -52,7 +74,9 @@ def test_a_port_that_is_taken_is_told():
             Exposed(port, dict)
 
 
-@pytest.mark.parametrize("address", ["", "port", "127.0.0.1", "127.0.0.1:99999", "1:2:x"])
+@pytest.mark.parametrize(
+    "address", ["", "port", "127.0.0.1", "127.0.0.1:99999", "1:2:x", "²", "00000099999", "127.0.0.1:٣"]
+)
 def test_an_address_that_is_none(address):
     with pytest.raises(sb.InvalidInputError, match="is no port such as 9464"):
         Exposed(address, dict)

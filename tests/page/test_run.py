@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 
 import pytest
@@ -16,11 +15,14 @@ from rich.console import Console
 
 import skyband as sb
 from skyband.commands.paging import Page, PageOptions
+from skyband.pulse import Pulse
 from skyband.spark import run
 from skyband.spark.attending import Attendant
+from skyband.spark.sinks import Wanted
 from tests.page.asking import Asking, strict
 from tests.sharding import cases
 from tests.spark.frames import write_files
+from tests.waiting import wait_for
 
 FILE = """
 streams:
@@ -38,13 +40,6 @@ def parts():
     rows = cases.draw_rows(cases.rng("the page"), 160, scale=1_000_000)
     rows = sorted((row for row in rows if row[0] is not None), key=lambda row: row[0])
     return [rows[:60], rows[60:120], rows[120:]]
-
-
-def wait_for(condition, seconds=300):
-    until = time.monotonic() + seconds
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert condition()
 
 
 def shown(page, query):
@@ -98,6 +93,43 @@ def test_a_stream_that_is_changed_from_its_page(spark, tmp_path, parts):
             assert asking.get("state")["ended"]
     finally:
         running.stop()
+
+
+def test_whether_a_run_gets_on(spark, tmp_path, parts):
+    """A micro-batch that does not end is told after a while; a stream that waits for rows is well however long."""
+    (tmp_path / "work.yaml").write_text(FILE)
+    write_files(tmp_path / "in", [parts[0]])
+    begun, free, now = threading.Event(), threading.Event(), [0.0]
+
+    class Slow:
+        def take(self, batch, rows):
+            begun.set()
+            free.wait(300)
+
+    watchers = {"rows": [Wanted(Slow(), "answers")]}
+    running = run(sb.read_workload(tmp_path / "work.yaml"), "stream", watchers=watchers, spark=spark)
+    pulse = Pulse(running.beats, clock=lambda: now[0])
+
+    def after(seconds):
+        now[0] += seconds
+        pulse.look()
+        return pulse.ailment()
+
+    try:
+        assert begun.wait(300)
+        assert after(1) is None
+        assert after(601) == (
+            "stream 'rows' does not get on: one micro-batch has been under way for 601 seconds, more than 600."
+        )
+        free.set()
+        wait_for(lambda: after(0) is None and not running.beats()["rows"].is_busy)
+        assert after(1e6) is None
+    finally:
+        free.set()
+        running.stop()
+    assert after(1e6) is None
+    running.handles["rows"]._error = ValueError("as if")
+    assert after(1) == "stream 'rows' has failed; the log of the run says why."
 
 
 def test_once_stays_until_ctrl_c(tmp_path, parts):

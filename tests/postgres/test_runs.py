@@ -106,7 +106,7 @@ def test_a_crash_between_writing_and_noting_it_down(spark, tmp_path, database):
     rows = rows_of(13, 200)
     write_files(tmp_path / "in", [rows[low : low + 40] for low in range(0, 160, 40)])
     file = workload(tmp_path, STREAM + QUERIES + SINK)
-    running = run(file, "catch-up", spark=spark, watchers={"rows": [Wanted(Failing(1), "answers")]})
+    running = run(file, spark=spark, watchers={"rows": [Wanted(Failing(1), "answers")]})
     with pytest.raises(sb.PipelineError, match="the power went out"):
         running.await_end(300)
     write_files(tmp_path / "in", [[(rows[159][0] + 500 * SECOND, 1.0, 1, "a")]], 9)
@@ -145,8 +145,9 @@ def test_a_server_that_restarts_while_a_stream_runs(spark, tmp_path, database, t
     write_files(tmp_path / "in", [[(rows[-1][0] + 500 * SECOND, 1.0, 1, "a")]], 20)
     file = workload(tmp_path, STREAM + QUERIES + SINK)
     plug = Pulling(database.server)
-    running = run(file, "catch-up", spark=spark, watchers={"rows": [Wanted(plug, "answers")]})
-    assert running.await_end(300)
+    running = run(file, spark=spark, watchers={"rows": [Wanted(plug, "answers")]})
+    running.handles["rows"].query.processAllAvailable()
+    running.stop()
     plug.back.join()
     assert plug.pulled == 2
     tally.fault("crash of PostgreSQL while a stream writes to it", plug.pulled)
@@ -167,7 +168,7 @@ def test_a_server_that_does_not_come_back_stops_the_run_and_nothing_is_lost(spar
                 database.server.stop()
 
     stopped = []
-    running = run(file, "catch-up", spark=spark, watchers={"rows": [Wanted(Stopping(), "answers")]})
+    running = run(file, spark=spark, watchers={"rows": [Wanted(Stopping(), "answers")]})
     try:
         with pytest.raises(sb.PipelineError, match="nothing is lost: once the server takes answers again") as caught:
             running.await_end(300)
@@ -254,6 +255,7 @@ def test_a_door_that_is_shut_is_told_before_anything_is_forgotten(spark, tmp_pat
 @pytest.mark.parametrize("as_json", [True, False])
 def test_explain_shows_no_secret(tmp_path, database, as_json, monkeypatch):
     monkeypatch.setenv("DB_PW", PASSWORD)
+    write_files(tmp_path / "in", [rows_of(17, 5)])
     options = "{password: '${DB_PW}', sslmode: require}"
     more = f"  - {{type: postgres, table: a.b, url: 'postgresql://db/x', options: {options}}}"
     file = workload(tmp_path, STREAM + QUERIES + SINK.replace("[{", "\n  - {").replace("}]", "}") + more)

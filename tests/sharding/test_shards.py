@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 import skyband as sb
@@ -189,8 +190,26 @@ def test_what_a_shard_cannot_go_on_with_is_refused():
     assert "time='ts' and is resumed with time='at'" in resumed(plan, time="at")
     assert "id='id' and is resumed with id='key'" in resumed(plan, id="key")
     assert "of a workload with time windows and this one has count windows" in resumed(plan, queries=[COUNT])
+
+
+@pytest.mark.parametrize("output", ["answers", "changes", "both"])
+def test_groups_by_a_new_expression_begin_with_rows_to_come(output):
+    """Rows that are held lack its value; none of them is of a query that is grouped by it."""
     grouped = sb.TopK(name="g", k=2, size="2 seconds", by="s", partition_by=["upper(g)"])
-    assert "partition_by='upper(g)' is new to this checkpoint" in resumed(plan, queries=[TIME, grouped])
+    before, after = (replace(plan_of(asked, shards=1), output=output) for asked in ([TIME], [TIME, grouped]))
+    shard = Shard(before, 0)
+    (arrived,) = reduce_rows(before, scored(before, [(1000, 1.0, 1, "a")]).to_batches())
+    shard.step([arrived.rows], [arrived.note], None)
+    shard = Shard.resume(after, 0, shard.state())
+    shard = Shard.resume(after, 0, shard.state())
+    found, _ = shard.step([], [], 2_000_000)  # no row has the new column yet
+    assert {name for table in found for name in table["query"].to_pylist()} == {"t"}
+    rows = scored(after, [(2_500_000, 3.0, 2, "b"), (2_600_000, 2.0, 3, "c")])
+    rows = rows.append_column("upper(g)", pa.array(["B", "C"]))
+    (arrived,) = reduce_rows(after, rows.to_batches())
+    found, _ = shard.step([arrived.rows], [arrived.note], None, end=True)
+    answers = [row for table in found for row in table.to_pylist() if row["query"] == "g" and row["rank"]]
+    assert {(row["upper(g)"], row["score"]) for row in answers} == {("B", 3.0), ("C", 2.0)}
 
 
 def test_a_query_added_to_count_windows_is_refused():

@@ -6,6 +6,7 @@ import datetime as dt
 import logging
 import re
 
+import pandas as pd
 import pytest
 from pyspark.logger import PySparkLogger
 
@@ -117,12 +118,45 @@ def test_mistakes_in_a_batch_are_the_same(spark):
         ({"time": "tz"}, "did you mean 'ts'?"),
         ({"late": "drop"}, "late='drop' must be 'count', 'return' or 'refuse'."),
         ({"shards": True}, "shards=True must be a whole number"),
+        ({"watermark": "a while"}, "watermark='a while'"),
+        ({"watermark": 5}, "watermark=5 must be interval text such as '10 seconds' or a timedelta, not int"),
+        ({"watermark": "-5 seconds"}, "watermark='-5 seconds' must not be negative"),
     ):
         with pytest.raises(sb.SkybandError) as caught:
             answers(df, query(), **{"time": "ts", **given})
         assert said in plain(caught.value)
     with pytest.raises(sb.InvalidInputError, match="must be a Spark DataFrame, not list"):
         answers([1], query(), time="ts")
+    rows = pd.DataFrame({"ts": range(1000), "secret": "of a row"})
+    for given in ({"df": rows}, {"time": rows["secret"]}, {"workload": [rows]}):
+        with pytest.raises(sb.SkybandError, match=r"pandas\.\S*(DataFrame|Series)") as caught:
+            answers(**{"df": df, "workload": query(), "time": "ts", **given})
+        assert "of a row" not in str(caught.value)
+
+
+BY_CHANCE = [
+    query(by="s + rand()"),
+    query(by="s", where="uuid() > 'a'"),
+    query(by="s", partition_by=["monotonically_increasing_id() % 2"]),
+    sb.AggregateTopK(name="big", k=1, size="1 minute", key="uuid()", value="s"),
+    sb.AggregateTopK(name="big", k=1, size="1 minute", key="g", value="randn()"),
+    sb.IncompleteTopK(
+        name="big", k=1, size="1 minute", object="g", stream="g", value="rand()", streams=["a"], occurrences=90
+    ),
+    sb.UncertainTopK(name="big", k=1, size="1 minute", by="s", probability="rand()"),
+    sb.UncertainTopK(name="big", k=1, size="1 minute", by="s", probability="1", rule="shuffle(array(g))[0]"),
+]
+
+
+@pytest.mark.parametrize("asked", BY_CHANCE, ids=str)
+def test_what_is_left_to_chance_is_refused(spark, asked):
+    with pytest.raises(sb.InvalidQueryError, match="must give the same value whenever it is computed") as caught:
+        answers(frame(spark, ROWS[:1]), asked, time="ts", id="id")
+    assert plain(caught.value).startswith("query 'big': ")
+
+
+def test_the_time_of_a_batch_is_no_chance(spark):
+    assert answers(frame(spark, ROWS[:1]), query(where="ts < current_timestamp()"), time="ts", id="id").columns
 
 
 def test_a_batch_frame_is_not_started(spark, attempt):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,7 +34,8 @@ def want(trades):
     """The answers in process."""
     ts = trades["ts"].cast(pa.int64()).to_numpy()
     scores = trades["price"].to_numpy() * trades["size"].to_numpy()
-    return plain(sb.replay([LARGEST, SMALL], ts, scores, trades["trade_id"].to_numpy()).to_pylist(), "id")
+    computed = [replace(query, by=None) for query in (LARGEST, SMALL)]
+    return plain(sb.replay(computed, ts, scores, trades["trade_id"].to_numpy()).to_pylist(), "id")
 
 
 def plain(rows, id_):
@@ -52,7 +54,8 @@ def test_groups(spark, trades):
     )
     out = collected(answers(spark.createDataFrame(trades), asked, time="ts", id="trade_id"))
     ts, scores = trades["ts"].cast(pa.int64()).to_numpy(), trades["price"].to_numpy() * trades["size"].to_numpy()
-    found = sb.replay(asked, ts, scores, trades["trade_id"].to_numpy(), groups=trades["symbol"].to_numpy()).to_pylist()
+    computed, ids = replace(asked, by=None), trades["trade_id"].to_numpy()
+    found = sb.replay(computed, ts, scores, ids, groups=trades["symbol"].to_numpy()).to_pylist()
     assert {row["symbol"] for row in out} == {"AIG", "BAC", "IBM", "SPY"}
     assert sorted((row["symbol"], *one) for row in out for one in plain([row], "trade_id")) == sorted(
         (row["group"], *one) for row in found for one in plain([row], "id")

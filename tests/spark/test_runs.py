@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
+import shutil
 import socket
 import threading
 import time
 
+import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
@@ -203,7 +205,7 @@ def test_a_crash_between_writing_and_noting_it_down_loses_nothing_and_doubles_no
     text = STREAM.replace("watermark", "files_per_batch: 1, watermark")
     file = workload(tmp_path, text + QUERIES + "sinks: [{type: jsonl, path: out, output: changes}, {type: memory}]\n")
     for batches in (1, 1):
-        running = run(file, "catch-up", spark=spark, watchers={"rows": [Wanted(Failing(batches), "changes")]})
+        running = run(file, spark=spark, watchers={"rows": [Wanted(Failing(batches), "changes")]})
         with pytest.raises(sb.PipelineError, match="the power went out"):
             running.await_end(120)
         tally.fault("crash between writing and noting it down")
@@ -229,6 +231,19 @@ def test_a_batch_that_is_run_again_replaces_its_file(tmp_path):
     (tmp_path / "out" / "sx-00000003.csv").write_text("of another stream")
     sink.clear()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["sx-00000003.csv"]
+
+
+def test_far_times_and_formulas_in_files(tmp_path):
+    far = pa.array([1_699_972_963_200_000_000, 0], pa.timestamp("us", "UTC"))
+    rows = pa.table({"window_end": far, "name": ["=1+1", "-x"], "score": [-1.0, 2.0]})
+    for kind, quotes in (("jsonl", False), ("csv", False), ("csv", True), ("parquet", False)):
+        FileSink(str(tmp_path / f"{kind}{quotes}"), "s", kind, quote_formulas=quotes).take(0, rows)
+    assert '{"window_end": "+55840-01-01T00:00:00Z"' in (tmp_path / "jsonlFalse/s-00000000.jsonl").read_text()
+    for quotes, name in ((False, "=1+1"), (True, "'=1+1")):
+        with (tmp_path / f"csv{quotes}/s-00000000.csv").open() as file:
+            row = next(csv.DictReader(file))
+        assert (row["window_end"], row["name"], row["score"]) == ("+55840-01-01 00:00:00.000000Z", name, "-1")
+    assert pq.read_table(tmp_path / "parquetFalse")["window_end"].cast(pa.int64())[0].as_py() == far[0].value
 
 
 def test_what_a_killed_run_left_behind_is_removed(tmp_path):
@@ -381,3 +396,44 @@ def test_what_is_not_kept_is_not_given(spark, tmp_path, source):
         running.memory("rows")
     with pytest.raises(sb.InvalidInputError, match="mode='twice' must be"):
         run(workload(tmp_path, STREAM + QUERIES), "twice", spark=spark)
+
+
+@pytest.mark.faults
+def test_an_older_copy_of_the_state_is_refused_and_a_crash_before_the_commit_is_not(spark, tmp_path, tally):
+    rows = rows_of(4, 160)
+    text = STREAM.replace("watermark", "dead_letters: dead, watermark")
+    file = workload(tmp_path, text + QUERIES + "sinks: [{type: parquet, path: out}]\n")
+    state, copy = tmp_path / ".skyband", tmp_path / "copy"
+    write_files(tmp_path / "in", [rows[:40]])
+    finished(file, spark, "catch-up")
+    shutil.copytree(state, copy)
+    for number, low in enumerate((40, 80), 1):
+        write_files(tmp_path / "in", [rows[low : low + 40]], number)
+        finished(file, spark, "catch-up")
+    newest = max((tmp_path / "out").iterdir())
+    commits = state / "work" / "rows" / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
+    for name in (str(last), f".{last}.crc"):  # killed between writing the file and noting it down
+        (commits / name).unlink()
+    tally.fault("crash between writing and noting it down")
+    write_files(tmp_path / "in", [rows[120:]], 3)
+    finished(file, spark, "catch-up")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    assert newest.name in before
+    doubled = parquet_of(tmp_path / "out")
+    assert len(doubled) == len({(row["query"], row["window_end"], row["g"], row["rank"]) for row in doubled})
+    shutil.rmtree(state)
+    shutil.copytree(copy, state)
+    tally.fault("an older copy of the state")
+    with pytest.raises(sb.SnapshotError, match=r"holds answers of stream 'rows' up to batch \d+.*older copy.*--fresh"):
+        run(file, "catch-up", spark=spark)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    kept = max(int(path.name) for path in (state / "work" / "rows" / "offsets").iterdir() if path.name.isdecimal())
+    for path in (tmp_path / "out").iterdir():
+        if int(path.stem.rpartition("-")[2]) > kept:
+            path.unlink()  # as the message says
+    finished(file, spark, "catch-up")
+    again = whole(parquet_of(tmp_path / "out"))
+    assert {key: sorted(found) for key, found in again.items()} == {
+        key: sorted(found) for key, found in whole(doubled).items()
+    }

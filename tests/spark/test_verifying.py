@@ -37,18 +37,18 @@ def test_the_two_agree(spark, tmp_path, queries):
     found = verify(spark, workload(tmp_path, queries), "rows")
     assert found.agrees, found.difference
     assert found.difference.compared > 50
-    assert (found.rows, found.late) == (150, 0)
-    assert found.batches >= 3
+    assert found.rows == 150
+    assert found.windows > 20
 
 
-def test_rows_that_are_late_are_let_in(spark, tmp_path):
+def test_files_in_any_order_without_an_id(spark, tmp_path):
     rows = cases.draw_rows(cases.rng("late"), 90, scale=1_000_000)
     write_files(tmp_path / "in", [rows[60:], rows[:60]])
     lines = []
     found = verify(spark, workload(tmp_path, QUERIES, id_=""), "rows", lines.append)
-    assert found.late > 0
     assert found.agrees, found.difference
-    assert any("were late" in line for line in lines)
+    assert found.left_out == sum(row[1] is None for row in rows)
+    assert len(lines) == 2
 
 
 @pytest.mark.parametrize("axis", ["time", "count"])

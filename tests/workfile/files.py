@@ -141,6 +141,7 @@ VALID = {
     ),
     "block text": SHORT.replace("by: price", "by: >-\n      price\n      * 2"),
     "sinks": SHORT + "sinks:\n  - {type: csv, path: a}\n  - {type: jsonl, path: b, output: answers}\n",
+    "late limits": SHORT + "engine: {late: {warn: 0.1%, fail: 0.05}}\n",
     "engine": SHORT + "engine: {algorithm: mintopk, late: count, memory: 512M}\n",
     "kafka": SHORT.replace(
         "path: trades.csv\n    time: ts",

@@ -8,7 +8,7 @@ import os
 import pytest
 
 import skyband as sb
-from skyband.workfile.journal import Change, Journal, changed
+from skyband.workfile.journal import MOST_TRIES, Change, Journal, changed, given_up, guests
 from tests.workfile.files import FAMILIES, SHORT, read  # noqa: F401 - a fixture
 
 NEW = sb.TopK(name="new", k=3, size="1 hour", by="price")
@@ -100,3 +100,49 @@ def test_the_last_query_of_a_stream_stays(read):  # noqa: F811
     file = read(FAMILIES)
     (heavy,) = file.workloads["flows"]
     assert changed(file, [Change("drop", "flows", heavy)]) == file
+
+
+def test_who_is_on_trial_is_asked(read):  # noqa: F811
+    file = read(SHORT)
+    tried = changed(file, [Change("try", "trades", NEW)])
+    assert [query.name for query in tried.workloads["trades"]] == ["big", "new"]
+    assert changed(file, [Change("try", "trades", NEW), Change("add", "trades", NEW)]) == tried
+    assert (
+        changed(file, [Change("try", "trades", NEW), Change("add", "trades", NEW), Change("drop", "trades", NEW)])
+        == file
+    )
+
+
+def test_the_newest_guest_comes_first(read):  # noqa: F811
+    other = sb.TopK(name="other", k=1, size="1 hour", by="price")
+    changes = [Change("try", "trades", NEW), Change("try", "trades", other), Change("add", "trades", NEW)]
+    file = changed(read(SHORT), changes)
+    assert guests(file, changes, "trades", ["big"]) == [other, NEW]
+    changes += [Change("drop", "trades", NEW), Change("try", "trades", NEW)]
+    assert guests(file, changes, "trades", ["big"]) == [NEW, other]
+
+
+def test_the_files_queries_are_asked_again_if_no_other_is_left(read):  # noqa: F811
+    """The file's query was dropped while another ran, which then was dropped because it broke the stream."""
+    file = read(SHORT)
+    (big,) = file.workloads["trades"]
+    assert (
+        changed(file, [Change("try", "trades", NEW), Change("drop", "trades", big), Change("drop", "trades", NEW)])
+        == file
+    )
+
+
+def test_what_does_not_fit_the_file_any_more_is_left_out(read):  # noqa: F811
+    """It was edited since, and its queries are of another family, or count rows."""
+    file = read(SHORT)
+    rows = sb.TopK(name="rows", k=1, size=500, by="price")
+    assert changed(file, [Change("add", "trades", rows), Change("add", "trades", QUERIES[1])]) == file
+
+
+def test_what_java_ends_with_is_given_up():
+    other = sb.TopK(name="other", k=1, size="1 hour", by="price")
+    tries = [Change("try", "s", NEW), Change("add", "s", other), *[Change("try", "s", NEW)] * (MOST_TRIES - 2)]
+    assert given_up(tries) == []
+    assert given_up([*tries, Change("try", "s", NEW)]) == [Change("drop", "s", NEW)]
+    for since in ("add", "drop"):  # a micro-batch was done, or it is not asked any more
+        assert given_up([*tries, Change("try", "s", NEW), Change(since, "s", NEW)]) == []

@@ -136,3 +136,52 @@ def test_nothing_there(tmp_path):
         sample_of(tmp_path / "x.csv")
     with pytest.raises(sb.InvalidInputError, match="no csv, json, jsonl or parquet"):
         sample_of(tmp_path)
+
+
+def behind_of(path):
+    found = sample_of(path)
+    return found.behind.total_seconds(), found.looked_at
+
+
+class TestOrder:
+    """How far rows come behind the newest before them, wherever in the data that is."""
+
+    def test_in_the_middle_of_a_large_file(self, tmp_path):
+        times = [1_704_067_200 + second for second in range(200_000)]
+        for number in range(0, len(times), 1000):
+            times[number] -= 300
+        (tmp_path / "x.csv").write_text("ts,note\n" + "".join(f"{at},{'x' * 50}\n" for at in times))
+        behind, looked_at = behind_of(tmp_path / "x.csv")
+        assert behind == 299  # the row before it is a second older than it should be
+        assert "from parts of the file" in looked_at
+
+    def test_at_the_end_of_a_large_file(self, tmp_path):
+        times = [*(1_704_067_200 + second for second in range(200_000)), 1_704_067_200]
+        (tmp_path / "x.csv").write_text("ts,note\n" + "".join(f"{at},{'x' * 50}\n" for at in times))
+        assert behind_of(tmp_path / "x.csv")[0] == 199_999
+
+    def test_parquet_by_its_row_groups(self, tmp_path):
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        times = [datetime(2024, 1, 1, 9, minute) for minute in range(60)]
+        times[45] = datetime(2024, 1, 1, 8)
+        table = pa.table({"ts": pa.array(times, pa.timestamp("us")), "x": range(60)})
+        parquet.write_table(table, tmp_path / "x.parquet", row_group_size=1)
+        assert behind_of(tmp_path / "x.parquet")[0] == (60 + 44) * 60
+        parquet.write_table(table, tmp_path / "x.parquet")
+        assert behind_of(tmp_path / "x.parquet") == (104 * 60, "all 60 rows")
+
+    def test_of_many_files_some_are_looked_at(self, tmp_path):
+        for number in range(90):
+            (tmp_path / f"{number:02}.csv").write_text(f"ts,x\n{1_704_067_200 + number},1\n")
+        behind, looked_at = behind_of(tmp_path)
+        assert (behind, looked_at) == (0, "40 rows from parts of 40 of the 90 files, taken by modification time")
+
+    def test_a_time_that_the_folders_tell(self, tmp_path):
+        for day in (1, 2):
+            (tmp_path / f"date=2024-01-0{day}").mkdir()
+            (tmp_path / f"date=2024-01-0{day}" / "x.csv").write_text("a,x\n1,2\n")
+        found = sample_of(tmp_path)
+        assert (found.time, found.time_format, found.columns[-1]) == ("date", "yyyy-MM-dd", ("date", "date"))
+        assert (found.last - found.first).days == 1

@@ -24,12 +24,15 @@ UNTOLD = {
     "a pattern without a year", "a watermark", "a negative watermark", "streams that are one", "a size",
     "no size at all",
     "a slide", "two axes", "an origin", "a stream that is not there", "queries of one name", "queries on two axes",
-    "a sink of no query", "sinks in one folder", "a sink where rows come from",
+    "a sink of no query", "sinks in one folder", "a sink where rows come from", "a sink in the checkpoint",
+    "a sink in the default checkpoint", "a sink in another sink", "a sink around another sink",
+    "a sink that a glob means", "a sink whose files a glob means", "a sink below the rows", "dead letters among rows",
     "an algorithm", "sql", "sql over another stream",
     "answers too rare", "no threshold", "a threshold without need", "parts of a whole", "a stream of rows",
     "a list of streams", "types on one stream", "windows of two sizes",
     "an algorithm of another type", "changes of another type",
     "a broker", "an option that is a key", "a secret", "dead letters to itself", "a secret of a sink",
+    "a share of late rows",
 }  # fmt: skip
 
 

@@ -73,6 +73,12 @@ class Lane:
         keys = self.book.values(windows.ids)
         return [Answered(windows._replace(queries=self._places[windows.queries], groups=groups), keys)]
 
+    @property
+    def groups(self) -> Ints:
+        """The groups that a key is held of."""
+        self.book.forget()
+        return self.book.groups
+
     def state(self) -> dict[str, Any]:
         """Everything that `load` needs."""
         book = self.book.state()

@@ -22,7 +22,7 @@ from skyband.kernels.intake import rows_by_group
 from skyband.keys import KeyColumn, key_column
 from skyband.queries import AggregateTopK
 from skyband.snapshot import decode, encode, refuse_other_family, resuming
-from skyband.workload import Workload, of_family, refuse_filters
+from skyband.workload import Workload, of_family, refuse_expressions
 
 __all__ = ["Monitor", "replay"]
 
@@ -40,6 +40,9 @@ class Monitor:
     ----------
     queries
         One `AggregateTopK`, several, or a `Workload` of them.
+    computed
+        True where `where` and the expressions of the queries have been applied already by whoever passes the arrays;
+        else a query that has some is refused.
 
     Examples
     --------
@@ -53,9 +56,12 @@ class Monitor:
     [10.0, 9.0, 7.0]
     """
 
-    def __init__(self, queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK]) -> None:
+    def __init__(
+        self, queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK], *, computed: bool = False
+    ) -> None:
         self._workload = of_family(queries, AggregateTopK, "skyband.aggregate.Monitor")
-        refuse_filters(self._workload)
+        if not computed:
+            refuse_expressions(self._workload)
         self._intake = Intake(self._workload.axis)
         self._key_kind: pa.DataType | None = None
         self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
@@ -107,6 +113,8 @@ class Monitor:
         self._intake.adopt(checked)
         self._key_kind = self._key_kind or found.kind
         self._take_in(checked, found, values is not None)
+        if self._intake.groups is not None and self._intake.groups.has_grown:
+            self._forget_groups()
 
     def advance_to(self, position: Any) -> None:
         """Move time forward without a row: windows that end at or before `position` become final.
@@ -162,7 +170,7 @@ class Monitor:
             "left_out": self._intake.left_out,
             "late": 0,  # positions never go backwards here: a late row is refused, not dropped
             "objects": self._intake.objects,
-            "groups": len(self._intake.groups) if self._intake.groups is not None else 0,
+            "groups": self._forget_groups(),
             "windows": self._windows,
             "candidates": self.candidates,
             "keys": sum(len(lane.book) for lane in self._lanes.values()),
@@ -180,6 +188,7 @@ class Monitor:
         >>> again.answers()["score"].to_pylist()
         [3.0]
         """
+        self._forget_groups()
         groups = self._intake.groups
         stored = [part.keys for part in self._pending if len(part.keys)]
         kind = pa.schema([] if self._key_kind is None else [("key", self._key_kind)])
@@ -192,7 +201,7 @@ class Monitor:
                 "all_grouped": self._all_grouped,
                 "key_kind": kind.serialize().to_pybytes(),
                 "intake": self._intake.state(),
-                "groups": None if groups is None else to_bytes(pa.table({"group": groups.column()})),
+                "groups": None if groups is None else groups.state(),
                 "pending": joined([part.windows for part in self._pending])._asdict(),
                 "pending_keys": to_bytes(pa.table({"key": pa.concat_arrays(stored)})) if stored else None,
                 "lanes": [{"lane": name, **lane.state()} for name, lane in self._lanes.items()],
@@ -217,11 +226,8 @@ class Monitor:
     @classmethod
     def _load(cls, saved: dict[str, Any]) -> Monitor:
         refuse_other_family(saved, AggregateTopK.family)
-        monitor = cls([AggregateTopK(**fields) for fields in saved["queries"]])
-        groups = None
-        if saved["groups"] is not None:
-            column = from_bytes(saved["groups"])["group"]
-            groups = GroupBook(column.type, column.to_pylist())
+        monitor = cls([AggregateTopK(**fields) for fields in saved["queries"]], computed=True)
+        groups = None if saved["groups"] is None else GroupBook.load(saved["groups"])
         monitor._intake = Intake.load(saved["intake"], groups)
         kinds = pa.ipc.read_schema(pa.py_buffer(saved["key_kind"]))
         monitor._key_kind = kinds.field(0).type if len(kinds) else None
@@ -275,14 +281,14 @@ class Monitor:
             self._feed(code, Batch(keys[mine], values[mine], batch.positions, None))
 
     def _feed(self, name: int, batch: Batch) -> None:
-        groups = len(self._intake.groups) if name == _ALL_GROUPS and self._intake.groups is not None else 1
+        groups = self._intake.groups.codes if name == _ALL_GROUPS and self._intake.groups is not None else 1
         first = 0 if self._intake.axis == "count" or self._intake.first is None else self._intake.first
         self._collect(self._lane(name).take_in(batch, groups, first))
 
     def _advance(self, to: int) -> None:
         first = self._intake.first or 0
         for name, lane in self._lanes.items():
-            groups = len(self._intake.groups) if name == _ALL_GROUPS and self._intake.groups is not None else 1
+            groups = self._intake.groups.codes if name == _ALL_GROUPS and self._intake.groups is not None else 1
             self._collect(lane.advance(to, groups, first))
 
     def _lane(self, name: int) -> Lane:
@@ -303,6 +309,23 @@ class Monitor:
     def _collect(self, answered: list[Answered]) -> None:
         self._windows += sum(part.windows.ends.size for part in answered)
         self._pending += answered
+
+    def _forget_groups(self) -> int:
+        """Forget groups that no key is held of and no answer waits for; return how many are left.
+
+        On a count axis no group goes: windows are about the numbers that its rows have had.
+        """
+        groups = self._intake.groups
+        if groups is None:
+            return 0
+        if self._intake.axis == "time":
+            used = np.zeros(groups.codes, bool)
+            if _ALL_GROUPS in self._lanes:
+                used[self._lanes[_ALL_GROUPS].groups] = True
+            for part in self._pending:
+                used[part.windows.groups[part.windows.groups >= 0]] = True
+            groups.forget(used)
+        return len(groups)
 
     def _refuse_after_end(self) -> None:
         if self._finished:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skyband.aggregate.lane import Answered
 from skyband.answers import joined
-from skyband.groups import GroupBook
+from skyband.groups import GroupBook, ranks_of
 from skyband.kernels.stream import Ints
 from skyband.keys import restored
 from skyband.queries import AggregateTopK
@@ -27,16 +27,19 @@ def answer_table(
 ) -> pa.Table:
     """The answers as columns ``query, [group,] window_start, window_end, rank, key, score``."""
     windows = joined([part.windows for part in parts])
-    ranks = np.array([-1], np.int64) if groups is None else np.append(groups.ranks(), -1)  # code -1 finds the last
-    order = np.lexsort([ranks[windows.groups], windows.queries, windows.ends])
+    ranks, places_of, values = np.array([-1], np.int64), windows.groups, None
+    if groups is not None:
+        values, places_of = groups.values_of(windows.groups)
+        ranks = np.append(ranks_of(values), -1)  # place -1 finds the last
+    order = np.lexsort([ranks[places_of], windows.queries, windows.ends])
     counts = windows.counts[order]
     rows = _rows_of(windows.counts, order)
     sizes = np.array([query.window.size for query in queries], np.int64)
     ends, places = np.repeat(windows.ends[order], counts), np.repeat(windows.queries[order], counts)
     columns = {"query": pa.array([query.name for query in queries], pa.string()).take(pa.array(places))}
-    if groups is not None:
-        codes = np.repeat(windows.groups[order], counts)
-        columns["group"] = groups.column().take(pa.array(codes, mask=codes < 0))
+    if values is not None:
+        codes = np.repeat(places_of[order], counts)
+        columns["group"] = values.take(pa.array(codes, mask=codes < 0))
     columns["window_start"] = pa.array(ends - sizes[places]).cast(position_kind)
     columns["window_end"] = pa.array(ends).cast(position_kind)
     columns["rank"] = pa.array(np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts) + 1, pa.int64())

@@ -48,10 +48,10 @@ class MinTopk(Engine):
                 f"{queries[0].name!r} has {windows} windows open at once and mintopk keeps a pointer for each, at most "
                 f"{MOST_WINDOWS}; use algorithm='panes', which needs none, or a longer slide."
             )
-        self._list = skiplist.empty_list(64)
+        self._list = skiplist.empty_list(16)
         self._topk = kernels.SuperTopk(
-            np.zeros(64, np.int64),
-            np.zeros(64, np.int64),
+            np.zeros(16, np.int64),
+            np.zeros(16, np.int64),
             np.zeros(windows, np.int64),
             np.zeros(windows, np.int64),
             np.zeros(kernels.REGISTERS, np.int64),

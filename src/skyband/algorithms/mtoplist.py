@@ -45,10 +45,10 @@ class MTopList(SharedEngine):
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
-        self._list = skiplist.empty_list(64)
+        self._list = skiplist.empty_list(16)
         minima = np.zeros(self._meta.views.starts.size, np.int64)
-        self._careers = kernels.Careers(np.zeros((64, 2), np.int64), minima)
-        self._extract = _extract(64)
+        self._careers = kernels.Careers(np.zeros((16, 2), np.int64), minima)
+        self._extract = _extract(16)
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(

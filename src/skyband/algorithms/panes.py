@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skyband.algorithms.base import Engine, Objects, State, asked_together, packed, with_room
-from skyband.kernels import candidates, minimal, open_pane
+from skyband.kernels import candidates, group_runs, minimal, open_pane
 from skyband.kernels import panes as kernels
-from skyband.kernels.moments import Moments, due_by_query, moments_of
+from skyband.kernels.moments import Moments, due_by_query, moments_of, reset
 from skyband.kernels.radix import sort_room
-from skyband.kernels.stream import TIED, Answers, Queries, Rows, Ties
+from skyband.kernels.stream import TIED, Answers, Floats, Ints, Queries, Rows, Ties
 from skyband.queries import TopK
 
-__all__ = ["Panes"]
+__all__ = ["Candidates", "Panes"]
 
 MOST_LATTICES = 64  # views that begin on more lattices than this: finding the next pane costs more than it saves
 _BLOCK = ("block_keys", "block_positions", "block_ids")
 _STANDING = ("keys", "positions", "ids", "dominated")
+
+
+class Candidates(NamedTuple):
+    """Standing candidates, best first."""
+
+    keys: Floats
+    positions: Ints
+    ids: Ints
+    dominated: Ints  # better objects that arrived at the same position or later, as far as they were counted
 
 
 class Panes(Engine):
@@ -123,7 +132,7 @@ class Panes(Engine):
 
     @property
     def is_empty(self) -> bool:
-        return bool(candidates.held_count(self._held, self._pane) == 0)
+        return self.held_now == 0
 
     @property
     def candidates(self) -> int:
@@ -131,7 +140,7 @@ class Panes(Engine):
         return int(self._held.registers[candidates.STANDING])
 
     def _longest_answer(self) -> int:
-        return self._at_most_k(int(candidates.held_count(self._held, self._pane)))
+        return self._at_most_k(self.held_now)
 
     def objects(self) -> Objects:
         held, side = self.candidates, int(self._held.registers[candidates.SIDE])
@@ -164,6 +173,74 @@ class Panes(Engine):
         self._pane = open_pane.empty_pane(64)
         self._settled = True
         self._work = self._room()
+
+    @property
+    def held_now(self) -> int:
+        """How many objects are held, candidates or not yet known to be none; unlike `candidates` it costs nothing."""
+        r = self._held.registers  # a compiled function would take longer to be called
+        return int(r[candidates.STANDING]) + int(r[candidates.BLOCK]) + int(self._pane.registers[open_pane.SIZE])
+
+    def hand_over(self) -> Candidates:
+        """The minimal candidate set."""
+        held, side = self.candidates, int(self._held.registers[candidates.SIDE])
+        return Candidates(*(getattr(self._held, name)[side, :held].copy() for name in _STANDING))
+
+    def take_over(self, held: Candidates, answered: int) -> None:
+        """Hold these candidates of a stream whose windows have been answered up to `answered`."""
+        registers = np.zeros(candidates.REGISTERS, np.int64)
+        registers[candidates.STANDING] = held.keys.size
+        registers[candidates.NEWEST] = held.positions.max(initial=candidates.NO_PANE)
+        registers[candidates.PANE_END] = candidates.NO_PANE
+        registers[candidates.SWEEPS] = self._held.registers[candidates.SWEEPS]
+        moments = Moments(**packed(self._moments))
+        reset(moments, answered)
+        self.load({**held._asdict(), "registers": registers, "moments": moments._asdict()})
+        self._settled = False
+
+    def run_groups(
+        self,
+        segments: group_runs.Segments,
+        joined: group_runs.Joined,
+        arrived: group_runs.Arrived,
+        first: int,
+        answers: Answers,
+    ) -> int:
+        """Run one group after another in this executor; say why the kernel came back."""
+        return group_runs.advance_groups(
+            segments,
+            self._held,
+            self._pane,
+            self._together,
+            joined,
+            self._moments,
+            self._plan,
+            self._work,
+            arrived,
+            first,
+            answers,
+        )
+
+    def keep_minimal(
+        self, segments: group_runs.Segments, joined: group_runs.Joined, groups: Ints, answered: Ints
+    ) -> None:
+        """Keep exactly the minimal candidate sets of these groups."""
+        group_runs.keep_minimal(segments, self._together, joined, self._moments, self._plan, groups, answered)
+
+    def make_room(self, standing: int | None = None) -> None:
+        """Make room for so many standing candidates, or for whatever the kernel lacked."""
+        if standing is None:
+            self._grow()
+        elif 2 * standing >= self._held.keys.shape[1]:
+            self._held = with_room(self._held, 2 * standing + 256, keep=[*_BLOCK, "registers"])
+            self._work = self._room()
+
+    def longest_answer(self) -> int:
+        """No answer can have more rows than this."""
+        return self._longest_answer()
+
+    def count_sweeps(self, sweeps: int) -> None:
+        """Go on counting sweeps from here."""
+        self._held.registers[candidates.SWEEPS] = sweeps
 
 
 @lru_cache(maxsize=64)

@@ -7,12 +7,11 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+from skyband.commands.data_search import search_data
 from skyband.errors import InvalidInputError
 from skyband.workfile import sample_of, starter
 
 __all__ = ["begin"]
-
-ENDINGS = (".csv", ".parquet", ".json", ".jsonl", ".ndjson")
 
 
 def begin(data: Path | None, file: Path, *, force: bool) -> str:
@@ -22,15 +21,17 @@ def begin(data: Path | None, file: Path, *, force: bool) -> str:
             f"{str(file)!r} is there already and was not touched; "
             "write another with --file, or replace it with --force."
         )
-    data = data or _only_data(file.parent)
-    sample = None if data is None else replace(sample_of(data), path=_seen_from(file.parent, data))
+    data = data or search_data(file.parent)
+    sample = None if data is None else sample_of(data, besides=[file])
+    if sample is not None:
+        sample = replace(sample, path=_seen_from(file.parent, Path(sample.path)))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(starter(sample), encoding="utf-8")
     except OSError as error:
         raise InvalidInputError(f"{str(file)!r} cannot be written: {error.strerror or error}.") from error
     name = "" if file == Path("skyband.yaml") else f" {shlex.quote(str(file))}"
-    about = "rows that Spark makes up, since no data was named" if data is None else str(data)
+    about = "rows that Spark makes up, since there is no data here" if data is None else str(data)
     lines = [
         f"wrote {file}: queries over {about}. Have a look at it, then:",
         "",
@@ -48,15 +49,3 @@ def begin(data: Path | None, file: Path, *, force: bool) -> str:
 def _seen_from(folder: Path, data: Path) -> str:
     """Paths in a workload file are relative to its folder."""
     return str(data) if data.is_absolute() else os.path.relpath(data, folder)
-
-
-def _only_data(folder: Path) -> Path | None:
-    """The data file of a folder, where it has one; None where it has none."""
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in ENDINGS) if folder.is_dir() else []
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found[:5]) + (", …" if len(found) > 5 else "")
-        raise InvalidInputError(
-            f"there are {len(found)} data files here ({names}); say which one to begin with: "
-            f"skyband init {shlex.quote(found[0].name)}"
-        )
-    return found[0] if found else None

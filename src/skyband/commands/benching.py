@@ -12,6 +12,7 @@ from rich.table import Table
 from skyband.catalogue import algorithms
 from skyband.commands.screen import console
 from skyband.errors import InvalidInputError
+from skyband.kernels import _notice
 from skyband.monitor import Monitor
 from skyband.queries import TopK
 from skyband.streams import Trades, trades
@@ -39,6 +40,7 @@ def bench(*, rows: int, k: int, size: str, slide: str, only: list[str], as_json:
     """Time every algorithm on the same seeded trades, best of a few runs in this one process, and print a table."""
     if rows < LEAST:
         raise InvalidInputError(f"--rows {rows} must be at least {LEAST:,}; shorter runs measure nothing.")
+    _notice.announce()
     query = TopK(name="bench", k=k, size=size, slide=slide)
     known = only or list(algorithms())
     stream = trades(rows, seed=1)

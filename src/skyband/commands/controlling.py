@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ TIMEOUT = 60.0  # seconds
 
 
 def tell(path: Path, message: dict[str, Any], *, as_json: bool, timeout: float = TIMEOUT) -> None:
-    """Tell the run of a file something, and print its reply; an error if it refuses, or if nobody listens."""
+    """Tell the run of a file something, and print its reply; an error if it refuses, or if there is none."""
     reply = _asked(path, message, timeout)
     if "refused" in reply:
         raise InvalidInputError(f"{reply['refused']} The run goes on as it was.")
@@ -33,14 +34,14 @@ def _asked(path: Path, message: dict[str, Any], timeout: float) -> dict[str, Any
     box = mailbox_of(read_workload(path))
     if not box.is_heard():
         raise InvalidInputError(
-            f"nobody listens: no run of {path} is going on in this machine. Start it with skyband run {path}, or edit "
-            "the file: a run that starts takes it as it is."
+            f"no running job found for {path} on this machine that takes changes (--once and --catch-up end by "
+            f"themselves). Start one with `skyband run {shlex.quote(str(path))}`, or edit the file and then start it."
         )
     reply = box.ask(message, timeout)
     if reply is None:
         raise PipelineError(
             f"the run of {path} gave no reply within {timeout:g} seconds; whether it heard cannot be told. Look with "
-            f"skyband ctl list {path}."
+            f"`skyband ctl list --file {shlex.quote(str(path))}`."
         )
     return reply
 
@@ -53,3 +54,5 @@ def _print_queries(reply: dict[str, Any]) -> None:
         out.print(f"stream {stream}: {told}")
         for query in queries:
             out.print(f"  {query}", soft_wrap=True)
+        for name, why in (counts.get("dropped") or {}).items():
+            out.print(f"  dropped {name!r}: {why}", soft_wrap=True)

@@ -7,18 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from skyband.queries import Query, TopK, UncertainTopK
-from skyband.workfile import Sink, Stream, WorkloadFile, read_workload
+from skyband.workfile import Sink, Stream, WorkloadFile
 from skyband.workfile.addresses import shown_address
 from skyband.workfile.engines import plan_for
 from skyband.workfile.environment import HIDDEN, is_secret
+from skyband.workfile.reading import read_with_data
 
 __all__ = ["explain_file"]
 
 
 def explain_file(path: Path, *, as_json: bool) -> str:
     """A page on the file's streams, queries and sinks; or the same for machines."""
-    file = read_workload(path)
-    return json.dumps(_plain(file), indent=2) if as_json else "\n".join(_page(file))
+    file, warnings = read_with_data(path)
+    if as_json:
+        told = [{"line": one.line, "column": one.column, "key": one.key, "message": one.message} for one in warnings]
+        return json.dumps(_hidden(file, {**_plain(file), "warnings": told}), indent=2)
+    return file.hide("\n".join([*_page(file), *(f"warning: {one}" for one in warnings)]))
 
 
 def _page(file: WorkloadFile) -> list[str]:
@@ -87,6 +91,15 @@ def _plain(file: WorkloadFile) -> dict[str, Any]:
         "sinks": [_shown(file, sink) for sink in file.sinks],
         "checkpoint": file.engine.checkpoint,
     }
+
+
+def _hidden(file: WorkloadFile, value: Any) -> Any:
+    """The same values, without secrets in any text."""
+    if isinstance(value, dict):
+        return {key: _hidden(file, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(file, one) for one in value]
+    return file.hide(value) if isinstance(value, str) else value
 
 
 def _without_secrets(file: WorkloadFile, section: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -13,13 +12,12 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from skyband.commands.screen import newest_answer, screen, state_line
 from skyband.queries import Query
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from skyband.spark.runs import Run
     from skyband.spark.sinks import Board
 
@@ -43,7 +41,6 @@ class Follower:
 
     def __init__(self, out: Console, asked: Callable[[], Sequence[Query]], board: Board | None) -> None:
         self._out, self._board, self._asked = out, board, asked
-        self._total: int | None = None  # rows of a bounded input, once they have been counted
 
     def follow(self, running: Run, asked: threading.Event, seconds: float | None = None) -> bool:
         """Draw until the run has ended, it is asked to, or for so many seconds; return whether it has ended."""
@@ -67,25 +64,15 @@ class Follower:
             for part in newest_answer(query, newest[query.name], ROWS_AT_THE_END):
                 self._out.print(part)
 
-    def count(self, spark: SparkSession, running: Run) -> None:
-        """Find out meanwhile how many rows there are, so that the bar knows where it ends."""
-
-        def counted() -> None:
-            from skyband.spark.sources import open_batch  # noqa: PLC0415 - loading Spark takes seconds
-
-            file = running.file
-            with suppress(Exception):  # the run may be over by now, and Spark with it
-                self._total = sum(open_batch(spark, name, file.streams[name]).count() for name in file.workloads)
-
-        threading.Thread(target=counted, daemon=True).start()
-
     def _screen(self, running: Run) -> RenderableType:
         metrics = running.metrics()
         foot = Table.grid()
-        foot.add_row(state_line(metrics))
-        if running.mode == "once":
-            rows = sum(one["rows"] for one in metrics.values())
-            foot.add_row(ProgressBar(total=self._total, completed=rows, pulse=self._total is None, width=60))
+        if running.mode == "once":  # a bounded input is read whole before its first answer
+            done, tasks = (sum(one[name] for one in metrics.values()) for name in ("tasks_done", "tasks"))
+            foot.add_row(Text(f"\nreading: {done:,} of {tasks:,} tasks done" if tasks else "\nreading…", "dim"))
+            foot.add_row(ProgressBar(total=tasks or None, completed=done, pulse=not tasks, width=60))
+        else:
+            foot.add_row(state_line(metrics))
         return screen(self._queries, self._newest(), self._out.height, foot)
 
     def _newest(self) -> dict[str, pa.Table | None]:

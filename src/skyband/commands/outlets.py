@@ -11,6 +11,7 @@ from typing import TextIO
 import pyarrow as pa
 
 from skyband.commands.screen import cell, move
+from skyband.far_times import with_far_times_as_text
 from skyband.lines import json_lines
 
 __all__ = ["JsonLines", "PlainLines"]
@@ -51,7 +52,7 @@ class PlainLines(_Lines):
     """Every row as a line of text: when it was final, the query, the rank, the score, the rest."""
 
     def _lines(self, rows: pa.Table) -> Iterable[str]:
-        return map(self._line, rows.to_pylist())
+        return map(self._line, with_far_times_as_text(rows).to_pylist())
 
     @staticmethod
     def _line(row: dict[str, object]) -> str:

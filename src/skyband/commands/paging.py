@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import webbrowser
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,7 @@ from skyband.workfile import WorkloadFile, read_workload
 from skyband.workfile.mail import mailbox_of
 
 if TYPE_CHECKING:
+    from skyband.pulse import Pulse
     from skyband.spark.runs import Run
     from skyband.spark.sinks import Wanted
 
@@ -70,10 +72,12 @@ class Page:
 
         return Wanted(self._show.history.outlet(stream), "answers")
 
-    def begin(self, running: Run) -> None:
-        """The run has started: this is it."""
+    def begin(self, running: Run, pulse: Pulse | None = None) -> None:
+        """The run has started: this is it, and how it is."""
         self._running = running
-        self._show.begin(lambda: self._file, running.metrics)
+        # Names of streams are nobody's business where reading takes a token, and this page takes none.
+        ailment = (lambda: None) if pulse is None else partial(pulse.ailment, named=False)
+        self._show.begin(lambda: self._file, running.metrics, ailment)
 
     def __enter__(self) -> Page:
         self._server.__enter__()

@@ -18,9 +18,10 @@ from skyband.commands.exposing import Exposed
 from skyband.commands.following import Follower, await_end
 from skyband.commands.logs import write_logs
 from skyband.commands.outlets import JsonLines, PlainLines
-from skyband.commands.screen import COUNTED, console, spoken
+from skyband.commands.screen import COUNTED, console, dropped_queries, dropped_rows
 from skyband.commands.spark_start import said, spark_for
 from skyband.errors import PipelineError, SkybandError
+from skyband.pulse import Pulse
 from skyband.queries import Query
 from skyband.workfile import WorkloadFile, read_workload
 from skyband.workfile.paths import has_scheme
@@ -91,7 +92,8 @@ class _Watched:
         self._file, self._mode, self._as_json, self._page = file, mode, as_json, page
         self._ending = ending
         self._running: Run | None = None
-        self._exposed = None if metrics is None else Exposed(metrics, self._numbers)
+        self._pulse = Pulse(lambda: {} if self._running is None else self._running.beats())
+        self._exposed = None if metrics is None else Exposed(metrics, self._numbers, self._pulse.ailment)
         self._out = console()
         self._board: Board | None = None
         self._lines: list[JsonLines | PlainLines] = []
@@ -109,13 +111,11 @@ class _Watched:
         self._ending.heed()
         self._running = running
         if self._page is not None:
-            self._page.begin(running)
+            self._page.begin(running, self._pulse)
             self._page.tell(talk)
         follower = Follower(self._out, lambda: self._shown(running.file), self._board)
-        if self._mode == "once" and self._is_live():
-            follower.count(spark, running)
         try:
-            with self._attended(running), self._exposed or nullcontext(), self._page or nullcontext():
+            with self._attended(running), self._watched(), self._exposed or nullcontext(), self._page or nullcontext():
                 if self._is_live():
                     ended = follower.follow(running, self._ending.asked, seconds)
                 else:
@@ -144,6 +144,10 @@ class _Watched:
 
     def _numbers(self) -> dict[str, dict[str, Any]]:
         return {} if self._running is None else self._running.metrics()
+
+    def _watched(self) -> AbstractContextManager[object]:
+        """While there is somebody to tell, the run is looked at."""
+        return nullcontext() if self._exposed is None and self._page is None else self._pulse
 
     def _attended(self, running: Run) -> AbstractContextManager[object]:
         """While the file runs as a stream, somebody listens to `skyband ctl`."""
@@ -191,18 +195,23 @@ class _Watched:
         ]
 
     def _summary(self, metrics: dict[str, dict[str, Any]]) -> Text:
-        lines = ["\n"]
+        told = Text("\n", "dim")
         for name, one in metrics.items():
-            notes = "".join(f"; {one[what]:,} {spoken(what)}" for what in COUNTED if one.get(what))
-            lines.append(
-                f"{name}: {one['rows']:,} rows, {one['windows']:,} windows, {one['answers']:,} rows of answers{notes}; "
+            told.append(
+                f"{name}: {one['rows']:,} rows, {one['windows']:,} windows, {one['answers']:,} rows of answers; "
                 f"{one['candidates']:,} rows held at the end\n"
             )
+            for what in COUNTED:  # rows that are in no answer get a line of their own
+                if one.get(what):
+                    style = "bold red" if what == "late" else "yellow"
+                    told.append(f"  {dropped_rows(what, one[what], one['rows'])}\n", style)
+        for line in dropped_queries(metrics):
+            told.append(f"{line}\n", "bold red")
         folders = [f"{sink.path or sink.table} ({sink.type})" for sink in self._file.sinks if sink.path or sink.table]
         if folders:
-            lines.append(f"written to {', '.join(folders)}\n")
-        lines.append(f"{monotonic() - self._began:.1f} s")
-        return Text("".join(lines), "dim")
+            told.append(f"written to {', '.join(folders)}\n")
+        told.append(f"{monotonic() - self._began:.1f} s")
+        return told
 
     def _how_to_go_on(self, command: str) -> str:
         if self._mode == "once":

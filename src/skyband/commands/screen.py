@@ -16,9 +16,33 @@ from rich.text import Text
 from skyband.commands.titles import asked, is_turned
 from skyband.queries import Query, TopK
 
-__all__ = ["COUNTED", "cell", "console", "move", "newest_answer", "screen", "spoken", "state_line"]
+__all__ = [
+    "COUNTED",
+    "cell",
+    "console",
+    "dropped_queries",
+    "dropped_rows",
+    "move",
+    "newest_answer",
+    "screen",
+    "spoken",
+    "state_line",
+]
 
-COUNTED = {"late": "late", "left_out": "left out (no time or no score)", "malformed": "malformed"}  # as people say it
+COUNTED = {  # rows that are in no answer, as people say it
+    "late": "late",
+    "left_out": "left out (no time or no score)",
+    "malformed": "malformed",
+    "too_often": "more often than declared",
+    "unrankable": "without a total that can be ranked",
+}
+_REASONS = {
+    "late": "late: they came behind the watermark and are in no answer. A longer watermark lets more of them in.",
+    "left_out": "left out: they have no time or no score.",
+    "malformed": "malformed: they could not be read.",
+    "too_often": "left out: their object was reported more often than occurrences= allows.",
+    "unrankable": "keys of windows whose total cannot be ranked.",
+}
 WIDEST = 120
 MOST_QUERIES = 8
 MOST_COLUMNS = 6  # of the row's own
@@ -106,7 +130,27 @@ def state_line(metrics: Mapping[str, Mapping[str, Any]]) -> Text:
         f"{total['candidates']:,} rows held",
         *(f"{count:,} {spoken(name)}" for name, count in wrong.items() if count),
     ]
-    return Text("\n" + ", ".join(parts), "dim")
+    lines = ["", ", ".join(parts), *dropped_queries(metrics)]
+    return Text("\n".join(lines), "bold red" if wrong["late"] else "dim")
+
+
+def dropped_rows(metric: str, count: int, rows: int) -> str:
+    """What happened to rows that are in no answer, with their share.
+
+    >>> dropped_rows("left_out", 5, 1000)
+    '5 of 1,000 rows (0.50%) left out: they have no time or no score.'
+    """
+    of_rows = "" if metric == "unrankable" else f" of {rows:,} rows ({count / max(1, rows):.2%})"
+    return f"{count:,}{of_rows} {_REASONS[metric]}"
+
+
+def dropped_queries(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each query that joined and was dropped because it broke a micro-batch."""
+    return [
+        "".join(letter if letter.isprintable() else "·" for letter in f"dropped {name!r} from {stream}: {why}")
+        for stream, one in metrics.items()
+        for name, why in (one.get("dropped") or {}).items()
+    ]
 
 
 def spoken(metric: str) -> str:

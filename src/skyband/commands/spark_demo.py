@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import os
+import threading
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -15,7 +17,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from skyband.commands.ending import Ending
+from skyband.commands.ending import INTERRUPTED, Ending
 from skyband.commands.following import Follower, await_end
 from skyband.commands.screen import console
 from skyband.commands.spark_start import spark_for
@@ -27,12 +29,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from skyband.commands.paging import Page, PageOptions
+    from skyband.spark.runs import Run
 
 __all__ = ["run"]
 
 FILES = 6
 MINUTES = 6  # of the stream in each file
 MOST_CHECKS = 400
+WRONG = 1
 WORKLOAD = """\
 streams:
   trades: {path: trades, format: parquet, time: ts, id: trade_id, watermark: 5 seconds, files_per_batch: 1}
@@ -44,8 +48,11 @@ sinks: [{type: memory}]
 """
 
 
-def run(*, seed: int, page: PageOptions | None = None) -> None:
-    """Write the stream to files, let Spark read them one after another, and show what becomes final."""
+def run(*, seed: int, page: PageOptions | None = None) -> int:
+    """Write the stream to files, let Spark read them one after another, and show what becomes final.
+
+    Returns the exit code: 0 if no trade is missing, and every answer looked at equals a full sort of its window.
+    """
     out = console()
     stream = _stream(seed)
     with TemporaryDirectory(prefix="skyband-demo-") as folder:
@@ -53,11 +60,13 @@ def run(*, seed: int, page: PageOptions | None = None) -> None:
         served = None if page is None else _page(file, page)
         try:
             with Ending() as ending, spark_for(out, "skyband demo") as spark, served or nullcontext():
-                show(out, file, stream, spark, ending, served)
+                right = show(out, file, stream, spark, ending, served)
                 if served is not None:
                     served.stay(out, ending.asked)
         except KeyboardInterrupt:
             out.print("\nstopped", style="dim")
+            return INTERRUPTED
+    return 0 if right else WRONG
 
 
 def _page(file: WorkloadFile, options: PageOptions) -> Page:
@@ -68,30 +77,28 @@ def _page(file: WorkloadFile, options: PageOptions) -> Page:
 
 def show(
     out: Console, file: WorkloadFile, stream: Trades, spark: SparkSession, ending: Ending, page: Page | None = None
-) -> tuple[int, int]:
-    """Run the file, live where there is a terminal; return how many answers equal a full sort, of how many."""
+) -> bool:
+    """Run the file, live where there is a terminal; return whether no trade is missing and no answer is wrong."""
     from skyband.spark import run as run_file  # noqa: PLC0415 - loading Spark takes seconds
     from skyband.spark.sinks import Board, Wanted  # noqa: PLC0415
 
     workload, board, began = file.workloads["trades"], Board(), monotonic()
     watchers = [Wanted(board, "both"), *([page.watcher("trades")] if page else [])]
-    running = run_file(file, "once", watchers={"trades": watchers}, spark=spark)
+    running = run_file(file, "stream", watchers={"trades": watchers}, spark=spark)
     ending.heed()
+    threading.Thread(target=_finish, args=(running,), daemon=True).start()
     if page is not None:
         page.begin(running)
         page.tell(out)
     follower = Follower(out, lambda: workload.queries, board)
-    if out.is_terminal:
-        follower.count(spark, running)
-        ended = follower.follow(running, ending.asked)
-    else:
-        ended = await_end(running, ending.asked.is_set)
+    ended = follower.follow(running, ending.asked) if out.is_terminal else await_end(running, ending.asked.is_set)
     if not ended:
         running.stop()
         raise KeyboardInterrupt
     follower.tell()
     metrics = running.metrics()["trades"]
     good, looked_at = _check(running.memory("trades"), workload, stream)
+    missing = stream.position.size - metrics["rows"] + metrics["late"]
     told = Text.assemble(
         "\n",
         (f"{metrics['rows']:,} trades, {metrics['windows']:,} windows", "bold"),
@@ -99,9 +106,16 @@ def show(
         "the shuffle; ",
         (f"{good} of {looked_at} answers", "bold green" if good == looked_at else "bold red"),
         " checked equal a full sort of their window.",
+        (f" {missing:,} trades are in no answer." if missing else "", "bold red"),
     )
     out.print(Padding(told, (0, 1)))
-    return good, looked_at
+    return good == looked_at > 0 and not missing
+
+
+def _finish(running: Run) -> None:
+    """End the stream when all files are read; what goes wrong is raised where the run is awaited."""
+    with suppress(Exception):
+        running.finish()
 
 
 def _stream(seed: int) -> Trades:
@@ -125,7 +139,9 @@ def _write(stream: Trades, home: Path) -> WorkloadFile:
     ends = OPENING + np.arange(1, FILES + 1) * MINUTES * 60_000_000
     low = 0
     for number, high in enumerate(np.searchsorted(stream.position, ends)):
-        pq.write_table(table.slice(low, high - low), home / "trades" / f"{number:03}.parquet")
+        path = home / "trades" / f"{number:03}.parquet"
+        pq.write_table(table.slice(low, high - low), path)
+        os.utime(path, (number, number))  # a stream of files is read in the order of their times
         low = int(high)
     (home / "demo.yaml").write_text(WORKLOAD, encoding="utf-8")
     return read_workload(home / "demo.yaml")

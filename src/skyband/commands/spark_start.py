@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from skyband.kernels._cache import is_cold
 from skyband.workfile import Engine
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def spark_for(
 ) -> Iterator[SparkSession]:
     """A session for the block, as a workload file's engine section wants it; with `kafka`, one that can read topics."""
     asked = engine or Engine()
-    with said(screen, "starting Spark, and compiling kernels the first time…"):
+    first = " and compiling kernels, which takes up to half a minute the first time" if is_cold() else ""
+    with said(screen, f"starting Spark{first}…"):
         from skyband.spark import session  # noqa: PLC0415 - what takes seconds to load is loaded with a word said
 
         warm = threading.Thread(target=_warm_up, daemon=True)
@@ -86,7 +88,9 @@ def _in_time() -> Iterator[None]:
 
 
 def _warm_up() -> None:
-    """Have the kernels compiled once, and stored where Spark's workers find them."""
+    """Have the kernels compiled once, and stored where Spark's workers find them; that it takes long has been said."""
+    from skyband.kernels import _notice  # noqa: PLC0415
     from skyband.sharding.warming import warm_up  # noqa: PLC0415
 
+    _notice.silence()
     warm_up()

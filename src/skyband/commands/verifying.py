@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.table import Table
 
-from skyband.commands.screen import cell, console
+from skyband.commands.screen import cell, console, spoken
 from skyband.commands.spark_start import said, spark_for
-from skyband.errors import UnsupportedError
+from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.queries import TopK
 from skyband.workfile import WorkloadFile, read_workload
 
@@ -19,9 +19,10 @@ __all__ = ["verify_file"]
 DIFFERENT = 1
 
 
-def verify_file(path: Path, *, as_json: bool, verbose: bool) -> int:
-    """Verify every stream of the file; return 0 if all answers agree, 1 if some do not."""
+def verify_file(path: Path, *, answers: Path | None, unfinished: bool, as_json: bool, verbose: bool) -> int:
+    """Verify every stream of the file, or the answers in a folder; return 0 if all agree, 1 if some do not."""
     file = read_workload(path)
+    _refuse_misuse(answers, unfinished=unfinished)
     _refuse_other_types(file)
     talk, out = console(stderr=True), console()
     found: dict[str, Any] = {}
@@ -30,7 +31,14 @@ def verify_file(path: Path, *, as_json: bool, verbose: bool) -> int:
 
         for name in file.workloads:
             with said(talk, f"{name}: reading…"):
-                found[name] = verify(spark, file, name, lambda line: talk.print(line, style="dim"))
+                found[name] = verify(
+                    spark,
+                    file,
+                    name,
+                    lambda line: talk.print(line, style="dim"),
+                    answers=answers,
+                    unfinished=unfinished,
+                )
     if as_json:
         out.file.write(json.dumps({name: _plain(one) for name, one in found.items()}, default=str) + "\n")
     else:
@@ -39,12 +47,23 @@ def verify_file(path: Path, *, as_json: bool, verbose: bool) -> int:
     return 0 if all(one.agrees for one in found.values()) else DIFFERENT
 
 
+def _refuse_misuse(answers: Path | None, *, unfinished: bool) -> None:
+    if answers is not None and not answers.is_dir():
+        raise InvalidInputError(
+            f"--answers {str(answers)!r} is not a folder on this machine; name the folder that a run has written to."
+        )
+    if unfinished and answers is None:
+        raise InvalidInputError(
+            "--unfinished is for --answers: without it, the whole input is answered, and every window must be there."
+        )
+
+
 def _refuse_other_types(file: WorkloadFile) -> None:
     for name, workload in file.workloads.items():
         if workload.family != TopK.family:
             raise UnsupportedError(
-                f"the queries of stream {name!r} are of type {workload.family}, and brute force in Spark SQL is there "
-                "for those of type topk. Verify a file without that stream."
+                f"the queries of stream {name!r} are of type {workload.family}; brute force in Spark SQL exists for "
+                "type topk only. Verify a file without that stream."
             )
 
 
@@ -54,9 +73,13 @@ def _plain(one: Any) -> dict[str, Any]:
 
 def _tell(out: Any, name: str, one: Any) -> None:
     found = one.difference
-    late = f" ({one.late:,} of them late under the file's watermark)" if one.late else ""
-    out.print(f"{name}: {one.rows:,} rows{late}, {one.windows:,} windows in {one.batches} micro-batches")
-    out.print(f"  one pass {one.seconds:.1f} s, brute force in Spark SQL {one.seconds_by_brute_force:.1f} s")
+    windows = "" if one.windows is None else f", {one.windows:,} windows answered"
+    left_out = f", {one.left_out:,} {spoken('left_out')}" if one.left_out else ""
+    out.print(f"{name}: {one.rows:,} rows{left_out}{windows}")
+    one_pass = "" if one.seconds is None else f"one pass {one.seconds:.1f} s, "
+    out.print(f"  {one_pass}brute force in Spark SQL {one.seconds_by_brute_force:.1f} s")
+    if one.not_final:
+        out.print(f"  {one.not_final:,} rows of windows that are not answered yet were not compared")
     if one.agrees:
         out.print(f"  all {found.compared:,} rows of answers agree", style="bold green")
         return

@@ -20,7 +20,7 @@ from skyband.kernels.stream import Floats, Ints
 from skyband.keys import KeyBook, KeyColumn, key_column
 from skyband.queries import IncompleteTopK
 from skyband.snapshot import decode, encode, refuse_other_family, resuming
-from skyband.workload import Workload, of_family, refuse_filters
+from skyband.workload import Workload, of_family, refuse_expressions
 
 __all__ = ["Monitor", "replay"]
 
@@ -36,6 +36,9 @@ class Monitor:
         One `IncompleteTopK`, several, or a `Workload` of them, all with the same `streams`.
     lasts
         Whether answers also tell the position at which each object was seen last, as ``last``: what breaks ties.
+    computed
+        True where `where` and the expressions of the queries have been applied already by whoever passes the arrays;
+        else a query that has some is refused.
 
     Examples
     --------
@@ -48,10 +51,16 @@ class Monitor:
     """
 
     def __init__(
-        self, queries: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK], *, lasts: bool = False
+        self,
+        queries: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK],
+        *,
+        lasts: bool = False,
+        computed: bool = False,
     ) -> None:
         self._lasts = lasts
         self._workload = of_family(queries, IncompleteTopK, "skyband.incomplete.Monitor")
+        if not computed:
+            refuse_expressions(self._workload)
         self._streams = _declared(self._workload)
         self._intake = Intake(self._workload.axis)
         self._object_kind: pa.DataType | None = None  # as answers give objects back
@@ -208,7 +217,9 @@ class Monitor:
         with resuming():
             saved = decode(blob)
             refuse_other_family(saved, IncompleteTopK.family)
-            monitor = cls([IncompleteTopK(**fields) for fields in saved["queries"]], lasts=saved["lasts"])
+            monitor = cls(
+                [IncompleteTopK(**fields) for fields in saved["queries"]], lasts=saved["lasts"], computed=True
+            )
             monitor._finished, monitor._windows = saved["finished"], saved["windows"]
             kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
             monitor._object_kind = kinds.field("object").type if len(kinds) else None
@@ -328,7 +339,6 @@ def _with_streams(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Inco
 
 def _declared(workload: Workload[IncompleteTopK]) -> tuple[str | int, ...]:
     """The streams of all queries, which run over the same tuples."""
-    refuse_filters(workload)
     first = workload.queries[0]
     for query in workload:
         if query.streams is None:

@@ -1,56 +1,26 @@
-"""The one place that says how kernels are compiled, and where the compiled code is kept."""
+"""The one place that says how kernels are compiled."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
-from hashlib import blake2b
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-_HERE = Path(__file__).parent
-
-
-def _stamp() -> str:
-    """What the kernels' sources look like: changes when any of them does."""
-    sources = sorted(_HERE.glob("*.py"))
-    looks = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
-    return blake2b(repr(looks).encode(), digest_size=8).hexdigest()
-
-
-def _settle_cache() -> None:
-    """Make sure that no compiled kernel is older than a kernel it calls.
-
-    numba compares a cached kernel with its own file only, while kernels are compiled together with those they call.
-    So all of them are dropped when any source has changed: an upgrade, an edit.
-    """
-    stamp = _stamp()
-    if not os.access(_HERE, os.W_OK):  # a system install, an executor's archive
-        cache = Path(tempfile.gettempdir()) / f"skyband-kernels-{os.getuid()}-{stamp}"
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(cache))
-        return
-    cache = _HERE / "__pycache__"
-    mark = cache / "kernels.stamp"
-    with suppress(OSError):
-        if mark.exists() and mark.read_text() == stamp:
-            return
-        cache.mkdir(exist_ok=True)
-        for compiled in (*cache.glob("*.nbi"), *cache.glob("*.nbc")):
-            compiled.unlink(missing_ok=True)
-        mark.write_text(stamp)
-
-
-_settle_cache()
-
 from numba import njit
+from numba.core import config
 
-__all__ = ["allocating_kernel", "inner_kernel", "kernel"]
+from skyband.kernels import _notice
+from skyband.kernels._cache import kernel_store
+
+__all__ = ["STORE", "allocating_kernel", "inner_kernel", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
+STORE = kernel_store()
+_notice.install(kept=STORE.kept)
+_NUMBA: Any = config  # its names are made when it is loaded
+_OPTIONS: dict[str, Any] = {"nogil": True}
 
 
 def kernel(function: F) -> F:
@@ -61,7 +31,7 @@ def kernel(function: F) -> F:
     instructions a call, more than the work itself. In return a kernel must not allocate.
     No recursion: a kernel that calls itself does not survive being loaded from the cache.
     """
-    return cast("F", njit(**_OPTIONS | {"_nrt": False})(function))
+    return _compiled(function, _nrt=False)
 
 
 def inner_kernel(function: F) -> F:
@@ -69,9 +39,34 @@ def inner_kernel(function: F) -> F:
 
     A call hands over every array of a tuple by value, seven words each. That may take longer than the function itself.
     """
-    return cast("F", njit(**_OPTIONS | {"_nrt": False, "forceinline": True})(function))
+    return _compiled(function, _nrt=False, forceinline=True)
 
 
 def allocating_kernel(function: F) -> F:
     """The same for a function that makes arrays; once a batch is fine, once an object is not."""
-    return cast("F", njit(**_OPTIONS)(function))
+    return _compiled(function)
+
+
+def _compiled(function: F, **options: Any) -> F:
+    """The function as numba compiles it, with the result kept in the store and nowhere else."""
+    if STORE.folder is None:
+        return cast("F", njit(**_OPTIONS, **options)(function))
+    # numba asks for the folder while it decorates. It is set for our kernels only: a program may have some of its own.
+    before = _NUMBA.CACHE_DIR
+    _NUMBA.CACHE_DIR = "" if STORE.beside else str(STORE.folder)
+    try:
+        made = njit(**_OPTIONS, **options, cache=True)(function)
+    except RuntimeError:  # numba can write nowhere
+        made = None
+    finally:
+        _NUMBA.CACHE_DIR = before
+    # Where numba cannot write, it looks for another folder, by rules that are not ours.
+    if made is None or (hasattr(made, "stats") and not _is_in_store(made.stats.cache_path)):
+        made = njit(**_OPTIONS, **options)(function)
+    return cast("F", made)
+
+
+@cache
+def _is_in_store(path: str) -> bool:
+    folder = STORE.folder
+    return folder is not None and (folder.samefile(path) or folder.samefile(Path(path).parent))

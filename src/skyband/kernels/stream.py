@@ -29,6 +29,7 @@ STATE_FULL = 2  # the engine's arrays cannot hold one more object
 # Answers.cursor
 WINDOWS = 0  # windows written
 ROWS = 1  # rows written
+GROUP = 2  # the group whose windows are being written
 
 
 class Rows(NamedTuple):
@@ -68,11 +69,12 @@ class Answers(NamedTuple):
     """Flat buffers that answers are written to, window after window, best row first."""
 
     queries: Ints  # per window: which query of the engine it answers
+    groups: Ints  # per window: whose it is
     ends: Ints  # per window: where it ends
     stops: Ints  # per window: the rows written when it was complete
     keys: Floats  # per row
     ids: Ints  # per row
-    cursor: Ints  # WINDOWS and ROWS written so far
+    cursor: Ints  # WINDOWS and ROWS written so far, and their GROUP
 
 
 @kernel
@@ -130,6 +132,7 @@ def close_window(answers: Answers, query: int, end: int) -> None:
     """Complete the window whose rows were just written."""
     at = answers.cursor[WINDOWS]
     answers.queries[at] = query
+    answers.groups[at] = answers.cursor[GROUP]
     answers.ends[at] = end
     answers.stops[at] = answers.cursor[ROWS]
     answers.cursor[WINDOWS] = at + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import socket
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ def address_of(text: str | None, option: str, usual: int = USUAL_PORT) -> Addres
         return Address("127.0.0.1", None)
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
-    if not port.isdigit() or int(port[:6]) > 65535 or (":" in host and not text.startswith("[")):
+    if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535 or (":" in host and not text.startswith("[")):
         raise InvalidInputError(
             f"{option} {text!r} is no port such as {usual}, nor an address such as 127.0.0.1:{usual}; "
             "nothing was started."

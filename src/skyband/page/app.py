@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -17,16 +18,17 @@ from skyband.errors import SkybandError
 from skyband.mailbox import LONGEST
 from skyband.page import boards
 from skyband.page.assets import assets
+from skyband.page.connections import FIRST
 from skyband.page.engine import Engine
 from skyband.page.events import Bell, Listener, listen
 from skyband.page.lanes import plan_of
+from skyband.page.params import group_of, moment_in, number_of, query_of, watched_of
 from skyband.page.showing import Show, state_of
-from skyband.page.wire import group_key, packed
+from skyband.page.wire import packed
 
 __all__ = ["app_of"]
 
-MOST_LISTENERS = 64
-MOST_WATCHED = 200
+TEXT = "text/plain"
 _NO_STORE = {"cache-control": "no-store"}
 
 
@@ -36,13 +38,21 @@ def app_of(show: Show, engine: Engine, bell: Bell) -> Starlette:
         routes=[
             Route("/", _asset),
             Route("/assets/{path:path}", _asset),
-            Route("/healthz", lambda _: Response("ok\n", media_type="text/plain")),
+            Route("/healthz", _health(show)),
             *(Route(f"/api/{name}", answer) for name, answer in _read_only(show, engine).items()),
             Route("/api/events", _events(show, engine, bell)),
             *(Route(f"/api/{name}", _changing(show, name), methods=["POST"]) for name in _ASKED_FOR),
         ],
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
+
+
+def _health(show: Show) -> Callable[[Request], Any]:
+    async def health(_: Request) -> Response:  # no thread is needed, so it answers when all of them are busy
+        ailment = show.ailment()
+        return Response("ok\n" if ailment is None else f"{ailment}\n", 200 if ailment is None else 503, _NO_STORE, TEXT)
+
+    return health
 
 
 def _read_only(show: Show, engine: Engine) -> dict[str, Callable[[Request], Response]]:
@@ -59,25 +69,25 @@ def _read_only(show: Show, engine: Engine) -> dict[str, Callable[[Request], Resp
 
     def board(request: Request) -> Response:
         show.refresh()
-        name, group = _query(request), _group(request)
-        return _found(boards.board(history, name, group, _moment(request)), name, group)
+        name, group = query_of(request), group_of(request)
+        return _found(boards.board(history, name, group, moment_in(request)), name, group)
 
     def groups(request: Request) -> Response:
         show.refresh()
-        like, limit = request.query_params.get("like", ""), _number(request, "limit", 200, 10_000)
-        total, found = history.groups(_query(request), like, limit)
+        like, limit = request.query_params.get("like", ""), number_of(request, "limit", 200, 10_000)
+        total, found = history.groups(query_of(request), like, limit)
         return _json({"total": total, "groups": found})
 
     def moments(request: Request) -> Response:
         show.refresh()
-        name, group = _query(request), _group(request)
+        name, group = query_of(request), group_of(request)
         found = boards.moments(history, name, group)
         return _found(None if found is None else {"moments": found}, name, group)
 
     def ranks(request: Request) -> Response:
         show.refresh()
-        name, group = _query(request), _group(request)
-        return _found(boards.ranks_over_time(history, name, group, _number(request, "last", 120, 2_000)), name, group)
+        name, group = query_of(request), group_of(request)
+        return _found(boards.ranks_over_time(history, name, group, number_of(request, "last", 120, 2_000)), name, group)
 
     def engine_numbers(_: Request) -> Response:
         return _json(engine.with_trail())
@@ -104,13 +114,28 @@ def _read_only(show: Show, engine: Engine) -> dict[str, Callable[[Request], Resp
 
 def _events(show: Show, engine: Engine, bell: Bell) -> Callable[[Request], Any]:
     async def events(request: Request) -> Response:
-        if bell.listeners >= MOST_LISTENERS:
-            raise HTTPException(503, f"{MOST_LISTENERS} pages are open already; close one.")
-        listener = Listener(show, engine, _watched(request))
-        headers = {**_NO_STORE, "x-accel-buffering": "no"}
-        return StreamingResponse(listen(bell, listener), media_type="text/event-stream", headers=headers)
+        watched = watched_of(request)
+        place = bell.join()  # before anything is awaited: others ask at the same time
+        if place is None:
+            raise HTTPException(503, f"{bell.most} pages are open already; close one.")
+        return _Events(bell, place, Listener(show, engine, watched))
 
     return events
+
+
+class _Events(StreamingResponse):
+    """A stream of events, which leaves its place when it ends, even if it has never begun."""
+
+    def __init__(self, bell: Bell, place: asyncio.Event, listener: Listener) -> None:
+        headers = {**_NO_STORE, "x-accel-buffering": "no"}
+        super().__init__(listen(bell, place, listener), media_type="text/event-stream", headers=headers)
+        self._bell, self._place = bell, place
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._bell.leave(self._place)
 
 
 _ASKED_FOR: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
@@ -136,10 +161,14 @@ def _changing(show: Show, name: str) -> Callable[[Request], Any]:
 async def _body(request: Request) -> dict[str, Any]:
     """The request's content: an object in JSON, of a length that a mailbox takes."""
     content = b""
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > LONGEST:
-            raise HTTPException(413, f"the request has more than {LONGEST:,} bytes; nothing was done.")
+    try:
+        async with asyncio.timeout(FIRST):
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > LONGEST:
+                    raise HTTPException(413, f"the request has more than {LONGEST:,} bytes; nothing was done.")
+    except TimeoutError:
+        raise HTTPException(408, f"the request was not whole after {FIRST:g} seconds; nothing was done.") from None
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
@@ -166,59 +195,6 @@ def _asset(request: Request) -> Response:
     if found.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
         return Response(found.compressed, media_type=found.type, headers={**headers, "content-encoding": "gzip"})
     return Response(found.content, media_type=found.type, headers=headers)
-
-
-def _query(request: Request) -> str:
-    name = request.query_params.get("query")
-    if not name:
-        raise HTTPException(400, "query is missing; say which one, by its name.")
-    return name
-
-
-def _group(request: Request) -> str | None:
-    text = request.query_params.get("group")
-    return None if text is None else _group_key(text)
-
-
-def _group_key(text: str) -> str | None:
-    """A group as it was sent: null, or the list of its values."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = text
-    if found is None:
-        return None
-    if not isinstance(found, list):
-        raise HTTPException(400, f"group {text[:80]!r} must be a list of values in JSON.")
-    return group_key(found)
-
-
-def _moment(request: Request) -> int | None:
-    text = request.query_params.get("moment")
-    try:
-        return None if text is None else boards.moment_of(text)
-    except (ValueError, OverflowError):
-        raise HTTPException(
-            400, f"moment {str(text)[:80]!r} is no time such as 2024-01-01T09:30:00+00:00, nor a whole number."
-        ) from None
-
-
-def _number(request: Request, name: str, default: int, most: int) -> int:
-    text = request.query_params.get(name, str(default))
-    if not text.isdigit() or not 1 <= int(text[:12]) <= most:
-        raise HTTPException(400, f"{name} {text[:80]!r} must be a whole number in 1..{most:,}.")
-    return int(text)
-
-
-def _watched(request: Request) -> list[tuple[str, str | None]]:
-    try:
-        found = json.loads(request.query_params.get("watch", "[]"))
-        pairs = [(str(name), None if group is None else group_key(group)) for name, group in found]
-    except (ValueError, TypeError, RecursionError):
-        raise HTTPException(400, "watch must be a list of [query, group] in JSON; group is a list or null.") from None
-    if len(pairs) > MOST_WATCHED:
-        raise HTTPException(400, f"{len(pairs)} boards are too many to follow at once; watch at most {MOST_WATCHED}.")
-    return list(dict.fromkeys(pairs))
 
 
 def _found(content: Any, name: str, group: str | None) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,7 +58,7 @@ def summary(history: History, name: str) -> dict[str, Any] | None:
         "groups": groups,
         "first": _score(newest.first),
         "last": _score(newest.last),
-        "rows": newest.stop - newest.begin,
+        "rows": newest.count,
         "trend": [window.last if math.isfinite(window.last) else None for window in line],
     }
 
@@ -81,8 +82,7 @@ def ranks_over_time(history: History, name: str, key: str | None, last: int) -> 
         "first": [_score(window.first) for window in line],
         "last": [_score(window.last) for window in line],
         "objects": [
-            {"id": plain(object_), "ranks": [mine[place] for mine in ranks]}
-            for place, object_ in enumerate(objects.to_pylist())
+            {"id": object_, "ranks": [mine[place] for mine in ranks]} for place, object_ in enumerate(_plain(objects))
         ],
     }
 
@@ -93,18 +93,21 @@ def moment_of(text: str) -> int:
     >>> moment_of("2024-01-01T09:30:00+00:00"), moment_of("500")
     (1704101400000000, 500)
     """
-    if text.lstrip("-").isdigit():
-        return int(text)
+    if re.fullmatch("-?[0-9]{1,19}", text):
+        found = int(text)
+        if not -(2**63) <= found < 2**63:
+            raise OverflowError(text)
+        return found
     # What came through a URL may have lost its plus sign.
-    found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
-    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
-    return (found - _EPOCH) // timedelta(microseconds=1)
+    at = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def _moved(found: Found, asked: Asked) -> dict[str, Any]:
     """The rows of a window, and who has left since the one before."""
     rows = found.window.rows
-    ids = [plain(value) for value in _ids(rows, asked).to_pylist()]
+    ids = _plain(_ids(rows, asked))
     ranks = rows["rank"].to_pylist()
     old: dict[str, int] = {}
     gone: list[dict[str, Any]] = []
@@ -112,17 +115,17 @@ def _moved(found: Found, asked: Asked) -> dict[str, Any]:
         before = found.before.rows
         columns = (_ids(before, asked), before["rank"], _column(before, "score"))
         here = set(map(_named, ids))
-        for value, rank, score in zip(*(column.to_pylist() for column in columns), strict=True):
-            known = _named(plain(value))
+        for value, rank, score in zip(*map(_plain, columns), strict=True):
+            known = _named(value)
             if known not in old:  # of one that has several ranks, the best counts
                 old[known] = rank
                 if known not in here:
-                    gone.append({"id": plain(value), "old_rank": rank, "score": plain(score)})
+                    gone.append({"id": value, "old_rank": rank, "score": score})
     groups = {column.lower() for column in asked.groups}
     own = [name for name in rows.column_names if name not in OURS and name.lower() not in groups]
-    details = {name: [plain(value) for value in rows[name].to_pylist()] for name in own}
-    scores = [plain(value) for value in _column(rows, "score").to_pylist()]
-    extra = {name: [plain(value) for value in rows[name].to_pylist()] for name in _EXTRA if name in rows.column_names}
+    details = {name: _plain(rows[name]) for name in own}
+    scores = _plain(_column(rows, "score"))
+    extra = {name: _plain(rows[name]) for name in _EXTRA if name in rows.column_names}
     told = []
     for place, (rank, id_, score) in enumerate(zip(ranks, ids, scores, strict=True)):
         before_it = old.get(_named(id_))
@@ -154,13 +157,29 @@ def _move(rank: int, old: int | None, *, first: bool) -> str:
 def _ids(rows: pa.Table, asked: Asked) -> pa.Array | pa.ChunkedArray:
     """What tells the objects apart: a column, or the whole row where there is none."""
     column = id_column(rows, asked)
-    if column is not None and not pa.types.is_nested(rows[column].type):
+    if column is not None and _is_simple(rows[column].type):
         return rows[column]
     if column is not None:
-        return pa.array([_named(plain(value)) for value in rows[column].to_pylist()], pa.string())
+        return pa.array([None if value is None else _named(value) for value in _plain(rows[column])], pa.string())
     own = [name for name in rows.column_names if name not in OURS and name not in asked.groups]
-    whole = zip(*(rows[name].to_pylist() for name in own), strict=True) if own else ((),) * rows.num_rows
-    return pa.array([" · ".join(map(_named, map(plain, row))) for row in whole], pa.string())
+    whole = zip(*(_plain(rows[name]) for name in own), strict=True) if own else ((),) * rows.num_rows
+    return pa.array([" · ".join(map(_named, row)) for row in whole], pa.string())
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    """Whether values of a type can be looked for among others, and are written by all who are read here."""
+    return any(fits(kind) for fits in _SIMPLE)
+
+
+_SIMPLE = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+)
 
 
 def id_column(rows: pa.Table, asked: Asked) -> str | None:
@@ -199,6 +218,18 @@ def _ranks(window: Window, ids: pa.ChunkedArray, objects: pa.Array) -> list[int 
 
 def _column(rows: pa.Table, name: str) -> Any:
     return rows[name] if name in rows.column_names else pa.nulls(rows.num_rows, pa.float64())
+
+
+def _plain(column: Any) -> list[Any]:
+    """The values of a column as they are sent; what Python has no value for, such as the year 300,000, as text."""
+    try:
+        return [plain(value) for value in column.to_pylist()]
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return [plain(value) for value in column.cast(pa.string()).to_pylist()]
+    except pa.ArrowException:
+        return [f"({column.type})"] * len(column)
 
 
 def _score(value: float) -> Any:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from skyband.page.asked import Asked
 from skyband.page.wire import Group, group_key, group_of
 
-__all__ = ["Cut", "coded", "cut", "moment_column", "spelled"]
+__all__ = ["Cut", "coded", "cut", "moment_column", "spelled", "start_column"]
 
 
 NO_GROUP = group_key([])
@@ -51,7 +51,7 @@ def cut(rows: pa.Table, asked: Callable[[str], Asked]) -> Iterator[Cut]:
     begins = np.flatnonzero(fresh)
     stops = np.append(begins[1:], count)
     scores = _floats(rows, "score")
-    starts = _integers(rows["window_start"])[begins].tolist() if "window_start" in rows.column_names else None
+    starts = start_column(rows)[begins].tolist() if "window_start" in rows.column_names else None
     at = pa.array(begins)
     values = {column: rows[column].take(at).to_pylist() for column in used}
     parts = zip(
@@ -77,6 +77,11 @@ def cut(rows: pa.Table, asked: Callable[[str], Asked]) -> Iterator[Cut]:
 def moment_column(rows: pa.Table) -> Any:
     """When each row was final, in microseconds or places."""
     return _integers(rows["window_end" if "window_end" in rows.column_names else "time"])
+
+
+def start_column(rows: pa.Table) -> Any:
+    """When the window of each row began, in microseconds or places; only of rows that have one."""
+    return _integers(rows["window_start"])
 
 
 def spelled(rows: pa.Table, column: str) -> str | None:

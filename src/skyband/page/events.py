@@ -16,17 +16,19 @@ from skyband.page.engine import Engine
 from skyband.page.showing import Show, state_of
 from skyband.page.wire import packed
 
-__all__ = ["Bell", "Listener", "listen"]
+__all__ = ["MOST_LISTENERS", "Bell", "Listener", "listen"]
 
+MOST_LISTENERS = 64
 MOST_OFTEN = 0.1  # seconds between two messages about answers
 ENGINE = 1.0
 HEARTBEAT = 10.0
 
 
 class Bell:
-    """Rung by any thread, heard by all listeners of the server's loop."""
+    """Rung by any thread, heard by all listeners of the server's loop, of which there are `most` at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_LISTENERS) -> None:
+        self.most = most
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: set[asyncio.Event] = set()
         self.closed = False
@@ -49,8 +51,10 @@ class Bell:
         self.closed = True
         self.ring()
 
-    def join(self) -> asyncio.Event:
-        """An event that is set when the bell rings."""
+    def join(self) -> asyncio.Event | None:
+        """An event that is set when the bell rings; None where enough listen already. Whoever joined must leave."""
+        if len(self._waiting) >= self.most:
+            return None
         event = asyncio.Event()
         self._waiting.add(event)
         return event
@@ -135,35 +139,32 @@ class Listener:
         return b"id: %d\nevent: %s\ndata: %s\n\n" % (self._count, name.encode(), packed(content))
 
 
-async def listen(bell: Bell, listener: Listener) -> AsyncIterator[bytes]:
-    """Events for one browser, until it goes or the server does."""
-    loop, event = asyncio.get_running_loop(), bell.join()
+async def listen(bell: Bell, event: asyncio.Event, listener: Listener) -> AsyncIterator[bytes]:
+    """Events for one browser, until it goes or the server does; `event` is set when the bell rings."""
+    loop = asyncio.get_running_loop()
     spoken = engine_at = float("-inf")
-    try:
-        yield b"retry: 1000\n\n"
-        while not bell.closed:
-            event.clear()
-            if found := await asyncio.to_thread(listener.boards):
-                yield found
-                spoken = loop.time()
-            found = await asyncio.to_thread(listener.rest)
-            if loop.time() - engine_at >= ENGINE:
-                engine_at = loop.time()
-                found += listener.engine()
-            if not found and loop.time() - spoken >= HEARTBEAT:
-                found = b": still here\n\n"
-            if found:
-                yield found
-                spoken = loop.time()
-            try:
-                async with asyncio.timeout(max(0.05, engine_at + ENGINE - loop.time())):
-                    await event.wait()
-            except TimeoutError:
-                continue
-            if (left := spoken + MOST_OFTEN - loop.time()) > 0:
-                await asyncio.sleep(left)
-        found = listener.news()
+    yield b"retry: 1000\n\n"
+    while not bell.closed:
+        event.clear()
+        if found := await asyncio.to_thread(listener.boards):
+            yield found
+            spoken = loop.time()
+        found = await asyncio.to_thread(listener.rest)
+        if loop.time() - engine_at >= ENGINE:
+            engine_at = loop.time()
+            found += listener.engine()
+        if not found and loop.time() - spoken >= HEARTBEAT:
+            found = b": still here\n\n"
         if found:
             yield found
-    finally:
-        bell.leave(event)
+            spoken = loop.time()
+        try:
+            async with asyncio.timeout(max(0.05, engine_at + ENGINE - loop.time())):
+                await event.wait()
+        except TimeoutError:
+            continue
+        if (left := spoken + MOST_OFTEN - loop.time()) > 0:
+            await asyncio.sleep(left)
+    found = listener.news()
+    if found:
+        yield found

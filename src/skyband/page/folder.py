@@ -1,22 +1,27 @@
-"""Answers in a folder of Parquet files: read as they are, and followed while files come, go or are replaced."""
+"""Answers in a folder of Parquet files: read as they are, and followed while files come, go or are replaced.
+
+One thread reads the folder; what it has read is handed over whole, so that others never see half of a change. Whatever
+is found there, a file that cannot be shown is passed over, and the rest is shown.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
+import stat
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from skyband.errors import InvalidInputError
 from skyband.page.asked import Asked, asked_of
+from skyband.page.contents import Contents
 from skyband.page.history import MOST_BYTES, History
-from skyband.page.inferring import Inferred, in_order, is_answers, with_query
+from skyband.page.reading import Answers, read_answers
+from skyband.seldom import Seldom
 
 if TYPE_CHECKING:
     from skyband.page.control import Control
@@ -26,8 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["FolderShow"]
 
 POLL = 0.25  # seconds
-_OF_A_SINK = re.compile(r"(.+)-\d{8}\.parquet")
+ROUNDS = 3  # of reading everything anew in one scan; a folder that still changes is looked at again soon
 _LOG = logging.getLogger("skyband.page")
+_QUIET = Seldom(_LOG)
 
 
 class _Seen(NamedTuple):
@@ -56,15 +62,14 @@ class FolderShow:
         self.version = 0
         self._folder, self._file = folder, file
         self._most = MOST_BYTES
+        known = {} if file is None else asked_of(file.workloads, {name: one.id for name, one in file.streams.items()})
+        only = next(iter(file.workloads)) if file is not None and len(file.workloads) == 1 else self.title
+        self._contents = Contents(folder, self.title, only, known)
+        self.history.ask(known)
         self._seen: dict[Path, _Seen] = {}
-        self._inferred = Inferred()
-        self._known: dict[str, Asked] = {}
-        if file is not None:
-            self._known = asked_of(file.workloads, {name: stream.id for name, stream in file.streams.items()})
-            self.history.ask(self._known)
-        self._answered: dict[str, dict[str, int]] = {}  # by stream: files and rows
-        self._counted: dict[Path, tuple[str, int]] = {}
-        self._shape: dict[str, list[str]] = {}
+        self._failed: dict[Path, str] = {}  # what could not be read, and why, so that it is told once
+        self._unsettled = False  # whether files must be put anew: queries have other names or groups than were put
+        self._shape: tuple[int, Mapping[str, Asked]] = (0, {})
         self._scanning, self._lock = threading.Lock(), threading.Lock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="skyband-folder", daemon=True)
@@ -83,32 +88,40 @@ class FolderShow:
             there = dict(self._files())
             gone = [path for path in self._seen if path not in there]
             for path in gone:
+                del self._seen[path]
+                self._failed.pop(path, None)
                 self._forget(path)
             fresh = [path for path, seen in there.items() if self._seen.get(path) != seen]
             worth = self._newest(fresh, there)
             for path in fresh:
                 self._seen[path] = there[path]
-            again = False
+            for path in set(fresh).difference(worth):
+                self._forget(path)
             for path in worth:
-                again |= self._read(path)
-            if again:  # groups turned out to be others: all windows are cut anew
-                for path in sorted(self._counted, key=lambda path: (there[path].changed, path.name)):
-                    self._read(path)
+                self._read(path)
+            for _ in range(ROUNDS):
+                if self._unsettled:
+                    self._put_anew(there)
+                self.history.settle()
+                if contested := self.history.contested():
+                    self._tear_apart([path for path in self._seen if str(path) in contested])
+                if not self._unsettled:
+                    break
             return len(gone) + len(worth)
 
     def refresh(self) -> int:
         """Take in what was read."""
         with self._lock:
             version = self.history.settle()
-            shape = {**self.history.shape(), "": list(self.asked())}
-            if shape != self._shape:
+            shape = (self.history.shape, self._contents.asked)
+            if shape[0] != self._shape[0] or shape[1] is not self._shape[1]:
                 self._shape = shape
                 self.version += 1
             return version
 
     def asked(self) -> Mapping[str, Asked]:
         """The queries that have answered, and those of the workload file."""
-        return {**self._known, **self._inferred.asked}
+        return self._contents.asked
 
     def workloads(self) -> Mapping[str, Workload[Any]]:
         """The workloads of the file, if one was given."""
@@ -120,22 +133,19 @@ class FolderShow:
 
     def numbers(self) -> Mapping[str, Mapping[str, Any]]:
         """What can be told by answers alone: files, rows and queries of each stream."""
-        found: dict[str, dict[str, Any]] = {}
-        for stream, rows in list(self._counted.values()):
-            one = found.setdefault(stream, {"batches": 0, "answers": 0})
-            one["batches"] += 1
-            one["answers"] += rows
-        for asked in self.asked().values():
-            mine = found.setdefault(asked.stream, {"batches": 0, "answers": 0})
-            mine["queries"] = mine.get("queries", 0) + 1
-        return found
+        return self._contents.numbers()
+
+    def ailment(self) -> str | None:
+        """Why the page does not follow the folder any more; None: it does."""
+        started, ended = self._thread.ident is not None, self._closed.is_set()
+        return None if not started or ended or self._thread.is_alive() else "the folder is not read any more"
 
     def _follow(self) -> None:
         while not self._closed.is_set():
             try:
                 self.scan()
-            except Exception:
-                _LOG.exception("the folder %s could not be read; it is tried again", self._folder)
+            except Exception as error:
+                _QUIET.warning("the folder %s could not be read (%r); it is tried again", self._folder, error)
             self._closed.wait(POLL)
 
     def _files(self) -> Iterator[tuple[Path, _Seen]]:
@@ -146,10 +156,11 @@ class FolderShow:
                 if name.endswith(".parquet") and not name.startswith((".", "_")):
                     path = Path(at, name)
                     try:
-                        stat = path.stat()
+                        found = path.stat()
                     except OSError:
                         continue  # it went away meanwhile
-                    yield path, _Seen(stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                    if stat.S_ISREG(found.st_mode):  # who opens a pipe waits for its writer
+                        yield path, _Seen(found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _newest(self, paths: list[Path], there: Mapping[Path, _Seen]) -> list[Path]:
         """Of these files the newest that fit into the history, oldest first: others would go again at once."""
@@ -161,51 +172,71 @@ class FolderShow:
                 return ordered[place + 1 :]
         return ordered
 
-    def _read(self, path: Path) -> bool:
-        """Read a file into the history; return whether what was thought of its queries has changed."""
+    def _read(self, path: Path) -> None:
+        """Read a file, and put it into the history unless queries turned out to be others than was thought."""
+        found = self._answers(path)
+        if found is not None and not self._unsettled and (item := self._item(path, found)):
+            self.history.put_all([item], self._contents.asked)
+
+    def _answers(self, path: Path) -> Answers | None:
+        """The answers in a file, and what they tell about its queries; None where it holds none."""
         try:
-            rows = _rows(path, self._most)
-        except (OSError, pa.ArrowException) as error:
-            _LOG.warning("%s was passed over: %s", path, error)
-            return False
-        if rows is None:
-            _LOG.warning("%s was passed over: answers have a column rank, and window_end or time", path)
-            return False
-        stream = self._stream(path)
-        rows = with_query(rows, stream)
-        changed = self._inferred.read(rows, stream, self._known)
-        self.history.ask(self._inferred.asked)
-        groups = {name: self._group_columns(rows, one) for name, one in self.asked().items() if one.groups}
-        self._counted[path] = (stream, rows.num_rows)
-        self.history.put(str(path), stream, in_order(rows, groups))
-        return changed
+            found = self._found(path)
+            if self._contents.is_other(found) and self._contents.tear(path):
+                found = self._found(path)
+            self._unsettled |= self._contents.learn(path, found)
+        except Exception as error:
+            self._pass_over(path, error)
+            return None
+        self._failed.pop(path, None)
+        return found
+
+    def _found(self, path: Path) -> Answers:
+        return read_answers(path, self._contents.source(path), self._contents.stream(path), self._most)
+
+    def _item(self, path: Path, found: Answers) -> tuple[str, str, pa.Table] | None:
+        """What the history is to be given of a file; None where it cannot be put in order."""
+        try:
+            return str(path), self._contents.stream(path), self._contents.table(found)
+        except Exception as error:
+            self._pass_over(path, error)
+            return None
+
+    def _pass_over(self, path: Path, error: Exception) -> None:
+        """Whatever is wrong with a file, the others are shown."""
+        if isinstance(error, OSError) and error.errno is not None:
+            self._seen.pop(path, None)  # it went away, or the machine could not open it now: it is tried again
+        why = str(error) or type(error).__name__
+        if self._failed.get(path) != why:
+            _LOG.warning("%s was passed over: %s", path, why)
+        self._failed[path] = why
+        self._forget(path)
+
+    def _put_anew(self, there: Mapping[Path, _Seen]) -> None:
+        """Read all files again, and put them under the names and groups that are now known to be right, all at once."""
+        self._unsettled = False
+        held = sorted(self._contents.files(), key=lambda path: (there[path].changed if path in there else 0, path.name))
+        read, total = [], 0
+        for path in reversed(held):  # the newest first, as many as there is room for
+            found = self._answers(path) if total <= self._most else None
+            if found is not None:
+                total += found.rows.nbytes
+                read.append((path, found))
+        items: dict[str, tuple[str, str, pa.Table | None]] = {
+            str(path): (str(path), self._contents.stream(path), None) for path in held
+        }
+        for path, found in reversed(read):
+            if item := self._item(path, found):
+                del items[str(path)]
+                items[str(path)] = item
+        self.history.put_all(items.values(), self._contents.asked)
+
+    def _tear_apart(self, paths: list[Path]) -> None:
+        """Files that looked like parts of one answer say different things about one window: each is its own."""
+        for path in paths:
+            self._unsettled |= self._contents.tear(path)
 
     def _forget(self, path: Path) -> None:
-        del self._seen[path]
-        self._counted.pop(path, None)
-        self.history.put(str(path), self._stream(path), None)
-
-    @staticmethod
-    def _group_columns(rows: pa.Table, asked: Asked) -> list[str]:
-        spelled = {name.lower(): name for name in rows.column_names}
-        return [spelled[column.lower()] for column in asked.groups if column.lower() in spelled]
-
-    def _stream(self, path: Path) -> str:
-        """The stream that a file's answers are of, told by its name or by the only stream there is."""
-        found = _OF_A_SINK.fullmatch(path.name)
-        if found is not None:
-            return found[1]
-        return next(iter(self._file.workloads)) if self._file and len(self._file.workloads) == 1 else self.title
-
-
-def _rows(path: Path, most: int) -> pa.Table | None:
-    """The rows of a file, or of its last row groups where it is very long; None if they are no answers."""
-    with pq.ParquetFile(path) as file:
-        if not is_answers(file.schema_arrow.names):
-            return None
-        sizes = [file.metadata.row_group(place).total_byte_size for place in range(file.num_row_groups)]
-        first, total = len(sizes), 0
-        while first > 0 and (first == len(sizes) or total + sizes[first - 1] <= most):
-            first -= 1
-            total += sizes[first]
-        return file.read_row_groups(list(range(first, len(sizes)))) if sizes else file.read()
+        if self._contents.has(path):
+            self.history.put_all([(str(path), self._contents.stream(path), None)])
+            self._unsettled |= self._contents.forget(path)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import logging
+import re
 import socket
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
+from skyband.page.connections import Connections
 from skyband.page.wire import packed
+from skyband.seldom import Seldom
 
 __all__ = ["Guard", "is_loopback"]
 
@@ -19,6 +24,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+_QUIET = Seldom(logging.getLogger("skyband.page"))
 _NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -52,8 +58,11 @@ class Guard:
     Changing anything always needs the token; reading needs it too where the page can be reached from elsewhere.
     """
 
-    def __init__(self, app: App, host: str, token: str, *, control: bool) -> None:
+    def __init__(
+        self, app: App, host: str, token: str, *, control: bool, connections: Connections | None = None
+    ) -> None:
         self._app = app
+        self._connections = connections or Connections(0)
         self._token = token.encode()
         self._control = control
         self._everything = not is_loopback(host)
@@ -67,20 +76,21 @@ class Guard:
         if scope["type"] != "http":
             return
         refused = self._refused(scope)
+        with self._connections.request(scope.get("client")) as connection:
 
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *_HEADERS]
-            await send(message)
+            async def guarded(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    message["headers"] = [*message.get("headers", []), *_HEADERS]
+                if connection is not None:
+                    connection.sending = time.monotonic()
+                await send(message)
+                if connection is not None:
+                    connection.sending = None
 
-        if refused is None:
-            await self._app(scope, receive, guarded)
-            return
-        status, why = refused
-        body = packed({"error": why})
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await guarded({"type": "http.response.start", "status": status, "headers": headers})
-        await guarded({"type": "http.response.body", "body": body})
+            try:
+                await (self._app(scope, receive, guarded) if refused is None else _refuse(guarded, *refused))
+            except Exception as error:  # it was answered with 500; a log must not grow by every request
+                _QUIET.warning("the page failed to answer %s", scope["path"], error=error)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         headers = {name.lower(): value for name, value in scope["headers"]}
@@ -105,7 +115,7 @@ class Guard:
         return hmac.compare_digest(given, self._token)
 
     def _is_known(self, header: str) -> bool:
-        host = header.rpartition(":")[0] if header.rpartition(":")[2].isdigit() else header
+        host = header.rpartition(":")[0] if re.fullmatch("[0-9]{1,5}", header.rpartition(":")[2]) else header
         host = host.strip("[]").lower().rstrip(".")
         if host in self._hosts:
             return True
@@ -116,3 +126,10 @@ class Guard:
         except ValueError:
             return False
         return True
+
+
+async def _refuse(send: Send, status: int, why: str) -> None:
+    body = packed({"error": why})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

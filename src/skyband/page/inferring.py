@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from skyband.duration import format_duration
 from skyband.page.asked import Asked
-from skyband.page.cutting import coded, moment_column
+from skyband.page.cutting import coded, moment_column, spelled, start_column
+from skyband.page.sources import Ident
 
-__all__ = ["Inferred", "in_order", "is_answers", "with_query"]
+__all__ = ["Inferred", "axis_of", "family_of", "in_order", "is_answers", "with_query"]
 
 MOST_COLUMNS = 4  # that groups are looked for among
 
@@ -32,9 +33,11 @@ def with_query(rows: pa.Table, name: str) -> pa.Table:
     return rows.add_column(0, "query", pa.array([name] * rows.num_rows, pa.string()))
 
 
-def in_order(rows: pa.Table, groups: Mapping[str, Sequence[str]]) -> pa.Table:
-    """The table with its windows one after another, oldest first, and best rows first; `groups` are those by query."""
-    names, queries = coded(rows["query"])
+def in_order(rows: pa.Table, names: Sequence[str], queries: Any, groups: Mapping[str, Sequence[str]]) -> pa.Table:
+    """The table with its windows one after another, oldest first, and best rows first.
+
+    `names` are the queries, `queries` has for each row the place of its query among them; `groups` are those by query.
+    """
     keys = [rows["rank"].cast(pa.int64()).fill_null(0).to_numpy()]
     for column in {column for mine in groups.values() for column in mine}:
         tells = np.array([column in groups.get(name, ()) for name in names], bool)[queries]
@@ -47,55 +50,95 @@ class Inferred:
     """What was asked, as far as answers tell. More answers may tell more."""
 
     def __init__(self) -> None:
-        self.asked: dict[str, Asked] = {}
-        self._spans: dict[str, _Span] = {}
-        self._refuted: dict[str, set[tuple[str, ...]]] = {}  # by query: columns that cannot be its groups
+        self.asked: dict[Ident, Asked] = {}
+        self._spans: dict[Ident, _Span] = {}
+        self._refuted: dict[Ident, set[tuple[str, ...]]] = {}  # by query: columns that cannot be its groups
+        self._holders: dict[Ident, set[Hashable]] = {}  # by query: where answers of it are
+        self._found: dict[Hashable, set[Ident]] = {}  # and the other way round
 
-    def read(self, rows: pa.Table, stream: str, known: Mapping[str, Asked]) -> bool:
-        """Learn from a table; return whether groups turned out to be others than was thought.
+    def read(
+        self,
+        key: Hashable,
+        rows: pa.Table,
+        idents: Sequence[Ident],
+        queries: Any,
+        stream: str,
+        known: Collection[Ident] = (),
+    ) -> bool:
+        """Learn from what is found at `key`; return whether anything is thought of queries that was not before.
 
-        `known` are queries that somebody wrote down, of which nothing needs to be guessed.
+        `queries` has for each row the place of its query among `idents`; `known` are those that somebody wrote down, of
+        which nothing needs to be guessed.
         """
-        names, queries = coded(rows["query"])
-        unknown = [name for name in names if name not in known]
-        if not unknown:
-            return False
-        before = {name: self.asked[name].groups for name in unknown if name in self.asked}
-        groups = self._groups(rows, names, queries, set(unknown))
-        ranks = rows["rank"].cast(pa.int64()).fill_null(0).to_numpy()
-        largest = np.zeros(len(names), np.int64)
-        np.maximum.at(largest, queries, ranks)
-        for name, span in _spans(rows, names, queries).items():
-            self._spans[name] = span.joined(self._spans.get(name))
-        for code, name in enumerate(names):
-            if name in known:
-                continue
-            was = self.asked.get(name)
-            self.asked[name] = Asked(
-                name,
+        unknown = [ident for ident in idents if ident not in known]
+        groups = self._groups(rows, idents, queries, unknown) if unknown else {}
+        largest = np.zeros(len(idents), np.int64)
+        np.maximum.at(largest, queries, rows["rank"].to_numpy())
+        for ident, span in (_spans(rows, idents, queries) if unknown else {}).items():
+            self._spans[ident] = span.joined(self._spans.get(ident))
+        learned = False
+        self._found[key] = set(idents)
+        for code, ident in enumerate(idents):
+            self._holders.setdefault(ident, set()).add(key)
+            was = self.asked.get(ident)
+            found = Asked(
+                ident.name,
                 stream,
-                _family(rows.column_names),
+                ident.family,
                 k=max(int(largest[code]), (was.k or 0) if was else 0),
-                window=self._spans[name].told(on_time=_axis(rows) == "time") if name in self._spans else None,
-                groups=groups[name],
-                axis=_axis(rows),
+                window=self._spans[ident].told(on_time=ident.axis == "time") if ident in self._spans else None,
+                groups=groups.get(ident, ()),
+                axis=ident.axis,
             )
-        return any(self.asked[name].groups != thought for name, thought in before.items())
+            learned |= found != was
+            self.asked[ident] = found
+        return learned
 
-    def _groups(self, rows: pa.Table, names: list[str], queries: Any, unknown: set[str]) -> dict[str, tuple[str, ...]]:
-        """The fewest columns by which the ranks of each query make sense."""
-        found: dict[str, tuple[str, ...]] = {}
+    def contradicts(self, rows: pa.Table, idents: Sequence[Ident], queries: Any) -> bool:
+        """Whether rows lack the columns of a query's groups, and yet have several groups: they answer another query."""
+        lacking = [
+            code
+            for code, ident in enumerate(idents)
+            if ident in self.asked and any(spelled(rows, column) is None for column in self.asked[ident].groups)
+        ]
+        return bool(lacking) and bool(_senseless(rows, queries, ())[lacking].any())
+
+    def forget(self, key: Hashable) -> bool:
+        """What was found at `key` has gone; return whether nothing is left of some query."""
+        gone = []
+        for ident in self._found.pop(key, ()):
+            self._holders[ident].discard(key)
+            if not self._holders[ident]:
+                gone.append(ident)
+        for ident in gone:
+            for about in (self.asked, self._spans, self._refuted, self._holders):
+                about.pop(ident, None)
+        return bool(gone)
+
+    def _groups(
+        self, rows: pa.Table, idents: Sequence[Ident], queries: Any, unknown: Sequence[Ident]
+    ) -> dict[Ident, tuple[str, ...]]:
+        """The fewest columns by which the ranks of each query make sense.
+
+        Where files of one source have different columns, what was thought before stays until a file refutes it: they
+        would contradict each other for ever.
+        """
+        found: dict[Ident, tuple[str, ...]] = {}
         for columns in _choices(rows):
-            waiting = {name for name in unknown - found.keys() if columns not in self._refuted.get(name, ())}
+            waiting = {one for one in unknown if one not in found and columns not in self._refuted.get(one, ())}
             if not waiting:
                 continue
             senseless = _senseless(rows, queries, columns)
-            for code, name in enumerate(names):
-                if name in waiting and senseless[code]:
-                    self._refuted.setdefault(name, set()).add(columns)
-                elif name in waiting:
-                    found[name] = columns
-        return {name: found.get(name, ()) for name in unknown}
+            for code, ident in enumerate(idents):
+                if ident in waiting and senseless[code]:
+                    self._refuted.setdefault(ident, set()).add(columns)
+                elif ident in waiting:
+                    found[ident] = columns
+        for ident in unknown:
+            before = self.asked.get(ident)
+            if before is not None and before.groups not in self._refuted.get(ident, ()):
+                found[ident] = before.groups
+        return {ident: found.get(ident, ()) for ident in unknown}
 
 
 def _choices(rows: pa.Table) -> Iterator[tuple[str, ...]]:
@@ -155,14 +198,11 @@ class _Span(NamedTuple):
         return _Span(self.size, every, max(self.last, before.last))
 
 
-def _spans(rows: pa.Table, names: list[str], queries: Any) -> dict[str, _Span]:
+def _spans(rows: pa.Table, names: Sequence[Ident], queries: Any) -> dict[Ident, _Span]:
     """How long the windows of each query are, and how far apart in this table."""
     if "window_start" not in rows.column_names or "window_end" not in rows.column_names:
         return {}
-    ends, starts = (
-        moment_column(rows),
-        moment_column(rows.drop_columns(["window_end"]).rename_columns({"window_start": "window_end"})),
-    )
+    ends, starts = moment_column(rows), start_column(rows)
     order = np.lexsort([ends, queries])
     mine, ends, starts = queries[order], ends[order], starts[order]
     steps = np.diff(ends)
@@ -182,7 +222,8 @@ def _length(ticks: int, *, on_time: bool) -> str:
     return format_duration(ticks) if on_time and ticks >= 0 else f"{ticks:,} rows"
 
 
-def _family(columns: Sequence[str]) -> str:
+def family_of(columns: Sequence[str]) -> str:
+    """What was asked for, as columns tell."""
     if "probability" in columns:
         return "uncertain"
     if "window_end" not in columns:
@@ -190,6 +231,7 @@ def _family(columns: Sequence[str]) -> str:
     return "aggregate" if "key" in columns else "topk"
 
 
-def _axis(rows: pa.Table) -> str:
+def axis_of(rows: pa.Table) -> str:
+    """Whether windows are of time or of a number of objects."""
     kind = rows["window_end" if "window_end" in rows.column_names else "time"].type
     return "count" if pa.types.is_integer(kind) else "time"

@@ -9,17 +9,23 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 
 from skyband.errors import MissingDependencyError
 from skyband.page.addresses import Address, bound
+from skyband.page.connections import Connections, Listening, most_connections
 from skyband.page.showing import Show
+from skyband.seldom import Seldom
 
 __all__ = ["PageServer", "check_installed"]
 
 LOOK = 1.0  # seconds between two looks at the numbers, at least
 MOST_BUSY = 30  # times as long as a look takes there is none
+MOST_CONNECTIONS = 128  # or an eighth of the descriptors that the process may have, where that is less
+SWEEP = 1.0  # seconds between two looks for connections that only wait
 _LOG = logging.getLogger("skyband.page")
+_QUIET = Seldom(_LOG)
 
 
 def check_installed() -> None:
@@ -45,32 +51,39 @@ class PageServer:
 
         from skyband.page.app import app_of  # noqa: PLC0415
         from skyband.page.engine import Engine  # noqa: PLC0415
-        from skyband.page.events import Bell  # noqa: PLC0415
+        from skyband.page.events import MOST_LISTENERS, Bell  # noqa: PLC0415
         from skyband.page.guard import Guard, is_loopback  # noqa: PLC0415
 
         self._show = show
-        self._socket = bound(address, option)
+        self._connections = Connections(most_connections(MOST_CONNECTIONS, share=8))
+        self._socket = Listening(bound(address, option), self._connections)
         self.port = int(self._socket.getsockname()[1])
         self.token = secrets.token_urlsafe(24)
-        self._engine, self._bell = Engine(show), Bell()
+        # Half of the connections at most are such that stay: there must be some left to ask for a board with.
+        self._engine, self._bell = Engine(show), Bell(min(MOST_LISTENERS, self._connections.most // 2))
         guarded = Guard(
-            app_of(show, self._engine, self._bell), address.host, self.token, control=show.control is not None
+            app_of(show, self._engine, self._bell),
+            address.host,
+            self.token,
+            control=show.control is not None,
+            connections=self._connections,
         )
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                guarded,
-                http="h11",
-                ws="none",
-                loop="asyncio",
-                lifespan="off",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=2,
-            )
+        config = uvicorn.Config(
+            guarded,
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            log_config=None,
+            log_level="error",  # what strangers send is theirs to know
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=2,
         )
+        self._make = partial(uvicorn.Server, config)
+        self._server = self._make()
+        self._closed = threading.Event()
         needs_token = show.control is not None or not is_loopback(address.host)
         shown = socket.gethostname() if address.is_any else address.text
         self.url = f"http://{shown}:{self.port}/" + (f"#token={self.token}" if needs_token else "")
@@ -87,26 +100,38 @@ class PageServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closed.set()
         self._bell.close()
         self._server.should_exit = True
         self._thread.join(10)
         self._socket.close()
 
     def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except Exception:
-            _LOG.exception("the page stopped; the run goes on")
+        while not self._closed.is_set() and self._socket.fileno() != -1:
+            try:
+                with asyncio.Runner() as runner:
+                    runner.get_loop()  # the first to fail, before there is anything to be awaited
+                    runner.run(self._serve())
+            except Exception as error:  # no descriptor is free for a loop, say
+                _QUIET.warning("the page cannot be served now (%r); it is tried again, and the run goes on", error)
+                self._server = self._make()
+                self._closed.wait(LOOK)
 
     async def _serve(self) -> None:
         self._bell.begin(asyncio.get_running_loop())
-        looking = asyncio.create_task(self._look())
+        tasks = [asyncio.create_task(self._look()), asyncio.create_task(self._sweep())]
         try:
             await self._server.serve(sockets=[self._socket])
         finally:
-            looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await looking
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _sweep(self) -> None:
+        while True:
+            self._connections.sweep()
+            await asyncio.sleep(SWEEP)
 
     async def _look(self) -> None:
         """Look at the numbers, and cut into windows what has come, whether or not somebody watches."""

@@ -45,6 +45,9 @@ class Show(Protocol):
     def numbers(self) -> Mapping[str, Mapping[str, Any]]:
         """How the streams are doing."""
 
+    def ailment(self) -> str | None:
+        """Why what is shown does not get on; None: it does, or need not."""
+
 
 class LiveShow:
     """A workload file that runs in this process."""
@@ -59,14 +62,20 @@ class LiveShow:
         self.version = 0
         self._file: Callable[[], WorkloadFile] | None = None
         self._numbers: Numbers = dict
+        self._ailment: Callable[[], str | None] = lambda: None
         self._workloads: Mapping[str, Workload[Any]] = {}
         self._asked: dict[str, Asked] = {}
-        self._shape: dict[str, list[str]] = {}
+        self._shape = 0
         self._lock = threading.Lock()
 
-    def begin(self, file: Callable[[], WorkloadFile], numbers: Numbers) -> None:
-        """Say where the file that runs, as it is now, and its numbers are found."""
-        self._file, self._numbers = file, numbers
+    def begin(
+        self,
+        file: Callable[[], WorkloadFile],
+        numbers: Numbers,
+        ailment: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """Say where the file that runs, as it is now, its numbers and what is wrong with the run are found."""
+        self._file, self._numbers, self._ailment = file, numbers, ailment
         self.refresh()
 
     def end(self) -> None:
@@ -85,7 +94,7 @@ class LiveShow:
                 self._workloads = file.workloads
                 self.version += 1
             version = self.history.settle()
-            shape = self.history.shape()
+            shape = self.history.shape
             if shape != self._shape:  # a stream's first answers tell its columns
                 self._shape = shape
                 self.version += 1
@@ -106,6 +115,10 @@ class LiveShow:
     def numbers(self) -> Mapping[str, Mapping[str, Any]]:
         """How the streams are doing. A live change starts a stream again from its state, and so do no others."""
         return {name: {**one, "restarts": one.get("changes", 0)} for name, one in self._numbers().items()}
+
+    def ailment(self) -> str | None:
+        """Why the run does not get on; None: it does, or has ended."""
+        return self._ailment()
 
 
 def state_of(show: Show) -> dict[str, Any]:

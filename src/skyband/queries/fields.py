@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from numbers import Real
 from typing import Any, Literal
 
 from skyband.duration import format_duration, parse_duration
@@ -13,6 +15,7 @@ from skyband.windows import AXIS_LIMIT, SlidingWindow
 
 __all__ = [
     "Axis",
+    "as_number",
     "axis_of",
     "checked_choice",
     "checked_columns",
@@ -180,6 +183,16 @@ def checked_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidQueryError(f"{name}={value!r} must be True or False, not {type(value).__name__}.")
     return value
+
+
+def as_number(value: object) -> float:
+    """A number as a float, infinite where it is beyond all floats; NaN for what is none, booleans too."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, 1 if value > 0 else -1)  # type: ignore[operator]  # numbers compare with 0
 
 
 def is_integer(value: object) -> bool:

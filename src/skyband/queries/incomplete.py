@@ -7,13 +7,13 @@ import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 from skyband.errors import InvalidQueryError, UnknownNameError
 from skyband.queries.base import Query
 from skyband.queries.fields import (
     Axis,
+    as_number,
     checked_choice,
     checked_expression,
     checked_flag,
@@ -36,6 +36,7 @@ MONOTONE = {
     "max": "the largest of them",
 }
 Method = Literal["exact", "sorted-lists", "approximate"]
+MOST_K = 2**24
 METHODS = {
     "exact": "early aggregation (EAA): keeps only the instances of objects that may still be in an answer",
     "sorted-lists": "a sorted list per stream and the threshold algorithm (SLA): keeps every tuple of the window",
@@ -135,7 +136,7 @@ class IncompleteTopK(Query):
         self._settle(
             {
                 "name": checked_name(self.name),
-                "k": checked_k(self.k),
+                "k": _checked_k(self.k),
                 "size": spelled(axis, window.size),
                 "every": spelled(axis, window.slide),
                 "object": checked_expression("object", self.object),
@@ -164,6 +165,16 @@ class IncompleteTopK(Query):
         (1.0, 2.0)
         """
         return float(dict(self.weights or ()).get(stream, 1.0))
+
+
+def _checked_k(k: object) -> int:
+    value = checked_k(k)
+    if value > MOST_K:
+        raise InvalidQueryError(
+            f"k={value} must be at most {MOST_K} for an incomplete stream: the engines reserve the rows of an answer "
+            "when they are made, and so many take gigabytes. Ask for fewer."
+        )
+    return value
 
 
 def checked_streams(streams: object) -> tuple[str | int, ...] | None:
@@ -208,7 +219,7 @@ def _checked_weights(
     for stream, weight in found.items():
         if streams is not None and stream not in streams:
             raise UnknownNameError.among("stream in weights=", repr(stream), map(repr, streams))
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
+        if not 0 <= as_number(weight) < math.inf:
             raise InvalidQueryError(
                 f"weights[{stream!r}]={weight!r} must be a finite number, and not negative: a score would fall when a "
                 "value rises, and nothing could be told of an object before all its values have arrived."
@@ -221,6 +232,8 @@ def _checked_bounds(bounds: object) -> tuple[float, float]:
         if isinstance(bounds, str | Mapping):
             raise TypeError
         low, high = (float(value) for value in bounds)  # type: ignore[attr-defined]  # what is no pair is refused
+    except OverflowError:
+        low, high = -math.inf, math.inf  # a whole number beyond all floats
     except (TypeError, ValueError):
         raise InvalidQueryError(f"bounds={bounds!r} must be the smallest and the largest value: (0, 1).") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
@@ -245,9 +258,9 @@ def _refuse_endless(
 
 
 def _checked_occurrences(occurrences: object) -> int:
-    if not is_integer(occurrences) or operator.index(occurrences) < 1:  # type: ignore[arg-type]
+    if not is_integer(occurrences) or not 1 <= operator.index(occurrences) < 2**31:  # type: ignore[arg-type]
         raise InvalidQueryError(
-            f"occurrences={occurrences!r} must be a whole number of at least 1; so often a stream may report an object "
-            "in one window."
+            f"occurrences={occurrences!r} must be a whole number of at least 1 and below 2**31; so often a stream may "
+            "report an object in one window."
         )
     return operator.index(occurrences)  # type: ignore[arg-type]  # checked just above

@@ -43,8 +43,9 @@ class TopK(Query):
     name
         What the query is called in its answers; unique in a workload.
     by, where, partition_by
-        SQL expressions for the score, the filter and the groups. Arrays carry the score themselves, so that
-        `skyband.replay` and `skyband.Monitor` do not need `by`.
+        SQL expressions for the score, the filter and the groups. Arrays carry scores and groups themselves, so that
+        `skyband.replay` and `skyband.Monitor` need none of them and refuse what they would have to compute; a plain
+        column name is fine.
     order
         ``"desc"``: higher scores first; ``"asc"``: lower scores first.
     origin

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from numbers import Real
 from typing import ClassVar, Literal
 
 from skyband import canonical
@@ -13,6 +12,7 @@ from skyband.errors import InvalidQueryError
 from skyband.queries.base import Query
 from skyband.queries.fields import (
     Axis,
+    as_number,
     checked_choice,
     checked_expression,
     checked_k,
@@ -211,9 +211,9 @@ def checked_meaning(k: object, semantics: object, threshold: object) -> tuple[in
             "threshold=None is missing; semantics='pt-k' needs the least probability of being among the k best that an "
             "answer tells, a number in (0, 1]."
         )
-    if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0 < float(threshold) <= 1:
+    if not 0 < as_number(threshold) <= 1:
         raise InvalidQueryError(
             f"threshold={threshold!r} must be a number in (0, 1] for semantics='pt-k'; it is the least probability of "
             "being among the k best that an answer tells."
         )
-    return checked_k(k), meaning, float(threshold)
+    return checked_k(k), meaning, as_number(threshold)

@@ -120,7 +120,7 @@ class Gathering(Sequencing):
 
     def __init__(self, plan: GatheringPlan, number: int) -> None:
         super().__init__(plan, number)
-        self.monitors = [Monitor(_without_filter(query), lasts=True) for query in plan.queries]
+        self.monitors = [Monitor(_without_filter(query), lasts=True, computed=True) for query in plan.queries]
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
         self._joining: list[str] = []
 
@@ -170,7 +170,7 @@ class Gathering(Sequencing):
             return table
         return table.filter(pc.greater_equal(pc.subtract(table["time"], query.window.size), since))
 
-    def before_step(self, watermark: int | None) -> None:
+    def settle(self, watermark: int | None) -> None:
         """A query that joins is exact from the first window on that begins after all that was seen."""
         seen = self.newest
         if watermark is not None:

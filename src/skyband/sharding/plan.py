@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -9,9 +10,10 @@ from typing import Literal
 from skyband.queries import Axis, TopK
 from skyband.sharding.feeds import Feed, feeds_of
 
-__all__ = ["Output", "Plan"]
+__all__ = ["COPY", "Output", "Plan", "without_copies"]
 
 Output = Literal["answers", "changes", "both"]
+COPY = "row_"  # begins the name of a row's own column where answers have another column of that name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,3 +56,13 @@ class Plan:
             for number, feed in enumerate(self.feeds)
             if self.axis == "time" and any(self.queries[place].full_only for place in feed.places)
         )
+
+
+def without_copies(columns: Iterable[str]) -> list[str]:
+    """The columns without second copies of those that groups are told by: which there are depends on the queries.
+
+    >>> without_copies(["price", "symbol", "row_symbol", "row_rank"])
+    ['price', 'symbol', 'row_rank']
+    """
+    known = list(columns)
+    return [name for name in known if not (name.startswith(COPY) and name.removeprefix(COPY) in known)]

@@ -67,7 +67,7 @@ class Sequencing:
     def notice(self, note: Note) -> None:
         """Heed what a note says about rows that were left behind."""
 
-    def before_step(self, watermark: int | None) -> None:
+    def settle(self, watermark: int | None) -> None:
         """Settle what depends on how far the stream has come, before rows are taken in."""
 
     def step(
@@ -83,7 +83,7 @@ class Sequencing:
 
         Where the watermark is known to be at `soon` next, time moves there, once the rows are in.
         """
-        self.before_step(watermark)
+        self.settle(watermark)
         accept = self.clock if watermark is None else max(self.clock, watermark)
         too_often = self.too_often
         notes = list(notes)

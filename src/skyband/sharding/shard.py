@@ -27,7 +27,7 @@ from skyband.sharding.feeds import Feed, feeds_of
 from skyband.sharding.grouping import group_rows
 from skyband.sharding.numbering import Numbering, number_column
 from skyband.sharding.order import positions_of, scores_of, stream_order
-from skyband.sharding.plan import Plan
+from skyband.sharding.plan import COPY, Plan, without_copies
 from skyband.sharding.ranking import NEVER, Lined, Ranking, rank_rows
 from skyband.snapshot import decode, encode, resuming
 
@@ -76,7 +76,7 @@ class Shard:
 
         Where the watermark is known to be at `soon` next, time moves there, once the rows are in.
         """
-        self._settle_joining(watermark)
+        self.settle(watermark)
         before = self.clock
         accept = before if watermark is None else max(before, watermark)
         late = 0
@@ -268,10 +268,11 @@ class Shard:
         for name in self._joining:
             self.since.pop(name, None)
 
-    def _settle_joining(self, watermark: int | None) -> None:
-        """What is held was held for others: exact from the first window on that begins after all that was seen.
+    def settle(self, watermark: int | None) -> None:
+        """Settle where queries begin that are new, before rows are taken in.
 
-        Rows that the others' filters removed were seen by the watermark only.
+        What is held was held for others: exact from the first window on that begins after all that was seen. Rows that
+        the others' filters removed were seen by the watermark only.
         """
         seen = self.newest
         if watermark is not None:
@@ -283,7 +284,7 @@ class Shard:
 
 def _refuse_other_rows(plan: Plan, saved: dict[str, Any]) -> None:
     for what, old, new in (
-        ("columns", saved["columns"], list(plan.columns)),
+        ("columns", without_copies(saved["columns"]), without_copies(plan.columns)),
         ("time", saved["time"], plan.time),
         ("id", saved["id"], plan.id),
         ("shards", saved["shards"], plan.shards),
@@ -304,13 +305,12 @@ def _rearranged(rows: pa.Table, plan: Plan, old_scores: dict[str, str]) -> pa.Ta
     numbers = {number_column(feed) for feed in plan.feeds} if plan.axis == "count" else set()
     known = {*plan.columns, *plan.group_columns, plan.time, plan.id, *numbers}
     rest = rows.select([name for name in rows.column_names if name in known])
-    for names in plan.groups:
-        for name in names:
-            if name not in rest.column_names:
-                raise SnapshotError(
-                    f"partition_by={name!r} is new to this checkpoint, and the rows it holds do not have it; "
-                    "start it with a new checkpoint."
-                )
+    for name in plan.columns:
+        if name not in rest.column_names:  # a copy of a column that groups are told by now
+            rest = rest.append_column(name, one(rows[name.removeprefix(COPY)]))
+    for name in plan.group_columns:
+        if name not in rest.column_names:  # only feeds that are new are grouped by it, and none of these rows is theirs
+            rest = rest.append_column(name, pa.nulls(len(rows)))
     for name, column in scores.items():
         rest = rest.append_column(name, column)
     return rest

@@ -22,7 +22,7 @@ from skyband.queries import AggregateTopK
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.grouping import group_rows
 
-__all__ = ["LIMB", "Feed", "Plan", "feeds_of", "pane_ends", "sum_rows"]
+__all__ = ["LIMB", "Feed", "Plan", "feeds_of", "pane_ends", "panes_of", "sum_rows"]
 
 LIMB = "limb_"  # and the limb's number: a column of the partials' sums
 _CHUNK = 1 << 20  # rows that are summed at a time
@@ -98,6 +98,12 @@ def pane_ends(table: pa.Table, pane: tuple[int, int]) -> Ints:
     return ends
 
 
+def panes_of(table: pa.Table) -> Ints:
+    """Where the panes of partials begin."""
+    begins: Ints = _array(table["pane"], np.int64)
+    return begins
+
+
 def sum_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
     """The partials of a task's rows, addressed to shards; then a note to every shard on what all rows were like.
 
@@ -119,7 +125,7 @@ def sum_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope
         return
     for feed, found in enumerate(firsts):
         pairs = np.array([*found.keys(), *found.values()], np.int64)
-        note = Note(newest, newest, None, {"": pairs} if pairs.size else {})
+        note = Note(newest, min(found.values(), default=newest), None, {"": pairs} if pairs.size else {})
         for shard in range(plan.shards):
             yield Envelope(feed * plan.shards + shard, pa.table({}), note, int(counts[0]), int(counts[1]), 0)
             counts[:] = 0  # they are told once
@@ -183,10 +189,10 @@ def _summed(plan: Plan, feed: int, table: pa.Table, firsts: dict[int, int]) -> I
     columns |= {extreme: pa.array(extremes[:, place]) for place, extreme in enumerate(shape.extremes)}
     partials = pa.table(columns)
     homes = _array(table[plan.homes[feed]], np.int64)[samples]
-    nothing = Note(ALWAYS, ALWAYS, None, {})
     for shard in np.unique(homes).tolist():
         mine = partials.take(pa.array(np.flatnonzero(homes == shard)))
-        yield Envelope(feed * plan.shards + shard, mine, nothing, 0, 0, 0)
+        note = Note(ALWAYS, int(panes_of(mine).min()), None, {})
+        yield Envelope(feed * plan.shards + shard, mine, note, 0, 0, 0)
 
 
 def _coded(table: pa.Table, columns: list[str], panes: Ints) -> tuple[Ints, Ints]:

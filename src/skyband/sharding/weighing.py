@@ -29,7 +29,9 @@ class Weighing(Sequencing):
 
     def __init__(self, plan: WeighingPlan, number: int) -> None:
         super().__init__(plan, number)
-        self.monitors = [Monitor(_without_filters(together), plan=plan.method) for together in plan.classes]
+        self.monitors = [
+            Monitor(_without_filters(together), plan=plan.method, computed=True) for together in plan.classes
+        ]
         self.cut = [ALWAYS] * len(plan.classes)  # where the newest tuple stands that was left behind
 
     @property
@@ -99,13 +101,13 @@ class Weighing(Sequencing):
 
     def _joining(self, wanted: list[UncertainTopK]) -> Monitor:
         self._refuse_uncounted(wanted[0])
-        return Monitor(wanted, plan=self.plan.method, since=self.newest + 1)
+        return Monitor(wanted, plan=self.plan.method, since=self.newest + 1, computed=True)
 
     def _take_up(self, number: int, wanted: list[UncertainTopK], before: tuple[UncertainTopK, ...]) -> None:
         """Let queries come and go. Where a window ends now, tuples may lack that were cut up to the next unit."""
         monitor = self.monitors[number]
         if self.newest == ALWAYS:
-            self.monitors[number] = Monitor(wanted, plan=self.plan.method)
+            self.monitors[number] = Monitor(wanted, plan=self.plan.method, computed=True)
             return
         if self.plan.axis == "count":
             if stream_of(before) is None and stream_of(wanted) is not None:

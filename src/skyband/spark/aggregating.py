@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -11,12 +12,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries import AggregateTopK
-from skyband.sharding.summing import Feed, Plan, feeds_of
+from skyband.sharding.summing import Feed, Plan, feeds_of, panes_of, sum_rows
 from skyband.spark import totals_step as tasks
-from skyband.spark.assembling import at_the_shards, held_by_shard, merged
+from skyband.spark.assembling import at_the_shards, by_oldest, held_by_shard, merged
 from skyband.spark.drafts import (
     MOST_SHARDS,
     Followed,
+    Observed,
     Pipeline,
     Request,
     checked_delay,
@@ -25,7 +27,7 @@ from skyband.spark.drafts import (
 )
 from skyband.spark.scoring import HIDDEN, Columns, plain, quoted
 from skyband.spark.spreading import spread
-from skyband.spark.tasks import ENVELOPES
+from skyband.spark.tasks import ENVELOPES, LOCAL, answer_in_order, to_shards
 from skyband.spark.totalling import OUTPUT, TotalsProcessor
 
 __all__ = ["draft"]
@@ -45,6 +47,7 @@ class _Totalling(NamedTuple):
     names: tuple[str, ...]  # as users do
     delay: int | None  # of the watermark that is to be set, in milliseconds
     foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    held: bool  # whether nothing is final before the end of the stream
     types: dict[str, str]
 
     @property
@@ -61,26 +64,30 @@ class _Totalling(NamedTuple):
     def followed(self) -> Followed:
         return Followed("totals", "time", None, False)
 
-    def assemble(self, control: str | None) -> Pipeline:
-        keys = spread(self.plan.units)
-        envelopes = self.rows.mapInArrow(tasks.make_partials(self.plan, keys), ENVELOPES)
-        if not self.rows.isStreaming:
-            together = envelopes.repartition(self.plan.units, "shard")
-            return Pipeline(self._merged(together.mapInArrow(tasks.answer_all(self.plan, keys), tasks.LOCAL)), None)
-        processor = TotalsProcessor(self.plan, keys, self.foresight)
+    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
+        keys, streaming = spread(self.plan.units), self.rows.isStreaming
+        make_partials = to_shards(partial(sum_rows, self.plan), keys, None if streaming else panes_of)
+        envelopes = self.rows.mapInArrow(make_partials, ENVELOPES)
+        if not streaming:
+            answer = answer_in_order(partial(tasks.stepping, self.plan), keys, "end")
+            local = by_oldest(envelopes, self.plan.units, counted).mapInArrow(answer, LOCAL)
+            return Pipeline(self._merged(local, counted), None)
+        processor = TotalsProcessor(self.plan, keys, self.foresight, held=self.held)
         local = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
             .transformWithState(processor, OUTPUT, "Append", "EventTime")
         )
-        counted = [sf.sum(name).alias(name) for name in ("late", "unrankable")]
+        sums = [sf.sum(name).alias(name) for name in ("late", "unrankable")]
         held = held_by_shard("unit", self.plan.units)
-        local = local.observe("skyband_held", *counted, sf.max("newest").alias("newest"), *held)
+        local = local.observe("skyband_held", *sums, sf.max("newest").alias("newest"), *held)
         return Pipeline(self._merged(local.select("answers", "unit")), None)
 
-    def _merged(self, local: DataFrame) -> DataFrame:
-        task = tasks.merge(self.plan, to_arrow_schema(self.answers, timezone="UTC"))
-        return merged(local, task, self.answers, "window_end").toDF(*self.names)
+    def _merged(self, local: DataFrame, counted: Observed | None = None) -> DataFrame:
+        kinds = to_arrow_schema(self.answers, timezone="UTC")
+        task = tasks.merge(self.plan, kinds, in_order=not local.isStreaming)
+        feed = sf.floor(sf.col("unit") / self.plan.shards)
+        return merged(local, task, self.answers, "window_end", counted, first=feed).toDF(*self.names)
 
 
 def draft(request: Request) -> _Totalling:
@@ -125,7 +132,7 @@ def draft(request: Request) -> _Totalling:
     grouped = {plain(name): name for feed in feeds for name in columns.spelled(feed.partition_by)}
     names = tuple(grouped.get(name, name) for name in answers.names)
     kinds = {field.name: field.dataType.simpleString() for field in answers.fields}
-    return _Totalling(rows, plan, answers, names, delay, request.foresight(delay), kinds)
+    return _Totalling(rows, plan, answers, names, delay, request.foresight(delay), request.held, kinds)
 
 
 def _refuse_unsupported(request: Request) -> None:

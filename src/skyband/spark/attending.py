@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.errors import SkybandError, UnsupportedError
+from skyband.seldom import Seldom
 from skyband.spark.changing import Changes
 from skyband.spark.runs import Run
 from skyband.workfile.admitting import read_query
@@ -18,6 +19,7 @@ __all__ = ["Attendant"]
 
 POLL = 0.2  # seconds
 _LOG = logging.getLogger("skyband.control")
+_QUIET = Seldom(_LOG)
 
 
 class Attendant:
@@ -42,14 +44,20 @@ class Attendant:
 
     def _attend(self) -> None:
         while not self._closed.wait(POLL):
-            for name, message in self._box.requests():
-                reply = self._heard(message)
-                try:
-                    self._box.reply(name, reply)
-                except OSError as error:  # a full disk; who asked will ask again
-                    _LOG.warning("could not reply to %s: %s", message.get("kind"), error)
-                if self._closed.is_set():
-                    return
+            try:
+                self._listen()
+            except Exception as error:  # no descriptor is free, the folder cannot be read: it is looked at again
+                _QUIET.warning("the mailbox cannot be read now: %r", error)
+
+    def _listen(self) -> None:
+        for name, message in self._box.requests():
+            reply = self._heard(message)
+            try:
+                self._box.reply(name, reply)
+            except OSError as error:  # a full disk; who asked will ask again
+                _QUIET.warning("could not reply to %s: %s", message.get("kind"), error)
+            if self._closed.is_set():
+                return
 
     def _heard(self, message: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Changes"]
 
+TRIAL = 30  # seconds that a reply waits for the first micro-batch with a query
+BETWEEN_LOOKS = 0.05  # seconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -31,8 +34,12 @@ class Changes:
         file = self._run.file
         stream = self._known(stream)
         refuse_unfit(file.workloads, query)
-        self._change(with_query(file, stream, query), Change("add", stream, query))
-        return f"added {query.name!r} to stream {stream!r}; {self._valid_from(stream, query)}"
+        self._run.refuse_unlisted(stream, query)
+        self._change(with_query(file, stream, query), Change("try", stream, query))
+        valid = self._valid_from(stream, query)
+        self._run.guests.joined(stream, query)
+        self._refuse_dropped(stream, query)
+        return f"added {query.name!r} to stream {stream!r}; {valid}"
 
     def drop(self, name: str) -> str:
         """Ask a query no longer."""
@@ -47,6 +54,7 @@ class Changes:
                     "nothing. Stop the run instead."
                 )
             self._change(without_query(file, stream, name), Change("drop", stream, found))
+            self._run.guests.left(stream, name)
             return f"dropped {name!r} from stream {stream!r}; no window is answered for it any more"
         raise UnknownNameError.among("query", name, names_of(file))
 
@@ -81,6 +89,22 @@ class Changes:
                 f"the change cannot be written down in {str(self._journal.path)!r} ({error.strerror or error}), and "
                 "the next run would not know of it; it was taken back."
             ) from error
+
+    def _refuse_dropped(self, stream: str, query: Query) -> None:
+        """Wait for the first micro-batch with a query, for a while; refuse the query if it was dropped again.
+
+        When it is done, that is written down before the query is confirmed: a run that is killed then knows of it.
+        """
+        until = monotonic() + TRIAL
+        while monotonic() < until:
+            why = self._run.guests.dropped(stream).get(query.name)
+            if why is not None:
+                raise InvalidQueryError(f"{query.name!r} was dropped from stream {stream!r} again: {why}.")
+            handle = self._run.handles[stream]
+            self._run.guests.settle(stream, handle)
+            if handle.has_done_a_batch or handle.is_idle:
+                return
+            sleep(BETWEEN_LOOKS)
 
     def _known(self, stream: str | None) -> str:
         return known_stream(self._run.file.workloads, stream)

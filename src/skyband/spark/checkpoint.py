@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
+from skyband.sharding.plan import without_copies
 from skyband.spark.control import CONTROL_FOLDER
 from skyband.spark.reasons import first_line
+from skyband.workfile.paths import has_scheme
 
 __all__ = ["Checkpoint"]
 
@@ -30,6 +33,7 @@ class Checkpoint:
         self.late = f"{self.folder}/skyband/late"
         self.dead = f"{self.folder}/skyband/dead"
         self._about = f"{self.folder}/skyband/about"
+        self.lock = self._lock()  # the file to lock, where the folder is on this machine
 
     def read(self) -> dict[str, Any] | None:
         """What the checkpoint was made for; None if there is none yet."""
@@ -63,12 +67,29 @@ class Checkpoint:
         if about is None:
             self._write(now)
             return
+        if isinstance(columns := about.get("columns"), dict):  # checkpoints of before name second copies, too
+            about = {**about, "columns": {name: columns[name] for name in without_copies(columns)}}
         for what, value in now.items():
             if about.get(what) != value:
                 raise SnapshotError(
                     f"checkpoint={self.folder!r} was written with {what}={about.get(what)!r} and is taken up with "
                     f"{what}={value!r}; what it holds would not fit. Go on as before, or start with a new folder."
                 )
+
+    def last_batch(self, folder: str) -> int:
+        """The number of the last micro-batch that Spark has planned in a folder; -1 before the first.
+
+        It may not have been noted down as done, and is then run again.
+        """
+        context: Any = self._spark.sparkContext
+        path = context._jvm.org.apache.hadoop.fs.Path(f"{folder}/offsets")
+        try:
+            files = path.getFileSystem(context._jsc.hadoopConfiguration())
+            there = files.listStatus(path) if files.exists(path) else []
+            names = [str(status.getPath().getName()) for status in there]
+        except Exception as error:
+            raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {first_line(error)}") from error
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
 
     def _first(self, path: str) -> str | None:
         try:
@@ -80,6 +101,13 @@ class Checkpoint:
         except PySparkException as error:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {first_line(error)}") from error
         return str(rows[0][0]) if rows else ""
+
+    def _lock(self) -> Path | None:
+        folder = self.folder.removeprefix("file://").removeprefix("file:")
+        remote = type(self._spark).__module__.startswith("pyspark.sql.connect")
+        if remote or has_scheme(folder) or not (self._spark.conf.get("spark.master", "") or "").startswith("local"):
+            return None  # what is a path here may be one of another file system there
+        return Path(folder) / "skyband" / "lock"
 
     def refuse_unwritable(self, write: Callable[[], None]) -> None:
         """Do the first writing below the folder; say so if it cannot be done."""

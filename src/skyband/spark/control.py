@@ -60,6 +60,7 @@ def control_envelopes(spark: SparkSession, folder: str, keys: Iterable[int]) -> 
         "note": sf.lit(None).cast("binary"),
         "control": sf.col("message"),
         "newest": sf.lit(None).cast("timestamp"),
+        "oldest": sf.lit(None).cast("long"),
         **{name: sf.lit(0).cast("long") for name in ("taken", "left_out", "reduced")},
     }
     names = [part.split()[0] for part in ENVELOPES.split(", ")]

@@ -1,4 +1,4 @@
-"""Malformed records: kept with the reason, in a folder or a topic, while the stream goes on without them."""
+"""Malformed records and rows: kept with the reason, in a folder or a topic, while the stream goes on without them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class DeadFolder:
         unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            letters.select(*self._columns()).write.json(unfinished.absolute().as_uri())
+            of_files = "file" in letters.columns
+            letters.select(*(self._of_files() if of_files else self._of_topics())).write.json(
+                unfinished.absolute().as_uri()
+            )
             shutil.rmtree(path, ignore_errors=True)
             if any(part.stat().st_size for part in unfinished.glob("part-*")):
                 os.replace(unfinished, path)
@@ -60,7 +63,15 @@ class DeadFolder:
         for path in self.files():
             shutil.rmtree(path)
 
-    def _columns(self) -> list[Column]:
+    def _of_files(self) -> list[Column]:
+        return [
+            sf.lit(self._stream).alias("stream"),
+            *(sf.col(name) for name in ("reason", "file", "row")),
+            sf.octet_length("value").alias("size"),
+            sf.substring("value", 1, self._largest).alias("value"),
+        ]
+
+    def _of_topics(self) -> list[Column]:
         value = sf.substring("value", 1, self._largest)
         text = value.cast("string")
         return [

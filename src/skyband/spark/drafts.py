@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, Protocol
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import StructField
 
 from skyband.duration import parse_duration
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, type_name
 from skyband.queries import Axis
 from skyband.sharding.plan import Output
+from skyband.sharding.resuming import AnyPlan
 from skyband.spark.scoring import TIMES
 from skyband.workload import Workload
 
@@ -21,12 +22,14 @@ __all__ = [
     "Draft",
     "Followed",
     "Late",
+    "Observed",
     "Pipeline",
     "Request",
     "checked_delay",
     "checked_shards",
     "delay_of",
     "frames_of",
+    "parsed_delay",
     "spelled",
 ]
 
@@ -49,13 +52,15 @@ class Request(NamedTuple):
     shards: int | None
     whole: bool  # whether answers bring back the row's own value of columns that groups are told by, too
     alone: bool  # whether the watermark follows the rows of this stream and nothing else
+    held: bool = False  # whether nothing is final before the end of the stream, whatever the watermark
 
     def foresight(self, delay: int | None) -> int | None:
         """How far the next watermark will stand behind the newest row, in microseconds; `delay` is in milliseconds.
 
         None where it may be held back by others: a data frame may be made of streams with watermarks of their own.
+        And None where it makes nothing final.
         """
-        return 1000 * delay if self.alone and delay is not None else None
+        return 1000 * delay if self.alone and delay is not None and not self.held else None
 
 
 class Followed(NamedTuple):
@@ -75,8 +80,25 @@ class Pipeline(NamedTuple):
     late: DataFrame | None
 
 
+class Observed(NamedTuple):
+    """What is counted while a bounded input is answered; a stream's counts are in its progress."""
+
+    read: Observation
+    held: Observation  # in the shards
+    answered: Observation
+
+    @classmethod
+    def anew(cls) -> Observed:
+        """Nothing counted yet."""
+        return cls(*(Observation(f"skyband_{name}") for name in ("in", "held", "out")))
+
+
 class Draft(Protocol):
     """A workload that has been found to fit its data frames. Nothing runs yet, nothing is written."""
+
+    @property
+    def plan(self) -> AnyPlan:
+        """What the state is written under."""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -86,8 +108,11 @@ class Draft(Protocol):
     def followed(self) -> Followed:
         """What those who follow a run want to know."""
 
-    def assemble(self, control: str | None) -> Pipeline:
-        """The data frames; a stream's also read the control messages in the folder `control`."""
+    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
+        """The data frames; a stream's also read the control messages in the folder `control`.
+
+        What happens to a bounded input's rows is `counted` if somebody asks.
+        """
 
 
 def frames_of(df: Any) -> Iterator[DataFrame]:
@@ -95,7 +120,7 @@ def frames_of(df: Any) -> Iterator[DataFrame]:
     for name, frame in df.items() if isinstance(df, Mapping) else [(None, df)]:
         if not isinstance(frame, DataFrame):
             what = "df" if name is None else f"df[{name!r}]"
-            raise InvalidInputError(f"{what}={frame!r} must be a Spark DataFrame, not {type(frame).__name__}.")
+            raise InvalidInputError(f"{what} must be a Spark DataFrame, not {type_name(frame)}.")
         yield frame
 
 
@@ -116,6 +141,16 @@ def checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None, t
         raise InvalidInputError(
             f"watermark={watermark!r}, but {time!r} has a watermark already; a stream has one. Leave watermark= out."
         )
+    return parsed_delay(watermark)
+
+
+def parsed_delay(watermark: str | timedelta) -> int:
+    """How far behind the newest a row may come, in milliseconds."""
+    if not isinstance(watermark, str | timedelta):
+        raise InvalidInputError(
+            f"watermark={watermark!r} must be interval text such as '10 seconds' or a timedelta, not "
+            f"{type(watermark).__name__}; it says how far behind the newest a row may come."
+        )
     delay = parse_duration(watermark, field="watermark")
     if delay < 0:
         raise InvalidInputError(f"watermark={watermark!r} must not be negative; time does not wait for the future.")
@@ -129,6 +164,8 @@ def delay_of(df: DataFrame, time: str) -> int | None:
 
 
 def _field(df: DataFrame, time: str) -> StructField | None:
+    if not isinstance(time, str):
+        return None  # refused where columns are checked
     name = spelled(df, time)
     return next((field for field in df.schema.fields if field.name == name), None)
 

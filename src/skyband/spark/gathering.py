@@ -12,17 +12,19 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from skyband.arrow import from_bytes
 from skyband.errors import InvalidInputError, InvalidQueryError, UnsupportedError
 from skyband.queries import IncompleteTopK
 from skyband.sharding import gathering
+from skyband.sharding.bounded import complete_windows
 from skyband.sharding.gathering import ID, TIME, Gathering, columns_of, gather_rows
 from skyband.sharding.gathering_plan import GatheringPlan, Told, told_of
+from skyband.sharding.order import positions_of
 from skyband.spark import tasks
-from skyband.spark.assembling import at_the_shards, held_by_shard, merged
+from skyband.spark.assembling import at_the_shards, by_oldest, held_by_shard, merged
 from skyband.spark.drafts import (
     MOST_SHARDS,
     Followed,
+    Observed,
     Pipeline,
     Request,
     checked_delay,
@@ -50,6 +52,7 @@ class _Gathered(NamedTuple):
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
     foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    held: bool  # whether nothing is final before the end of the stream
 
     @property
     def about(self) -> dict[str, Any]:
@@ -81,27 +84,29 @@ class _Gathered(NamedTuple):
         ]
         return self.rows.observe("skyband_streams", *newest)
 
-    def assemble(self, control: str | None) -> Pipeline:
-        keys = spread(self.plan.shards)
-        envelopes = self._observed().mapInArrow(tasks.to_shards(partial(gather_rows, self.plan), keys), tasks.ENVELOPES)
-        if not self.rows.isStreaming:
-            together = envelopes.repartition(self.plan.shards, "shard")
-            packed = together.mapInArrow(tasks.answer_packed(partial(Gathering, self.plan), keys), "answers binary")
-            return Pipeline(self._merged(packed), None)
-        processor = ShardProcessor(self.plan, keys, self.foresight)
+    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
+        keys, streaming = spread(self.plan.shards), self.rows.isStreaming
+        cut_by = None if streaming else partial(positions_of, time="position")
+        gather = tasks.to_shards(partial(gather_rows, self.plan), keys, cut_by)
+        envelopes = self._observed().mapInArrow(gather, tasks.ENVELOPES)
+        if not streaming:
+            answer = tasks.answer_in_order(tasks.stepping(partial(Gathering, self.plan)), keys, "time")
+            local = by_oldest(envelopes, self.plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
+            return Pipeline(self._merged(local, counted), None)
+        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held)
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
             .transformWithState(processor, OUTPUT, "Append", "EventTime")
         )
-        counted = [sf.sum(name).alias(name) for name in ("late", "too_often")]
+        sums = [sf.sum(name).alias(name) for name in ("late", "too_often")]
         held = held_by_shard("shard", self.plan.shards)
-        packed = packed.observe("skyband_held", *counted, sf.max("newest").alias("newest"), *held)
+        packed = packed.observe("skyband_held", *sums, sf.max("newest").alias("newest"), *held)
         return Pipeline(self._merged(packed.select("answers")), None)
 
-    def _merged(self, packed: DataFrame) -> DataFrame:
+    def _merged(self, packed: DataFrame, counted: Observed | None = None) -> DataFrame:
         kinds = to_arrow_schema(self.answers, timezone="UTC")
-        return merged(packed, _merge(self.plan, kinds), self.answers, "time")
+        return merged(packed, _merge(self.plan, kinds), self.answers, "time", counted)
 
 
 def draft(request: Request) -> _Gathered:
@@ -126,7 +131,7 @@ def draft(request: Request) -> _Gathered:
         refuse_late=request.late == "refuse",
         delay=1000 * ((next(iter(there)) if delay is None else delay) or 0),
     )
-    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay, request.foresight(delay))
+    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay, request.foresight(delay), request.held)
 
 
 def _refuse_unsupported(request: Request) -> None:
@@ -273,9 +278,9 @@ def _merge(plan: GatheringPlan, kinds: pa.Schema) -> Callable[[Iterable[pa.Recor
     """The task that puts the answers of all shards together. It must be given all answers of a micro-batch."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tables = [from_bytes(data.as_py()) for batch in batches for data in batch["answers"] if data.is_valid]
-        if tables:
-            yield from _as(gathering.merged(plan, tables), kinds).to_batches()
+        local = ((first, table) for _, first, table in tasks.local_answers(batches))
+        for table in complete_windows(local, "time"):
+            yield from _as(gathering.merged(plan, [table]), kinds).to_batches()
 
     return task
 

@@ -37,10 +37,8 @@ _OF_THE_SOURCE = {
 }
 
 
-def read_records(
-    spark: SparkSession, stream: Stream, *, streaming: bool = True, rows_per_batch: int | None = None
-) -> DataFrame:
-    """The records of a stream's topics, as Spark's connector gives them."""
+def read_records(spark: SparkSession, stream: Stream, *, streaming: bool = True, at_once: bool = False) -> DataFrame:
+    """The records of a stream's topics, as Spark's connector gives them; `at_once`: all in one micro-batch."""
     options: dict[str, Any] = {
         **client_options(stream.servers, stream.options),
         **{name: value for name, value in stream.options.items() if name.lower() in _OF_THE_SOURCE},
@@ -48,9 +46,10 @@ def read_records(
         **_start(stream, streaming=streaming),
         "includeHeaders": True,
     }
-    most = rows_per_batch or stream.rows_per_batch
-    if streaming and most is not None:
-        options["maxOffsetsPerTrigger"] = most
+    if stream.rows_per_batch is not None:
+        options["maxOffsetsPerTrigger"] = stream.rows_per_batch
+    if at_once or not streaming:
+        options = {name: value for name, value in options.items() if name.lower() != "maxoffsetspertrigger"}
     reader: Any = spark.readStream if streaming else spark.read
     with refuse_missing_connector():
         found: DataFrame = reader.format("kafka").options(**options).load()

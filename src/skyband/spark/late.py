@@ -23,9 +23,10 @@ from skyband.spark.scoring import plain
 __all__ = ["late_rows"]
 
 
-def late_rows(df: DataFrame, time: str, keys: dict[int, int], control: str | None) -> DataFrame:
+def late_rows(df: DataFrame, time: str, keys: dict[int, int], control: str | None, *, held: bool) -> DataFrame:
     """All rows of `df` that are behind the watermark when they arrive, as they are.
 
+    `held`: the watermark makes nothing final; only rows behind a message of an earlier run are late.
     A watermark is known to operators with state only, so that rows travel there whole, packed by the batch.
     """
     names, df = df.columns, df.toDF(*map(plain, df.columns))
@@ -33,9 +34,9 @@ def late_rows(df: DataFrame, time: str, keys: dict[int, int], control: str | Non
     whole = df.mapInArrow(_pack_all(time, keys), tasks.ENVELOPES)
     if control is not None:
         whole = whole.union(control_envelopes(df.sparkSession, control, keys.values()))
-    processor = _LateProcessor(time)
+    processor = _LateProcessor(time, held=held)
     packed = whole.groupBy("shard").transformWithState(processor, "answers binary", "Append", "EventTime")
-    return packed.mapInArrow(tasks.unpack, df.schema).toDF(*names)
+    return packed.mapInArrow(tasks.unpack(), df.schema).toDF(*names)
 
 
 def _pack_all(time: str, keys: Mapping[int, int]) -> tasks.Task:
@@ -50,19 +51,20 @@ def _pack_all(time: str, keys: Mapping[int, int]) -> tasks.Task:
 
 
 class _LateProcessor(StatefulProcessor):
-    """Lets through what is behind the watermark; remembers only how far a message has moved time."""
+    """Lets through what is behind the watermark; remembers only how far time has moved."""
 
-    def __init__(self, time: str) -> None:
+    def __init__(self, time: str, *, held: bool) -> None:
         self._time = time
+        self._held = held
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._clock = handle.getValueState("clock", "at long")
 
     def handleInputRows(self, key: Any, rows: Iterable[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        saved = self._clock.get()
-        clock = max(
-            ALWAYS if saved is None else saved[0], timerValues.getCurrentWatermarkInMs() * MILLISECOND or ALWAYS
-        )
+        found = self._clock.get()
+        saved = ALWAYS if found is None else found[0]
+        watermark = 0 if self._held else timerValues.getCurrentWatermarkInMs()
+        clock = max(saved, watermark * MILLISECOND or ALWAYS)
         moved = clock
         for row in rows:
             if row.control is not None:
@@ -73,7 +75,7 @@ class _LateProcessor(StatefulProcessor):
             late = table.filter(pa.array(positions_of(table, self._time) < clock))
             if late.num_rows:
                 yield Row(answers=to_bytes(late))
-        if moved > clock:
+        if moved > saved:
             self._clock.update((moved,))
 
     def close(self) -> None:

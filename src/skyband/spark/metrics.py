@@ -19,9 +19,8 @@ from skyband.spark.drafts import Followed
 
 __all__ = ["Metrics", "Progress", "show_progress"]
 
-NONE = -2  # no number of a batch, nor that before the first
 _COUNTED_IN = {"taken": "rows", "left_out": "left_out", "reduced": "reduced"}
-_COUNTED_AT_THE_SOURCE = {"malformed": "malformed"}  # of a topic
+_COUNTED_AT_THE_SOURCE = {"malformed": "malformed"}  # of topics and files
 _COUNTED_HELD = {"late": "late", "too_often": "too_often", "unrankable": "unrankable"}  # where shards are merged
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 
@@ -55,7 +54,8 @@ class Progress:
         with self._lock:
             if self._looked_at.get(run) == (batch, told_at):
                 return
-            follows = batch == self._last.get(run, NONE) + 1 and bool(last["observedMetrics"])
+            known = self._last.get(run)
+        follows = known is not None and batch == known + 1 and last["observedMetrics"]
         for report in [last] if follows else query.recentProgress:
             self.add(report)
         with self._lock:
@@ -99,6 +99,15 @@ class Progress:
                 for column in _fields(held):
                     if column.startswith(("candidates_", "bytes_")) and _value(held, column) is not None:
                         self._held[column] = _value(held, column) or 0
+
+    def count(self, *, batches: int = 0, milliseconds: int = 0, **counts: int | None) -> None:
+        """Add what was counted otherwise than in micro-batches; None: nothing was."""
+        with self._lock:
+            self._batches += batches
+            self._milliseconds += milliseconds
+            for metric, count in counts.items():
+                if count is not None:
+                    self._counts[metric] = self._counts.get(metric, 0) + count
 
     @property
     def newest(self) -> int | None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from skyband.errors import InvalidInputError
 from skyband.queries import Query
 from skyband.sharding.plan import Output
-from skyband.spark.drafts import Draft, Late, Request, frames_of
+from skyband.spark.drafts import Draft, Late, Request, frames_of, parsed_delay
 from skyband.spark.sessions import require
 from skyband.workload import Workload
 
@@ -144,15 +144,18 @@ def check(
     shards: int | None,
     whole: bool = False,
     alone: bool = False,
+    held: bool = False,
 ) -> Draft:
     """Refuse what cannot be answered, and settle how the rest will be. Nothing runs, nothing is written."""
     for frame in frames_of(df):
         require(frame.sparkSession, streaming=frame.isStreaming)
     if late not in ("count", "return", "refuse"):
         raise InvalidInputError(f"late={late!r} must be 'count', 'return' or 'refuse'.")
+    if watermark is not None:
+        parsed_delay(watermark)  # a batch needs none, but a wrong one is wrong there as well
     asked: Workload[Any] = Workload(workload)
     family: Any = import_module(f"skyband.spark.{_FAMILIES[asked.family]}")
-    request = Request(df, asked, time, id_, watermark, algorithm, late, output, shards, whole, alone)
+    request = Request(df, asked, time, id_, watermark, algorithm, late, output, shards, whole, alone, held)
     found: Draft = family.draft(request)
     return found
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.errors import InvalidInputError
+from skyband.far_times import values_of
 from skyband.kernels.stream import Ints
 from skyband.lines import as_json
 from skyband.queries import Query
@@ -102,7 +103,7 @@ def _groups(rows: pa.Table, groups: Mapping[str, tuple[str, ...]]) -> tuple[Ints
         _, first, code = np.unique(
             _together([_codes(column) for column in part.columns]), return_index=True, return_inverse=True
         )
-        values = zip(*(column.take(pa.array(first)).to_pylist() for column in part.columns), strict=True)
+        values = zip(*(values_of(column.take(pa.array(first))) for column in part.columns), strict=True)
         found[mine] = code + len(texts)
         texts += [_short(as_json(list(value))) for value in values]
     return found, texts
@@ -111,7 +112,7 @@ def _groups(rows: pa.Table, groups: Mapping[str, tuple[str, ...]]) -> tuple[Ints
 def _codes(column: pa.ChunkedArray) -> Ints:
     """A number for each value; null has one, too."""
     if pa.types.is_nested(column.type):
-        column = pa.chunked_array([[as_json(value) for value in column.to_pylist()]], pa.string())
+        column = pa.chunked_array([[as_json(value) for value in values_of(column)]], pa.string())
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     found: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return found

@@ -15,6 +15,7 @@ import pyarrow.csv as pcsv
 from psycopg import sql
 
 from skyband.errors import InvalidInputError
+from skyband.far_times import far_times_as_text, values_of
 from skyband.lines import as_json
 from skyband.spark.places import GROUP, PLACE, moment_of
 from skyband.workfile.server_rules import LONGEST_NAME
@@ -264,6 +265,7 @@ def copied(rows: pa.Table) -> Iterator[memoryview]:
 
 def _spelled(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column so that what a CSV writer makes of it is what PostgreSQL reads."""
+    column = far_times_as_text(column, bc=True)
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         # Arrow spells times with a zone thirty times as slowly as those without.
@@ -275,7 +277,7 @@ def _spelled(column: pa.ChunkedArray) -> pa.ChunkedArray:
         texts = [None if value is None else f"{value} microseconds" for value in micros]
     elif pa.types.is_nested(kind):
         # JSON spells NUL as an escape, which jsonb refuses, and a backslash before it as another one.
-        texts = [None if value is None else as_json(_without_nul(value)) for value in column.to_pylist()]
+        texts = [None if value is None else as_json(_without_nul(value)) for value in values_of(column)]
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
         has_nul = pc.any(pc.match_substring(column, "\0")).as_py()
         return pc.replace_substring(column, "\0", "\ufffd") if has_nul else column

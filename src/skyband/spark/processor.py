@@ -30,8 +30,14 @@ class ShardProcessor(Sleeper):
     """Hands a shard its envelopes and the watermark, and stores it as bytes before anything leaves."""
 
     def __init__(
-        self, plan: Plan | GatheringPlan | WeighingPlan, keys: Mapping[int, int], delay: int | None = None
+        self,
+        plan: Plan | GatheringPlan | WeighingPlan,
+        keys: Mapping[int, int],
+        delay: int | None = None,
+        *,
+        held: bool = False,
     ) -> None:
+        super().__init__(held=held)
         self._plan = plan
         self._delay = delay  # of the watermark, where the rows alone tell where it will stand next
         self._numbers = {key: number for number, key in keys.items()}
@@ -47,7 +53,7 @@ class ShardProcessor(Sleeper):
 
         saved = self._saved.get()
         blob = None if saved is None else bytes(saved[0])
-        done = step(self._plan, self._numbers[key], blob, rows, watermark, self._delay)
+        done = step(self._plan, self._numbers[key], blob, rows, watermark, self._delay, held=self.held)
         self._saved.update((done.blob,))
         self.sleep_until(done.next_timer)
         for values in done.out:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import UnsupportedError
 from skyband.sharding.feeds import feeds_of
+from skyband.sharding.order import positions_of
+from skyband.sharding.plan import Plan
+from skyband.sharding.reducer import reduce_rows
+from skyband.sharding.shard import Shard
 from skyband.spark import tasks
-from skyband.spark.assembling import at_the_shards, held_by_shard
+from skyband.spark.assembling import at_the_shards, by_oldest, held_by_shard, sums
 from skyband.spark.drafts import (
     MOST_SHARDS,
     Followed,
     Late,
+    Observed,
     Pipeline,
     Request,
     checked_delay,
@@ -40,10 +47,15 @@ class _Ranking(NamedTuple):
     delay: int | None  # of the watermark that is to stand after the reducer, in milliseconds
     foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
     late: Late
+    held: bool  # whether nothing is final before the end of the stream
+
+    @property
+    def plan(self) -> Plan:
+        return self.prepared.plan
 
     @property
     def about(self) -> dict[str, Any]:
-        plan = self.prepared.plan
+        plan = self.plan
         return {
             "axis": plan.axis,
             "time": plan.time,
@@ -58,13 +70,14 @@ class _Ranking(NamedTuple):
         bound = sum(query.k * query.window.most_alive for query in plan.queries)
         return Followed(plan.algorithm, plan.axis, bound, all(feed.where for feed in plan.feeds))
 
-    def assemble(self, control: str | None) -> Pipeline:
+    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
         df, late = self.source, self.late == "return"
         if not df.isStreaming:
-            return Pipeline(_from_batch(self.prepared), df.limit(0) if late else None)
+            return Pipeline(_from_batch(self.prepared, counted), df.limit(0) if late else None)
         keys = spread(self.prepared.plan.shards)
-        answered = _from_stream(self.prepared, keys, control, self.delay, self.foresight)
-        return Pipeline(answered, late_rows(df, self.time, keys, control) if late else None)
+        processor = ShardProcessor(self.prepared.plan, keys, self.foresight, held=self.held)
+        answered = _from_stream(self.prepared, keys, control, self.delay, processor)
+        return Pipeline(answered, late_rows(df, self.time, keys, control, held=self.held) if late else None)
 
 
 def draft(request: Request) -> _Ranking:
@@ -95,18 +108,18 @@ def draft(request: Request) -> _Ranking:
         output=request.output,
         whole=request.whole,
     )
-    return _Ranking(df, spelled(df, time), prepared, delay, foresight, late)
+    return _Ranking(df, spelled(df, time), prepared, delay, foresight, late, request.held)
 
 
 def _from_stream(
-    prepared: Prepared, keys: dict[int, int], control: str | None, delay: int | None, foresight: int | None
+    prepared: Prepared, keys: dict[int, int], control: str | None, delay: int | None, processor: ShardProcessor
 ) -> DataFrame:
     plan = prepared.plan
-    envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES)
+    envelopes = prepared.rows.mapInArrow(tasks.to_shards(partial(reduce_rows, plan), keys), tasks.ENVELOPES)
     packed = (
         at_the_shards(envelopes, keys, control, delay)
         .groupBy("shard")
-        .transformWithState(ShardProcessor(plan, keys, foresight), OUTPUT, "Append", "EventTime")
+        .transformWithState(processor, OUTPUT, "Append", "EventTime")
     )
     held = held_by_shard("shard", plan.shards)
     counted = [sf.sum(name).alias(name) for name in ("late", "windows", "answered")]
@@ -114,18 +127,23 @@ def _from_stream(
     return (
         packed.observe("skyband_out", *counted, *newest, *held)
         .select("answers")
-        .mapInArrow(tasks.unpack, prepared.answers)
+        .mapInArrow(tasks.unpack(to_arrow_schema(prepared.answers, timezone="UTC")), prepared.answers)
         .toDF(*prepared.names)
     )
 
 
-def _from_batch(prepared: Prepared) -> DataFrame:
-    """No watermark, no state: all rows that can matter meet in their shards, and every window is answered."""
+def _from_batch(prepared: Prepared, counted: Observed | None) -> DataFrame:
+    """No watermark, no stored state: rows that can matter meet in their shards by time; all windows are answered."""
     plan = prepared.plan
     keys = spread(plan.shards)
-    envelopes = prepared.rows.mapInArrow(tasks.reduce(plan, keys), tasks.ENVELOPES)
-    together = envelopes.repartition(plan.shards, "shard")
-    return together.mapInArrow(tasks.answer_all(plan, keys), prepared.answers).toDF(*prepared.names)
+    reduce = tasks.to_shards(partial(reduce_rows, plan), keys, cut_by=partial(positions_of, time=plan.time))
+    envelopes = prepared.rows.mapInArrow(reduce, tasks.ENVELOPES)
+    answer = tasks.answer_in_order(tasks.stepping(partial(Shard, plan)), keys, "window_end")
+    local = by_oldest(envelopes, plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
+    if counted is not None:
+        local = local.observe(counted.held, *sums("too_often", "unrankable"))
+        local = local.observe(counted.answered, *sums("windows"))
+    return local.select("answers").mapInArrow(tasks.unpack(), prepared.answers).toDF(*prepared.names)
 
 
 def _most_useful(workload: Workload, partitions: int) -> int:

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkException
 
 import skyband.errors
-from skyband.errors import PipelineError, SkybandError
+from skyband.errors import InvalidInputError, PipelineError, SkybandError
 
-__all__ = ["first_line", "is_gone", "plain_error", "uncomputable", "unless_gone", "unstoppable"]
+__all__ = ["first_line", "is_gone", "is_stuck", "plain_error", "reason_of", "uncomputable", "unless_gone"]
 
 # A line of a traceback that tells something; that the bridge to Java or a waiting thread failed is nothing to tell.
 _REASON = re.compile(
@@ -21,6 +21,13 @@ _REASON = re.compile(
 _FULL = "No space left on device"
 _UNCOMPUTABLE = re.compile(r"SQLSTATE: 22\w{3}\s+== SQL [^\n]*==\n([^\n]+)\n")  # class 22: a value that does not fit
 _NAMED = re.compile(r":?\s*[\w.$]*(?:Error|Exception): (?=\S)")
+
+
+_HEADER = re.compile(
+    r"CSV header (?:does not conform to the schema\.|is not equal to number of fields in the schema:)"
+    r"\s*(.*?)\s*CSV file: (\S+)",
+    re.DOTALL,
+)
 
 
 def first_line(error: BaseException) -> str:
@@ -62,20 +69,19 @@ def unless_gone() -> Iterator[None]:
             raise
 
 
-def unstoppable(stream: str | None, error: BaseException) -> PipelineError | None:
-    """What to say of a stream that did not stop when it was asked to; None where something else went wrong.
+def is_stuck(error: BaseException) -> bool:
+    """Whether a stream did not stop when it was asked to.
 
-    >>> str(unstoppable("rows", RuntimeError("java.util.concurrent.TimeoutException: … failed to stop within 1 ms")))
-    "stream 'rows' did not stop in time and ends when Spark stops. Nothing is lost: run it again."
+    >>> is_stuck(RuntimeError("java.util.concurrent.TimeoutException: … failed to stop within 1 ms"))
+    True
     """
-    if "failed to stop within" not in str(error):
-        return None
-    named = "the stream" if stream is None else f"stream {stream!r}"
-    return PipelineError(f"{named} did not stop in time and ends when Spark stops. Nothing is lost: run it again.")
+    return "failed to stop within" in str(error)
 
 
 def uncomputable(error: BaseException) -> str | None:
-    r"""The part of an expression that could not be computed for some row, where that is what stopped a stream.
+    r"""The part of an expression that could not be computed for some row, where Spark quotes it; else None.
+
+    For messages only: rows and queries can put anything into the text of an error.
 
     >>> uncomputable(ValueError("… SQLSTATE: 22018\n== SQL (line 1, position 1) ==\nCAST(g AS INT)\n"))
     'CAST(g AS INT)'
@@ -87,6 +93,8 @@ def uncomputable(error: BaseException) -> str | None:
 def plain_error(error: BaseException) -> BaseException:
     """What a user did wrong, said as this library says it; what Spark did wrong, in its first line."""
     text = str(error)
+    if (another := _another_header(f"{text}\n{getattr(error, '_stackTrace', '')}")) is not None:
+        return another
     for name in re.findall(r"skyband\.errors\.(\w+): ", text):
         kind = getattr(skyband.errors, name, None)
         if isinstance(kind, type) and issubclass(kind, SkybandError):
@@ -102,7 +110,26 @@ def plain_error(error: BaseException) -> BaseException:
         lines = {re.sub(r"^.*(?:Error|Exception): ", "", line.strip()) for line in text.splitlines() if _FULL in line}
         why = min((line for line in lines if "/" in line), key=len, default=_FULL)
         return PipelineError(f"the stream stopped: a disk is full ({why}). Nothing is lost: make room, and run again.")
-    if isinstance(error, PySparkException):
-        told = [found[1] for line in text.splitlines() if (found := _REASON.match(line))]
-        return PipelineError(f"the stream stopped: {told[0] if told else first_line(error)}")
+    if isinstance(error, PySparkException) or type(error).__name__ == "Py4JJavaError":  # the bridge's: planning failed
+        return PipelineError(f"the stream stopped: {reason_of(error)}")
     return error
+
+
+def reason_of(error: BaseException) -> str:
+    """The first line of an error's text that gives a reason."""
+    told = [found[1] for line in str(error).splitlines() if (found := _REASON.match(line))]
+    return told[0] if told else first_line(error)
+
+
+def _another_header(text: str) -> InvalidInputError | None:
+    """What to say where Spark has found a CSV file with another header; None if it says nothing of the kind."""
+    found = _HEADER.search(text)
+    if found is None:
+        return None
+    said = "; ".join(line.strip() for line in found[1].splitlines() if line.strip())
+    return InvalidInputError(
+        f"the stream stopped: the header of {found[2]} is not that of the other files ({said}). Read by position, its "
+        "columns would be mixed up, so this micro-batch was not answered. Write the file again under its name, with "
+        "the columns in that order, and run again; nothing is lost. To read files by position, whatever their headers "
+        "say, write options: {enforceSchema: true}."
+    )

@@ -16,21 +16,26 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.columns import position_column
-from skyband.errors import InvalidInputError, PipelineError
+from skyband.errors import InvalidInputError, PipelineError, brief
+from skyband.lock import Lock
+from skyband.pulse import Beat
 from skyband.queries import Query
 from skyband.sharding.plan import Output
+from skyband.sharding.resuming import AnyPlan, refuse_unresumable
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.control import Control
 from skyband.spark.drafts import Late, Pipeline, frames_of
+from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import Progress, show_progress
 from skyband.spark.pipeline import Frames, check, checked_output
-from skyband.spark.reasons import plain_error, uncomputable, unless_gone, unstoppable
+from skyband.spark.reasons import is_stuck, plain_error, unless_gone
 from skyband.workload import Workload
 
 __all__ = ["Handle", "launch", "start"]
 
 Write = Callable[[DataFrame], DataStreamWriter]
 BETWEEN_LOOKS = 0.05  # seconds
+UNDER_WAY = ("Processing new data", "No new data but cleaning up state")  # what Spark says of a micro-batch
 _LOG = logging.getLogger(__name__)
 
 
@@ -63,9 +68,12 @@ def start(
         stream stopped or was killed: the sink then holds every answer once. The workload may have changed: removed
         queries stop, added ones are answered from the first window on that begins after all rows seen.
     bounded
-        Read what there is now, answer every window that holds a row, the trailing ones too, and stop. That ends the
-        stream: rows that a later run finds for windows answered so are late. To go on with new files day by day, leave
-        `bounded` out and give the writer ``trigger(availableNow=True)``.
+        Read all of what there is now, answer every window that holds a row, the trailing ones too, and stop. Nothing is
+        final before all is read, so no row is late, whatever the order of files and partitions and whatever the
+        watermark; only rows of windows that an earlier run with this checkpoint has answered are. What tasks cannot
+        drop waits in the state meanwhile: for an input larger than memory, `answers` of a batch data frame sorts on
+        disk. That ends the stream: rows that a later run finds for windows answered so are late. To go on with new
+        files day by day, leave `bounded` out and give the writer ``trigger(availableNow=True)``.
     late
         ``"count"`` or ``"refuse"``, as for `answers`; or a function that, given the late rows, returns the writer of
         them: they run as a query of their own.
@@ -113,13 +121,18 @@ def launch(
     alone: bool = False,
     dead: tuple[DataFrame, Write] | None = None,
     progress: Progress | None = None,
+    limits: LateLimits | None = None,
+    before: AnyPlan | None = None,
+    locked: bool = False,
 ) -> Handle:
     """What `start` does; answers and changes may be asked for together, and rows with all their columns.
 
     `alone`: whether the data frame is a stream as its source gives it, without watermarks of its own. Windows are then
     answered in the micro-batch that ends them, not in the next.
     `dead` are malformed records and their writer; they run as a query of their own, from their own place in the source.
-    `progress` is that of a run which this one goes on with: its numbers go on, too.
+    `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that the state
+    was written under. `locked`: whether the caller has locked the checkpoint already.
+    `limits` says how many rows may be late.
     """
     frames = list(frames_of(df))
     if not frames or not all(frame.isStreaming for frame in frames):
@@ -142,19 +155,39 @@ def launch(
         shards=shards if shards is not None or about is None else about["shards"],
         whole=whole,
         alone=alone,
+        held=bounded,
     )
-    control = Control(spark, kept.control)
-    if about is None:
-        kept.refuse_unwritable(control.open)
-    kept.agree(draft.about, about)
-    progress = Progress() if progress is None else progress
-    progress.followed = draft.followed
-    pipeline = draft.assemble(kept.control)
-    beside = [] if dead is None else [(dead[1], dead[0], kept.dead)]
-    if callable(late) and pipeline.late is not None:
-        beside.append((late, pipeline.late, kept.late))
-    handle = Handle(pipeline, progress, kept, control, write, beside, bounded=bounded)
-    handle._begin()
+    if before is not None:
+        refuse_unresumable(before, draft.plan)
+    lock = Lock(None if locked else kept.lock)
+    try:
+        lock.take()
+        control = Control(spark, kept.control)
+        if about is None:
+            kept.refuse_unwritable(control.open)
+        kept.agree(draft.about, about)
+        progress = Progress() if progress is None else progress
+        progress.followed = draft.followed
+        pipeline = draft.assemble(kept.control)
+        beside = [] if dead is None else [(dead[1], dead[0], kept.dead)]
+        if callable(late) and pipeline.late is not None:
+            beside.append((late, pipeline.late, kept.late))
+        handle = Handle(
+            pipeline,
+            progress,
+            kept,
+            control,
+            write,
+            beside,
+            limits or LateLimits(),
+            bounded=bounded,
+            plan=draft.plan,
+            lock=lock,
+        )
+        handle._begin()
+    except BaseException:
+        lock.release()
+        raise
     return handle
 
 
@@ -169,19 +202,27 @@ class Handle:
         control: Control,
         write: Write,
         beside: Sequence[tuple[Write, DataFrame, str]],
+        limits: LateLimits,
         *,
         bounded: bool,
+        plan: AnyPlan,
+        lock: Lock,
     ) -> None:
         self._pipeline = pipeline
+        self.plan = plan  # what its state is written under
+        self._lock = lock
         self._checkpoint = checkpoint
         self._control = control
         self._write = write
         self._beside = beside  # what else is written of the stream, what it is, and the folder of its state
+        self._limits = limits
         self._bounded = bounded
         self._progress = progress
         self._queries: list[StreamingQuery] = []
+        self._name: str | None = None  # of the stream
         self._error: BaseException | None = None
-        self.uncomputable: str | None = None  # where a value of some row stopped it: the expression
+        self.failure: BaseException | None = None  # what stopped it, as Spark says it
+        self._rows_before = progress.metrics()["rows"]
         self._stopping = False
         self._ended = threading.Event()
 
@@ -189,6 +230,18 @@ class Handle:
     def is_going_on(self) -> bool:
         """Whether it has not ended yet."""
         return not self._ended.is_set()
+
+    @property
+    def has_done_a_batch(self) -> bool:
+        """Whether a micro-batch with rows was completed since it was started; one without shows nothing."""
+        return bool(self._collected().metrics()["rows"] > self._rows_before)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for rows, or for the time of its next micro-batch."""
+        with unless_gone():
+            return self.is_going_on and str(self._queries[0].status["message"]).startswith("Waiting for")
+        return False
 
     @property
     def progress(self) -> Progress:
@@ -215,12 +268,24 @@ class Handle:
     def metrics(self) -> dict[str, Any]:
         """Counts since the start of this run: rows, left_out, late, reduced, windows, answers, candidates, bound, …
 
-        `left_out` are rows without a time or a score; `malformed`, of a topic, records that could not be read;
+        `left_out` are rows without a time or a score; `malformed`, of topics and files, what could not be read;
         `reduced` those that tasks dropped before anything was shuffled;
         `candidates` the rows held now, `bound` what the candidate set of one group can never exceed; `emit_lag` how
         far, in seconds of event time, the newest window answered lags behind the newest row.
         """
         return self._collected().metrics()
+
+    def beats(self) -> list[Beat]:
+        """Of the stream, and of what is written beside it: the last batch, and whether a micro-batch is running.
+
+        Spark calls a trigger active also while it looks for rows, so this reads the status message instead.
+        """
+        if self._ended.is_set():
+            return [Beat(has_failed=self._error is not None)]
+        return [
+            Beat((str(query.runId), _last_batch(query)), query.isActive and query.status["message"] in UNDER_WAY)
+            for query in list(self._queries)
+        ]
 
     def flush(self, *, wait: bool = True) -> None:
         """Answer every window that holds a row now. Rows that come later for such a window will be late.
@@ -241,6 +306,13 @@ class Handle:
         self._control.advance(int(position))
         if wait:
             self._process_all()
+
+    def finish(self) -> None:
+        """Read what is there, answer every window that holds a row, and stop. What stops it before is raised."""
+        if not self._ended.is_set():
+            self._process_all()
+        self.flush()
+        self.stop()
 
     def stop(self) -> None:
         """Stop at the next safe moment; `start` with the same checkpoint goes on.
@@ -263,6 +335,7 @@ class Handle:
 
     def _begin(self) -> None:
         self._queries = self._start_queries()
+        self._name = self._queries[0].name
         threading.Thread(target=self._follow, name="skyband-stream", daemon=True).start()
 
     def _follow(self) -> None:
@@ -274,12 +347,13 @@ class Handle:
                 self._queries = self._start_queries()
                 self._await_queries()
         except Exception as error:
-            self._error, self.uncomputable = plain_error(error), uncomputable(error)
+            self._error, self.failure = plain_error(error), error
             for query in self._queries:
                 with suppress(PipelineError):  # what came first is told
                     _stop(query)
         finally:
             self._collected()
+            self._lock.release()
             self._ended.set()
 
     def _start_queries(self) -> list[StreamingQuery]:
@@ -295,7 +369,7 @@ class Handle:
         writer = write(frame)
         if not hasattr(writer, "start"):
             raise InvalidInputError(
-                f"write= returned {writer!r}; it must return the writer: lambda out: out.writeStream.…"
+                f"write= returned {brief(writer)}; it must return the writer: lambda out: out.writeStream.…"
             )
         writer = writer.option("checkpointLocation", folder)
         if self._bounded:
@@ -309,7 +383,7 @@ class Handle:
         running = list(self._queries)
         while running:
             running = [query for query in running if not query.awaitTermination(1)]
-            self._collected()
+            self._limits.watch(self._collected().metrics(), self._name)
 
     def _process_all(self) -> None:
         for query in self._queries:
@@ -330,11 +404,13 @@ def _stop(query: StreamingQuery) -> None:
         try:
             query.stop()
         except Exception as error:
-            stuck = unstoppable(query.name, error)
-            if stuck is None:
+            if not is_stuck(error):
                 raise
             _LOG.info("%s", error)  # it says what the stream was about
-            raise stuck from error
+            named = "the stream" if query.name is None else f"stream {query.name!r}"
+            raise PipelineError(
+                f"{named} did not stop in time and ends when Spark stops. Nothing is lost: run it again."
+            ) from error
 
 
 def _last_batch(query: StreamingQuery) -> int | None:

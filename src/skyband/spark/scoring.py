@@ -14,11 +14,11 @@ from pyspark.sql import types as st
 
 from skyband.algorithms import engine_named
 from skyband.choice import choose_on_spark
-from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
+from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, brief
 from skyband.queries import Query, TopK
 from skyband.sharding.answering import ANSWER_COLUMNS, CHANGE_COLUMNS
 from skyband.sharding.feeds import Feed, feeds_of
-from skyband.sharding.plan import Output, Plan
+from skyband.sharding.plan import COPY, Output, Plan, without_copies
 from skyband.workload import Workload
 
 __all__ = ["HIDDEN", "TIMES", "Columns", "Prepared", "plain", "prepare", "quoted", "reason", "unlogged"]
@@ -28,6 +28,7 @@ HIDDEN = "__skyband_"
 TIMES = (st.TimestampType, st.TimestampNTZType)
 _SCORES = (st.NumericType,)
 _NOT_ORDERED = (st.ArrayType, st.MapType, st.StructType, st.VariantType, st.NullType, st.CalendarIntervalType)
+_BY_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"  # what Spark calls it
 
 
 class Prepared(NamedTuple):
@@ -99,7 +100,7 @@ def prepare(
         delay=delay,
         output=output,
     )
-    types = {name: rows.schema[name].dataType.simpleString() for name in plan.columns}
+    types = {name: rows.schema[name].dataType.simpleString() for name in without_copies(plan.columns)}
     asked_for = _only_what_is_asked_for(rows, plan)
     told = {**grouped, **dict(zip(returned, named, strict=True))}
     shape = _answer_type(rows.schema, plan)
@@ -266,7 +267,7 @@ class Columns:
             if name.lower() == "score" and all((q.by or "").strip().lower() == "score" for q in workload):
                 continue
             if name.lower() in self._taken or name.lower() in grouped:
-                name = f"row_{name}"
+                name = f"{COPY}{name}"
                 if name.lower() in taken:
                     raise InvalidInputError(
                         f"columns {field.name!r} and {name!r}: the first has the name of a column that every answer "
@@ -280,7 +281,7 @@ class Columns:
         if isinstance(name, str) and name.lower() in self._by_lower:
             return self._by_lower[name.lower()]
         if not isinstance(name, str):
-            raise InvalidInputError(f"{what}={name!r} must be the name of a column; {use}.")
+            raise InvalidInputError(f"{what}={brief(name)} must be the name of a column; {use}.")
         raise UnknownNameError.among(f"{what}= column", name, [field.name for field in self._schema.fields])
 
     def type_of(self, query: Query, what: str, text: str) -> st.DataType:
@@ -290,9 +291,15 @@ class Columns:
         except (AnalysisException, ParseException) as error:
             raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} {reason(error, self._schema)}") from None
         try:
-            with unlogged():
-                _ = self._df.where(sf.expr(text).isNull()).schema
-        except AnalysisException:
+            with unlogged():  # an aggregate takes no aggregate, window, generator or chance
+                _ = self._df.agg(sf.count(sf.expr(text))).schema
+        except AnalysisException as error:
+            if error.getCondition() == _BY_CHANCE:
+                raise InvalidQueryError(
+                    f"query {query.name!r}: {what}={text!r} must give the same value whenever it is computed; a batch "
+                    "that is run again after a failure would be answered with other values. Store what you need as a "
+                    "column of the source."
+                ) from None
             raise InvalidQueryError(
                 f"query {query.name!r}: {what}={text!r} must follow from one row; aggregates, window functions and "
                 "generators look at several or make several."
@@ -303,12 +310,15 @@ class Columns:
 @contextmanager
 def unlogged() -> Iterator[None]:
     """What Spark refuses inside is told by us; its own logger would print the Java stack beside it."""
-    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before, logger.disabled = logger.disabled, True
+    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
     try:
         yield
     finally:
-        logger.disabled = before
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 def reason(error: PySparkException, schema: st.StructType) -> str:

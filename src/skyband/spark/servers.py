@@ -18,7 +18,7 @@ from skyband.spark.sinks import Wanted, parts_of
 from skyband.workfile import Sink
 from skyband.workload import Workload
 
-__all__ = ["Server", "ask_servers", "open_servers", "server_for", "servers_among"]
+__all__ = ["Server", "ask_servers", "clear_servers", "open_servers", "server_for", "servers_among"]
 
 _PATIENCE = "60 seconds"
 
@@ -107,10 +107,13 @@ def open_servers(
     output: Output,
     answers: DataFrame,
     *,
-    replace: bool,
-    keep: bool = False,
+    replace: bool = False,
+    kept: bool = False,
 ) -> None:
-    """Get the servers ready for answers like these; `replace` what is there, unless somebody says to `keep` it."""
+    """Get the servers ready for answers like these, which are to `replace` what is there or not.
+
+    Answers of a run whose state is `kept` are not replaced.
+    """
     servers = servers_among(wanted)
     if not servers:
         return
@@ -118,10 +121,15 @@ def open_servers(
     for outlet, rows in parts_of(none_yet, wanted, workload, output):
         if isinstance(outlet, Server):
             outlet.prepare(rows)
-    for server in servers if replace else ():
-        if keep and server.holds_rows():
+    for server in servers if replace and kept else ():
+        if server.holds_rows():
             raise InvalidInputError(
                 f"{server} holds answers that belong to a run whose state is kept; answering once would replace them. "
                 "Write elsewhere, go on with that run, or begin anew with --fresh (fresh=True), which removes both."
             )
+
+
+def clear_servers(wanted: Sequence[Wanted]) -> None:
+    """Remove the answers of an earlier run."""
+    for server in servers_among(wanted):
         server.clear()

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import mkdtemp
 from typing import NamedTuple
 
 from pyspark.errors import PySparkRuntimeError
@@ -88,7 +88,8 @@ def session(
         the environment, the session is one of Spark Connect.
     verbose
         Let Java and its workers write to this process's stderr. Else what they write goes to a file named
-        ``skyband-spark-<process id>.log`` in the folder for temporary files.
+        ``spark.log`` in a new folder ``skyband-spark-<process id>-…`` among the temporary files, which only this user
+        can read.
     kafka
         Whether Kafka is to be read or written: then the jars that ``skyband jars`` fetched are on the class path,
         unless the settings name such jars or packages themselves.
@@ -258,7 +259,7 @@ def _apart(wanted: bool) -> Iterator[None]:
         return
     sys.stderr.flush()
     screen = os.dup(2)
-    log = os.open(Path(gettempdir(), f"skyband-spark-{os.getpid()}.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = _new_log()
     try:
         os.dup2(log, 2)
         yield
@@ -266,6 +267,13 @@ def _apart(wanted: bool) -> Iterator[None]:
         os.dup2(screen, 2)
         os.close(screen)
         os.close(log)
+
+
+def _new_log() -> int:
+    """Open a file that nobody else can have made, or pointed elsewhere: in a folder that only this user can enter."""
+    folder = mkdtemp(prefix=f"skyband-spark-{os.getpid()}-")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    return os.open(Path(folder, "spark.log"), flags, 0o600)
 
 
 def _quarter() -> str:

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from skyband.errors import InvalidInputError
-from skyband.lines import flat, json_lines
+from skyband.far_times import with_far_times_as_text
+from skyband.lines import flat, json_lines, without_formulas
 from skyband.sharding.plan import Output
 from skyband.workload import Workload
 
@@ -58,10 +59,11 @@ class FileSink:
 
     holds = "answers"
 
-    def __init__(self, folder: str, stream: str, kind: str) -> None:
+    def __init__(self, folder: str, stream: str, kind: str, *, quote_formulas: bool = False) -> None:
         self.folder = Path(folder)
         self._stream = stream
         self._kind = kind
+        self._quotes = quote_formulas
         self._swept = False
 
     def take(self, batch: int, rows: pa.Table) -> None:
@@ -75,7 +77,7 @@ class FileSink:
                 path.unlink(missing_ok=True)  # the workload was changed before the batch was run again
                 return
             self.folder.mkdir(parents=True, exist_ok=True)
-            _WRITERS[self._kind](rows, unfinished)
+            _WRITERS[self._kind](without_formulas(rows) if self._quotes else rows, unfinished)
             os.replace(unfinished, path)
         except OSError as error:
             with suppress(OSError):
@@ -133,6 +135,7 @@ class Board:
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Keep the rows of each query's newest window; of several groups, of all that have that window."""
+        rows = with_far_times_as_text(rows)
         moments = rows[_moment(rows)]
         for query in rows["query"].unique().to_pylist():
             mine = pc.equal(rows["query"], query)

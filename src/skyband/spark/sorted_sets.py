@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from skyband.errors import InvalidInputError, MissingDependencyError, PipelineError
+from skyband.far_times import values_of
 from skyband.lines import as_json, json_lines
 from skyband.queries import Query
 from skyband.spark.patience import GivenUpError, Patience
@@ -186,7 +187,9 @@ class SortedSets:
         rows = newest_answers(placed(rows, self._groups), ["query", GROUP])
         moment, ends = moment_of(rows), ends_of(rows)
         bounds = [name for name in ("window_start", moment) if name in rows.column_names]
-        told = rows.select(bounds).to_pylist()
+        told = [
+            dict(zip(bounds, row, strict=True)) for row in zip(*(values_of(rows[name]) for name in bounds), strict=True)
+        ]
         found: dict[str, _Answer] = {}
         columns = (rows["query"].to_pylist(), rows[GROUP].to_pylist(), ends.tolist(), told)
         values = zip(*columns, self._members(rows), self._scores(rows), strict=True)
@@ -207,7 +210,7 @@ class SortedSets:
         if self._member is None:
             return (line.rstrip("\n") for line in json_lines(rows.drop_columns([GROUP])))
         name = next(name for name in rows.column_names if name.lower() == str(self._member).lower())
-        return (value if isinstance(value, str) else _text(value) for value in rows[name].to_pylist())
+        return (value if isinstance(value, str) else _text(value) for value in values_of(rows[name]))
 
     def _scores(self, rows: pa.Table) -> list[float]:
         return [float(value) for value in rows[PLACE if self._by_rank else "score"].to_pylist()]

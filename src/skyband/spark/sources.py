@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
+from skyband.queries import TopK
+from skyband.spark.csv_headers import shape_of
+from skyband.spark.file_rows import read_files
 from skyband.spark.kafka import RECORD, WRONG, read_records, rows_of
 from skyband.spark.reasons import first_line
 from skyband.spark.scoring import TIMES, quoted, reason, unlogged
 from skyband.workfile import Stream
-from skyband.workfile.paths import has_scheme
+from skyband.workfile.paths import has_scheme, local_files
+from skyband.workload import Workload
 
 __all__ = ["dead_letters_of", "files_of", "open_batch", "open_stream"]
 
 # Spark passes over files that are a week older than the newest, without a word: after a clock was wrong for a while, or
 # when old files are copied in with their times, rows would be lost.
 _FOR_EVER = "36500d"
-_SINCE_1970 = {
-    "seconds": lambda value: sf.timestamp_seconds(value.try_cast("double")),
-    "milliseconds": lambda value: sf.timestamp_millis(value.try_cast("long")),
-    "microseconds": lambda value: sf.timestamp_micros(value.try_cast("long")),
+_LIMITS = ("maxfilespertrigger", "maxbytespertrigger")
+_SINCE_1970 = {  # how many make a second, the type of the number, and what makes a time of it
+    "seconds": (1, "double", sf.timestamp_seconds),
+    "milliseconds": (1_000, "long", sf.timestamp_millis),
+    "microseconds": (1_000_000, "long", sf.timestamp_micros),
 }
+# Times of the years 1 to 9999. A number in another unit than the file says lies far outside: it would move the
+# watermark so far that every row after it were late.
+_FIRST, _END = -62_135_596_800, 253_402_300_800  # seconds since 1970
 
 
-def open_stream(spark: SparkSession, name: str, stream: Stream, *, files_per_batch: int | None = None) -> DataFrame:
-    """The rows of a stream as they come, with its computed columns and its time as a timestamp."""
+def open_stream(
+    spark: SparkSession, name: str, stream: Stream, *, asked: Workload[Any] | None = None, at_once: bool = False
+) -> DataFrame:
+    """The rows of a stream as they come, with its computed columns and its time as a timestamp.
+
+    `asked` are the queries over it: columns that none of them can name need not be looked at.
+    `at_once`: a micro-batch takes all there is, whatever the stream says about the size of one.
+    """
     reader = spark.readStream
     if stream.source == "rate":
         rows = reader.format("rate").options(**_options(stream, rowsPerSecond=stream.rows_per_second or 1)).load()
@@ -41,47 +55,108 @@ def open_stream(spark: SparkSession, name: str, stream: Stream, *, files_per_bat
         rows = _from_socket(spark, name, stream)
     elif stream.source == "kafka":
         # Counted before they are left out; Spark evaluates the parser twice where nothing stands between.
-        sifted = _sifted(spark, name, stream)
+        sifted = _sifted(spark, name, stream, at_once=at_once)
         sifted = sifted.observe("skyband_source", sf.count(WRONG).alias("malformed"))
         return sifted.where(sf.col(WRONG).isNull()).drop(WRONG)
     else:
-        most = stream.files_per_batch or files_per_batch
-        limit: dict[str, Any] = {} if most is None else {"maxFilesPerTrigger": most}
-        if "maxfileage" not in map(str.lower, stream.options):
-            limit["maxFileAge"] = _FOR_EVER
-        with _told(name):
-            reader = reader.format(_format(stream)).schema(_schema(spark, name, stream))
-            rows = reader.options(**_options(stream, **limit)).load(_as_glob(_path(stream)))
+        sifted = _from_files(spark, name, stream, asked, streaming=True, at_once=at_once)
+        sifted = sifted.observe("skyband_source", sf.count(WRONG).alias("malformed"))
+        rows = sifted.where(sf.col(WRONG).isNull()).drop(WRONG)
     return _with_time(name, stream, _with_columns(name, stream, rows))
 
 
-def open_batch(spark: SparkSession, name: str, stream: Stream) -> DataFrame:
-    """The rows that are there now, all at once."""
+def open_batch(
+    spark: SparkSession,
+    name: str,
+    stream: Stream,
+    counted: Observation | None = None,
+    *,
+    asked: Workload[Any] | None = None,
+) -> DataFrame:
+    """The rows that are there now, all at once; how many there are, and how many of them malformed, is `counted`."""
     if stream.source == "kafka":
-        return _sifted(spark, name, stream, streaming=False).where(sf.col(WRONG).isNull()).drop(WRONG)
+        sifted = _counted(_sifted(spark, name, stream, streaming=False), counted)
+        return sifted.where(sf.col(WRONG).isNull()).drop(WRONG)
     if stream.source != "files":
         raise InvalidInputError(
             f"stream {name!r} is of source {stream.source!r}, which has no end; only files and topics can be read as a "
             "whole."
         )
-    with _told(name):
-        reader = spark.read.format(_format(stream)).schema(_schema(spark, name, stream))
-        rows = reader.options(**_options(stream)).load(_path(stream))
+    sifted = _counted(_from_files(spark, name, stream, asked, streaming=False), counted)
+    rows = sifted.where(sf.col(WRONG).isNull()).drop(WRONG)
     return _with_time(name, stream, _with_columns(name, stream, rows))
 
 
-def dead_letters_of(spark: SparkSession, name: str, stream: Stream) -> DataFrame:
-    """The malformed records of a topic as they come: what is wrong, and the record."""
-    sifted = _sifted(spark, name, stream, with_record=True).where(sf.col(WRONG).isNotNull())
-    return sifted.select(sf.col(WRONG).alias("reason"), f"{RECORD}.*")
+def _counted(sifted: DataFrame, counted: Observation | None) -> DataFrame:
+    if counted is None:
+        return sifted
+    return sifted.observe(counted, sf.count(sf.lit(1)).alias("rows"), sf.count(WRONG).alias("malformed"))
+
+
+def dead_letters_of(
+    spark: SparkSession, name: str, stream: Stream, asked: Workload[Any], *, streaming: bool = True
+) -> DataFrame:
+    """The malformed records of a topic, or rows of files, as they come or all at once: what is wrong with which."""
+    if stream.source == "files":
+        sifted = _from_files(spark, name, stream, asked, streaming=streaming, with_record=True)
+    else:
+        sifted = _sifted(spark, name, stream, streaming=streaming, with_record=True)
+    return sifted.where(sf.col(WRONG).isNotNull()).select(sf.col(WRONG).alias("reason"), f"{RECORD}.*")
+
+
+def _from_files(
+    spark: SparkSession,
+    name: str,
+    stream: Stream,
+    asked: Workload[Any] | None,
+    *,
+    streaming: bool,
+    at_once: bool = False,
+    with_record: bool = False,
+) -> DataFrame:
+    """The rows of files with what is wrong with each."""
+    options, read = _options(stream), partial(read_files, asked=_named_in(stream, asked), with_record=with_record)
+    with _told(name):
+        if stream.schema is None and not has_scheme(_path(stream)) and not files_of(stream):
+            raise InvalidInputError(
+                f"stream {name!r}: path {stream.path!r} has no files yet, so that nothing tells the columns. Put a "
+                "file there, correct the path, or name the columns under schema:."
+            )
+        shape = shape_of(spark, name, stream, options)
+        if not streaming:
+            return read(spark.read, stream, shape, options, _path(stream))
+        if stream.files_per_batch is not None:
+            options["maxFilesPerTrigger"] = stream.files_per_batch
+        if "maxfileage" not in map(str.lower, options):
+            options["maxFileAge"] = _FOR_EVER
+        if at_once:
+            options = {option: value for option, value in options.items() if option.lower() not in _LIMITS}
+        return read(spark.readStream, stream, shape, options, _as_glob(_path(stream)))
+
+
+def _named_in(stream: Stream, asked: Workload[Any] | None) -> str | None:
+    """All text in which a column may be named, in small letters; None where answers give whole rows back."""
+    if asked is None or asked.family == TopK.family:
+        return None
+    texts = [*stream.columns.values(), stream.time, stream.id]
+    for query in asked:
+        for value in query.to_dict().values():
+            texts += value if isinstance(value, list) else [value]
+    return "\n".join(map(str, texts)).lower()
 
 
 def _sifted(
-    spark: SparkSession, name: str, stream: Stream, *, streaming: bool = True, with_record: bool = False
+    spark: SparkSession,
+    name: str,
+    stream: Stream,
+    *,
+    streaming: bool = True,
+    at_once: bool = False,
+    with_record: bool = False,
 ) -> DataFrame:
     """A topic's rows with what is wrong with each; one without a time is malformed, too."""
     with _told(name):
-        records = read_records(spark, stream, streaming=streaming)
+        records = read_records(spark, stream, streaming=streaming, at_once=at_once)
         rows = rows_of(records, stream, with_record=with_record)
         rows = _with_time(name, stream, _with_columns(name, stream, rows))
         time = next(column for column in rows.columns if column.lower() == str(stream.time).lower())
@@ -90,14 +165,8 @@ def _sifted(
 
 
 def files_of(stream: Stream) -> list[Path]:
-    """The files of a stream, as far as this machine can tell; Spark leaves out what begins with a dot or a line."""
-    if stream.path is None or has_scheme(stream.path):
-        return []
-    found: list[Path] = []
-    for name in sorted(glob.glob(stream.path)):
-        path = Path(name)
-        found += [file for file in sorted(path.rglob("*")) if file.is_file()] if path.is_dir() else [path]
-    return [file for file in found if not file.name.startswith((".", "_"))]
+    """The files of a stream, as far as this machine can tell."""
+    return (None if stream.path is None else local_files(stream.path)) or []
 
 
 def _from_socket(spark: SparkSession, name: str, stream: Stream) -> DataFrame:
@@ -106,17 +175,6 @@ def _from_socket(spark: SparkSession, name: str, stream: Stream) -> DataFrame:
     parse = sf.from_csv if stream.format == "csv" else sf.from_json
     with _told(name):
         return lines.load().select(parse(sf.col("value"), shape, options).alias("row")).select("row.*")
-
-
-def _schema(spark: SparkSession, name: str, stream: Stream) -> st.StructType | str:
-    if stream.schema is not None:
-        return _ddl(stream)
-    if not has_scheme(_path(stream)) and not files_of(stream):
-        raise InvalidInputError(
-            f"stream {name!r}: path {stream.path!r} has no files yet, so that nothing tells the columns. Put a file "
-            "there, correct the path, or name the columns under schema:."
-        )
-    return spark.read.format(_format(stream)).options(**_options(stream)).load(_path(stream)).schema
 
 
 def _with_columns(name: str, stream: Stream, rows: DataFrame) -> DataFrame:
@@ -136,9 +194,15 @@ def _with_time(name: str, stream: Stream, rows: DataFrame) -> DataFrame:
     field = next((field for field in rows.schema.fields if field.name.lower() == wanted.lower()), None)
     if field is None:
         raise UnknownNameError.among(f"stream {name!r}: time column", wanted, rows.columns)
-    if isinstance(field.dataType, TIMES) and stream.time_format not in _SINCE_1970:
-        return rows  # Spark has read it already, whatever it looked like
-    return rows.withColumn(field.name, _as_time(name, stream, field))
+    if stream.time_format in _SINCE_1970:
+        return rows.withColumn(field.name, _as_time(name, stream, field))
+    # What is a timestamp already Spark has read, whatever it looked like.
+    is_time = isinstance(field.dataType, TIMES)
+    rows = rows if is_time else rows.withColumn(field.name, _as_time(name, stream, field))
+    time = sf.col(quoted(field.name))
+    kind = rows.schema[field.name].dataType
+    first, end = (sf.timestamp_seconds(sf.lit(bound)).cast(kind) for bound in (_FIRST, _END))
+    return rows.withColumn(field.name, sf.when((time >= first) & (time < end), time))
 
 
 def _as_time(name: str, stream: Stream, field: st.StructField) -> Column:
@@ -151,7 +215,9 @@ def _as_time(name: str, stream: Stream, field: st.StructField) -> Column:
                 f"stream {name!r}: time column {field.name!r} is of type {kind.simpleString()} and time_format is "
                 f"{told!r}; {told} since 1970 must be a number. Leave time_format out."
             )
-        return _SINCE_1970[told](value)
+        each, number, made = _SINCE_1970[told]
+        value = value.try_cast(number)
+        return made(sf.when((value >= _FIRST * each) & (value < _END * each), value))
     if isinstance(kind, st.DateType):
         return value.cast("timestamp")
     if not _is_text(kind):
@@ -180,10 +246,6 @@ def _options(stream: Stream, **more: Any) -> dict[str, Any]:
 
 def _ddl(stream: Stream) -> str:
     return ", ".join(f"{quoted(column)} {kind}" for column, kind in (stream.schema or {}).items())
-
-
-def _format(stream: Stream) -> str:
-    return str(stream.format)
 
 
 def _path(stream: Stream) -> str:

@@ -33,16 +33,27 @@ class Done(NamedTuple):
 
 
 def step(
-    plan: AnyPlan, number: int, saved: bytes | None, rows: Iterable[Any], watermark: int, delay: int | None
+    plan: AnyPlan,
+    number: int,
+    saved: bytes | None,
+    rows: Iterable[Any],
+    watermark: int,
+    delay: int | None,
+    *,
+    held: bool = False,
 ) -> Done:
     """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again.
 
     `delay` is how far the watermark stands behind the newest row, in microseconds; None where others have a say in it.
+    `held`: the watermark makes nothing final, and no row late; it only tells how far the stream has come.
     """
     tables, notes, controls = opened(rows)
     shard = _awake(plan, number, saved)
     # Spark's watermark stands at 0 until it has seen a row.
     at = watermark * MILLISECOND or None
+    if held:
+        shard.settle(at)
+        at = None
     parts = [shard.step(tables, notes, at, soon=foreseen(notes, delay))]
     parts += [shard.step([], [], told.get("at", at), end=told["kind"] == "end") for told in controls]
     blob, held = shard.state(), parts[-1][1].candidates

@@ -4,92 +4,119 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skyband.algorithms.base import ALWAYS
 from skyband.arrow import from_bytes, to_bytes
+from skyband.kernels.stream import Ints
+from skyband.sharding.bounded import Step, Stepped, cut_by_time, step_in_order
 from skyband.sharding.envelope import Envelope, Note
-from skyband.sharding.plan import Plan
-from skyband.sharding.reducer import reduce_rows
-from skyband.sharding.shard import Shard
 
 __all__ = [
     "ENVELOPES",
-    "answer_all",
-    "answer_packed",
-    "answered",
-    "by_shard",
+    "LOCAL",
+    "answer_in_order",
+    "local_answers",
     "opened",
     "pack",
-    "reduce",
+    "stepping",
     "to_shards",
     "unpack",
 ]
 
 ENVELOPES = (
-    "shard long, rows binary, note binary, control string, newest timestamp, taken long, left_out long, reduced long"
+    "shard long, rows binary, note binary, control string, newest timestamp, oldest long, "
+    "taken long, left_out long, reduced long"
 )
+# What a shard of a bounded input gives; a stream's processors have columns of their own beside `answers`.
+LOCAL = "answers binary, unit long, first_end long, windows long, too_often long, unrankable long"
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
-def reduce(plan: Plan, keys: Mapping[int, int]) -> Task:
-    """The task that cuts rows to those that can matter, and addresses them to shards by their keys."""
-    return to_shards(partial(reduce_rows, plan), keys)
+def to_shards(
+    envelopes_of: Callable[[Batches], Iterable[Envelope]],
+    keys: Mapping[int, int],
+    cut_by: Callable[[pa.Table], Ints] | None = None,
+) -> Task:
+    """The task that makes envelopes of rows, and addresses them to shards by their keys.
 
-
-def to_shards(envelopes_of: Callable[[Batches], Iterable[Envelope]], keys: Mapping[int, int]) -> Task:
-    """The task that makes envelopes of rows, and addresses them to shards by their keys."""
+    For a bounded input, envelopes are cut by time: `cut_by` gives the positions of their rows.
+    """
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for envelope in envelopes_of(batches):
-            yield pack(envelope, keys)
+            for part in [envelope] if cut_by is None else cut_by_time(envelope, cut_by):
+                yield pack(part, keys)
 
     return task
 
 
-def answer_packed(shard_of: Callable[[int], Any], keys: Mapping[int, int]) -> Task:
-    """The task that answers every window of a bounded input, a table at a time, for somebody to merge."""
+def answer_in_order(step_of: Callable[[int], Step], keys: Mapping[int, int], end: str) -> Task:
+    """The task that answers every window of a bounded input, given its shards' envelopes by shard and oldest row.
 
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for table in answered(batches, shard_of, keys):
-            yield pa.RecordBatch.from_arrays([pa.array([to_bytes(table)], pa.binary())], names=["answers"])
-
-    return task
-
-
-def answer_all(plan: Plan, keys: Mapping[int, int]) -> Task:
-    """The task that answers every window of a bounded input, given all envelopes of its shards."""
-
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for table in answered(batches, lambda number: Shard(plan, number), keys):
-            yield from table.to_batches()
-
-    return task
-
-
-def answered(batches: Batches, shard_of: Callable[[int], Any], keys: Mapping[int, int]) -> Iterator[pa.Table]:
-    """The answers of all shards whose envelopes are here, each given all of its own at once."""
-    for number, tables, notes in by_shard(batches, keys):
-        answers, _ = shard_of(number).step(tables, notes, None, end=True)
-        yield from answers
-
-
-def by_shard(batches: Batches, keys: Mapping[int, int]) -> Iterator[tuple[int, list[pa.Table], list[Note]]]:
-    """What the envelopes hold, all of each shard together."""
+    `step_of` makes a shard and returns what steps it; `end` is the column of its tables that says when a window ends.
+    """
     numbers = {key: number for number, key in keys.items()}
-    arrived: dict[int, tuple[list[pa.Table], list[Note]]] = {}
+
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        envelopes = (
+            row
+            for batch in batches
+            for row in zip(*(batch[name].to_pylist() for name in ("shard", "rows", "note")), strict=True)
+        )
+        for key, arrived in groupby(envelopes, key=itemgetter(0)):
+            parts = ((from_bytes(rows), Note.from_bytes(note)) for _, rows, note in arrived)
+            for stepped in step_in_order(parts, step_of(numbers[key])):
+                yield _local(stepped, numbers[key], end)
+
+    return task
+
+
+def stepping(shard_of: Callable[[int], Any]) -> Callable[[int], Step]:
+    """What makes a shard, and steps it through a bounded input."""
+
+    def step_of(number: int) -> Step:
+        shard = shard_of(number)
+
+        def step(tables: list[pa.Table], notes: list[Note], at: int | None, end: bool) -> Stepped:
+            answers, tally = shard.step(tables, notes, None, soon=at, end=end)
+            return Stepped(answers, tally.candidates, tally.windows, tally.too_often)
+
+        return step
+
+    return step_of
+
+
+def _local(stepped: Stepped, unit: int, end: str) -> pa.RecordBatch:
+    """What a step gave: a row for each table of answers, and one with the counts."""
+    tables = [table for table in stepped.answers if table.num_rows]
+    firsts = [pc.min(table[end]).cast(pa.int64()).as_py() for table in tables]
+    counts = (stepped.windows, stepped.too_often, stepped.unrankable)
+    columns = [
+        pa.array([None, *map(to_bytes, tables)], pa.binary()),
+        pa.array([unit] * (1 + len(tables)), pa.int64()),
+        pa.array([None, *firsts], pa.int64()),
+        *(pa.array([count] + [0] * len(tables), pa.int64()) for count in counts),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=[part.split()[0] for part in LOCAL.split(", ")])
+
+
+def local_answers(batches: Batches) -> Iterator[tuple[int, int, pa.Table]]:
+    """What shards answered with: the shard, where the table's first window ends (a stream's do not tell), the table."""
     for batch in batches:
-        for key, rows, note in zip(*(batch[name].to_pylist() for name in ("shard", "rows", "note")), strict=True):
-            tables, notes = arrived.setdefault(numbers[key], ([], []))
-            tables.append(from_bytes(rows))
-            notes.append(Note.from_bytes(note))
-    for number, (tables, notes) in sorted(arrived.items()):
-        yield number, tables, notes
+        names = batch.schema.names
+        units = batch["unit"].to_pylist() if "unit" in names else [0] * batch.num_rows
+        firsts = batch["first_end"].to_pylist() if "first_end" in names else [ALWAYS] * batch.num_rows
+        for data, unit, first in zip(batch["answers"], units, firsts, strict=True):
+            if data.is_valid:
+                yield unit, first, from_bytes(data.as_py())
 
 
 def opened(rows: Iterable[Any]) -> tuple[list[pa.Table], list[Note], list[dict[str, Any]]]:
@@ -104,12 +131,27 @@ def opened(rows: Iterable[Any]) -> tuple[list[pa.Table], list[Note], list[dict[s
     return tables, notes, controls
 
 
-def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The task that turns packed answers into rows."""
-    for batch in batches:
-        for data in batch["answers"]:
-            if data.is_valid:
-                yield from from_bytes(data.as_py()).to_batches()
+def unpack(kinds: pa.Schema | None = None) -> Task:
+    """The task that turns packed rows into rows, of these types where they are told.
+
+    A group column that no row has had yet, because its query has just joined, has no type until it is told here.
+    """
+
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for data in batch["answers"]:
+                if data.is_valid:
+                    table = from_bytes(data.as_py())
+                    yield from (table if kinds is None else _typed(table, kinds)).to_batches()
+
+    return task
+
+
+def _typed(table: pa.Table, kinds: pa.Schema) -> pa.Table:
+    for place, field in enumerate(table.schema):
+        if pa.types.is_null(field.type):
+            table = table.set_column(place, field.name, pa.nulls(len(table), kinds.field(field.name).type))
+    return table
 
 
 def pack(envelope: Envelope, keys: Mapping[int, int]) -> pa.RecordBatch:
@@ -122,9 +164,10 @@ def pack(envelope: Envelope, keys: Mapping[int, int]) -> pa.RecordBatch:
             pa.array([envelope.note.to_bytes()], pa.binary()),
             pa.array([None], pa.string()),
             pa.array([None if newest == ALWAYS else newest], pa.int64()).cast(pa.timestamp("us", "UTC")),
+            pa.array([envelope.note.oldest], pa.int64()),
             pa.array([envelope.taken], pa.int64()),
             pa.array([envelope.left_out], pa.int64()),
             pa.array([envelope.reduced], pa.int64()),
         ],
-        names=["shard", "rows", "note", "control", "newest", "taken", "left_out", "reduced"],
+        names=[part.split()[0] for part in ENVELOPES.split(", ")],
     )

@@ -22,7 +22,8 @@ _OUTPUT_ROW = Row(*(part.split()[0] for part in OUTPUT.split(", ")))
 class TotalsProcessor(Sleeper):
     """Hands a shard its partials and the watermark, and stores its totals before anything leaves."""
 
-    def __init__(self, plan: Any, keys: Mapping[int, int], delay: int | None = None) -> None:
+    def __init__(self, plan: Any, keys: Mapping[int, int], delay: int | None = None, *, held: bool = False) -> None:
+        super().__init__(held=held)
         self._plan = plan
         self._delay = delay  # of the watermark, where the rows alone tell where it will stand next
         self._units = {key: unit for unit, key in keys.items()}
@@ -40,7 +41,7 @@ class TotalsProcessor(Sleeper):
         saved = self._totals.get()
         unit = self._units[key]
         blob = None if saved is None else bytes(saved[0])
-        done = step(self._plan, unit, blob, rows, watermark, self._delay, _Parcels(self._parcels))
+        done = step(self._plan, unit, blob, rows, watermark, self._delay, _Parcels(self._parcels), held=self.held)
         self._totals.update((done.blob,))
         self.sleep_until(done.next_timer)
         worked = done.worked

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from skyband.aggregate.keeping import Parcels
-from skyband.arrow import from_bytes, to_bytes
-from skyband.sharding.envelope import MILLISECOND, foreseen
-from skyband.sharding.summing import Plan, sum_rows
+from skyband.arrow import to_bytes
+from skyband.sharding.bounded import Step, Stepped, complete_windows
+from skyband.sharding.envelope import MILLISECOND, Note, foreseen
+from skyband.sharding.summing import Plan
 from skyband.sharding.totals import Memory, TotalsShard, Worked, merged
 from skyband.spark import tasks
 
-__all__ = ["LOCAL", "Done", "answer_all", "make_partials", "merge", "step"]
-
-LOCAL = "answers binary, unit long"
+__all__ = ["Done", "merge", "step", "stepping"]
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -32,11 +32,6 @@ class Done(NamedTuple):
     worked: Worked  # all in all
 
 
-def make_partials(plan: Plan, keys: Mapping[int, int]) -> Task:
-    """The task that makes partials of rows, and addresses them to shards by their keys."""
-    return tasks.to_shards(partial(sum_rows, plan), keys)
-
-
 def step(
     plan: Plan,
     unit: int,
@@ -45,15 +40,18 @@ def step(
     watermark: int,
     delay: int | None,
     parcels: Parcels,
+    *,
+    held: bool = False,
 ) -> Done:
     """Wake the shard up, show it the envelopes and the watermark (in milliseconds), and put it to sleep again.
 
     `delay` is how far the watermark stands behind the newest row, in microseconds; None where others have a say in it.
+    `held`: the watermark makes nothing final, and no row late.
     """
     tables, notes, controls = tasks.opened(rows)
     shard = TotalsShard(plan, unit, parcels) if saved is None else TotalsShard.resume(plan, unit, saved, parcels)
     # Spark's watermark stands at 0 until it has seen a row.
-    at = watermark * MILLISECOND or None
+    at = None if held else watermark * MILLISECOND or None
     parts = [shard.step(tables, notes, at, soon=foreseen(notes, delay))]
     parts += [shard.step([], [], told.get("at", at), end=told["kind"] == "end") for told in controls]
     blob, end = shard.state(), shard.next_end
@@ -66,29 +64,28 @@ def step(
     return Done(blob, timer, [to_bytes(part.answers) for part in parts if part.answers is not None], worked)
 
 
-def answer_all(plan: Plan, keys: Mapping[int, int]) -> Task:
-    """The task that answers every window of a bounded input, given all envelopes of its shards."""
+def stepping(plan: Plan, unit: int) -> Step:
+    """What steps a shard through a bounded input."""
+    shard = TotalsShard(plan, unit, Memory())
+
+    def step(tables: list[pa.Table], notes: list[Note], at: int | None, end: bool) -> Stepped:
+        worked = shard.step(tables, notes, None, soon=at, end=end)
+        answers = [] if worked.answers is None else [worked.answers]
+        return Stepped(answers, worked.partials, unrankable=worked.unrankable)
+
+    return step
+
+
+def merge(plan: Plan, kinds: pa.Schema, *, in_order: bool) -> Task:
+    """The task that puts the answers of all shards together. It must be given all answers of a micro-batch.
+
+    `in_order`: whether they come by feed, as those of a bounded input do.
+    """
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for unit, tables, notes in tasks.by_shard(batches, keys):
-            answers = TotalsShard(plan, unit, Memory()).step(tables, notes, None, end=True).answers
-            if answers is not None:
-                data = pa.array([to_bytes(answers)], pa.binary())
-                yield pa.RecordBatch.from_arrays([data, pa.array([unit], pa.int64())], names=["answers", "unit"])
-
-    return task
-
-
-def merge(plan: Plan, kinds: pa.Schema) -> Task:
-    """The task that puts the answers of all shards together. It must be given all answers of a micro-batch."""
-
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        by_feed: dict[int, list[pa.Table]] = {}
-        for batch in batches:
-            for data, unit in zip(batch["answers"], batch["unit"].to_pylist(), strict=True):
-                if data.is_valid:
-                    by_feed.setdefault(unit // plan.shards, []).append(from_bytes(data.as_py()))
-        for feed, tables in sorted(by_feed.items()):
-            yield from merged(plan, feed, tables).cast(kinds).to_batches()
+        found = ((unit // plan.shards, first, table) for unit, first, table in tasks.local_answers(batches))
+        for feed, tables in groupby(found if in_order else sorted(found, key=itemgetter(0)), key=itemgetter(0)):
+            for table in complete_windows(((first, table) for _, first, table in tables), "end"):
+                yield from merged(plan, feed, [table]).cast(kinds).to_batches()
 
     return task

@@ -12,9 +12,15 @@ __all__ = ["Sleeper"]
 
 
 class Sleeper(StatefulProcessor):
-    """A processor whose shards have one timer each, at the next moment when something becomes final."""
+    """A processor whose shards have one timer each, at the next moment when something becomes final.
+
+    `held`: whether the watermark makes nothing final. Then only a message does, such as that the stream has ended.
+    """
 
     handle: StatefulProcessorHandle
+
+    def __init__(self, *, held: bool = False) -> None:
+        self.held = held
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the shard's state. Spark calls it once a task."""
@@ -34,6 +40,7 @@ class Sleeper(StatefulProcessor):
 
     def sleep_until(self, at: int | None) -> None:
         """Set the timer, in milliseconds; None: only envelopes wake the shard."""
+        at = None if self.held else at
         for timer in list(self.handle.listTimers()):
             if timer != at:
                 self.handle.deleteTimer(timer)

@@ -12,17 +12,17 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from skyband.arrow import from_bytes
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.plans import METHODS
 from skyband.queries import UncertainTopK
 from skyband.queries.uncertain import refuse_other_sizes
+from skyband.sharding.order import positions_of
 from skyband.sharding.weighing import Weighing
 from skyband.sharding.weighing_plan import WeighingPlan
 from skyband.sharding.weighing_rows import ID, TIME, columns_of, stream_column, weigh_rows
 from skyband.spark import tasks
-from skyband.spark.assembling import at_the_shards, held_by_shard, merged
-from skyband.spark.drafts import Followed, Pipeline, Request, checked_delay, delay_of, spelled
+from skyband.spark.assembling import at_the_shards, by_oldest, held_by_shard, merged
+from skyband.spark.drafts import Followed, Observed, Pipeline, Request, checked_delay, delay_of, spelled
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.scoring import Columns, quoted
 from skyband.spark.spreading import spread
@@ -41,6 +41,7 @@ class _Weighed(NamedTuple):
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
     foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    held: bool  # whether nothing is final before the end of the stream
 
     @property
     def about(self) -> dict[str, Any]:
@@ -50,18 +51,16 @@ class _Weighed(NamedTuple):
     def followed(self) -> Followed:
         return Followed(self.plan.method, self.plan.axis, None, False)
 
-    def assemble(self, control: str | None) -> Pipeline:
-        keys = spread(1)
-        envelopes = self.rows.mapInArrow(tasks.to_shards(partial(weigh_rows, self.plan), keys), tasks.ENVELOPES)
-        if not self.rows.isStreaming:
-            together = envelopes.repartition(1, "shard")
-            return Pipeline(
-                self._unpacked(
-                    together.mapInArrow(tasks.answer_packed(partial(Weighing, self.plan), keys), "answers binary")
-                ),
-                None,
-            )
-        processor = ShardProcessor(self.plan, keys, self.foresight)
+    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
+        keys, streaming = spread(1), self.rows.isStreaming
+        cut_by = None if streaming else partial(positions_of, time="position")
+        weigh = tasks.to_shards(partial(weigh_rows, self.plan), keys, cut_by)
+        envelopes = self.rows.mapInArrow(weigh, tasks.ENVELOPES)
+        if not streaming:
+            answer = tasks.answer_in_order(tasks.stepping(partial(Weighing, self.plan)), keys, "time")
+            local = by_oldest(envelopes, 1, counted).mapInArrow(answer, tasks.LOCAL)
+            return Pipeline(self._unpacked(local, counted), None)
+        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held)
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -71,9 +70,9 @@ class _Weighed(NamedTuple):
         packed = packed.observe("skyband_held", *told, *held_by_shard("shard", 1))
         return Pipeline(self._unpacked(packed.select("answers")), None)
 
-    def _unpacked(self, packed: DataFrame) -> DataFrame:
+    def _unpacked(self, packed: DataFrame, counted: Observed | None = None) -> DataFrame:
         kinds = to_arrow_schema(self.answers, timezone="UTC")
-        return merged(packed, _unpack(kinds), self.answers, "time")
+        return merged(packed, _unpack(kinds), self.answers, "time", counted)
 
 
 def draft(request: Request) -> _Weighed:
@@ -96,7 +95,7 @@ def draft(request: Request) -> _Weighed:
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
     types = {name: rows.schema[name].dataType.simpleString() for name in (TIME, ID)}
-    return _Weighed(rows, plan, _answer_type(rows, plan), types, delay, request.foresight(delay))
+    return _Weighed(rows, plan, _answer_type(rows, plan), types, delay, request.foresight(delay), request.held)
 
 
 def _refuse_unsupported(request: Request) -> str:
@@ -184,10 +183,8 @@ def _answer_type(rows: DataFrame, plan: WeighingPlan) -> st.StructType:
 
 def _unpack(kinds: pa.Schema) -> tasks.Task:
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for data in batch["answers"]:
-                if data.is_valid:
-                    yield from _as(from_bytes(data.as_py()), kinds).to_batches()
+        for _, _, table in tasks.local_answers(batches):
+            yield from _as(table, kinds).to_batches()
 
     return task
 

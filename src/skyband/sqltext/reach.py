@@ -1,10 +1,16 @@
-"""What an expression reaches for besides its row: tables, files, Java. Told by its tokens, before Spark sees it."""
+"""What an expression reaches for besides its row (tables, files, Java), told by its tokens; and comments in a text."""
 
 from __future__ import annotations
 
+import re
+
 from skyband.sqltext.tokens import Token, tokenize
 
-__all__ = ["beyond_the_row"]
+__all__ = ["beyond_the_row", "comment_in"]
+
+_MARKS = re.compile(r"--|/\*|\*/|#")  # the last is one of sqlglot's and, outside of quotes, none of Spark's
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+_UNSURE = re.compile(r"\\|\$|[rR]['\"]")  # where a quote ends is then a matter of escapes, tags or settings
 
 _CALLS_JAVA = {"REFLECT", "TRY_REFLECT", "JAVA_METHOD"}
 _BY_ANY_NAME = {"IDENTIFIER"}  # IDENTIFIER('ref' || 'lect')(…) would call what is spelled nowhere
@@ -35,3 +41,15 @@ def beyond_the_row(expression: str) -> str | None:
 def _called(token: Token) -> str:
     """The name of a function, in capitals; it may stand in backticks."""
     return token.text.strip("`").upper() if token.kind in ("word", "name") else ""
+
+
+def comment_in(text: str) -> str | None:
+    r"""The first mark of a comment outside of quotes; None if there is none.
+
+    Where it is not plain which quotes are closed (escapes, raw texts), marks inside them count, too.
+
+    >>> comment_in("price -- cheap"), comment_in("name = 'a--b'"), comment_in(r"name = 'a\'--b'")
+    ('--', None, '--')
+    """
+    found = _MARKS.search(text if _UNSURE.search(text) else _QUOTED.sub("''", text))
+    return None if found is None else found[0]

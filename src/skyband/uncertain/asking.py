@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from skyband.errors import InvalidQueryError
 from skyband.queries import UncertainTopK
-from skyband.workload import Workload
+from skyband.workload import Workload, refuse_expressions
 
 __all__ = ["checked_epsilon", "checked_queries"]
 
 
-def checked_queries(workload: Workload[UncertainTopK]) -> Workload[UncertainTopK]:
-    """Queries that can be answered from the same arrays."""
+def checked_queries(workload: Workload[UncertainTopK], computed: bool) -> Workload[UncertainTopK]:
+    """Queries that can be answered from the same arrays, of which expressions may have been computed already."""
+    if not computed:
+        refuse_expressions(workload)
     first = workload.queries[0]
     for query in workload:
-        if query.where is not None:
-            raise InvalidQueryError(
-                f"query {query.name!r}: where={query.where!r} cannot be evaluated on arrays, which have no columns; "
-                "filter them first."
-            )
         if query.window.size != first.window.size:
             raise InvalidQueryError(
                 f"queries {first.name!r} and {query.name!r} have different sizes ({first.size!r} and {query.size!r}); "

@@ -50,6 +50,9 @@ class Monitor:
         query asks for expected ranks, in which all tuples count. Where streams are ranked, no sum is off by more.
     since
         Windows that begin before this position are not answered: tuples before it were not seen.
+    computed
+        True where `where` and the expressions of the queries have been applied already by whoever passes the arrays;
+        else a query that has some is refused.
 
     Examples
     --------
@@ -68,8 +71,10 @@ class Monitor:
         plan: str = "greedy",
         epsilon: float = 0.0,
         since: int | None = None,
+        computed: bool = False,
     ) -> None:
-        workload = checked_queries(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"))
+        self._computed = computed
+        workload = checked_queries(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"), computed)
         self._epsilon = checked_epsilon(epsilon)
         self._times = Timetable(workload, checked_choice("plan", plan, METHODS), since)
         self._size = self._times.size
@@ -197,7 +202,9 @@ class Monitor:
         [{'query': 'b', 'time': 3}, {'query': 'b', 'time': 3}]
         """
         self._refuse_after_end()
-        after = checked_queries(of_family([*self.queries, query], UncertainTopK, "skyband.uncertain.Monitor"))
+        after = checked_queries(
+            of_family([*self.queries, query], UncertainTopK, "skyband.uncertain.Monitor"), self._computed
+        )
         self._refuse_dropped(query)
         self._refuse_unlabelled(query)
         self._change(after)
@@ -237,7 +244,7 @@ class Monitor:
         [{'query': 'every 4', 'time': 4}, {'query': 'every 4', 'time': 8}, {'query': 'every 2', 'time': 8}]
         """
         self._refuse_after_end()
-        wanted = checked_queries(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"))
+        wanted = checked_queries(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"), self._computed)
         known = {joining.query: joining for joining in self._times.joining}
         staying = [query for query in self.queries if query in wanted.queries]
         fresh = [query for query in wanted if query not in staying]
@@ -334,7 +341,7 @@ class Monitor:
     def _load(cls, saved: dict[str, Any]) -> Monitor:
         refuse_other_family(saved, UncertainTopK.family)
         found = [UncertainTopK(**fields) for fields in saved["times"]["queries"]]
-        monitor = cls(found, plan=saved["times"]["plan"], epsilon=saved["epsilon"])
+        monitor = cls(found, plan=saved["times"]["plan"], epsilon=saved["epsilon"], computed=True)
         monitor._times.load(saved["times"])
         monitor._finished = saved["finished"]
         monitor._expected, monitor._ranks_streams = saved["extra"]

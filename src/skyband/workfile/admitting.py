@@ -1,19 +1,25 @@
-"""What a running workload takes: a query from outside is bounded, has a name of its own, and asks about rows only.
-
-Whether a row breaks its expressions shows when the row comes: then it is told which query is to blame.
-"""
+"""What a running workload takes: a query from outside is bounded, has a name of its own, and asks about rows only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError
 from skyband.queries import Query
-from skyband.sqltext.reach import beyond_the_row
+from skyband.sqltext.reach import beyond_the_row, comment_in
 from skyband.workload import Workload
 
-__all__ = ["MOST_K", "MOST_QUERIES", "blamed", "known_stream", "read_query", "refuse_reaching_out", "refuse_unfit"]
+__all__ = [
+    "MOST_K",
+    "MOST_QUERIES",
+    "expressions_of",
+    "known_stream",
+    "read_query",
+    "refuse_comments",
+    "refuse_reaching_out",
+    "refuse_unfit",
+]
 
 # What comes from outside is bounded; who needs more writes it into the file.
 MOST_K = 100_000
@@ -25,6 +31,7 @@ def read_query(sql: str, stream: str | None) -> tuple[Query, str | None]:
     """The one query that a message asks for, and the stream it names; else the one that was said besides."""
     from skyband.spelling import parse  # noqa: PLC0415 - only who is asked in SQL loads the parser
 
+    refuse_comments(sql)
     statements = parse(sql)
     if len(statements) != 1:
         raise UnsupportedError(f"{len(statements)} statements came at once; each is a change of its own.")
@@ -59,9 +66,23 @@ def known_stream(workloads: Mapping[str, Workload[Any]], stream: str | None) -> 
     return spelled[stream.lower()]
 
 
+def refuse_comments(text: str) -> None:
+    """Refuse comments and hints: two parsers may disagree about where one ends, and so about what is asked."""
+    mark = comment_in(text)
+    if mark is not None:
+        raise UnsupportedError(
+            f"{mark!r} begins or ends a comment, and a running workload takes queries without comments and hints; "
+            "nothing was changed. Leave the comment out."
+        )
+
+
 def refuse_reaching_out(query: Query) -> None:
-    """A message asks about rows: who can write one is not thereby allowed to read files or to call Java."""
-    for name, text in _expressions(query):
+    """A message asks about rows: who can write one is not thereby allowed to read files or to call Java.
+
+    This is the check without Spark, by words. `skyband.spark.guarding` decides, by what Spark reads.
+    """
+    for name, text in expressions_of(query):
+        refuse_comments(text)
         reached = beyond_the_row(text)
         if reached is not None:
             raise UnsupportedError(
@@ -70,23 +91,7 @@ def refuse_reaching_out(query: Query) -> None:
             )
 
 
-def blamed(queries: Iterable[Query], expression: str) -> Query | None:
-    """The first of the queries that has an expression, however it is spaced; None where none has it.
-
-    >>> import skyband as sb
-    >>> few = sb.TopK(name="few", k=3, size=500, by="cast(word as int)  + 1")
-    >>> blamed([few], "CAST(word AS INT)").name
-    'few'
-    """
-    wanted = _squeezed(expression)
-    return next((one for one in queries if any(wanted in _squeezed(text) for _, text in _expressions(one))), None)
-
-
-def _squeezed(text: str) -> str:
-    return "".join(text.split()).lower()
-
-
-def _expressions(query: Query) -> Iterator[tuple[str, str]]:
+def expressions_of(query: Query) -> Iterator[tuple[str, str]]:
     """The fields of a query that are SQL, and what they say."""
     for name in _IN_SQL:
         given = getattr(query, name, None) or ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -98,16 +97,12 @@ def sound_queries(raw: dict[str, Any], report: Report) -> dict[int, Query]:
 
 
 def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> None:
-    """Sinks take the answers of queries there are, and no two write to one folder."""
+    """Sinks take the answers of queries there are."""
     queries = [query for query in _list(raw, "queries") if isinstance(query, dict)]
     # A query with a problem still has its name; SQL that could not be read may have had any.
     names = [*found, *(str(query.get("name", "topk")) for query in queries if "sql" not in query)]
     all_known = all(report.is_sound("queries", number) for number, query in enumerate(queries) if "sql" in query)
-    streams = _map(raw, "streams")
-    read = {_normal(stream["path"]): name for name, stream in streams.items() if _has_path(stream)}
-    dead = {_normal(stream["dead_letters"]) for stream in streams.values() if _has_path(stream, "dead_letters")}
-    topics = {(topic, name) for name, stream in streams.items() for topic in _topics_of(stream)}
-    folders: dict[str, int] = {}
+    topics = {(topic, name) for name, stream in _map(raw, "streams").items() for topic in _topics_of(stream)}
     for number, sink in enumerate(_list(raw, "sinks")):
         if not report.is_sound("sinks", number):
             continue
@@ -115,24 +110,6 @@ def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> No
             if all_known and name not in names:
                 report.add(("sinks", number, "queries", index), among(name, dict.fromkeys(names)))
         _check_topic(number, sink, topics, report)
-        if _has_path(sink):
-            folder = _normal(sink["path"])
-            first = folders.setdefault(folder, number)
-            if folder in read:
-                report.add(
-                    ("sinks", number, "path"),
-                    f"{sink['path']!r} is where stream {read[folder]!r} reads from; answers would come in as rows.",
-                )
-            if folder in dead:
-                report.add(
-                    ("sinks", number, "path"),
-                    f"{sink['path']!r} is a stream's folder of dead letters; answers would be mixed with them.",
-                )
-            if first != number:
-                report.add(
-                    ("sinks", number, "path"),
-                    f"{sink['path']!r} is the folder of sinks[{first}] already; two sinks would mix their files.",
-                )
 
 
 def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], report: Report) -> None:
@@ -204,14 +181,6 @@ def _check_secrets(raw: dict[str, Any], report: Report) -> None:
                     "is a secret, and secrets do not stand in a workload file; write ${NAME}, and set NAME in the "
                     "environment.",
                 )
-
-
-def _has_path(section: Any, key: str = "path") -> bool:
-    return isinstance(section, dict) and isinstance(section.get(key), str)
-
-
-def _normal(path: str) -> str:
-    return path.rstrip("/") if "://" in path else os.path.normpath(path)
 
 
 def _map(raw: dict[str, Any], key: str) -> dict[str, Any]:

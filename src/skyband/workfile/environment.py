@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping
 
 from skyband.workfile.tree import Loc, spelled
 
-__all__ = ["HIDDEN", "Environment", "hidden", "is_secret"]
+__all__ = ["HIDDEN", "SHORT", "Environment", "hidden", "is_secret"]
 
 HIDDEN = "***"
+SHORT = 3  # letters of a secret that may be anywhere by chance
 _USE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _SECRET = re.compile(
     r"pass(word|wd|phrase)|pwd|secret|token|credential|authorization|(private|access|api|account|shared|sas).?key|\bsas\b"
-    r"|jaas|keystore\.key",
+    r"|jaas|keystore\.key|_auth$",
     re.IGNORECASE,
 )
 
@@ -73,9 +74,13 @@ class Environment:
             )
         return filled
 
+    def know(self, secrets: Iterable[str]) -> None:
+        """Further secrets, which no message may show."""
+        self._secrets.update(secrets)
+
     @property
     def secrets(self) -> frozenset[str]:
-        """The secret values that have been filled in."""
+        """The secret values that have been filled in, and those that are known besides."""
         return frozenset(self._secrets)
 
     def hide(self, message: str) -> str:
@@ -96,6 +101,6 @@ def hidden(message: str, secrets: Iterable[str]) -> str:
     """
     for secret in sorted(secrets, key=len, reverse=True):
         for shown in {secret, repr(secret)[1:-1]}:
-            if len(shown) > 3:
+            if len(shown) > SHORT:
                 message = message.replace(shown, HIDDEN)
     return message

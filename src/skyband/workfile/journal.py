@@ -1,8 +1,12 @@
-"""What was changed about a workload while it ran: a line for each change, so that the next run goes on with it."""
+"""What was changed about a workload while it ran: a line for each change, so that the next run goes on with it.
+
+A query that joins is on trial (`try`) until a micro-batch with it is done; then it has joined (`add`).
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -15,14 +19,18 @@ from skyband.workfile.query import FAMILIES
 from skyband.workfile.reading import WorkloadFile
 from skyband.workload import Workload
 
-__all__ = ["Change", "Journal", "changed", "guests", "names_of", "with_query", "without_query"]
+__all__ = ["Change", "Journal", "changed", "given_up", "guests", "names_of", "with_query", "without_query"]
+
+MOST_TRIES = 6  # of a query before it is taken to end Java each time; anybody may have killed Java a few times
+_JOINS = ("try", "add")
+_LOG = logging.getLogger("skyband.control")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A query that was added to a stream, or dropped from it."""
+    """A query that is tried in a stream, has joined it, or was dropped from it."""
 
-    kind: Literal["add", "drop"]
+    kind: Literal["try", "add", "drop"]
     stream: str
     query: Query
 
@@ -97,10 +105,13 @@ def changed(file: WorkloadFile, changes: Iterable[Change]) -> WorkloadFile:
 
     Where the two disagree, the file is right: it was edited since, or it has the query under that name already.
     """
-    for change in changes:
+    for change in _lasting(changes):
         known = change.stream in file.workloads
-        if change.kind == "add" and known and change.query.name not in names_of(file):
-            file = with_query(file, change.stream, change.query)
+        if change.kind in _JOINS and known and change.query.name not in names_of(file):
+            try:
+                file = with_query(file, change.stream, change.query)
+            except SkybandError as error:  # the file was edited since, and its queries are of another kind
+                _LOG.warning("left out %r, which was added to stream %r: %s", change.query.name, change.stream, error)
         elif change.kind == "drop" and known and _has(file, change):
             file = without_query(file, change.stream, change.query.name)
     return file
@@ -112,8 +123,35 @@ def guests(file: WorkloadFile, changes: Iterable[Change], stream: str, own: Coll
     `own` are the names of those that the file itself has.
     """
     asked = {query.name: query for query in file.workloads[stream] if query.name not in own}
-    added = [change.query.name for change in changes if change.kind == "add" and change.stream == stream]
-    return [asked[name] for name in dict.fromkeys(reversed(added)) if name in asked]
+    joined = dict.fromkeys(
+        change.query.name for change in _lasting(changes) if change.kind in _JOINS and change.stream == stream
+    )
+    return [asked[name] for name in reversed(joined) if name in asked]
+
+
+def given_up(changes: Iterable[Change]) -> list[Change]:
+    """What is to be dropped because Java ended each time that it was tried."""
+    tries: dict[tuple[str, str], list[Change]] = {}
+    for change in changes:
+        mine = tries.setdefault((change.stream, change.query.name), [])
+        if change.kind == "try":
+            mine.append(change)
+        else:
+            mine.clear()
+    return [Change("drop", mine[-1].stream, mine[-1].query) for mine in tries.values() if len(mine) >= MOST_TRIES]
+
+
+def _lasting(changes: Iterable[Change]) -> list[Change]:
+    """The changes without queries that joined and were dropped later: these leave no trace."""
+    kept: list[Change] = []
+    for change in changes:
+        mine = (change.stream, change.query.name)
+        before = [one for one in kept if one.kind in _JOINS and (one.stream, one.query.name) == mine]
+        if change.kind == "drop" and before:
+            kept = [one for one in kept if one not in before]
+        else:
+            kept.append(change)
+    return kept
 
 
 def with_query(file: WorkloadFile, stream: str, query: Query) -> WorkloadFile:
@@ -139,8 +177,8 @@ def _has(file: WorkloadFile, change: Change) -> bool:
 
 
 def _change(line: dict[str, Any]) -> Change:
-    if line["kind"] not in ("add", "drop"):
-        raise ValueError(f"kind {line['kind']!r} is none of add, drop")
+    if line["kind"] not in ("try", "add", "drop"):
+        raise ValueError(f"kind {line['kind']!r} is none of try, add, drop")
     fields = dict(line["query"])
     return Change(line["kind"], str(line["stream"]), FAMILIES[fields.pop("type")](**fields))
 

@@ -12,6 +12,7 @@ from skyband.workfile.section import Section
 from skyband.workfile.values import (
     Count,
     Gap,
+    LateRows,
     Memory,
     Part,
     Scalar,
@@ -57,8 +58,8 @@ with warnings.catch_warnings():
             default={},
             repr=False,  # secrets may be among them
             description="Options of Spark's reader, passed on as they are. For csv files header is true unless said "
-            "otherwise. For Kafka those that begin with kafka. go to its client; a secret among them must come from "
-            "the environment.",
+            "otherwise, and sep is a tab if the path ends in .tsv. For Kafka those that begin with kafka. go to its "
+            "client; a secret among them must come from the environment.",
             examples=[{"header": True, "sep": ";"}, {"kafka.security.protocol": "SSL"}],
         )
         schema: dict[str, SqlType] | None = Field(  # type: ignore[assignment]  # see above
@@ -121,8 +122,8 @@ with warnings.catch_warnings():
         )
         dead_letters: Text | None = Field(
             default=None,
-            description="Kafka: a folder for malformed records, with the reason, as lines of JSON. Relative to the "
-            "folder of the workload file.",
+            description="Files and Kafka: a folder for malformed rows and records, with the reason, as lines of JSON. "
+            "Relative to the folder of the workload file.",
             examples=["malformed"],
         )
         dead_letter_topic: Topic | None = Field(
@@ -172,6 +173,12 @@ class Sink(Section):
         description="The folder for parquet, jsonl and csv, which need one. Relative to the folder of the workload "
         "file.",
         examples=["answers"],
+    )
+    formulas: Literal["keep", "quote"] | None = Field(
+        default=None,
+        description="Csv: what happens to text that a spreadsheet would run as a formula, because it begins with =, +, "
+        "-, @, a tab or a carriage return. keep: it is written as it is. quote: an apostrophe is put before it. "
+        "Default keep.",
     )
     servers: Servers | None = Field(
         default=None,
@@ -251,8 +258,13 @@ class Engine(Section):
         description="auto, or a name that skyband algorithms lists; for uncertain queries a plan: greedy, dp, inco, in "
         "or none. It is for the streams whose queries it can run.",
     )
-    late: Literal["count", "refuse"] = Field(
-        default="count", description="count: late rows are left out and counted. refuse: a late row stops the stream."
+    late: LateRows = Field(
+        default="count",
+        description="What happens to rows behind the watermark of a stream that is followed. count: they are dropped, "
+        "counted, and reported once they are more than 0.1% of all rows. refuse: a late row stops the stream. Limits: "
+        "above the share warn they are reported while the stream runs, above the share fail it stops. --once reads all "
+        "rows before a window is final, so none is late.",
+        examples=["count", {"warn": "0.1%", "fail": "5%"}],
     )
     trigger: Gap | None = Field(
         default=None,

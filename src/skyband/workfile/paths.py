@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterable
@@ -9,11 +10,12 @@ from pathlib import Path
 
 from skyband.workfile.model import Format
 
-__all__ = ["ENDING", "absolute", "format_of"]
+__all__ = ["ENDING", "absolute", "format_of", "has_scheme", "is_packed", "is_tabs", "local_files"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters and more: C: is a drive
 _FORMATS: dict[str, Format] = {
     "csv": "csv",
+    "tsv": "csv",
     "json": "json",
     "jsonl": "json",
     "ndjson": "json",
@@ -58,3 +60,36 @@ def format_of(path: str) -> Format | None:
     """
     ending = re.search(ENDING, path)
     return _FORMATS[ending[1].lower()] if ending else None
+
+
+def is_tabs(path: str) -> bool:
+    """Whether the ending of a path says that tabs separate its values.
+
+    >>> is_tabs("trades.tsv.gz"), is_tabs("trades.csv")
+    (True, False)
+    """
+    ending = re.search(ENDING, path)
+    return ending is not None and ending[1].lower() == "tsv"
+
+
+def is_packed(path: str) -> bool:
+    """Whether the ending of a path says that it is compressed.
+
+    >>> is_packed("trades.csv.gz"), is_packed("trades.csv")
+    (True, False)
+    """
+    return Path(path).suffix.lower().removeprefix(".") in _PACKED
+
+
+def local_files(path: str) -> list[Path] | None:
+    """The files of a path, a folder or a glob of this machine, by name; None for an address.
+
+    Those that Spark passes over are left out: names that begin with a dot or an underscore.
+    """
+    if has_scheme(path):
+        return None
+    found: list[Path] = []
+    for name in sorted(glob.glob(path)):
+        there = Path(name)
+        found += [file for file in sorted(there.rglob("*")) if file.is_file()] if there.is_dir() else [there]
+    return [file for file in found if not file.name.startswith((".", "_"))]

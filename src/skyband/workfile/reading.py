@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skyband.errors import UnknownNameError
-from skyband.workfile.addresses import with_absolute_files
-from skyband.workfile.asking import asked, workloads
+from skyband.errors import Problem, UnknownNameError
+from skyband.workfile.addresses import secrets_of_file, with_absolute_files
+from skyband.workfile.asking import Asked, asked, workloads
 from skyband.workfile.checking import (
     check_families,
     check_sinks,
@@ -20,16 +20,18 @@ from skyband.workfile.checking import (
     top_of,
     without_nulls,
 )
+from skyband.workfile.data_check import check_data
 from skyband.workfile.engines import WHOLE, algorithm_for
 from skyband.workfile.environment import Environment, hidden
+from skyband.workfile.folders import check_folders
 from skyband.workfile.model import Document, Engine, Sink, Stream
 from skyband.workfile.opening import text_of
-from skyband.workfile.paths import absolute, format_of
+from skyband.workfile.paths import absolute, format_of, is_tabs
 from skyband.workfile.report import Report
 from skyband.workfile.tree import read_tree
 from skyband.workload import Workload
 
-__all__ = ["WorkloadFile", "read_workload"]
+__all__ = ["WorkloadFile", "read_with_data", "read_workload"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class WorkloadFile:
     secrets: frozenset[str] = field(default=frozenset(), repr=False)  # values that no message may show
 
     def hide(self, message: str) -> str:
-        """The message without what came out of the environment as a secret."""
+        """The message without the secrets of the file: from the environment, in its addresses and in its options."""
         return hidden(message, self.secrets)
 
     @property
@@ -104,9 +106,29 @@ def read_workload(path: str | os.PathLike[str], environment: Mapping[str, str] |
     >>> read.streams["trades"].format, read.streams["trades"].watermark
     ('csv', '10 seconds')
     """
+    return _read(path, environment)[0]
+
+
+def read_with_data(
+    path: str | os.PathLike[str], environment: Mapping[str, str] | None = None
+) -> tuple[WorkloadFile, list[Problem]]:
+    """The same, held against the data on this machine; and warnings of what may be wrong.
+
+    Paths that are not there and names that are no columns are problems of the file, like all others.
+    """
+    read, queries, report = _read(path, environment)
+    check_data(read.streams, queries, report)
+    report.finish()
+    return read, report.warnings
+
+
+def _read(
+    path: str | os.PathLike[str], environment: Mapping[str, str] | None
+) -> tuple[WorkloadFile, list[Asked], Report]:
     file = Path(path)
     variables = Environment(os.environ if environment is None else environment)
     tree = read_tree(text_of(file), variables.fill)
+    variables.know(secrets_of_file(tree.value))
     report = Report(str(file), tree, variables)
     raw = without_nulls(top_of(tree.value, report))
     document = checked(raw, report)
@@ -118,10 +140,11 @@ def read_workload(path: str | os.PathLike[str], environment: Mapping[str, str] |
     ]
     made = workloads(found, streams, report)
     check_sinks(raw, [one.query.name for one in found], report)
+    check_folders(raw, file.absolute(), report)
     check_families(raw, made, report)
     report.finish()
     assert document is not None  # what does not fit the model is in the report
-    return _settled(file.absolute(), document, made, variables.secrets)
+    return _settled(file.absolute(), document, made, variables.secrets), found, report
 
 
 def _settled(file: Path, document: Document, made: dict[str, Workload[Any]], secrets: frozenset[str]) -> WorkloadFile:
@@ -153,11 +176,14 @@ def _completed(stream: Stream, folder: Path) -> Stream:
         return stream.model_copy(update={"time": stream.time or "timestamp"})
     if stream.source == "socket":
         return stream
+    dead = {"dead_letters": None if stream.dead_letters is None else absolute(stream.dead_letters, folder)}
     if stream.source == "kafka":
-        folder_ = stream.dead_letters
-        return stream.model_copy(update={"dead_letters": None if folder_ is None else absolute(folder_, folder)})
+        return stream.model_copy(update=dead)
     path = str(stream.path)
     kind = stream.format or format_of(path)
-    header = {"header": True} if kind == "csv" and "header" not in map(str.lower, stream.options) else {}
-    update = {"path": absolute(path, folder), "format": kind, "options": {**header, **stream.options}}
+    known = {option.lower() for option in stream.options}
+    usual: dict[str, bool | str] = {"header": True} if kind == "csv" and "header" not in known else {}
+    if kind == "csv" and is_tabs(path) and known.isdisjoint(("sep", "delimiter")):
+        usual["sep"] = "\t"
+    update = {"path": absolute(path, folder), "format": kind, "options": {**usual, **stream.options}, **dead}
     return stream.model_copy(update=update)

@@ -18,14 +18,24 @@ class Report:
         self._environment = environment
         self._problems: list[Problem] = []
         self._locs: set[Loc] = set()
+        self.warnings: list[Problem] = []
         for spot in tree.wrong:
             self._note(spot.place, spot.loc, spot.message)
 
     def add(self, loc: Loc, message: str) -> None:
         """Note a problem at a key, or, where the key is not in the file, at the nearest one around it."""
         if loc not in self._locs:
-            around = next(loc[:end] for end in range(len(loc), -1, -1) if loc[:end] in self._tree.places)
-            self._note(self._tree.places[around], loc, message)
+            self._note(self._place_of(loc), loc, message)
+
+    def warn(self, loc: Loc, message: str) -> None:
+        """Note what may be wrong, and need not be: the file can be used."""
+        self.warnings.append(
+            Problem(self._file, *self._place_of(loc), spelled(loc), self._without_secrets(loc, message))
+        )
+
+    def _place_of(self, loc: Loc) -> Place:
+        around = next(loc[:end] for end in range(len(loc), -1, -1) if loc[:end] in self._tree.places)
+        return self._tree.places[around]
 
     def is_sound(self, *loc: str | int) -> bool:
         """Whether nothing is wrong at this key or below it.

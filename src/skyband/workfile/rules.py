@@ -17,7 +17,7 @@ __all__ = ["FIELDS", "NEEDED", "OWN", "STREAM_NAME", "engine_rules", "query_rule
 
 STREAM_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 OWN = {  # keys that only some sources have
-    "files": ("path", "format", "options", "schema", "files_per_batch"),
+    "files": ("path", "format", "options", "schema", "files_per_batch", "dead_letters"),
     "rate": ("options", "rows_per_second"),
     "socket": ("host", "port", "format", "options", "schema"),
     "kafka": (
@@ -68,6 +68,8 @@ def _format_rules(source: str, raw: Mapping[str, Any]) -> Wrong:
     kind = raw.get("format")
     if source == "files" and isinstance(raw.get("path"), str) and "format" not in raw and not format_of(raw["path"]):
         yield "format", f"is missing, and the ending of {raw['path']!r} does not tell; write csv, json or parquet."
+    if source == "files" and has_scheme(raw.get("dead_letters")):
+        yield "dead_letters", f"{raw['dead_letters']!r} is no folder of this machine; give one."
     if source == "files" and kind == "text":
         yield "format", "'text' is for source: kafka; files are parquet, csv or json."
     if source == "socket" and kind in ("parquet", "text"):
@@ -112,6 +114,8 @@ def sink_rules(raw: Mapping[str, Any]) -> Wrong:
     if kind in ("parquet", "jsonl", "csv") and has_scheme(raw.get("path")):
         why = "is no folder of this machine, and files are written by the process that runs the workload"
         yield "path", f"{raw['path']!r} {why}. Spark's own sinks go there: skyband.spark.start(…, write=…)."
+    if isinstance(kind, str) and kind != "csv" and "formulas" in raw:
+        yield "formulas", f"is for a sink of type csv; this one is of type {kind}."
     yield from server_rules(raw)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from skyband.workfile.model import Format
 
@@ -26,6 +26,8 @@ class DataSample:
         The column with the event time, and how to read it if it is no timestamp.
     first, last
         The earliest and the latest time, if known.
+    behind, looked_at
+        How far a row comes behind the newest before it, at most; and in which rows that was seen.
     distinct
         For text columns, how many different values were seen.
     rows
@@ -44,6 +46,8 @@ class DataSample:
     time_format: str | None = None
     first: datetime | None = None
     last: datetime | None = None
+    behind: timedelta = timedelta(0)
+    looked_at: str = ""
     distinct: Mapping[str, int] = field(default_factory=dict)
     rows: int = 0
     options: Mapping[str, str] = field(default_factory=dict)

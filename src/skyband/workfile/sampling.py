@@ -1,32 +1,29 @@
-"""Looking at a data file: the first megabyte, the last lines, and no more."""
+"""Looking at data: the first megabyte tells the columns, a few megabytes of all files the order of the times."""
 
 from __future__ import annotations
 
-import io
-import json
 import os
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from skyband.errors import InvalidInputError
-from skyband.workfile.clock import Clock, clock_of, looks_like_time, moment
-from skyband.workfile.model import Format
-from skyband.workfile.paths import format_of
+from skyband.workfile.clock import Clock, clock_of, looks_like_time
+from skyband.workfile.data_blocks import head_of, options_for, table_of, with_partition
+from skyband.workfile.data_files import DataFiles, find_files
 from skyband.workfile.sample import DataSample
+from skyband.workfile.time_order import order_of
 
 __all__ = ["sample_of"]
 
-BLOCK = 1_000_000  # bytes looked at
-_TAIL = 65_536
-_ROWS = 20_000
+_TRIED = 40  # files that are searched for a row
 
 
-def sample_of(path: str | os.PathLike[str]) -> DataSample:
-    r"""Look at a CSV, JSON-lines or Parquet file, or at the first such file of a folder.
+def sample_of(path: str | os.PathLike[str], besides: Sequence[Path] = ()) -> DataSample:
+    r"""Look at a CSV, JSON or Parquet file, or at a folder of them; a glob will do, too.
 
-    Raises InvalidInputError if there is no such file, or no column that tells the time.
+    `besides` are files that will be among them and are no data. Raises InvalidInputError if there is no such file, or
+    no column that tells the time.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -38,93 +35,50 @@ def sample_of(path: str | os.PathLike[str]) -> DataSample:
     >>> print(sample.last - sample.first)
     0:15:00
     """
-    files, kind = _files(Path(path))
-    options: dict[str, str] = {}
-    try:
-        if kind == "csv":
-            options = _separator(_head(files[0]))
-        table = _table(files[0], kind, _head(files[0]) if kind != "parquet" else b"", options)
-    except (OSError, ValueError) as error:  # Arrow's errors are ValueErrors
-        raise InvalidInputError(f"{files[0]} cannot be read as {kind}: {_first_line(error)}") from error
+    found = find_files(path, besides)
+    kind = found.format
+    # A part may be empty; what is named alone must not be.
+    tried = [file for file in found.files[:_TRIED] if len(found.files) == 1 or file.stat().st_size]
+    for file in tried or found.files[:1]:
+        table, options = _first_rows(found, file)
+        if table.num_rows:
+            break
+    else:
+        raise InvalidInputError(f"{found.files[0]} has no rows; there is nothing to tell its columns by.")
     columns = [(name, _kind(table.schema.field(number).type)) for number, name in enumerate(table.column_names)]
-    if not table.num_rows:
-        raise InvalidInputError(f"{files[0]} has no rows; there is nothing to tell its columns by.")
-    time, clock = _find_time(files[0], columns, table)
-    times = list(_times(table, time, clock))
-    times += _last_times(files[-1], kind, table.column_names, time, clock, options)
+    time, clock = _find_time(file, columns, table)
+    distinct = {
+        name: len(table.column(number).unique())
+        for number, (name, kind_of) in enumerate(columns)
+        if kind_of == "text" and name != time
+    }
+    parts = [found.partition_of(one) for one in found.files]
+    distinct |= {name: len({part[name] for part in parts}) for name in parts[0] if name in distinct}
+    order = order_of(found, time, clock, options)
     return DataSample(
-        path=str(path),
+        path=found.path,
         format=kind,
         columns=columns,
         time=time,
         time_format=clock.format,
-        first=min(times, default=None),
-        last=max(times, default=None),
-        distinct={
-            name: len(table.column(number).unique())
-            for number, (name, found) in enumerate(columns)
-            if found == "text" and name != time
-        },
+        first=order.first,
+        last=order.last,
+        behind=order.behind,
+        looked_at=order.looked_at,
+        distinct=distinct,
         rows=table.num_rows,
         options=options,
     )
 
 
-def _files(path: Path) -> tuple[list[Path], Format]:
-    """The data files at a path, in order, and their format: that of the first."""
-    if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
-        found = [file for file in found if format_of(file.name)]
-        if not found:
-            raise InvalidInputError(f"{path} has no csv, json, jsonl or parquet files in it.")
-    elif path.is_file():
-        found = [path]
-    else:
-        raise InvalidInputError(f"{path} is not there; give a data file or a folder of them.")
-    kind = format_of(found[0].name)
-    if kind is None:
-        raise InvalidInputError(f"the ending of {path} does not tell its format; use .csv, .json, .jsonl or .parquet.")
-    return [file for file in found if format_of(file.name) == kind], kind
-
-
-def _head(file: Path) -> bytes:
-    """The first block of a file, unpacked, up to the end of a line."""
-    import pyarrow as pa  # noqa: PLC0415 - loaded when data is looked at
-
-    with pa.input_stream(str(file), compression="detect") as stream:
-        block: bytes = stream.read(BLOCK)
-    return block if len(block) < BLOCK or b"\n" not in block else block[: block.rindex(b"\n") + 1]
-
-
-def _separator(block: bytes) -> dict[str, str]:
-    """The option for a header that has another separator than the comma."""
-    header = block.split(b"\n", 1)[0].decode("utf-8", "replace")
-    best = max(",;\t|", key=header.count)
-    return {"sep": best} if best != "," and header.count(best) > header.count(",") else {}
-
-
-def _table(file: Path, kind: Format, block: bytes, options: dict[str, str], names: Sequence[str] | None = None) -> Any:
-    """Rows of a block as an Arrow table; times that are text stay text, so that it can be seen how they are written."""
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import csv, parquet  # noqa: PLC0415
-
-    if kind == "parquet":
-        with parquet.ParquetFile(file) as opened:
-            first = next(opened.iter_batches(batch_size=_ROWS), None)
-            return pa.Table.from_batches([] if first is None else [first], schema=opened.schema_arrow)
-    if kind == "json":
-        rows = [json.loads(line) for line in block.splitlines() if line.strip()]
-        if not all(isinstance(row, dict) for row in rows):
-            raise ValueError("a line is no JSON object; Spark reads one object a line")
-        return pa.Table.from_pylist(rows, schema=None) if rows else pa.table({})
-    return csv.read_csv(
-        io.BytesIO(block),
-        read_options=csv.ReadOptions(block_size=2 * BLOCK, column_names=names),
-        parse_options=csv.ParseOptions(
-            delimiter=options.get("sep", ","), newlines_in_values=True, invalid_row_handler=lambda row: "skip"
-        ),
-        convert_options=csv.ConvertOptions(timestamp_parsers=["never"]),
-    )
+def _first_rows(found: DataFiles, file: Path) -> tuple[Any, dict[str, str]]:
+    """The first rows of a file as an Arrow table, and the options that Spark needs to read it."""
+    try:
+        head = head_of(file)[0] if found.format != "parquet" else b""
+        options = {**found.options, **options_for(file, found.format, head)}
+        return with_partition(table_of(file, found.format, head, options), found.partition_of(file)), options
+    except (OSError, ValueError) as error:  # Arrow's errors are ValueErrors
+        raise InvalidInputError(f"{file} cannot be read as {found.format}: {_first_line(error)}") from error
 
 
 def _kind(kind: Any) -> str:
@@ -166,46 +120,6 @@ def _find_time(file: Path, columns: list[tuple[str, str]], table: Any) -> tuple[
         )
     best = min(found)
     return best[4], best[5]
-
-
-def _times(table: Any, time: str, clock: Clock) -> Iterator[datetime]:
-    for value in table.column(time).to_pylist():
-        found = None if value is None else moment(value, clock)
-        if found is not None:
-            yield found
-
-
-def _last_times(
-    file: Path, kind: Format, names: Sequence[str], time: str, clock: Clock, options: dict[str, str]
-) -> list[datetime]:
-    """The times in the last lines of a file, which are usually the latest; none where they cannot be seen cheaply."""
-    try:
-        if kind == "parquet":
-            return _statistics(file, time, clock)
-        with file.open("rb") as stream:
-            size = stream.seek(0, io.SEEK_END)
-            stream.seek(max(0, size - _TAIL))
-            block = stream.read().partition(b"\n")[2]
-        table = _table(file, kind, block, options, None if kind == "json" else names)
-        return list(_times(table, time, clock))
-    except (OSError, ValueError, KeyError):  # compressed, cut in the middle of a value: then the first rows must do
-        return []
-
-
-def _statistics(file: Path, time: str, clock: Clock) -> list[datetime]:
-    from pyarrow import parquet  # noqa: PLC0415
-
-    with parquet.ParquetFile(file) as opened:
-        found = opened.metadata
-        groups = [found.row_group(number) for number in range(found.num_row_groups)]
-        ends = [
-            value
-            for group in groups
-            for part in (group.column(number) for number in range(group.num_columns))
-            if part.path_in_schema == time and part.statistics is not None and part.statistics.has_min_max
-            for value in (part.statistics.min, part.statistics.max)
-        ]
-    return [at for value in ends if (at := moment(value, clock)) is not None]
 
 
 def _first_line(error: Exception) -> str:

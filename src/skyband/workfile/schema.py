@@ -67,7 +67,11 @@ def schema() -> Schema:
         "if": {"properties": {"type": {"enum": _FILES}}},
         "then": _given("path"),
         "else": {"if": {"properties": {"type": {"enum": _SHOWN}}}, "then": _absent(["path"])},
-        "allOf": [*(_for_server(kind) for kind in SERVER_KEYS), _for_no_server()],
+        "allOf": [
+            *(_for_server(kind) for kind in SERVER_KEYS),
+            _for_no_server(),
+            {"if": {"properties": {"type": {"not": {"const": "csv"}}}}, "then": _absent(["formulas"])},
+        ],
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

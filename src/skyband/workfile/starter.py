@@ -9,6 +9,7 @@ from skyband.duration import parse_duration
 from skyband.workfile.clock import looks_like_time
 from skyband.workfile.sample import DataSample
 from skyband.workfile.template import FILES, GROUPED, PLAIN, RATE, TAIL
+from skyband.workfile.time_order import rounded, watermark_for
 from skyband.workfile.tree import plain
 
 __all__ = ["quoted", "starter", "windows_for"]
@@ -78,6 +79,8 @@ def starter(data: DataSample | None = None) -> str:
         time_format=f"time_format: {quoted(data.time_format)}" if data.time_format else "# time_format: seconds",
         id=f"id: {quoted(number)}" if number else "# id: trade_id",
         span=_span(data),
+        behind=_behind(data),
+        watermark=watermark_for(data.behind),
     )
     text += PLAIN.format(size=size, slide=slide, by=quoted(score), why=why)
     if group is not None:
@@ -115,6 +118,8 @@ def _escaped(letter: str) -> str:
     if letter.isprintable():
         return letter
     code = ord(letter)
+    if letter == "\t":
+        return "\\t"
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
 
 
@@ -168,7 +173,10 @@ def _group_of(data: DataSample) -> str | None:
 
 def _options(data: DataSample) -> dict[str, str]:
     header = {"header": "true"} if data.format == "csv" else {}
-    return {**header, **{quoted(key): quoted(value) for key, value in data.options.items()}}
+    return {
+        **header,
+        **{quoted(key): value if value == "true" else quoted(value) for key, value in data.options.items()},
+    }
 
 
 def _stream_name(path: str) -> str:
@@ -186,6 +194,18 @@ def _span(data: DataSample) -> str:
     if data.first is None or data.last is None:
         return ""
     return f" Seen: {data.first:%Y-%m-%d %H:%M:%S} to {data.last:%Y-%m-%d %H:%M:%S}."
+
+
+def _behind(data: DataSample) -> str:
+    """What was seen of the order of rows, which the watermark follows."""
+    if data.first is None or data.last is None or not data.looked_at:
+        return ""
+    if not data.behind:
+        return f"    # Seen: no row comes behind the newest before it, in {data.looked_at}.\n"
+    lines = f"    # Seen: rows come up to {rounded(data.behind)} behind the newest before them, in {data.looked_at}.\n"
+    if 2 * data.behind > data.last - data.first:
+        lines += "    # That is most of the time they span: live answers come sooner if the data is sorted by time.\n"
+    return lines
 
 
 def _comment(text: str) -> str:

@@ -14,7 +14,8 @@ streams:
 
 _WATERMARK = """\
     # How far behind the newest row a row may come. Longer: fewer rows are late, answers come later.
-    watermark: 10 seconds
+{behind}\
+    watermark: {watermark}
 """
 
 FILES = (
@@ -115,7 +116,7 @@ RATE = (
     # The column with the event time.
     time: timestamp
 """
-    + _WATERMARK.replace("10 seconds", "1 second")
+    + _WATERMARK.format(behind="", watermark="1 second")
     + """\
     # Of equal score and time, the row with the larger id is the better one.
     id: value

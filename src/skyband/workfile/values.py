@@ -19,6 +19,7 @@ __all__ = [
     "Extent",
     "Gap",
     "Labels",
+    "LateRows",
     "Memory",
     "Names",
     "Origin",
@@ -118,6 +119,24 @@ def _share(value: Any) -> float:
     return float(value)
 
 
+def _late(value: Any) -> str | dict[str, float]:
+    if isinstance(value, str) and value in ("count", "refuse"):
+        return value
+    if not isinstance(value, dict) or not value or not value.keys() <= {"warn", "fail"}:
+        raise refused(f"{value!r} is not count, refuse or limits such as {{warn: 0.1%, fail: 5%}}.")
+    return {name: _percentage(share) for name, share in value.items()}
+
+
+def _percentage(value: Any) -> float:
+    """A share of rows, from a number in 0..1 or text such as 0.1%."""
+    share = value
+    if isinstance(value, str) and (found := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", value, re.ASCII)):
+        share = float(found[1]) / 100
+    if not _is_number(share) or not 0 <= share <= 1:
+        raise refused(f"{value!r} is not a share of rows; write a percentage such as 0.1%, or a number in 0..1.")
+    return float(share)
+
+
 def _is_label(value: Any) -> bool:
     return (isinstance(value, str) and bool(value.strip())) or (isinstance(value, int) and not isinstance(value, bool))
 
@@ -194,6 +213,29 @@ def _sql_type(value: str) -> str:
 
 
 Text = Annotated[str, Field(pattern=r"\S")]
+_SHARE = {
+    "anyOf": [
+        {"type": "number", "minimum": 0, "maximum": 1},
+        {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$"},
+    ]
+}
+LateRows = Annotated[
+    str | dict[str, float],
+    PlainValidator(_late),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": ["count", "refuse"]},
+                {
+                    "type": "object",
+                    "properties": {"warn": _SHARE, "fail": _SHARE},
+                    "additionalProperties": False,
+                    "minProperties": 1,
+                },
+            ]
+        }
+    ),
+]
 Count = Annotated[int, Field(ge=1)]
 Memory = Annotated[str, Field(pattern=r"^[0-9]+[kKmMgGtT][bB]?$", examples=["4g", "512m"])]
 SqlType = Annotated[Text, AfterValidator(_sql_type)]

@@ -6,6 +6,7 @@ The trades and their rankings are real (a seeded stream, answered by the engine)
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -193,7 +194,7 @@ def _of_trades(workload) -> dict[int, pa.Table]:
     tables = []
     for query in workload:
         groups = {"groups": trades.symbol} if query.groups else {}
-        found = sb.replay(query, trades.position, trades.score, trades.trade_id, **groups)
+        found = sb.replay(replace(query, by=None), trades.position, trades.score, trades.trade_id, **groups)
         ids = found["id"].to_numpy()
         columns = {name: found[name] for name in ("query", "window_start", "window_end", "rank")}
         columns |= {

@@ -1,0 +1,84 @@
+"""Shards over groups, keys, objects and rules that never return: their state goes with the windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import skyband as sb
+from skyband.sharding.gathering import Gathering, gather_rows
+from skyband.sharding.gathering_plan import GatheringPlan
+from skyband.sharding.weighing import Weighing
+from skyband.sharding.weighing_plan import WeighingPlan
+from skyband.sharding.weighing_rows import weigh_rows
+from tests.aggregate import oracle as aggregates
+from tests.sharding import pipeline, test_gathering, test_totals, test_weighing
+
+EACH = 200  # rows of a batch
+BATCHES = 24
+MILLISECOND = 1000
+ROWS = np.arange(EACH)
+
+
+def positions(batch):
+    """A window and more from one batch to the next, in microseconds."""
+    return (20 * batch + ROWS * 10 // EACH) * MILLISECOND
+
+
+def fresh(batch):
+    return [f"{batch} {row}" for row in ROWS.tolist()]
+
+
+def ranked():
+    query = sb.TopK(k=2, size="10 milliseconds", slide="5 milliseconds", by="s", partition_by=["g"])
+    flow = pipeline.Pipeline(pipeline.plan_of([query]))
+    for batch in range(BATCHES):
+        rows = zip(positions(batch).tolist(), (ROWS * 1.0).tolist(), ROWS.tolist(), fresh(batch), strict=True)
+        flow.batch([list(rows)])
+        yield sum(map(len, flow.states.values()))
+
+
+def summed():
+    query = sb.AggregateTopK(
+        k=2, size="10 milliseconds", slide="5 milliseconds", key="key", value="value", partition_by=["g"]
+    )
+    shards = test_totals.Shards(test_totals.plan_of([query], grouped=True), pa.string())
+    for batch in range(BATCHES):
+        rows = [
+            aggregates.Row(int(at), key, 1.0, group)
+            for at, key, group in zip(positions(batch), fresh(batch), fresh(batch), strict=True)
+        ]
+        shards.step([rows], 20 * batch * MILLISECOND)
+        yield sum(map(len, shards.blobs)) + sum(len(part) for parcels in shards.parcels for part in parcels.values())
+
+
+def gathered():
+    query = sb.IncompleteTopK(
+        k=2, size="10 milliseconds", every="5 milliseconds", streams=["a", "b"], **test_gathering.SHARED
+    )
+    plan = GatheringPlan(queries=(query,), shards=1, refuse_late=False)
+    shard = Gathering(plan, 0)
+    for batch in range(BATCHES):
+        rows = test_gathering.rows_of(positions(batch), fresh(batch), ["a", "b"] * (EACH // 2), ROWS / EACH, ROWS)
+        found = list(gather_rows(plan, rows.to_batches()))
+        shard.step([one.rows for one in found], [one.note for one in found], 20 * batch * MILLISECOND)
+        shard = Gathering.resume(plan, 0, shard.state())
+        yield len(shard.state())
+
+
+def weighed():
+    plan = WeighingPlan(queries=test_weighing.QUERIES, method="greedy", refuse_late=False)
+    shard = Weighing(plan, 0)
+    for batch in range(BATCHES):
+        rows = test_weighing.rows_of(positions(batch), ROWS * 1.0, np.full(EACH, 0.4), fresh(batch), ROWS)
+        found = list(weigh_rows(plan, rows.to_batches()))
+        shard.step([one.rows for one in found], [one.note for one in found], 20 * batch * MILLISECOND)
+        shard = Weighing.resume(plan, 0, shard.state())
+        yield len(shard.state())
+
+
+@pytest.mark.parametrize("family", [ranked, summed, gathered, weighed])
+def test_state_does_not_grow_with_what_never_returns(family):
+    sizes = list(family())
+    assert max(sizes[BATCHES // 2 :]) < 1.1 * max(sizes[: BATCHES // 2])
