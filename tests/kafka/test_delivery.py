@@ -92,6 +92,6 @@ def test_a_broker_that_is_killed_and_restarts_in_mid_stream(spark, kafka, topics
 
 def until(running, true, seconds=100):
     deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
+    while not true():
+        assert time.monotonic() < deadline, f"not within {seconds} seconds"
         assert not running.await_end(0.3), "the stream has ended"
-    assert true()

@@ -10,11 +10,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from tests.sharding import cases
+from tests.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "skyband.cli"]
 POSED = cases.Posed("best", cases.Asked(k=2, size=20_000_000, slide=10_000_000), {"by": "s"})
@@ -53,13 +53,6 @@ def found(lines):
         ends = [cases.micros(cases.dt.datetime.fromisoformat(row[name])) for name in ("window_start", "window_end")]
         rows.append((*ends, row["rank"], row["id"], float(row["score"])))
     return sorted(rows, key=lambda row: row[1:3])
-
-
-def wait_for(condition, seconds=150):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert condition()
 
 
 def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, rows):

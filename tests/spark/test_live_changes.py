@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +15,7 @@ from skyband.spark.attending import Attendant
 from skyband.workfile.mail import mailbox_of
 from tests.sharding import cases
 from tests.spark.frames import write_files
+from tests.waiting import wait_for
 
 FILE = """
 streams:
@@ -45,9 +45,7 @@ def answers_in(folder):
 
 
 def wait_for_rows(running, count, seconds=300):
-    until = time.monotonic() + seconds
-    while running.metrics()["rows"]["rows"] < count and time.monotonic() < until:
-        time.sleep(0.1)
+    wait_for(lambda: running.metrics()["rows"]["rows"] >= count, seconds)
     assert running.metrics()["rows"]["rows"] == count
 
 
