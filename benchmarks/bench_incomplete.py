@@ -23,7 +23,7 @@ from benchmarks.report import Ratio
 from benchmarks.workloads import Reports
 from skyband import IncompleteTopK, incomplete
 from skyband.incomplete.measures import precision, relative_error
-from skyband.queries.incomplete import Method
+from skyband.incomplete.query import Method
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

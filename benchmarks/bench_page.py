@@ -30,16 +30,16 @@ from benchmarks import report
 from benchmarks.measure import best_of
 from benchmarks.report import Ratio
 from skyband import streams
-from skyband.commands.paging import Page, PageOptions
-from skyband.page.addresses import Address
-from skyband.page.asked import Asked
-from skyband.page.history import History
-from skyband.page.server import PageServer
-from skyband.page.showing import LiveShow
-from skyband.sharding.warming import warm_up
-from skyband.spark import run as run_file
+from skyband.cli.dashboard import Page, PageOptions
+from skyband.dashboard.addresses import Address
+from skyband.dashboard.board_state import LiveShow
+from skyband.dashboard.history import History
+from skyband.dashboard.query_info import Asked
+from skyband.dashboard.server import PageServer
+from skyband.jobs import run as run_file
 from skyband.spark import session
-from skyband.workfile import WorkloadFile
+from skyband.topk.warmup import warm_up
+from skyband.workload_file import WorkloadFile
 
 PAGE = report.ROOT / "docs" / "performance-page.md"
 RATE = 0.95  # of that without a page

@@ -20,7 +20,7 @@ from benchmarks import report, workloads
 from benchmarks.measure import STREAM, Cell, Feed, Timing, engine_of, measure_cell
 from benchmarks.report import Ratio
 from skyband import TopK
-from skyband.algorithms.sap import SapEqual
+from skyband.topk.algorithms.sap import SapEqual
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

@@ -27,9 +27,9 @@ from benchmarks import report, workloads
 from benchmarks.measure import NOTHING, Timing, state_bytes
 from benchmarks.report import Ratio
 from skyband import TopK
-from skyband.algorithms import ENGINES, Engine
-from skyband.answers import AnswerLog
+from skyband.data.answer_log import AnswerLog
 from skyband.kernels.stream import Rows
+from skyband.topk.algorithms import ENGINES, Engine
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

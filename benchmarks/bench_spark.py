@@ -22,8 +22,8 @@ from pyspark.sql import functions as sf
 import skyband as sb
 from benchmarks import report
 from benchmarks.report import Ratio
-from skyband.sharding.warming import warm_up
 from skyband.spark import answers, session
+from skyband.topk.warmup import warm_up
 
 PAGE = report.ROOT / "docs" / "performance-spark.md"
 PER_SECOND = 400

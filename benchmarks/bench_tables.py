@@ -31,13 +31,13 @@ import skyband as sb
 from benchmarks import report
 from benchmarks.bench_spark import mixed, write_files
 from benchmarks.report import Ratio
-from skyband.sharding.warming import warm_up
-from skyband.spark import run as run_file
+from skyband.connectors.postgres import PostgresSink
+from skyband.connectors.row_identity import with_places
+from skyband.jobs import run as run_file
+from skyband.jobs.control_server import Attendant
+from skyband.jobs.mail_address import mailbox_of
 from skyband.spark import session
-from skyband.spark.attending import Attendant
-from skyband.spark.places import with_places
-from skyband.spark.postgres import PostgresSink
-from skyband.workfile.mail import mailbox_of
+from skyband.topk.warmup import warm_up
 
 PAGE = report.ROOT / "docs" / "performance-tables.md"
 ROWS_A_SECOND = 200_000
@@ -50,7 +50,7 @@ def run(*, quick: bool = False) -> None:
     """Measure, print, and unless it is quick write the page."""
     machine = report.machine()
     home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
-    server = importlib.import_module("tests.postgres.server").Postgres(fsync="on", shared_buffers="512MB")
+    server = importlib.import_module("tests.connectors.postgres.server").Postgres(fsync="on", shared_buffers="512MB")
     try:
         ratios = [*_inserts(server, 2_000 if quick else 100_000)]
         warm_up()
@@ -211,7 +211,7 @@ def _end_to_end(spark: SparkSession, server: Any, home: Path, files: int, rows: 
 
 def _from_kafka(spark: SparkSession, server: Any, home: Path, rows: int) -> list[Ratio]:
     """A topic of JSON, a hundred queries, a table: all of it on this machine, the broker too."""
-    kafka = importlib.import_module("tests.kafka.broker")
+    kafka = importlib.import_module("tests.connectors.kafka.broker")
     (home / "broker").mkdir()
     broker = kafka.Broker(home / "broker", kafka.broker_jars())
     try:

@@ -16,7 +16,7 @@ from benchmarks import report
 from benchmarks.measure import best_of
 from benchmarks.report import Ratio
 from benchmarks.uncertain_model import METHODS, Draw, Requests, requests
-from skyband.plans import Execution
+from skyband.uncertain.schedules import Execution
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

@@ -16,9 +16,9 @@ import numpy as np
 
 from benchmarks import workloads
 from skyband import Monitor, TopK
-from skyband.algorithms import ENGINES, Engine
-from skyband.answers import AnswerLog
+from skyband.data.answer_log import AnswerLog
 from skyband.kernels.stream import Rows
+from skyband.topk.algorithms import ENGINES, Engine
 
 NOTHING = np.empty(0, np.int64)
 STREAM = 8_000_000  # objects made; a longer run goes round, which no window is long enough to notice

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
-const target = join(here, "..", "src", "skyband", "page", "assets");
+const target = join(here, "..", "src", "skyband", "dashboard", "assets");
 
 await rm(target, { recursive: true, force: true });
 await mkdir(target, { recursive: true });

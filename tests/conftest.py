@@ -29,7 +29,7 @@ def spark():
     """One Spark for all tests of a process; it reads Kafka, too, if what that takes can be had."""
     from skyband.spark import session
     from skyband.spark.ivy import NotFetchedError
-    from tests.kafka.broker import connector
+    from tests.connectors.kafka.broker import connector
 
     try:
         settings = {"spark.jars": connector().paths}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import skyband as sb
-from skyband.algorithms import ENGINES
+from skyband.topk.algorithms import ENGINES
 
 ALGORITHMS = sorted(ENGINES)
 WITH_TIES = sorted(name for name in ENGINES if ENGINES[name].ranks_ties)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-TOGETHER = ("tests/kafka/", "tests/page/browser/", "tests/aggregate/", "tests/incomplete/")
+TOGETHER = ("tests/connectors/kafka/", "tests/dashboard/browser/", "tests/aggregate/", "tests/incomplete/")
 
 
 def group_of(nodeid):

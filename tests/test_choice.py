@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import skyband as sb
-from skyband.choice import MOST_KEPT, Seen, choose
 from skyband.streams import decreasing, uniform
+from skyband.topk.algorithm_selection import MOST_KEPT, Seen, choose
 from tests import oracle
 from tests.drive import count_query, time_query
 from tests.oracle import Asked

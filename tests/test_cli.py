@@ -12,7 +12,7 @@ import time
 import pytest
 
 import skyband as sb
-from skyband.catalogue import algorithms
+from skyband.topk.algorithms import algorithms
 
 TINY = ["--seconds", "2", "--speed", "30", "--size", "20 seconds", "--slide", "10 seconds", "--k", "3"]
 
@@ -245,7 +245,7 @@ class TestLeaderboard:
     """What the demo's table is made from."""
 
     def test_moves_against_a_plain_ranking(self):
-        from skyband.demo import OPENING, Leaderboard
+        from skyband.cli.demo import OPENING, Leaderboard
         from skyband.streams import trades
 
         query = sb.TopK(k=5, size="10 seconds", slide="2 seconds")

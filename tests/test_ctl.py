@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from skyband.mailbox import Mailbox
+from skyband.jobs.mailbox import Mailbox
 
 FILE = """
 streams:
@@ -142,7 +142,7 @@ def test_what_is_refused_says_why(folder, more):
 def test_no_reply_in_time(folder):
     from pathlib import Path
 
-    from skyband.commands.controlling import tell
+    from skyband.cli.ctl import tell
     from skyband.errors import PipelineError
 
     box = Mailbox(folder / ".skyband" / "skyband" / "mail")

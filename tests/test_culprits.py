@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 import skyband as sb
-from skyband.spark.guests import MOST_TRIALS, Guests, culprits
-from skyband.workfile.journal import Change, Journal
+from skyband.jobs.journal import Change, Journal
+from skyband.jobs.live_queries import MOST_TRIALS, Guests, culprits
 
 OWN = [sb.TopK(name="own", k=1, size=5)]
 JOINED = [sb.TopK(name=f"q{number}", k=1, size=5) for number in range(5)]  # the newest first

@@ -13,9 +13,9 @@ import yaml
 from typer.testing import CliRunner
 
 import skyband as sb
-from skyband.cli import app
-from skyband.commands.exposing import _TOLD
-from skyband.workfile import Sink
+from skyband.cli.main import app
+from skyband.cli.prometheus import _TOLD
+from skyband.workload_file import Sink
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"

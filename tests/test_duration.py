@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.duration import format_duration, parse_duration
+from skyband.durations import format_duration, parse_duration
 from skyband.errors import InvalidQueryError, SkybandError
 
 

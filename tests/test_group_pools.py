@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband import groups, lanes
+from skyband.data import group_dictionary
+from skyband.topk import group_executors
 from tests import oracle
 from tests.drive import ALGORITHMS, count_query, read, time_query
 
@@ -138,9 +139,9 @@ def in_order(rows):
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("chunk", range(4))
 def test_stories_of_groups_with_and_without_a_lane(limits, chunk, monkeypatch):
-    monkeypatch.setattr(lanes, "MANY", limits[0])
-    monkeypatch.setattr(lanes, "FEW", limits[1])
-    monkeypatch.setattr(groups, "_FEW", 1)  # forget as soon as anything can be
+    monkeypatch.setattr(group_executors, "MANY", limits[0])
+    monkeypatch.setattr(group_executors, "FEW", limits[1])
+    monkeypatch.setattr(group_dictionary, "_FEW", 1)  # forget as soon as anything can be
     for seed in range(50 * chunk, 50 * (chunk + 1)):
         story = Story(seed, "auto")
         story.run()
@@ -149,7 +150,7 @@ def test_stories_of_groups_with_and_without_a_lane(limits, chunk, monkeypatch):
 
 @pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - {"panes"}))
 def test_stories_of_named_algorithms(algorithm, monkeypatch):
-    monkeypatch.setattr(groups, "_FEW", 1)
+    monkeypatch.setattr(group_dictionary, "_FEW", 1)
     for seed in range(60):
         story = Story(seed, algorithm)
         story.run()
@@ -159,8 +160,8 @@ def test_stories_of_named_algorithms(algorithm, monkeypatch):
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("timed", [True, False])
 def test_the_candidates_are_the_minimal_sets_wherever_groups_are(limits, timed, monkeypatch):
-    monkeypatch.setattr(lanes, "MANY", limits[0])
-    monkeypatch.setattr(lanes, "FEW", limits[1])
+    monkeypatch.setattr(group_executors, "MANY", limits[0])
+    monkeypatch.setattr(group_executors, "FEW", limits[1])
     draw = random.Random(7)
     asked = oracle.Asked(3, 20, 6)
     query = time_query(asked) if timed else count_query(asked)
@@ -189,7 +190,7 @@ def ever_new(monitor, pushes, each=50, ids=None, start=0):
 @pytest.mark.parametrize("ids", [None, "text"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_groups_that_never_return_leave_nothing_behind(algorithm, ids, monkeypatch):
-    monkeypatch.setattr(groups, "_FEW", 64)
+    monkeypatch.setattr(group_dictionary, "_FEW", 64)
     monitor = sb.Monitor(sb.TopK(k=2, size="10 microseconds", slide="5 microseconds"), algorithm)
     ever_new(monitor, 3, ids=ids)
     early = len(monitor.snapshot())
@@ -217,7 +218,7 @@ def test_what_groups_share_does_not_grow_with_those_that_never_return():
 
 
 def test_answers_not_fetched_keep_their_groups(monkeypatch):
-    monkeypatch.setattr(groups, "_FEW", 1)
+    monkeypatch.setattr(group_dictionary, "_FEW", 1)
     monitor = sb.Monitor(sb.TopK(k=1, size="10 microseconds"))
     for push in range(6):
         monitor.push([20 * push, 20 * push + 1], [1.0, 2.0], groups=[f"a{push}", f"b{push}"])

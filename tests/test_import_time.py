@@ -39,6 +39,6 @@ def test_running_a_query_never_meets_spark():
 
 def test_one_query_loads_one_engine():
     program = "import skyband as sb; sb.replay(sb.TopK(k=1, size=2), None, [1.0, 2.0], algorithm='mintopk')"
-    program += "\nimport sys; assert 'skyband.algorithms.mintopk' in sys.modules"
-    program += "; assert 'skyband.algorithms.sma' not in sys.modules"
+    program += "\nimport sys; assert 'skyband.topk.algorithms.mintopk' in sys.modules"
+    program += "; assert 'skyband.topk.algorithms.sma' not in sys.modules"
     loaded_after(program)

@@ -61,14 +61,16 @@ PLANTED = ["link", "777", "775", "file", pytest.param("foreign", marks=as_root)]
 
 
 def test_beside_the_sources(sources):
-    assert find_store(sources) == Store(sources / "__pycache__", beside=True)
+    assert find_store(sources) == Store(sources / "__pycache__")
 
 
-@pytest.mark.parametrize("name", ["a.py", "b.py"])
+@pytest.mark.parametrize("name", ["a.py", "b.py", "../family/kernels/c.py"])
 def test_what_is_older_than_a_source_is_dropped(sources, name):
     find_store(sources)
-    old = sources / "__pycache__" / "a.nbi"
+    old = sources / "__pycache__" / "kernels_1" / "a.nbi"
+    old.parent.mkdir()
     old.touch()
+    (sources / name).parent.mkdir(parents=True, exist_ok=True)
     find_store(sources)
     assert old.exists()
     (sources / name).write_text("22")
@@ -80,7 +82,7 @@ def test_what_is_older_than_a_source_is_dropped(sources, name):
 def test_a_planted_folder_beside_the_sources_is_not_used(sources, tmp_path, how):
     planted(sources / "__pycache__", how)
     store = find_store(sources)
-    assert not store.beside
+    assert store.folder != sources / "__pycache__"
     assert store.folder.parent == tmp_path / "home" / ".cache" / "skyband"
     assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
 
@@ -88,7 +90,15 @@ def test_a_planted_folder_beside_the_sources_is_not_used(sources, tmp_path, how)
 def test_a_group_that_may_change_the_sources_may_write_beside_them(sources):
     sources.chmod(0o775)
     planted(sources / "__pycache__", "775")
-    assert find_store(sources).beside
+    assert find_store(sources).folder == sources / "__pycache__"
+
+
+@pytest.mark.parametrize("how", ["link", "777", "775", pytest.param("foreign", marks=as_root)])
+def test_a_planted_folder_inside_the_cache_is_not_used(sources, how):
+    cache = sources / "__pycache__"
+    cache.mkdir(mode=0o755)
+    planted(cache / "kernels_1", how)
+    assert find_store(sources).folder != cache
 
 
 @pytest.mark.parametrize("how", [*PLANTED, "755"])
@@ -202,12 +212,13 @@ def test_an_index_that_another_user_wrote_is_not_read(installed, tmp_path, place
         named = tmp_path / "temporary" / f"skyband-kernels-{os.getuid()}-{stamp}"
         folder = named / honest.name
     else:
-        folder = named = installed / "__pycache__"
+        named = installed / "__pycache__"
+        folder = named / honest.name
     installed.chmod(0o755)
     folder.mkdir(parents=True)
     for index in honest.glob("*.nbi"):
         (folder / index.name).write_bytes(pickle.dumps(Trace(trace)))
-    (folder / "kernels.stamp").write_text(stamp)
+    (folder if place == "temporary" else named).joinpath("kernels.stamp").write_text(stamp)
     for path in (named, folder, *folder.iterdir()):
         path.chmod(0o777)
         if os.getuid() == 0:

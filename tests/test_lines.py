@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from skyband.lines import flat, json_lines, without_formulas
+from skyband.data.json_lines import flat, json_lines, without_formulas
 
 ZONE = dt.timezone(dt.timedelta(hours=2))
 
@@ -95,8 +95,8 @@ def test_nested_columns_become_text():
 
 def test_a_far_time_in_a_row_breaks_no_screen():
     """A row may bring any time in its other columns; who shows answers has no object for some of them."""
-    from skyband.commands.outlets import PlainLines
-    from skyband.spark.sinks import Board
+    from skyband.cli.line_writers import PlainLines
+    from skyband.connectors.sinks import Board
 
     far = pa.array([1_699_972_963_200_000_000], pa.timestamp("us", "UTC"))
     end = pa.array([60_000_000], pa.timestamp("us", "UTC"))

@@ -10,12 +10,12 @@ import sys
 import pytest
 
 import skyband as sb
-from skyband.lock import Lock
+from skyband.spark.checkpoint_lock import Lock
 
 HOLDING = """
 import sys, time
 from pathlib import Path
-from skyband.lock import Lock
+from skyband.spark.checkpoint_lock import Lock
 lock = Lock(Path(sys.argv[1]))
 lock.take()
 print("taken", flush=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import skyband as sb
-from skyband.mailbox import LONGEST, Mailbox
+from skyband.jobs.mailbox import LONGEST, Mailbox
 
 
 @pytest.fixture

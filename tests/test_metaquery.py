@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.metaquery import MetaQuery, SharingClass, sharing_classes
+from skyband.topk.meta_query import MetaQuery, SharingClass, sharing_classes
 
 
 def query(name, size, slide, k=3, origin=8):

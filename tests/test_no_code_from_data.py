@@ -19,16 +19,13 @@ METHODS = {"read_pickle", "to_pickle", "unsafe_load", "full_load", "unsafe_load_
 COMMANDS = {"system", "popen", "execv", "execve", "execvp", "spawnv", "spawnl"}
 # Modules that load others of ours by name; the names are those of a table in the same file.
 LOADERS = {
-    "__init__.py",
-    "algorithms/__init__.py",
-    "spark/__init__.py",
-    "spark/daemon.py",
-    "spark/needs.py",
-    "spark/pipeline.py",
-    "uncertain/__init__.py",
+    "queries/families.py",
+    "spark/worker_daemon.py",
+    "spark/requirements.py",
+    "topk/algorithms/__init__.py",
 }
 STARTERS = {"java.py", "spark/ivy.py"}  # start Java, with arguments in a list
-BECOMING = {"spark/daemon.py": "calls os.execv"}  # Spark's own daemon, with the arguments that Spark gave it
+BECOMING = {"spark/worker_daemon.py": "calls os.execv"}  # Spark's own daemon, with the arguments that Spark gave it
 
 
 def found_in(text):
@@ -72,7 +69,7 @@ MODULES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.r
 
 
 def test_there_is_something_to_search():
-    assert {"snapshot.py", "mailbox.py", "workfile/tree.py", "workfile/journal.py"} <= MODULES.keys()
+    assert {"snapshot.py", "jobs/mailbox.py", "workload_file/tree.py", "jobs/journal.py"} <= MODULES.keys()
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -90,7 +87,7 @@ def test_modules_are_loaded_by_name_and_programs_started_in_few_places():
 def test_our_loader_of_yaml_is_a_safe_one():
     import yaml
 
-    from skyband.workfile.tree import _Loader
+    from skyband.workload_file.tree import _Loader
 
     assert issubclass(_Loader, yaml.SafeLoader)
     assert not issubclass(_Loader, yaml.FullLoader | yaml.UnsafeLoader)

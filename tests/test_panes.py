@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import skyband as sb
-from skyband.kernels.candidates import held_count
+from skyband.topk.kernels.candidates import held_count
 
 SHAPES = {
     "uniform": lambda draw, n: draw.random(n),

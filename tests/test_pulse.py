@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from skyband.pulse import PATIENCE, Beat, Pulse
-from skyband.seldom import Seldom
+from skyband.rate_limited_log import Seldom
+from skyband.spark.health import PATIENCE, Beat, Pulse
 
 IDLE = Beat("7")
 BUSY = Beat("7", is_busy=True)
@@ -98,7 +98,7 @@ def test_it_looks_by_itself_whatever_happens(monkeypatch):
         looked.set()
         return {"s": Beat(has_failed=True)}
 
-    monkeypatch.setattr("skyband.pulse.EVERY", 0.01)
+    monkeypatch.setattr("skyband.spark.health.EVERY", 0.01)
     with Pulse(look) as pulse:
         assert looked.wait(30)
     assert pulse.ailment() is not None

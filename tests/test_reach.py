@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import skyband as sb
-from skyband.sqltext.reach import beyond_the_row, comment_in
-from skyband.workfile.admitting import read_query, refuse_reaching_out, refuse_unfit
+from skyband.sql.safety import beyond_the_row, comment_in
+from skyband.workload_file.live_query_limits import read_query, refuse_reaching_out, refuse_unfit
 
 
 @pytest.mark.parametrize(

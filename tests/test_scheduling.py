@@ -6,7 +6,10 @@ from tests.scheduling import group_of
 
 
 def test_groups():
-    kafka = {group_of(f"tests/kafka/{name}") for name in ("test_reading.py::test_a[x]", "test_security.py::test_b")}
+    kafka = {
+        group_of(f"tests/connectors/kafka/{name}")
+        for name in ("test_reading.py::test_a[x]", "test_security.py::test_b")
+    }
     assert len(kafka) == 1
     sap = {group_of(f"tests/conformance/test_answers.py::test_a[{name}-rank]") for name in ("sap", "sap-equal")}
     assert len(sap) == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import skyband as sb
-from skyband.spark import needs, sessions
+from skyband.spark import requirements, sessions
 
 PROVIDER, CHANGELOG, BYTES = [setting.name for setting in sessions.REQUIRED + sessions.RECOMMENDED]
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -176,7 +176,7 @@ def test_all_cores_by_default(built):
     assert built["spark.master"] == "local[*]"
     assert built["spark.sql.shuffle.partitions"] == str(os.cpu_count())
     assert built["environment"] == built["spark.pyspark.python"] == sys.executable
-    assert built["spark.python.daemon.module"] == "skyband.spark.daemon"
+    assert built["spark.python.daemon.module"] == "skyband.spark.worker_daemon"
     assert built["spark.driver.host"] == built["spark.driver.bindAddress"] == "127.0.0.1"
     assert "PYSPARK_PYTHON" not in os.environ
 
@@ -223,23 +223,26 @@ def test_a_warning_goes_to_the_log(caplog, monkeypatch):
 
 def test_needs_are_those_of_the_extra():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert {repr(need) for need in needs.NEEDS} <= set(project["optional-dependencies"]["spark"])
-    needs.check()
+    assert {repr(need) for need in requirements.NEEDS} <= set(project["optional-dependencies"]["spark"])
+    requirements.check()
 
 
 @pytest.mark.parametrize(
     ("need", "said"),
     [
-        (needs.Need("numpy", "no_such_module", "1.0"), "numpy>=1.0 (not installed)"),
-        (needs.Need("numpy", "no_such.module", "1.0"), "numpy>=1.0 (not installed)"),
-        (needs.Need("numpy", "numpy", "99.1"), "numpy>=99.1 (installed is "),
-        (needs.Need("numpy", "numpy", "1.0", below="1.1"), "numpy>=1.0,<1.1 (installed is "),
-        (needs.Need("not-a-package", "numpy", "99"), "not-a-package>=99 (installed is "),  # found by import alone
+        (requirements.Need("numpy", "no_such_module", "1.0"), "numpy>=1.0 (not installed)"),
+        (requirements.Need("numpy", "no_such.module", "1.0"), "numpy>=1.0 (not installed)"),
+        (requirements.Need("numpy", "numpy", "99.1"), "numpy>=99.1 (installed is "),
+        (requirements.Need("numpy", "numpy", "1.0", below="1.1"), "numpy>=1.0,<1.1 (installed is "),
+        (
+            requirements.Need("not-a-package", "numpy", "99"),
+            "not-a-package>=99 (installed is ",
+        ),  # by import
     ],
 )
 def test_what_is_missing_is_named_with_what_to_do(need, said):
     with pytest.raises(sb.MissingDependencyError) as caught:
-        needs.check([need])
+        requirements.check([need])
     assert said in str(caught.value)
     assert str(caught.value).endswith("pip install 'skyband[spark]'")
     assert isinstance(caught.value, ImportError)

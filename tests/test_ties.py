@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband import table
-from skyband.algorithms.panes import MOST_LATTICES, Panes
-from skyband.answers import AnswerLog
+from skyband.data.answer_log import AnswerLog
 from skyband.kernels.expand import fill_tied_ranks
+from skyband.topk import table
+from skyband.topk.algorithms.panes import MOST_LATTICES, Panes
 from tests import oracle
 from tests.drive import ALGORITHMS, WITH_TIES, held, read, time_query
 from tests.streams import asked, cut, time_rows

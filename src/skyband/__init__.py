@@ -8,10 +8,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-# The function takes the name over from the package `skyband.algorithms`, so the package must be loaded before it.
-from skyband.catalogue import algorithms
+import lazy_loader
+
+from skyband.aggregate.query import AggregateTopK
 from skyband.errors import (
     InvalidInputError,
     InvalidQueryError,
@@ -24,14 +25,17 @@ from skyband.errors import (
     UnsupportedError,
     WorkloadFileError,
 )
-from skyband.queries import AggregateTopK, IncompleteTopK, TopK, UncertainTopK
-from skyband.workload import Workload
+from skyband.incomplete.query import IncompleteTopK
+from skyband.queries.workload import Workload
+from skyband.sql.reader import sql  # the function takes the name over from the package, so it is loaded here
+from skyband.topk.algorithms import algorithms
+from skyband.topk.query import TopK
+from skyband.uncertain.query import UncertainTopK
 
 if TYPE_CHECKING:
-    from skyband.changes import ChangeFeed
-    from skyband.monitor import Monitor, replay
-    from skyband.spelling import sql
-    from skyband.workfile import read_workload
+    from skyband.topk.change_feed import ChangeFeed
+    from skyband.topk.monitor import Monitor, replay
+    from skyband.workload_file import read_workload
 
 __all__ = [
     "AggregateTopK",
@@ -60,27 +64,16 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Compiled engines and Arrow are loaded when first used: asking a question costs nothing, `import skyband` stays quick.
-_LATER = {
-    "ChangeFeed": "skyband.changes",
-    "Monitor": "skyband.monitor",
-    "read_workload": "skyband.workfile",
-    "replay": "skyband.monitor",
-    "sql": "skyband.spelling",
-}
-_PACKAGES = ("aggregate", "incomplete", "uncertain")
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in _PACKAGES:
-        return import_module(f"skyband.{name}")
-    if name not in _LATER:
-        raise AttributeError(f"module 'skyband' has no attribute {name!r}")
-    value = getattr(import_module(_LATER[name]), name)
-    globals()[name] = value
-    return value
+__getattr__, _, _ = lazy_loader.attach(
+    __name__,
+    submodules=["aggregate", "incomplete", "topk", "uncertain"],
+    submod_attrs={
+        "topk.change_feed": ["ChangeFeed"],
+        "topk.monitor": ["Monitor", "replay"],
+        "workload_file.reader": ["read_workload"],
+    },
+)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+    return sorted({*globals(), *__all__})

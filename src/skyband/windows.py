@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from skyband.errors import InvalidQueryError
 
-__all__ = ["AXIS_LIMIT", "SlidingWindow", "common_pane"]
+__all__ = ["ALWAYS", "AXIS_LIMIT", "NEVER", "SlidingWindow", "common_pane"]
 
 # Kernels add a size to a position in int64; staying this far inside means that the sum never wraps.
 AXIS_LIMIT = 2**62
+ALWAYS = -(2**62)  # before every window
+NEVER = 2**62  # after every window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

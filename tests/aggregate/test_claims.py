@@ -12,7 +12,7 @@ import pytest
 
 import skyband as sb
 from skyband.aggregate import Monitor, replay
-from skyband.kernels.limbs import LIMBS, limb_range, sum_exactly
+from skyband.aggregate.kernels.exact_sum import LIMBS, limb_range, sum_exactly
 from tests.aggregate import cases, oracle
 
 HOUR = 3_600_000_000

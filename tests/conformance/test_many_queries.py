@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.algorithms import ENGINES
-from skyband.answers import AnswerLog
+from skyband.data.answer_log import AnswerLog
 from skyband.kernels.stream import Rows
+from skyband.topk.algorithms import ENGINES
 from tests import oracle
 from tests.drive import count_query, held, push_count, push_time, read, time_query, under_each_policy
 from tests.streams import asked, count_rows, cut, time_rows

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.kernels.mintopk import NEWEST, OLDEST
+from skyband.topk.kernels.mintopk import NEWEST, OLDEST
 from tests import oracle
 from tests.drive import push_time, read, time_query
 from tests.streams import asked, time_rows

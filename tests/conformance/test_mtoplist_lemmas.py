@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.kernels.views import NEWEST, live_numbers
+from skyband.topk.kernels.views import NEWEST, live_numbers
 from tests import oracle
 from tests.conformance.test_many_queries import named
 from tests.drive import push_time, time_query

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import skyband as sb
-from skyband.algorithms.sap import _most_rank_sum, _plan
-from skyband.kernels import sap_state as states
-from skyband.kernels.sap_merging import rank_sum
+from skyband.topk.algorithms.sap import _most_rank_sum, _plan
+from skyband.topk.kernels import sap_state as states
+from skyband.topk.kernels.sap_merging import rank_sum
 from tests import oracle
 from tests.drive import count_query, push_count
 

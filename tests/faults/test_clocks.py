@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import skyband as sb
-from skyband.spark import run
+from skyband.jobs import run
 from tests.faults import work
 from tests.faults.feeder import Feeder
 from tests.faults.process import Driver

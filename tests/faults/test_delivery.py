@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import skyband as sb
-from skyband.spark import run
+from skyband.jobs import run
 from tests.faults import work
 from tests.sharding import cases
 

@@ -10,8 +10,8 @@ import time
 from itertools import count
 
 import skyband as sb
-from skyband.workfile.journal import Journal
-from skyband.workfile.mail import mailbox_of
+from skyband.jobs.journal import Journal
+from skyband.jobs.mail_address import mailbox_of
 from tests.faults import work
 from tests.faults.feeder import Feeder
 from tests.faults.length import MINUTES

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import skyband as sb
-from skyband.incomplete.early import EarlyAggregation
-from skyband.incomplete.lane import shape_of
+from skyband.incomplete.early_aggregation import EarlyAggregation
+from skyband.incomplete.executor import shape_of
 from tests.incomplete import oracle
 from tests.incomplete.drive import some_question, some_tuples
 

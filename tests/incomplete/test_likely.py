@@ -7,7 +7,7 @@ import pytest
 
 import skyband as sb
 from skyband.incomplete import precision
-from skyband.incomplete.likely import share_that_came, still_to_come
+from skyband.incomplete.approximate import share_that_came, still_to_come
 from skyband.streams import correlated
 
 

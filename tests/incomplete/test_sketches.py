@@ -13,8 +13,8 @@ import pytest
 
 import skyband as sb
 from skyband import streams
+from skyband.incomplete.kernels.hashing import mixed
 from skyband.incomplete.sketches import AmsSketches, Sketches
-from skyband.kernels.mixing import mixed
 from skyband.snapshot import decode, encode
 
 ROUNDS = 200

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband import streams
+from skyband.incomplete.kernels import attributes
 from skyband.incomplete.shape import Shape
 from skyband.incomplete.sorted_lists import SortedLists
-from skyband.kernels import attributes
 from skyband.snapshot import decode, encode
 from tests.incomplete import oracle
 from tests.incomplete.oracle import Asked

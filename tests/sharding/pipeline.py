@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from skyband.algorithms.base import ALWAYS
 from skyband.sharding.envelope import Note, foreseen
-from skyband.sharding.feeds import feeds_of
-from skyband.sharding.plan import Plan
-from skyband.sharding.reducer import reduce_rows
-from skyband.sharding.shard import Shard
+from skyband.topk.plan import Plan
+from skyband.topk.reducer import reduce_rows
+from skyband.topk.scans import feeds_of
+from skyband.topk.shard import Shard
+from skyband.windows import ALWAYS
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("g", pa.string()), ("s", pa.float64())])
 

@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.arrow import from_bytes
-from skyband.sharding import bounded
-from skyband.sharding.gathering import Gathering, gather_rows, merged
-from skyband.sharding.gathering_plan import GatheringPlan
-from skyband.sharding.order import positions_of
-from skyband.sharding.reducer import reduce_rows
-from skyband.sharding.shard import Shard
-from skyband.sharding.summing import panes_of, sum_rows
-from skyband.sharding.weighing import Weighing
-from skyband.sharding.weighing_plan import WeighingPlan
-from skyband.sharding.weighing_rows import weigh_rows
+from skyband.aggregate.reducer import panes_of, sum_rows
+from skyband.data.arrow import from_bytes
+from skyband.incomplete.plan import GatheringPlan
+from skyband.incomplete.shard import Gathering, gather_rows, merged
+from skyband.sharding import bounded_input
+from skyband.sharding.row_order import positions_of
 from skyband.spark import tasks, totals_step
+from skyband.topk.reducer import reduce_rows
+from skyband.topk.shard import Shard
+from skyband.uncertain.plan import WeighingPlan
+from skyband.uncertain.reducer import weigh_rows
+from skyband.uncertain.shard import Weighing
 from tests.aggregate import cases as aggregate_cases
 from tests.aggregate import oracle as aggregate_oracle
 from tests.drive import ALGORITHMS
@@ -35,8 +35,8 @@ ENVELOPES = pa.schema([(name, pa.binary() if name in ("rows", "note") else pa.in
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
     """Steps and envelopes of a few rows, so that small streams take many."""
-    monkeypatch.setattr(bounded, "STEP_ROWS", 6)
-    monkeypatch.setattr(bounded, "SLICE_ROWS", 4)
+    monkeypatch.setattr(bounded_input, "STEP_ROWS", 6)
+    monkeypatch.setattr(bounded_input, "SLICE_ROWS", 4)
 
 
 def at_the_shards(tables, envelopes_of, shards, cut_by):
@@ -128,7 +128,7 @@ def test_incomplete_streams_in_any_order(shards, seed):
     envelopes = at_the_shards(files, partial(gather_rows, plan), shards, partial(positions_of, time="position"))
     found = local(envelopes, tasks.stepping(partial(Gathering, plan)), shards, "time")
     parts = [(row["first_end"], from_bytes(row["answers"])) for row in by_first_end(found)]
-    complete = list(bounded.complete_windows(parts, "time"))
+    complete = list(bounded_input.complete_windows(parts, "time"))
     moments = [set(table["time"].to_pylist()) for table in complete]
     assert sum(map(len, moments)) == len(set().union(*moments))  # a window is in one of the tables
     together = [merged(plan, [table]) for table in complete]
@@ -169,7 +169,7 @@ def test_aggregates_in_any_order(seed):
     assert sum(sum(batch["taken"].to_pylist()) for batch in envelopes) == len(rows)
     found = local(envelopes, partial(totals_step.stepping, plan), plan.units, "end")
     parts = [(row["first_end"], from_bytes(row["answers"])) for row in by_first_end(found)]
-    tables = [test_totals.merged(plan, 0, [table]) for table in bounded.complete_windows(parts, "end")]
+    tables = [test_totals.merged(plan, 0, [table]) for table in bounded_input.complete_windows(parts, "end")]
     got = test_totals.told(plan, pa.concat_tables(tables)) if tables else []
     in_order = sorted((row for row in rows if row.position is not None), key=lambda row: row.position)
     assert got == aggregate_oracle.answers(queries, in_order, valued=case.valued, grouped=grouped)

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.sharding.gathering import Gathering, gather_rows
-from skyband.sharding.gathering_plan import GatheringPlan
-from skyband.sharding.weighing import Weighing
-from skyband.sharding.weighing_plan import WeighingPlan
-from skyband.sharding.weighing_rows import weigh_rows
+from skyband.incomplete.plan import GatheringPlan
+from skyband.incomplete.shard import Gathering, gather_rows
+from skyband.uncertain.plan import WeighingPlan
+from skyband.uncertain.reducer import weigh_rows
+from skyband.uncertain.shard import Weighing
 from tests.aggregate import oracle as aggregates
 from tests.sharding import pipeline, test_gathering, test_totals, test_weighing
 

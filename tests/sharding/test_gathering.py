@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.sharding.gathering import ID, TIME, Gathering, columns_of, gather_rows, merged
-from skyband.sharding.gathering_plan import GatheringPlan
+from skyband.incomplete.plan import GatheringPlan
+from skyband.incomplete.shard import ID, TIME, Gathering, columns_of, gather_rows, merged
 from tests.incomplete.drive import listed, some_question, some_tuples
 
 SHARED = {"object": "o", "stream": "s", "value": "v"}

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import skyband as sb
-from skyband.algorithms import engine_named
-from skyband.algorithms.base import ALWAYS
-from skyband.sharding import ranking
-from skyband.sharding.ranking import NEVER, Lined, rank_rows
-from skyband.windows import AXIS_LIMIT
+from skyband.topk import window_ranking
+from skyband.topk.algorithms import engine_named
+from skyband.topk.window_ranking import Lined, rank_rows
+from skyband.windows import ALWAYS, AXIS_LIMIT, NEVER
 from tests.drive import under_each_policy
 from tests.sharding import cases
 
@@ -48,8 +47,8 @@ def test_groups_end_to_end_are_groups_in_turn(seed, algorithm, tied):
     answered = np.array([ALWAYS if random.random() < 0.3 else middle + random.randint(-9, 9) for _ in range(5)])
     engine = engine_named(algorithm)
     for some in [queries] if engine.shares else [(query,) for query in queries]:
-        together = ranking._rank_many(engine, some, rows, answered)
-        assert listed(together) == listed(ranking._rank_in_turn(engine, some, rows, answered))
+        together = window_ranking._rank_many(engine, some, rows, answered)
+        assert listed(together) == listed(window_ranking._rank_in_turn(engine, some, rows, answered))
 
 
 def test_slides_without_a_small_common_multiple(monkeypatch):
@@ -58,8 +57,8 @@ def test_slides_without_a_small_common_multiple(monkeypatch):
     queries = [sb.TopK(name=str(s), k=2, size=f"{2 * s} microseconds", slide=f"{s} microseconds") for s in slides]
     rows = lined(random, 3)
     in_turn = []
-    taken = ranking._rank_in_turn
-    monkeypatch.setattr(ranking, "_rank_in_turn", lambda *args: in_turn.append(1) or taken(*args))
+    taken = window_ranking._rank_in_turn
+    monkeypatch.setattr(window_ranking, "_rank_in_turn", lambda *args: in_turn.append(1) or taken(*args))
     assert 3 * int(np.lcm.reduce(slides, dtype=object)) > AXIS_LIMIT // 2, "else this test tests nothing"
     answered, final = np.full(3, ALWAYS), np.full(3, NEVER)
     found = listed(rank_rows(engine_named("panes"), queries, rows, answered, final).windows)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skyband.algorithms.base import ALWAYS
-from skyband.sharding import reducer
 from skyband.sharding.envelope import MILLISECOND, Histogram, Note
+from skyband.topk import reducer
+from skyband.windows import ALWAYS
 from tests import oracle
 from tests.sharding import cases
 from tests.sharding.pipeline import plan_of, scored

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import skyband as sb
-from skyband.sharding.gathering_plan import GatheringPlan
-from skyband.sharding.resuming import refuse_unresumable
-from skyband.sharding.weighing_plan import WeighingPlan
+from skyband.incomplete.plan import GatheringPlan
+from skyband.spark.resume_check import refuse_unresumable
+from skyband.uncertain.plan import WeighingPlan
 from tests.sharding import pipeline
 
 TOLD = {"object": "o", "stream": "st", "value": "v", "streams": ["a"]}

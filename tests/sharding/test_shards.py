@@ -9,8 +9,8 @@ import pytest
 
 import skyband as sb
 from skyband.sharding.envelope import Note
-from skyband.sharding.reducer import reduce_rows
-from skyband.sharding.shard import Shard
+from skyband.topk.reducer import reduce_rows
+from skyband.topk.shard import Shard
 from tests import oracle
 from tests.drive import ALGORITHMS, WITH_TIES, time_query
 from tests.oracle import Asked

@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.aggregate import keeping
-from skyband.arrow import from_bytes, to_bytes
-from skyband.sharding import waiting
+from skyband.aggregate import open_panes, state_store
+from skyband.aggregate.reducer import Plan, sum_rows
+from skyband.aggregate.shard import Memory, TotalsShard, merged
+from skyband.data.arrow import from_bytes, to_bytes
 from skyband.sharding.envelope import Note
-from skyband.sharding.summing import Plan, sum_rows
-from skyband.sharding.totals import Memory, TotalsShard, merged
 from tests.aggregate import cases, oracle
 
 SHARDS = 2
@@ -101,8 +100,8 @@ def told(plan, table):
 @pytest.mark.parametrize("seed", range(100))
 @pytest.mark.parametrize("parcel", [1, 1 << 15])
 def test_any_steps_give_the_same(seed, parcel, monkeypatch):
-    monkeypatch.setattr(keeping, "_PARCEL", parcel)
-    monkeypatch.setattr(waiting, "_PARCEL", parcel)
+    monkeypatch.setattr(state_store, "_PARCEL", parcel)
+    monkeypatch.setattr(open_panes, "_PARCEL", parcel)
     random = Random(seed)
     grouped = random.random() < 0.4
     case = cases.draw(random, axis="time", grouped=grouped, most=80)

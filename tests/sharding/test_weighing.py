@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.sharding.weighing import Weighing
-from skyband.sharding.weighing_plan import WeighingPlan
-from skyband.sharding.weighing_rows import ID, TIME, columns_of, weigh_rows
+from skyband.uncertain.plan import WeighingPlan
+from skyband.uncertain.reducer import ID, TIME, columns_of, weigh_rows
+from skyband.uncertain.shard import Weighing
 
 SHARED = {"by": "s", "probability": "p", "rule": "r", "size": "40 milliseconds"}
 QUERIES = (

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.sharding.weighing import Weighing
-from skyband.sharding.weighing_plan import WeighingPlan
-from skyband.sharding.weighing_rows import ID, TIME, columns_of, stream_column, weigh_rows
+from skyband.uncertain.plan import WeighingPlan
+from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column, weigh_rows
+from skyband.uncertain.shard import Weighing
 from tests.uncertain import oracle
 
 MS = 1000

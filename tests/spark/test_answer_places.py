@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.spark.places import GROUP, PLACE, newest_answers, with_places
+from skyband.connectors.row_identity import GROUP, PLACE, newest_answers, with_places
 
 GROUPS = {"all": (), "one": ("G",), "two": ("g", "h"), "other": ("h",)}
 ROWS = st.lists(

@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.spark import run, start
-from skyband.spark.verifying import verify
+from skyband.jobs import run
+from skyband.jobs.verification import verify
+from skyband.spark import start
 from tests.sharding import cases
 from tests.spark.frames import SCHEMA, read_sink, table, write_files
 
@@ -81,7 +82,7 @@ def test_hourly_files_whose_times_run_backwards(spark, tmp_path):
 
 def test_a_file_run_once(spark, tmp_path, monkeypatch):
     rows = backwards(tmp_path / "in")
-    monkeypatch.setattr("skyband.spark.bounded_run.PART_ROWS", 40)  # answers are delivered in several parts
+    monkeypatch.setattr("skyband.jobs.bounded_job.PART_ROWS", 40)  # answers are delivered in several parts
     metrics = finished(workload(tmp_path), spark)
     found = written(tmp_path / "out")
     assert cases.answered(found, POSED) == wanted(rows)

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.spark import run
-from skyband.spark.sources import open_batch
-from skyband.spark.verifying import verify
-from skyband.workfile import Stream
+from skyband.connectors.sources import open_batch
+from skyband.jobs import run
+from skyband.jobs.verification import verify
+from skyband.workload_file import Stream
 from tests.spark.test_runs import finished, workload
 
 SCHEMA = "schema: {at: timestamp, name: string, price: double, shares: int}, "

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 import skyband as sb
-from skyband.commands.beginning import begin
-from skyband.spark.sources import open_batch
-from tests.workfile.layouts import LAYOUTS, write_layout
+from skyband.cli.init import begin
+from skyband.connectors.sources import open_batch
+from tests.workload_file.layouts import LAYOUTS, write_layout
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -83,8 +83,8 @@ TAKEN = """
 
 
 def test_explain_refuses_no_expression_that_spark_takes(spark):
-    from skyband.sqltext.names import columns_in
-    from skyband.workfile.data_columns import KnownColumns
+    from skyband.sql.column_names import columns_in
+    from skyband.workload_file.data_columns import KnownColumns
 
     rows = spark.createDataFrame([], COLUMNS)
     known = KnownColumns(tuple(rows.columns))

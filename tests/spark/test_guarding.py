@@ -7,8 +7,8 @@ import random
 import pytest
 
 import skyband as sb
-from skyband.spark.guarding import refuse_unlisted
-from skyband.sqltext.functions import FUNCTIONS
+from skyband.jobs.expression_guard import refuse_unlisted
+from skyband.sql.allowed_functions import FUNCTIONS
 
 SCHEMA = "price double, shares long, name string, at timestamp, more struct<x:int>, "
 SCHEMA += "tags array<struct<key:string,value:string>>"

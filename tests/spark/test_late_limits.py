@@ -7,7 +7,7 @@ import logging
 import pytest
 
 import skyband as sb
-from skyband.spark import run
+from skyband.jobs import run
 from skyband.spark.late_limits import LateLimits
 from tests.spark.frames import write_files
 

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.mailbox import Mailbox
-from skyband.spark import run
-from skyband.spark.attending import Attendant
-from skyband.workfile.mail import mailbox_of
+from skyband.jobs import run
+from skyband.jobs.control_server import Attendant
+from skyband.jobs.mail_address import mailbox_of
+from skyband.jobs.mailbox import Mailbox
 from tests.sharding import cases
 from tests.spark.frames import write_files
 from tests.waiting import wait_for

@@ -9,11 +9,11 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 import skyband as sb
-from skyband.arrow import from_bytes
-from skyband.sharding.ranking import NEVER
-from skyband.sharding.reducer import reduce_rows
+from skyband.data.arrow import from_bytes
 from skyband.spark import tasks
 from skyband.spark.processor import OUTPUT, ShardProcessor
+from skyband.topk.reducer import reduce_rows
+from skyband.windows import NEVER
 from tests.sharding.pipeline import plan_of, scored
 
 KEY = 7  # the key that Spark knows shard 0 by

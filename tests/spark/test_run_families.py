@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.text import Text
 
 import skyband as sb
-from skyband.commands.outlets import PlainLines
-from skyband.commands.screen import screen
-from skyband.commands.verifying import verify_file
-from skyband.spark import run
-from skyband.spark.sinks import Board, Wanted
-from skyband.workfile import Engine, Sink
+from skyband.cli.line_writers import PlainLines
+from skyband.cli.terminal import screen
+from skyband.cli.verify import verify_file
+from skyband.connectors.sinks import Board, Wanted
+from skyband.jobs import run
+from skyband.workload_file import Engine, Sink
 
 SECOND = 1_000_000
 FILE = """

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.spark import run
-from skyband.spark.sinks import FileSink, Wanted
-from skyband.spark.sources import open_batch
+from skyband.connectors.sinks import FileSink, Wanted
+from skyband.connectors.sources import open_batch
+from skyband.jobs import run
 from tests.sharding import cases
 from tests.sharding.differences import by_order, compared, reported
 from tests.spark.frames import table, write_files

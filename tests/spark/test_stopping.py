@@ -8,8 +8,8 @@ import time
 import pytest
 
 import skyband as sb
-from skyband.spark import run
-from skyband.spark.sinks import Wanted
+from skyband.connectors.sinks import Wanted
+from skyband.jobs import run
 from tests.sharding import cases
 from tests.spark.frames import write_files
 

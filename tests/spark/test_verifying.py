@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import functions as sf
 
 import skyband as sb
+from skyband.jobs.verification import verify
 from skyband.spark import answers
-from skyband.spark.checking import by_brute_force, compare
-from skyband.spark.verifying import verify
+from skyband.topk.verification import by_brute_force, compare
 from tests.sharding import cases
 from tests.spark.frames import collected, frame, write_files
 

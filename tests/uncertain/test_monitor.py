@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.kernels.hopeless import mark_hopeless
+from skyband.uncertain.kernels.pruning import mark_hopeless
 from tests.uncertain import oracle
 from tests.uncertain.drive import (
     answers_of,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import skyband as sb
-from skyband.kernels import worlds
-from skyband.uncertain import passing
+from skyband.uncertain import single_pass
+from skyband.uncertain.kernels import possible_worlds
 from tests.uncertain import oracle
 
 SPEEDS = [80, 65, 45, 30, 50, 25]
@@ -180,10 +180,10 @@ def test_of_equal_scores_the_later_is_the_better():
 def test_the_scan_ends_when_no_later_tuple_can_enter():
     rng = np.random.default_rng(11)
     n = 50_000
-    passed = passing.one_pass(rng.random(n), rng.random(n), np.full(n, -1), np.array([20]))
+    passed = single_pass.one_pass(rng.random(n), rng.random(n), np.full(n, -1), np.array([20]))
     assert passed.order.size < n / 20
     # And what is left out is as good as nothing: Chernoff's bound says so, and so does the whole scan.
-    whole = passing.one_pass(rng.random(200), np.full(200, 1.0), np.full(200, -1), np.array([20]))
+    whole = single_pass.one_pass(rng.random(200), np.full(200, 1.0), np.full(200, -1), np.array([20]))
     assert (whole.tops[20:] == 0).all()
 
 
@@ -271,7 +271,7 @@ def test_rules_inside_and_across_blocks(n, reach):
 @pytest.mark.parametrize("n", [1, 8, 9, 100, 257, 5000])
 def test_the_room_in_the_tree_is_enough(n):
     """Kernels do not check indices: the deepest node has a row, and one more for the ranks of its tuples."""
-    blocks, deepest = -(-n // worlds.BLOCK), 1
+    blocks, deepest = -(-n // possible_worlds.BLOCK), 1
     while blocks > 1:
         blocks, deepest = -(-blocks // 2), deepest + 1
-    assert worlds.tree_for(n, 4).factors.shape[0] >= deepest + 2
+    assert possible_worlds.tree_for(n, 4).factors.shape[0] >= deepest + 2

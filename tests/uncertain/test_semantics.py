@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import skyband as sb
-from skyband.kernels import choosing
-from skyband.kernels.worlds import CLOSE
+from skyband.uncertain.kernels import selection
+from skyband.uncertain.kernels.possible_worlds import CLOSE
 from skyband.uncertain.semantics import lowest_first
 from tests.uncertain import oracle
 from tests.uncertain.test_probabilities import CHANCES, PAIRS, SPEEDS, random_input
@@ -140,9 +140,9 @@ def test_the_k_most_probable_are_chosen_as_by_sorting(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 300))
     tops = rng.choice([0.0, 0.25, 0.5, 0.75, *rng.random(20)], (n, 3)) * (1 + rng.choice([0.0, 2e-16, -2e-16], (n, 3)))
-    room = choosing.room_for(n)
+    room = selection.room_for(n)
     for column, k in ((0, 1), (1, 7), (2, 400)):
-        found = -room.rows[: choosing.choose(tops, column, k, CLOSE, room)]
+        found = -room.rows[: selection.choose(tops, column, k, CLOSE, room)]
         positive = np.flatnonzero(tops[:, column] > 0)
         assert found.tolist() == positive[lowest_first(-tops[positive, column], k)].tolist()
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.uncertain.streams import Streams, best_streams
+from skyband.uncertain.stream_ranking import Streams, best_streams
 from tests.uncertain import oracle
 from tests.uncertain.drive import check_answer, check_times, cut, push, random_query, random_stream, run, timed, window
 from tests.uncertain.test_monitor import few_at_once

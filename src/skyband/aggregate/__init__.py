@@ -8,24 +8,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import lazy_loader
 
 if TYPE_CHECKING:
     from skyband.aggregate.monitor import Monitor, replay
 
 __all__ = ["Monitor", "replay"]
 
-
-def __getattr__(name: str) -> Any:
-    # Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
-    if name not in __all__:
-        raise AttributeError(f"module 'skyband.aggregate' has no attribute {name!r}")
-    from skyband.aggregate import monitor  # noqa: PLC0415
-
-    value = getattr(monitor, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
+__getattr__, __dir__, _ = lazy_loader.attach(__name__, submod_attrs={"monitor": __all__})

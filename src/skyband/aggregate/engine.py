@@ -7,13 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.aggregate.shape import Shape
-from skyband.answers import Ranked
-from skyband.errors import SnapshotError
-from skyband.kernels import aggregate as kernels
-from skyband.kernels.keytop import Keys, Room
-from skyband.kernels.limbs import LIMBS, limb_range
-from skyband.kernels.partials import (
+from skyband.aggregate.kernels import totals as kernels
+from skyband.aggregate.kernels.exact_sum import LIMBS, limb_range
+from skyband.aggregate.kernels.key_top import Room
+from skyband.aggregate.kernels.partials import (
     CLOCK,
     ENTERED,
     FIRST_LIMB,
@@ -31,6 +28,10 @@ from skyband.kernels.partials import (
     UNRANKABLE,
     State,
 )
+from skyband.aggregate.shape import Shape
+from skyband.data.answer_log import Ranked
+from skyband.errors import SnapshotError
+from skyband.kernels.keys import Keys
 from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, WINDOWS, Floats, Ints
 
 __all__ = ["Engine", "Found", "Rows"]

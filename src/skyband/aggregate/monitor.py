@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.aggregate.lane import Answered, Batch, Lane
+from skyband.aggregate.executor import Answered, Batch, Lane
+from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.shape import Shape
 from skyband.aggregate.table import answer_table
-from skyband.answers import Ranked, joined
-from skyband.arrow import from_bytes, one, to_bytes
-from skyband.columns import length, score_column
+from skyband.data.answer_log import Ranked, joined
+from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.data.columns import length, score_column
+from skyband.data.group_dictionary import GroupBook
+from skyband.data.key_dictionary import KeyColumn, key_column
+from skyband.data.validation import Batch as Checked
+from skyband.data.validation import Intake
 from skyband.errors import InvalidInputError, SnapshotError
-from skyband.groups import GroupBook
-from skyband.intake import Batch as Checked
-from skyband.intake import Intake
-from skyband.kernels.intake import rows_by_group
-from skyband.keys import KeyColumn, key_column
-from skyband.queries import AggregateTopK
+from skyband.kernels.validation import rows_by_group
+from skyband.queries.workload import Workload, of_family, refuse_expressions
 from skyband.snapshot import decode, encode, refuse_other_family, resuming
-from skyband.workload import Workload, of_family, refuse_expressions
 
 __all__ = ["Monitor", "replay"]
 

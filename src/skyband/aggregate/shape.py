@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skyband.kernels.keytop import AVG, EXTREME, SUM, TALLY
-from skyband.kernels.partials import Asked
-from skyband.queries import AggregateTopK
+from skyband.aggregate.kernels.key_top import AVG, EXTREME, SUM, TALLY
+from skyband.aggregate.kernels.partials import Asked
+from skyband.aggregate.query import AggregateTopK
 from skyband.windows import AXIS_LIMIT, common_pane
 
 __all__ = ["Shape"]

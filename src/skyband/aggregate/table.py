@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from skyband.aggregate.lane import Answered
-from skyband.answers import joined
-from skyband.groups import GroupBook, ranks_of
+from skyband.aggregate.executor import Answered
+from skyband.aggregate.query import AggregateTopK
+from skyband.data.answer_log import joined
+from skyband.data.group_dictionary import GroupBook, ranks_of
+from skyband.data.key_dictionary import restored
 from skyband.kernels.stream import Ints
-from skyband.keys import restored
-from skyband.queries import AggregateTopK
 
 __all__ = ["answer_table"]
 

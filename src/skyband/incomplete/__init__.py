@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import lazy_loader
 
 if TYPE_CHECKING:
     from skyband.incomplete.measures import precision, relative_error
@@ -17,17 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Monitor", "precision", "relative_error", "replay"]
 
-
-def __getattr__(name: str) -> Any:
-    # Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
-    if name not in __all__:
-        raise AttributeError(f"module 'skyband.incomplete' has no attribute {name!r}")
-    from skyband.incomplete import measures, monitor  # noqa: PLC0415
-
-    value = getattr(measures if name in measures.__all__ else monitor, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
+__getattr__, __dir__, _ = lazy_loader.attach(
+    __name__,
+    submod_attrs={"measures": ["precision", "relative_error"], "monitor": ["Monitor", "replay"]},
+)

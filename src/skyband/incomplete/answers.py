@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.instances import Found
+from skyband.incomplete.kernels.instances import Found
 from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["Answers", "joined", "room_for", "written"]

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrow import from_bytes, one, to_bytes
-from skyband.columns import length, score_column
+from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.data.columns import length, score_column
+from skyband.data.key_dictionary import KeyBook, KeyColumn, key_column
+from skyband.data.validation import Intake
 from skyband.errors import InvalidInputError, InvalidQueryError
-from skyband.incomplete.lane import Lane
-from skyband.incomplete.names import content_hashes, stream_names, stream_numbers
+from skyband.incomplete.executor import Lane
+from skyband.incomplete.pending_tuples import Arrived, Waiting
+from skyband.incomplete.query import IncompleteTopK
+from skyband.incomplete.stream_names import content_hashes, stream_names, stream_numbers
 from skyband.incomplete.table import answer_table, empty_table
-from skyband.incomplete.waiting import Arrived, Waiting
-from skyband.intake import Intake
 from skyband.kernels.stream import Floats, Ints
-from skyband.keys import KeyBook, KeyColumn, key_column
-from skyband.queries import IncompleteTopK
+from skyband.queries.workload import Workload, of_family, refuse_expressions
 from skyband.snapshot import decode, encode, refuse_other_family, resuming
-from skyband.workload import Workload, of_family, refuse_expressions
 
 __all__ = ["Monitor", "replay"]
 

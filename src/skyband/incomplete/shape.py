@@ -18,7 +18,7 @@ class Shape(NamedTuple):
     origin: int
     d: int  # the number of streams; a tuple's stream is 0..d-1
     weights: Floats  # a factor for each stream; ones where the aggregate has no weights
-    aggregate: int  # SUM, AVG, MIN or MAX of skyband.kernels.attributes
+    aggregate: int  # SUM, AVG, MIN or MAX of skyband.incomplete.kernels.attributes
     low: float  # the bounds of a tuple's value; low stands for a stream that has none
     high: float
     occurrences: int  # how many valid tuples an object may have in a stream

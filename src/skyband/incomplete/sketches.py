@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from skyband.errors import InvalidInputError
-from skyband.kernels import sketches as kernels
-from skyband.kernels.mixing import mixed
+from skyband.incomplete.kernels import sketches as kernels
+from skyband.incomplete.kernels.hashing import mixed
 from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["AmsSketches", "Sketches"]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from skyband.incomplete.answers import Answers, joined, room_for, written
+from skyband.incomplete.kernels import sorted_lists as kernels
 from skyband.incomplete.shape import Shape
 from skyband.kernels import lookup
-from skyband.kernels import sorted_lists as kernels
 from skyband.kernels.skiplist import SkipList, empty_list, grown_list
 from skyband.kernels.stream import DONE, STATE_FULL, Floats, Ints
 
@@ -48,7 +48,7 @@ class SortedLists:
     >>> import numpy as np
     >>> from skyband.incomplete.shape import Shape
     >>> from skyband.incomplete.sorted_lists import SortedLists
-    >>> from skyband.kernels.attributes import SUM
+    >>> from skyband.incomplete.kernels.attributes import SUM
     >>> shape = Shape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1,
     ...               occurrences=1)
     >>> objects, streams = np.array([7, 8, 7, 9]), np.array([0, 0, 1, 1])

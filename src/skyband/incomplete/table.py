@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.incomplete.answers import Answers
+from skyband.incomplete.query import IncompleteTopK
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
-from skyband.queries import IncompleteTopK
 
 __all__ = ["answer_table", "empty_table"]
 

@@ -25,10 +25,9 @@ _OTHERS_ANY = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Store(NamedTuple):
-    """Where compiled kernels go: `folder`, or one that numba makes below it; None where they are not kept at all."""
+    """Where compiled kernels go: folders that numba makes in `folder`; None where they are not kept at all."""
 
     folder: Path | None
-    beside: bool = False  # it is the __pycache__ of the sources
     kept: bool = True  # the next process finds what this one has compiled
 
 
@@ -40,22 +39,23 @@ def kernel_store() -> Store:
 
 def is_cold() -> bool:
     """Whether nothing has been compiled yet, so that the first use takes up to half a minute."""
-    folder, beside, _ = kernel_store()
-    return folder is None or next(folder.glob("*.nbi" if beside else "kernels_*/*.nbi"), None) is None
+    folder, _ = kernel_store()
+    return folder is None or next(folder.glob("kernels_*/*.nbi"), None) is None
 
 
 def find_store(sources: Path) -> Store:
     """The first that can be used: NUMBA_CACHE_DIR, beside the sources, the user's cache, a temporary folder, none.
 
+    It serves the kernels in the folder `sources`, and those in the folder ``kernels`` of each package beside it.
     What NUMBA_CACHE_DIR names is the user's own choice, and is used as it is.
     """
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen and _can_be_made(Path(chosen)):
         return Store(Path(chosen))
     if not hasattr(os, "getuid"):  # Windows: folders of a profile are the user's, by lists of rights not seen here
-        return Store(sources / "__pycache__", beside=True)
+        return Store(sources / "__pycache__")
     if _is_kept_beside(sources):
-        return Store(sources / "__pycache__", beside=True)
+        return Store(sources / "__pycache__")
     if not sources.is_dir():
         return Store(None, kept=False)  # in an archive, of which numba sees too little to drop what is old
     own = _in_user_cache(_stamp(sources))
@@ -73,11 +73,11 @@ def _is_kept_beside(sources: Path) -> bool:
         if not os.access(sources, os.W_OK):  # a system install, an executor's archive
             return False
         cache.mkdir(exist_ok=True)
-        if not _is_guarded_like(cache, sources):
+        if not all(_is_guarded_like(folder, sources) for folder in (cache, *cache.glob("kernels_*"))):
             return False
         stamp, mark = _stamp(sources), cache / "kernels.stamp"
         if not mark.exists() or mark.read_text() != stamp:
-            for compiled in (*cache.glob("*.nbi"), *cache.glob("*.nbc")):
+            for compiled in (*cache.glob("kernels_*/*.nbi"), *cache.glob("kernels_*/*.nbc")):
                 compiled.unlink(missing_ok=True)
             mark.write_text(stamp)
     except OSError:
@@ -178,5 +178,6 @@ def _can_be_made(folder: Path) -> bool:
 
 def _stamp(sources: Path) -> str:
     """What the kernels' sources look like: changes when any of them does."""
-    looks = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(sources.glob("*.py"))]
+    files = sorted((*sources.glob("*.py"), *sources.parent.glob("*/kernels/*.py")))
+    looks = [(str(path.relative_to(sources.parent)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return blake2b(repr(looks).encode(), digest_size=8).hexdigest()

@@ -53,7 +53,7 @@ def _compiled(function: F, **options: Any) -> F:
         return cast("F", njit(**_OPTIONS, **options)(function))
     # numba asks for the folder while it decorates. It is set for our kernels only: a program may have some of its own.
     before = _NUMBA.CACHE_DIR
-    _NUMBA.CACHE_DIR = "" if STORE.beside else str(STORE.folder)
+    _NUMBA.CACHE_DIR = str(STORE.folder)
     try:
         made = njit(**_OPTIONS, **options, cache=True)(function)
     except RuntimeError:  # numba can write nowhere
@@ -69,4 +69,4 @@ def _compiled(function: F, **options: Any) -> F:
 @cache
 def _is_in_store(path: str) -> bool:
     folder = STORE.folder
-    return folder is not None and (folder.samefile(path) or folder.samefile(Path(path).parent))
+    return folder is not None and folder.samefile(Path(path).parent)

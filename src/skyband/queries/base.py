@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -43,6 +43,23 @@ class Query:
         (('symbol',), ())
         """
         return tuple(getattr(self, "partition_by", ()))
+
+    def to_sql(self, *, named: bool = False) -> str | None:
+        """The query as one line of SQL; None where its family has no SQL yet. `named` writes the default name, too.
+
+        >>> import skyband as sb
+        >>> sb.TopK(k=1, size=10).to_sql(named=True), sb.AggregateTopK(k=1, size=10).to_sql()
+        ('topk: TOPK 1 OVER 10 ROWS', None)
+        """
+        return None
+
+    @classmethod
+    def check_together(cls, queries: Iterable[Any]) -> None:
+        """Refuse queries of this family that cannot run in one workload; most can."""
+
+    def __str__(self) -> str:
+        """The query as SQL, its canonical form; as Python where its family has no SQL yet."""
+        return self.to_sql() or repr(self)
 
     def _settle(self, values: Mapping[str, Any]) -> None:
         """Give the frozen fields the form they keep."""

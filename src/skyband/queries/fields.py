@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from numbers import Real
 from typing import Any, Literal
 
-from skyband.duration import format_duration, parse_duration
+from skyband.durations import format_duration, parse_duration
 from skyband.errors import InvalidQueryError
 from skyband.windows import AXIS_LIMIT, SlidingWindow
 

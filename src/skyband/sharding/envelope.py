@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from skyband.algorithms.base import ALWAYS
 from skyband.kernels.stream import Ints
 from skyband.snapshot import decode, encode
+from skyband.windows import ALWAYS
 
-__all__ = ["Envelope", "Histogram", "Note", "foreseen"]
+__all__ = ["Envelope", "Histogram", "Note", "foreseen", "gathered"]
 
 MILLISECOND = 1000  # watermarks are whole milliseconds
+CHUNK_ROWS = 1 << 18
+CHUNK_BYTES = 64 << 20
 
 
 class Histogram(NamedTuple):
@@ -92,3 +94,20 @@ class Envelope(NamedTuple):
     taken: int
     left_out: int
     reduced: int
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches are reduced many at a time: the longer the stretch, the fewer of its rows are left."""
+    some: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        some.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield pa.Table.from_batches(some)
+            some, rows, size = [], 0, 0
+    if some:
+        yield pa.Table.from_batches(some)

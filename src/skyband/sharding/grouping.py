@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.arrow import one
+from skyband.data.arrow import one
 from skyband.kernels.stream import Ints
 
 __all__ = ["Grouping", "group_rows", "shard_of_groups"]

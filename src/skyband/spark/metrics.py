@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from skyband.spark.control import CONTROL_FOLDER
-from skyband.spark.drafts import Followed
+from skyband.spark.plan import Followed
 
 __all__ = ["Metrics", "Progress", "show_progress"]
 

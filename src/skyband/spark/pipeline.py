@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from importlib import import_module
 from typing import Any, Literal, overload
 
 from pyspark.sql import DataFrame
 
 from skyband.errors import InvalidInputError
 from skyband.queries import Query
-from skyband.sharding.plan import Output
-from skyband.spark.drafts import Draft, Late, Request, frames_of, parsed_delay
+from skyband.queries.families import FAMILIES
+from skyband.queries.workload import Workload
+from skyband.sharding.output import Output
+from skyband.spark.plan import Draft, Late, Request, frames_of, parsed_delay
 from skyband.spark.sessions import require
-from skyband.workload import Workload
 
 __all__ = ["Frames", "answers", "check", "checked_output"]
 
 Frames = DataFrame | Mapping[Any, DataFrame]
-# Each has a function `draft`; loaded when a query of the family is asked.
-_FAMILIES = {"topk": "ranking", "aggregate": "aggregating", "incomplete": "gathering", "uncertain": "weighing"}
 
 
 @overload
@@ -154,9 +152,8 @@ def check(
     if watermark is not None:
         parsed_delay(watermark)  # a batch needs none, but a wrong one is wrong there as well
     asked: Workload[Any] = Workload(workload)
-    family: Any = import_module(f"skyband.spark.{_FAMILIES[asked.family]}")
     request = Request(df, asked, time, id_, watermark, algorithm, late, output, shards, whole, alone, held)
-    found: Draft = family.draft(request)
+    found: Draft = FAMILIES[asked.family].part("spark").draft(request)
     return found
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from skyband.sharding.gathering_plan import GatheringPlan
-from skyband.sharding.plan import Plan
-from skyband.sharding.weighing_plan import WeighingPlan
-from skyband.spark.waking import Sleeper
+from skyband.incomplete.plan import GatheringPlan
+from skyband.spark.timers import Sleeper
+from skyband.topk.plan import Plan
+from skyband.uncertain.plan import WeighingPlan
 
 __all__ = ["OUTPUT", "ShardProcessor"]
 
@@ -49,7 +49,7 @@ class ShardProcessor(Sleeper):
 
     def woken(self, key: Any, rows: Iterable[Row], watermark: int) -> Iterator[Row]:
         """Let the shard do a step, and store it."""
-        from skyband.spark.stepping import step  # noqa: PLC0415 - compiled code, and only workers need it
+        from skyband.spark.step import step  # noqa: PLC0415 - compiled code, and only workers need it
 
         saved = self._saved.get()
         blob = None if saved is None else bytes(saved[0])

@@ -121,7 +121,7 @@ def session(
     if remote is None and ("PYSPARK_GATEWAY_PORT" not in os.environ or "spark.master" in given):
         wanted["spark.master"] = master  # spark-submit has its own
     if wanted.get("spark.pyspark.python") == sys.executable:  # another Python need not have Skyband
-        wanted.setdefault("spark.python.daemon.module", "skyband.spark.daemon")
+        wanted.setdefault("spark.python.daemon.module", "skyband.spark.worker_daemon")
     with _workers_run(wanted.get("spark.pyspark.python")), _apart(not verbose):
         return _build(wanted)
 

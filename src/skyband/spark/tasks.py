@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.algorithms.base import ALWAYS
-from skyband.arrow import from_bytes, to_bytes
+from skyband.data.arrow import from_bytes, to_bytes
 from skyband.kernels.stream import Ints
-from skyband.sharding.bounded import Step, Stepped, cut_by_time, step_in_order
+from skyband.sharding.bounded_input import Step, Stepped, cut_by_time, step_in_order
 from skyband.sharding.envelope import Envelope, Note
+from skyband.windows import ALWAYS
 
 __all__ = [
     "ENVELOPES",

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from skyband.aggregate.keeping import Parcels
-from skyband.arrow import to_bytes
-from skyband.sharding.bounded import Step, Stepped, complete_windows
+from skyband.aggregate.reducer import Plan
+from skyband.aggregate.shard import Memory, TotalsShard, Worked, merged
+from skyband.aggregate.state_store import Parcels
+from skyband.data.arrow import to_bytes
+from skyband.sharding.bounded_input import Step, Stepped, complete_windows
 from skyband.sharding.envelope import MILLISECOND, Note, foreseen
-from skyband.sharding.summing import Plan
-from skyband.sharding.totals import Memory, TotalsShard, Worked, merged
 from skyband.spark import tasks
 
 __all__ = ["Done", "merge", "step", "stepping"]

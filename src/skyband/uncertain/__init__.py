@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import lazy_loader
 
 if TYPE_CHECKING:
-    from skyband.planning import schedule
     from skyband.uncertain.monitor import Monitor, replay
     from skyband.uncertain.probabilities import rank_probabilities, stream_probabilities, topk_probabilities
+    from skyband.uncertain.scheduling import schedule
     from skyband.uncertain.semantics import rank
 
 __all__ = [
@@ -27,24 +28,12 @@ __all__ = [
 ]
 
 # Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
-_LATER = {
-    "Monitor": "skyband.uncertain.monitor",
-    "replay": "skyband.uncertain.monitor",
-    "rank": "skyband.uncertain.semantics",
-    "rank_probabilities": "skyband.uncertain.probabilities",
-    "schedule": "skyband.planning",
-    "stream_probabilities": "skyband.uncertain.probabilities",
-    "topk_probabilities": "skyband.uncertain.probabilities",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'skyband.uncertain' has no attribute {name!r}")
-    value = getattr(import_module(_LATER[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, _ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "monitor": ["Monitor", "replay"],
+        "probabilities": ["rank_probabilities", "stream_probabilities", "topk_probabilities"],
+        "scheduling": ["schedule"],
+        "semantics": ["rank"],
+    },
+)

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.columns import as_arrow, length, score_column
+from skyband.data.columns import as_arrow, length, score_column
+from skyband.data.key_dictionary import key_column
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
-from skyband.keys import key_column
 
 __all__ = ["SLACK", "Labels", "check_lengths", "labels", "probability_column", "refuse_excess", "rule_codes"]
 

@@ -8,25 +8,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.arrow import from_bytes, to_bytes
-from skyband.columns import position_column, score_column
+from skyband.data.arrow import from_bytes, to_bytes
+from skyband.data.columns import position_column, score_column
+from skyband.data.validation import Batch, Intake
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError, UnknownNameError, UnsupportedError
-from skyband.intake import Batch, Intake
 from skyband.kernels.stream import Floats, Ints
-from skyband.plans import METHODS, Execution, Plan
-from skyband.queries import UncertainTopK
 from skyband.queries.fields import checked_choice
+from skyband.queries.workload import Workload, of_family
 from skyband.snapshot import decode, encode, refuse_other_family, resuming
-from skyband.uncertain.asking import checked_epsilon, checked_queries
 from skyband.uncertain.columns import check_lengths, probability_column
-from skyband.uncertain.rulebook import RuleBook
+from skyband.uncertain.query import UncertainTopK
+from skyband.uncertain.rule_dictionary import RuleBook
+from skyband.uncertain.schedules import METHODS, Execution, Plan
 from skyband.uncertain.semantics import Asked, ranked
-from skyband.uncertain.store import Rows, Store, ids_of
-from skyband.uncertain.streambook import StreamBook
-from skyband.uncertain.streams import Streams
+from skyband.uncertain.stream_dictionary import StreamBook
+from skyband.uncertain.stream_ranking import Streams
 from skyband.uncertain.table import Part, answer_table, schema, widened
 from skyband.uncertain.timetable import Joining, Timetable
-from skyband.workload import Workload, of_family
+from skyband.uncertain.tuple_store import Rows, Store, ids_of
+from skyband.uncertain.validation import checked_epsilon, checked_queries
 
 __all__ = ["Monitor", "replay"]
 

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.columns import length, score_column
+from skyband.data.columns import length, score_column
+from skyband.data.key_dictionary import restored
 from skyband.errors import InvalidQueryError
-from skyband.kernels import worlds
 from skyband.kernels.stream import Floats, Ints
-from skyband.keys import restored
 from skyband.queries.fields import checked_k
 from skyband.uncertain.columns import check_lengths, probability_column, refuse_excess, rule_codes
-from skyband.uncertain.passing import best_first, one_pass, settled
-from skyband.uncertain.streambook import checked_labels
-from skyband.uncertain.streams import by_probability, sums_of
+from skyband.uncertain.kernels import possible_worlds
+from skyband.uncertain.single_pass import best_first, one_pass, settled
+from skyband.uncertain.stream_dictionary import checked_labels
+from skyband.uncertain.stream_ranking import by_probability, sums_of
 
 __all__ = ["Tuples", "rank_probabilities", "stream_probabilities", "topk_probabilities", "tuples_of"]
 
@@ -151,6 +151,8 @@ def _by_definition(found: Tuples, ks: Ints) -> tuple[Ints, Any]:
     order = best_first(found.scores, found.scores.size)
     rules = found.rules[order]
     ruled = settled(found.probabilities[order], rules, int(rules.max()) + 1 if rules.size else 0)
-    out = worlds.Found(ks, np.zeros((order.size, ks.size)), np.zeros((0, 1)), np.zeros(0), np.zeros(0, np.int64))
-    worlds.scan_by_definition(ruled, np.zeros(int(ks[-1]) + 1), out)
+    out = possible_worlds.Found(
+        ks, np.zeros((order.size, ks.size)), np.zeros((0, 1)), np.zeros(0), np.zeros(0, np.int64)
+    )
+    possible_worlds.scan_by_definition(ruled, np.zeros(int(ks[-1]) + 1), out)
     return order, out.tops

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.kernels import choosing, likeliest
 from skyband.kernels.stream import Floats, Ints
-from skyband.kernels.worlds import CLOSE, Ruled
-from skyband.queries.uncertain import checked_meaning
-from skyband.uncertain import streams as of_streams
-from skyband.uncertain.ordering import lowest_first
-from skyband.uncertain.passing import NEGLIGIBLE, Passed, best_first, one_pass, settled
+from skyband.uncertain import stream_ranking as of_streams
+from skyband.uncertain.kernels import most_probable_list, selection
+from skyband.uncertain.kernels.possible_worlds import CLOSE, Ruled
 from skyband.uncertain.probabilities import tuples_of
-from skyband.uncertain.streams import Streams, best_streams
+from skyband.uncertain.query import checked_meaning
+from skyband.uncertain.score_order import lowest_first
+from skyband.uncertain.single_pass import NEGLIGIBLE, Passed, best_first, one_pass, settled
+from skyband.uncertain.stream_ranking import Streams, best_streams
 
 __all__ = ["Asked", "Ranked", "rank", "ranked"]
 
@@ -117,7 +117,7 @@ def ranked(
             scores, probabilities, rules, ks, ranks=ranks, negligible=min(least + [NEGLIGIBLE] * (ranks > 0))
         )
     whole = _Whole(scores, probabilities, rules)
-    room = choosing.room_for(0 if passed is None else passed.order.size)
+    room = selection.room_for(0 if passed is None else passed.order.size)
     return [_answer(one, passed, ks, whole, streams, room) for one in asked]
 
 
@@ -149,7 +149,7 @@ class _Whole:
 
 
 def _answer(
-    asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole, streams: Streams | None, room: choosing.Room
+    asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole, streams: Streams | None, room: selection.Room
 ) -> Ranked:
     if asked.semantics == "u-topk":
         return _likeliest_list(asked.k, *whole.best_first)
@@ -169,7 +169,7 @@ def _answer(
         rows = np.flatnonzero(tops >= asked.threshold * (1 - CLOSE))
         rows = rows[lowest_first(-tops[rows], rows.size)]
     else:
-        rows = -room.rows[: choosing.choose(passed.tops, column, asked.k, CLOSE, room)]
+        rows = -room.rows[: selection.choose(passed.tops, column, asked.k, CLOSE, room)]
     return Ranked(passed.order[rows], tops[rows])
 
 
@@ -190,11 +190,11 @@ def _expected(k: int, order: Ints, owners: Ints, ruled: Ruled) -> Ranked:
 def _likeliest_list(k: int, order: Ints, owners: Ints, ruled: Ruled) -> Ranked:
     k = min(k, np.unique(owners).size)
     places = int(owners.max()) + 1
-    rules = likeliest.Rules(np.zeros(places), np.zeros(places), np.zeros(places, np.int64), np.zeros(places))
-    likeliest.gather(ruled, owners, rules)
+    rules = most_probable_list.Rules(np.zeros(places), np.zeros(places), np.zeros(places, np.int64), np.zeros(places))
+    most_probable_list.gather(ruled, owners, rules)
     members = np.zeros(k, np.int64)
-    company = likeliest.Company(np.full(k + 1, -1), np.zeros(k + 1))
-    likeliest.likeliest_list(ruled, owners, rules, company, k, members)
+    company = most_probable_list.Company(np.full(k + 1, -1), np.zeros(k + 1))
+    most_probable_list.likeliest_list(ruled, owners, rules, company, k, members)
     members.sort()
     last = members[-1]
     # Of every rule that is not in the list, its last member before the list's end tells what the rule has come to.

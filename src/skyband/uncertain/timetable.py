@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from skyband.planning import schedule
-from skyband.plans import Execution, Plan, unit_of
-from skyband.queries import UncertainTopK
-from skyband.workload import Workload
+from skyband.queries.workload import Workload
+from skyband.uncertain.query import UncertainTopK
+from skyband.uncertain.schedules import Execution, Plan, unit_of
+from skyband.uncertain.scheduling import schedule
 
 __all__ = ["Joining", "Timetable"]
 

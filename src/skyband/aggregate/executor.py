@@ -1,0 +1,92 @@
+"""One stream of keys and values, or the streams of all groups side by side: a book of keys and an engine."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.aggregate.engine import Engine, Rows
+from skyband.aggregate.shape import Shape
+from skyband.data.answer_log import Ranked, joined
+from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.data.key_dictionary import KeyBook
+from skyband.kernels.stream import Floats, Ints
+
+__all__ = ["Answered", "Batch", "Lane"]
+
+_CHUNK = 1 << 18  # rows: keys of one chunk all have slots, whether a window still needs them at its end or not
+
+
+class Batch(NamedTuple):
+    """Rows in stream order."""
+
+    keys: pa.Array
+    values: Floats  # empty: only their number counts
+    positions: Ints  # empty on a count axis
+    groups: Ints | None  # None: there are none
+
+
+class Answered(NamedTuple):
+    """Answers whose keys are known: slots may be given to others from now on."""
+
+    windows: Ranked
+    keys: pa.Array  # per row
+
+
+class Lane:
+    """Takes rows in and gives answers out. `places` are those of its queries in the workload."""
+
+    def __init__(self, shape: Shape, places: tuple[int, ...], grouped: bool, group: int = -1) -> None:
+        self.engine = Engine(shape)
+        self.book = KeyBook(self.engine.unused, grouped)
+        self.objects = 0
+        self._places = np.array(places, np.int64)
+        self._grouped = grouped
+        self._group = group  # whose lane it is, -1 if it is nobody's or everybody's
+
+    def take_in(self, batch: Batch, groups: int, first: int) -> list[Answered]:
+        """Take rows in, and answer the windows that end before the last of them."""
+        found = []
+        for low in range(0, len(batch.keys), _CHUNK):
+            keys = batch.keys.slice(low, _CHUNK)
+            mine = slice(low, low + len(keys))
+            slots = self.book.slots_of(keys, None if batch.groups is None else batch.groups[mine])
+            rows = Rows(slots, batch.positions[mine], batch.values[mine], self.objects)
+            self.engine.take_rows(rows, self.book.keys, groups, first)
+            self.objects += len(keys)
+            found += self._answered()
+        return found
+
+    def advance(self, to: int, groups: int, first: int) -> list[Answered]:
+        """Answer every window that ends at or before `to`."""
+        self.engine.advance(to, self.book.keys, groups, first)
+        return self._answered()
+
+    def _answered(self) -> list[Answered]:
+        parts = self.engine.answers()
+        if not parts:
+            return []
+        windows = joined([part.windows for part in parts])
+        groups = windows.groups if self._grouped else np.full_like(windows.groups, self._group)
+        keys = self.book.values(windows.ids)
+        return [Answered(windows._replace(queries=self._places[windows.queries], groups=groups), keys)]
+
+    @property
+    def groups(self) -> Ints:
+        """The groups that a key is held of."""
+        self.book.forget()
+        return self.book.groups
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs."""
+        book = self.book.state()
+        values = to_bytes(pa.table({"key": self.book.values(book["slots"])}))
+        return {"objects": self.objects, "book": book, "keys": values, "engine": self.engine.state()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self.objects = state["objects"]
+        self.book.load(state["book"], one(from_bytes(state["keys"])["key"]))
+        self.engine.load(state["engine"])

@@ -1,0 +1,41 @@
+"""The page of aggregate queries: what is summed once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from skyband.aggregate.query import AggregateTopK
+from skyband.durations import format_duration
+from skyband.queries.counted import counted
+from skyband.windows import common_pane
+
+__all__ = ["page"]
+
+
+def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
+    """The page on these queries."""
+    axis = queries[0].axis
+    sources: dict[Any, list[AggregateTopK]] = {}
+    for query in queries:
+        sources.setdefault((query.key, query.value, query.where, tuple(query.partition_by)), []).append(query)
+    lines = [
+        f"{counted(len(queries), 'query', 'queries')} on the {axis} axis, {counted(len(sources), 'set')} of partials"
+    ]
+    for number, ((key, value, where, groups), sharing) in enumerate(sources.items(), 1):
+        pane, _ = common_pane(query.window for query in sharing)
+        panes = max(-(-query.window.size // pane) for query in sharing)
+        span = format_duration(pane) if axis == "time" else f"{pane} rows"
+        alive = max(query.window.most_alive for query in sharing)
+        made = "in every task, before anything is shuffled" if on_spark else "as rows arrive"
+        lines += [
+            "",
+            f"partials {number}: of {value or 'the value'} by {key or 'key'}"
+            + (f" in {', '.join(groups)}" if groups else "")
+            + (f" where {where}" if where else ""),
+            f"  queries       {len(sharing)}: {', '.join(query.name for query in sharing)}",
+            f"  panes         {span}; one partial per key and pane, made {made}",
+            f"  held          at most {counted(panes, 'pane')} of partials, and a running score per key and query",
+            f"  work          a partial enters and leaves each query once, not once for each of its {alive} windows",
+        ]
+    return "\n".join(lines)

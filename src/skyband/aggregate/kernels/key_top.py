@@ -1,0 +1,193 @@
+"""The k best keys of a window: those that changed are scored again, then one pass with a heap of the best so far."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.aggregate.kernels.exact_sum import rounded
+from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE, MINUS, NONE, SCORED, Asked, State
+from skyband.kernels._jit import inner_kernel, kernel
+from skyband.kernels.keys import Keys
+from skyband.kernels.select import BLOCK, skip_hopeless
+from skyband.kernels.stream import Floats, Ints
+
+# Asked.whats
+SUM = 0
+AVG = 1
+TALLY = 2
+EXTREME = 3  # and on: the extremes, in their order
+
+
+class Room(NamedTuple):
+    """What extraction needs beside the state."""
+
+    sorted: Ints  # per slot: the keys of a window, group after group
+    heap: Ints  # per slot
+    begins: Ints  # per group
+    total: Ints  # for rounding
+
+
+@kernel
+def follows(keys: Keys, a: int, b: int) -> bool:
+    """Whether the key in slot a is the larger one."""
+    if keys.prefix[a] != keys.prefix[b]:
+        return keys.prefix[a] > keys.prefix[b]
+    common = min(keys.lengths[a], keys.lengths[b])
+    for i in range(min(8, common), common):
+        one, other = keys.letters[keys.begins[a] + i], keys.letters[keys.begins[b] + i]
+        if one != other:
+            return one > other
+    return keys.lengths[a] > keys.lengths[b]
+
+
+@inner_kernel
+def outranks(last: Ints, keys: Keys, scores: Floats, a: int, b: int) -> bool:
+    """Whether key a comes before key b: the higher score, then the one seen last, then the larger key."""
+    if scores[a] != scores[b]:
+        return scores[a] > scores[b]
+    if last[a] != last[b]:
+        return last[a] > last[b]
+    return follows(keys, a, b)
+
+
+@kernel
+def total_of(state: State, asked: Asked, track: int, slot: int, room: Room) -> float:
+    """The sum of the key's values in the window, rounded once; NaN where both infinities are among them."""
+    infinite = state.added[slot, INFINITE] - state.left[track, slot, INFINITE]
+    if infinite != 0:
+        minus = infinite // MINUS
+        return np.inf if minus == 0 else -np.inf if infinite == minus * MINUS else np.nan
+    limbs = state.added.shape[1] - FIRST_LIMB
+    for i in range(limbs):
+        room.total[i] = state.added[slot, FIRST_LIMB + i] - state.left[track, slot, FIRST_LIMB + i]
+    return rounded(room.total, limbs, asked.low)
+
+
+@kernel
+def score_of(state: State, asked: Asked, track: int, what: int, slot: int, room: Room) -> float:
+    """What the key is ranked by."""
+    if state.place[track, slot] == NONE:
+        return np.nan
+    if what >= EXTREME:
+        e = what - EXTREME
+        head = state.heads[track, slot, e] & (state.slots.size - 1)
+        return asked.signs[e] * state.extremes[head, e] + 0.0
+    count = np.float64(state.added[slot, COUNT] - state.left[track, slot, COUNT])
+    if what == TALLY:
+        return count
+    total = total_of(state, asked, track, slot, room)
+    return total / count if what == AVG else total
+
+
+@kernel
+def score_again(state: State, asked: Asked, track: int, room: Room) -> None:
+    """Score the keys of a track's window that something entered or left, for all its rankings."""
+    stale = state.stale[track]
+    for ranking in range(asked.whats.size):
+        if asked.tracks_of[ranking] == track:
+            for i in range(stale):
+                slot = state.touched[track, i]
+                state.scores[ranking, slot] = score_of(state, asked, track, asked.whats[ranking], slot, room)
+            state.clock[SCORED] += stale
+    for i in range(stale):
+        state.dirty[track, state.touched[track, i]] = False
+    state.stale[track] = 0
+
+
+@kernel
+def sink(last: Ints, keys: Keys, scores: Floats, heap: Ints, size: int, at: int) -> None:
+    """Move the key at a place of the heap down until it is worse than those below: the worst is on top."""
+    slot = heap[at]
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and outranks(last, keys, scores, heap[child], heap[child + 1]):
+            child += 1
+        if not outranks(last, keys, scores, slot, heap[child]):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = slot
+
+
+@kernel
+def admit(last: Ints, keys: Keys, scores: Floats, heap: Ints, size: int, k: int, slot: int) -> int:
+    """Offer a key to the heap of the k best; return how many are in it."""
+    if size < k:
+        heap[size] = slot
+        if size + 1 == k:
+            for at in range(k // 2 - 1, -1, -1):
+                sink(last, keys, scores, heap, k, at)
+        return size + 1
+    if outranks(last, keys, scores, slot, heap[0]):
+        heap[0] = slot
+        sink(last, keys, scores, heap, k, 0)
+    return size
+
+
+@kernel
+def in_order(last: Ints, keys: Keys, scores: Floats, heap: Ints, size: int, k: int) -> None:
+    """Sort the keys of the heap, best first."""
+    if size < k:
+        for at in range(size // 2 - 1, -1, -1):
+            sink(last, keys, scores, heap, size, at)
+    for left in range(size - 1, 0, -1):
+        heap[0], heap[left] = heap[left], heap[0]
+        sink(last, keys, scores, heap, left, 0)
+
+
+@kernel
+def best_of_all(last: Ints, keys: Keys, scores: Floats, heap: Ints, k: int) -> int:
+    """Put the k best keys into the heap, best first; return how many they are."""
+    size, i, floor = 0, 0, -np.inf
+    while i < scores.size:
+        if size == k:
+            # Most keys are worse than the k-th: they are passed over in blocks.
+            i = skip_hopeless(scores, i, scores.size, floor)
+        stop = min(i + BLOCK, scores.size)
+        for slot in range(i, stop):
+            if scores[slot] >= floor:  # not where it is NaN
+                size = admit(last, keys, scores, heap, size, k, slot)
+                floor = scores[heap[0]] if size == k else -np.inf
+        i = stop
+    in_order(last, keys, scores, heap, size, k)
+    return size
+
+
+@kernel
+def best_of_group(last: Ints, keys: Keys, scores: Floats, room: Room, group: int, k: int) -> int:
+    """The same for the keys of one group, after `line_up`."""
+    size = 0
+    for i in range(room.begins[group - 1] if group else 0, room.begins[group]):
+        size = admit(last, keys, scores, room.heap, size, k, room.sorted[i])
+    in_order(last, keys, scores, room.heap, size, k)
+    return size
+
+
+@kernel
+def line_up(state: State, keys: Keys, track: int, scores: Floats, room: Room) -> None:
+    """Put the keys of a window that have a score into ``sorted`` by group; those of g end at ``begins[g]``."""
+    begins = room.begins
+    begins[:] = 0
+    for i in range(state.alive[track]):
+        slot = state.live[track, i]
+        if not np.isnan(scores[slot]):
+            begins[keys.groups[slot]] += 1
+    found = 0
+    for group in range(begins.size):
+        found, begins[group] = found + begins[group], found
+    for i in range(state.alive[track]):
+        slot = state.live[track, i]
+        if not np.isnan(scores[slot]):
+            room.sorted[begins[keys.groups[slot]]] = slot
+            begins[keys.groups[slot]] += 1
+
+
+@kernel
+def count_unrankable(state: State, track: int, scores: Floats) -> int:
+    """How many keys of a window have no score, because their values have no sum."""
+    found = 0
+    for i in range(state.alive[track]):
+        found += np.isnan(scores[state.live[track, i]])
+    return found

@@ -1,0 +1,251 @@
+"""Aggregate ranking: rows or partials in, answers out, one pass from one window end to the next."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.aggregate.kernels.exact_sum import add_double
+from skyband.aggregate.kernels.key_top import Room, best_of_all, best_of_group, count_unrankable, line_up, score_again
+from skyband.aggregate.kernels.partials import (
+    COUNT,
+    FIRST_LIMB,
+    FIRST_PANE,
+    HAS_INFINITE,
+    HEAD,
+    INFINITE,
+    IS_OPEN,
+    LAST_PANE,
+    MINUS,
+    NEVER,
+    NEXT,
+    NONE,
+    OPEN_AT,
+    TAIL,
+    UNRANKABLE,
+    Asked,
+    State,
+    begin_partial,
+    close_pane,
+    let_go,
+    open_pane,
+)
+from skyband.kernels._jit import kernel
+from skyband.kernels.keys import Keys
+from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, STATE_FULL, WINDOWS, Floats, Ints
+
+# Progress
+TAKEN = 0  # rows taken in so far
+WANTED = 1  # how many rows of answers there must be room for, or the pane that must be in memory
+
+PANE_MISSING = 3  # why a kernel came back: a pane must leave, and its partials are not in memory
+
+
+class Arrivals(NamedTuple):
+    """Rows in stream order."""
+
+    slots: Ints
+    positions: Ints  # empty: row i stands at first_position + i
+    values: Floats  # empty where nothing but their number is asked for
+    bits: Ints  # the same memory, read as whole numbers
+    first_position: int
+
+
+class Partials(NamedTuple):
+    """Partials in the order of their panes; a key may have several in one pane, and they add up."""
+
+    slots: Ints
+    positions: Ints  # the newest row's
+    lows: Ints  # where the pane begins
+    adds: Any  # (partials, width)
+    extremes: Any  # (partials, extremes)
+
+
+class Answers(NamedTuple):
+    """Flat buffers that answers are written to, window after window, best key first."""
+
+    queries: Ints  # per window: the query's place in the workload
+    groups: Ints  # per window
+    ends: Ints  # per window
+    stops: Ints  # per window: the rows written when it was complete
+    scores: Floats  # per row
+    slots: Ints  # per row
+    lasts: Ints  # per row: where the key was seen last
+    cursor: Ints  # WINDOWS and ROWS written so far
+
+
+@kernel
+def answer(state: State, asked: Asked, keys: Keys, room: Room, out: Answers, end: int, first: int) -> None:
+    """Answer all windows that end at `end`; there is room for them."""
+    q, queries = 0, asked.ks.size
+    while q < queries:
+        # Queries of one ranking differ in k only: the answer with the largest k begins with all others.
+        ranking, track, behind, k = asked.rankings[q], asked.tracks[q], q, 0
+        while behind < queries and asked.rankings[behind] == ranking:
+            if is_due(state, asked, behind, end, first):
+                k = max(k, asked.ks[behind])
+            behind += 1
+        if k > 0:
+            score_again(state, asked, track, room)
+            scores = state.scores[ranking]
+            if state.clock[HAS_INFINITE]:
+                state.clock[UNRANKABLE] += count_unrankable(state, track, scores)
+            if room.begins.size > 1:
+                line_up(state, keys, track, scores, room)
+            for group in range(room.begins.size):
+                if room.begins.size > 1:
+                    found = best_of_group(state.last, keys, scores, room, group, k)
+                else:
+                    found = best_of_all(state.last, keys, scores, room.heap, k)
+                for mine in range(q, behind):
+                    if found and is_due(state, asked, mine, end, first):
+                        write(state.last, scores, room, out, asked.places[mine], group, end, min(found, asked.ks[mine]))
+        q = behind
+
+
+@kernel
+def is_due(state: State, asked: Asked, q: int, end: int, first: int) -> bool:
+    """Whether query `q` reports the window that ends at `end`."""
+    start = end - asked.sizes[q]
+    return state.next_end[q] == end and start >= asked.since[q] and (asked.full_only[q] == 0 or start >= first)
+
+
+@kernel
+def write(last: Ints, scores: Floats, room: Room, out: Answers, place: int, group: int, end: int, rows: int) -> None:
+    """Write one window's answer, the first of the heap."""
+    window, row = out.cursor[WINDOWS], out.cursor[ROWS]
+    for i in range(rows):
+        out.slots[row + i] = room.heap[i]
+        out.scores[row + i] = scores[room.heap[i]]
+        out.lasts[row + i] = last[room.heap[i]]
+    out.queries[window], out.groups[window], out.ends[window] = place, group, end
+    out.stops[window] = row + rows
+    out.cursor[WINDOWS], out.cursor[ROWS] = window + 1, row + rows
+
+
+@kernel
+def advance(
+    state: State, asked: Asked, keys: Keys, room: Room, out: Answers, progress: Ints, to: int, first: int
+) -> int:
+    """Move time to `to`: close the open pane if it ends there, answer the windows that do."""
+    clock, ring = state.clock, state.lows.size - 1
+    if clock[IS_OPEN] and to >= clock[NEXT]:
+        close_pane(state, asked)
+    while True:
+        # What the next windows do not hold leaves before they are looked at.
+        missing = let_go(state, asked)
+        if missing != NONE:
+            progress[WANTED] = missing
+            return PANE_MISSING
+        end = NEVER
+        for q in range(asked.ks.size):
+            end = min(end, state.next_end[q])
+        if end > to or end == NEVER:
+            break
+        rows, windows = 0, 0
+        for q in range(asked.ks.size):
+            if state.next_end[q] == end:
+                alive = state.alive[asked.tracks[q]]
+                rows += min(alive, asked.ks[q] * room.begins.size)
+                windows += min(alive, room.begins.size)
+        if out.cursor[ROWS] + rows > out.scores.size or out.cursor[WINDOWS] + windows > out.ends.size:
+            progress[WANTED] = max(rows, windows)
+            return ANSWERS_FULL
+        answer(state, asked, keys, room, out, end, first)
+        newest = state.lows[(clock[LAST_PANE] - 1 - clock[IS_OPEN]) & ring]
+        for q in range(asked.ks.size):
+            if state.next_end[q] == end:
+                state.next_end[q] = end + asked.slides[q]
+                if newest < state.next_end[q] - asked.sizes[q]:
+                    state.next_end[q] = NEVER  # empty, until more rows come
+    if not clock[IS_OPEN]:
+        clock[NEXT] = end
+    return DONE
+
+
+@kernel
+def has_room(state: State) -> bool:
+    """Whether one more pane and one more partial can be held."""
+    clock = state.clock
+    return clock[TAIL] - clock[HEAD] < state.slots.size and clock[LAST_PANE] - clock[FIRST_PANE] < state.lows.size
+
+
+@kernel
+def take_rows(
+    state: State, asked: Asked, keys: Keys, room: Room, rows: Arrivals, out: Answers, progress: Ints, first: int
+) -> int:
+    """Take rows in, and answer every window that ends at or before the position of one of them."""
+    clock = state.clock
+    for i in range(progress[TAKEN], rows.slots.size):
+        progress[TAKEN] = i
+        position = rows.positions[i] if rows.positions.size else rows.first_position + i
+        if position >= clock[NEXT]:
+            reason = advance(state, asked, keys, room, out, progress, position, first)
+            if reason != DONE:
+                return reason
+        slot = rows.slots[i]
+        if clock[IS_OPEN] == 0:
+            if not has_room(state):
+                return STATE_FULL
+            open_pane(state, asked, position)
+        if state.open[slot] >= clock[OPEN_AT]:
+            at = state.open[slot] & (state.slots.size - 1)
+        elif has_room(state):
+            at = begin_partial(state, slot)
+        else:
+            return STATE_FULL
+        state.last[slot] = position
+        state.adds[at, COUNT] += 1
+        if rows.values.size:
+            add_value(state, asked, at, rows.values[i], rows.bits[i])
+    progress[TAKEN] = rows.slots.size
+    return DONE
+
+
+@kernel
+def add_value(state: State, asked: Asked, at: int, value: float, bits: int) -> None:
+    """Add a value to a partial."""
+    for e in range(asked.signs.size):
+        state.extremes[at, e] = max(state.extremes[at, e], asked.signs[e] * value)
+    if state.adds.shape[1] == 1:
+        return  # nobody asks for the sum
+    if np.isfinite(value):
+        add_double(state.adds[at], FIRST_LIMB, asked.low, bits)
+    else:
+        state.adds[at, INFINITE] += 1 if value > 0 else MINUS
+        state.clock[HAS_INFINITE] = 1
+
+
+@kernel
+def take_partials(
+    state: State, asked: Asked, keys: Keys, room: Room, rows: Partials, out: Answers, progress: Ints, first: int
+) -> int:
+    """Take in what others have made of the rows of whole panes, and answer the windows that end between them."""
+    clock = state.clock
+    for i in range(progress[TAKEN], rows.slots.size):
+        progress[TAKEN] = i
+        if rows.lows[i] >= clock[NEXT]:
+            reason = advance(state, asked, keys, room, out, progress, rows.lows[i], first)
+            if reason != DONE:
+                return reason
+        slot = rows.slots[i]
+        if clock[IS_OPEN] == 0:
+            if not has_room(state):
+                return STATE_FULL
+            open_pane(state, asked, rows.lows[i])
+        if state.open[slot] >= clock[OPEN_AT]:
+            at = state.open[slot] & (state.slots.size - 1)
+        elif has_room(state):
+            at = begin_partial(state, slot)
+        else:
+            return STATE_FULL
+        state.last[slot] = max(state.last[slot], rows.positions[i])
+        for column in range(state.adds.shape[1]):
+            state.adds[at, column] += rows.adds[i, column]
+        if state.adds.shape[1] > 1 and rows.adds[i, INFINITE]:
+            clock[HAS_INFINITE] = 1
+        for e in range(asked.signs.size):
+            state.extremes[at, e] = max(state.extremes[at, e], rows.extremes[i, e])
+    progress[TAKEN] = rows.slots.size
+    return DONE

@@ -1,0 +1,214 @@
+"""Rows into partials, in every task: of each key and pane the number, the exact sum and the extremes of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.aggregate.kernels.exact_sum import LIMBS, limb_range
+from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE
+from skyband.aggregate.kernels.sums import sum_up
+from skyband.aggregate.query import AggregateTopK
+from skyband.aggregate.shape import Shape
+from skyband.data.arrow import one
+from skyband.kernels.stream import Ints
+from skyband.sharding.envelope import Envelope, Note
+from skyband.sharding.grouping import group_rows
+from skyband.windows import ALWAYS
+
+__all__ = ["LIMB", "Feed", "Plan", "feeds_of", "pane_ends", "panes_of", "sum_rows"]
+
+LIMB = "limb_"  # and the limb's number: a column of the partials' sums
+_CHUNK = 1 << 20  # rows that are summed at a time
+
+
+class Feed(NamedTuple):
+    """What its queries have in common, and their places in the workload."""
+
+    key: str | None
+    value: str | None
+    where: str | None
+    partition_by: tuple[str, ...]
+    places: tuple[int, ...]
+
+
+def feeds_of(queries: Iterable[AggregateTopK]) -> tuple[Feed, ...]:
+    """The feeds of a workload, in the order in which they first appear.
+
+    >>> import skyband as sb
+    >>> busy = sb.AggregateTopK(name="busy", k=3, size="1 hour", key="client", value="bytes")
+    >>> high = sb.AggregateTopK(name="high", k=3, size="1 day", key="client", value="bytes", aggregate="max")
+    >>> often = sb.AggregateTopK(name="often", k=3, size="1 day", key="client", aggregate="count")
+    >>> [(feed.value, feed.places) for feed in feeds_of([busy, often, high])]
+    [('bytes', (0, 2)), (None, (1,))]
+    """
+    places: dict[tuple[str | None, str | None, str | None, tuple[str, ...]], list[int]] = {}
+    for place, query in enumerate(queries):
+        places.setdefault((query.key, query.value, query.where, tuple(query.partition_by)), []).append(place)
+    return tuple(Feed(*shared, tuple(found)) for shared, found in places.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A workload over rows of one shape. Frozen, and light enough to travel with every task."""
+
+    queries: tuple[AggregateTopK, ...]
+    shards: int  # for each feed
+    time: str  # the column that event time is read from
+    groups: tuple[tuple[str, ...], ...]  # per feed: the columns that tell its groups apart
+    keys: tuple[str, ...]  # per feed: the column that holds its key
+    values: tuple[str | None, ...]  # per feed: that which holds its value; None where only their number counts
+    wanted: tuple[
+        str, ...
+    ]  # per feed: whether the row counts; false where it lacks something, null where not asked for
+    homes: tuple[str, ...]  # per feed: the number of the shard that the key lives in
+    utc: bool  # whether times are instants, not what a clock on the wall says
+
+    @cached_property
+    def feeds(self) -> tuple[Feed, ...]:
+        """The queries by feed."""
+        return feeds_of(self.queries)
+
+    @property
+    def units(self) -> int:
+        """How many shards there are, over all feeds; those of feed f begin at ``f * shards``."""
+        return self.shards * len(self.feeds)
+
+    def shape(self, feed: int) -> Shape:
+        """What the queries of a feed share."""
+        return Shape(tuple(self.queries[place] for place in self.feeds[feed].places))
+
+    @cached_property
+    def group_columns(self) -> tuple[str, ...]:
+        """The group columns of all feeds, each once: the columns of an answer that tell its group."""
+        return tuple(dict.fromkeys(name for names in self.groups for name in names))
+
+
+def pane_ends(table: pa.Table, pane: tuple[int, int]) -> Ints:
+    """Where the panes of partials end; what an earlier workload made for shorter panes is in one of them."""
+    length, offset = pane
+    lows = one(table["pane"]).to_numpy()
+    ends: Ints = lows - (lows - offset) % length + length
+    return ends
+
+
+def panes_of(table: pa.Table) -> Ints:
+    """Where the panes of partials begin."""
+    begins: Ints = _array(table["pane"], np.int64)
+    return begins
+
+
+def sum_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+    """The partials of a task's rows, addressed to shards; then a note to every shard on what all rows were like.
+
+    All shards hear of the newest row and of the first, so that all of them agree on where the stream ends and began.
+    """
+    newest, counts = ALWAYS, np.zeros(2, np.int64)
+    firsts: list[dict[int, int]] = [{} for _ in plan.feeds]
+    for chunk in _chunks(batches):
+        table = pa.Table.from_batches(chunk)
+        at = table.column_names.index(plan.time)
+        table = table.set_column(at, plan.time, table[plan.time].cast(pa.int64()))  # of a timestamp: its microseconds
+        timed = table.filter(pc.is_valid(table[plan.time])).combine_chunks()
+        if timed.num_rows:
+            newest = max(newest, pc.max(timed[plan.time]).as_py())
+        counts += table.num_rows, _left_out(plan, table)
+        for feed in range(len(plan.feeds)):
+            yield from _summed(plan, feed, timed, firsts[feed])
+    if not counts[0]:
+        return
+    for feed, found in enumerate(firsts):
+        pairs = np.array([*found.keys(), *found.values()], np.int64)
+        note = Note(newest, min(found.values(), default=newest), None, {"": pairs} if pairs.size else {})
+        for shard in range(plan.shards):
+            yield Envelope(feed * plan.shards + shard, pa.table({}), note, int(counts[0]), int(counts[1]), 0)
+            counts[:] = 0  # they are told once
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    found: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        found.append(batch)
+        rows += batch.num_rows
+        if rows >= _CHUNK:
+            yield found
+            found, rows = [], 0
+    if found:
+        yield found
+
+
+def _left_out(plan: Plan, table: pa.Table) -> int:
+    refused = pc.is_null(table[plan.time])
+    for name in plan.wanted:
+        refused = pc.or_(refused, pc.invert(pc.fill_null(table[name], True)))
+    return int(pc.sum(refused).as_py() or 0)
+
+
+def _summed(plan: Plan, feed: int, table: pa.Table, firsts: dict[int, int]) -> Iterator[Envelope]:
+    """The partials of one feed, a table for each shard; `firsts` learns the first row of each pane, by its end."""
+    table = table.filter(table[plan.wanted[feed]]).combine_chunks()
+    if not table.num_rows:
+        return
+    shape = plan.shape(feed)
+    length, offset = shape.pane
+    positions = _array(table[plan.time], np.int64)
+    panes = (positions - offset) // length
+    codes, samples = _coded(table, [*plan.groups[feed], plan.keys[feed]], panes)
+    if any(query.full_only for query in shape.queries):
+        numbers, places = np.unique(panes, return_inverse=True)
+        oldest = np.full(numbers.size, positions.max())
+        np.minimum.at(oldest, places, positions)
+        for end, first in zip(((numbers + 1) * length + offset).tolist(), oldest.tolist(), strict=True):
+            firsts[end] = min(firsts.get(end, first), first)
+    name = plan.values[feed]
+    values = np.empty(0) if name is None else _array(table[name], np.float64)
+    low, high = 0, 0
+    if shape.sums:
+        found = np.array([LIMBS, 0], np.int64)
+        limb_range(values.view(np.int64), found)
+        low, high = (int(found[0]), int(found[1])) if found[1] > found[0] else (0, 0)
+    adds = np.zeros((samples.size, FIRST_LIMB + high - low if shape.sums else 1), np.int64)
+    lasts = np.full(samples.size, ALWAYS)
+    extremes = np.full((samples.size, len(shape.extremes)), -np.inf)
+    signs = shape.asked(0).signs
+    sum_up(codes, positions, values, values.view(np.int64), low, signs, adds, lasts, extremes)
+    rows = table.select([*plan.groups[feed], plan.keys[feed]]).take(pa.array(samples))
+    columns = {column: one(rows[column]) for column in rows.column_names}
+    columns |= {"pane": pa.array(panes[samples] * length + offset), "last": pa.array(lasts)}
+    columns["count"] = pa.array(adds[:, COUNT])
+    if shape.sums:
+        columns["infinite"] = pa.array(adds[:, INFINITE])
+        columns |= {f"{LIMB}{low + i}": pa.array(adds[:, FIRST_LIMB + i]) for i in range(high - low)}
+    columns |= {extreme: pa.array(extremes[:, place]) for place, extreme in enumerate(shape.extremes)}
+    partials = pa.table(columns)
+    homes = _array(table[plan.homes[feed]], np.int64)[samples]
+    for shard in np.unique(homes).tolist():
+        mine = partials.take(pa.array(np.flatnonzero(homes == shard)))
+        note = Note(ALWAYS, int(panes_of(mine).min()), None, {})
+        yield Envelope(feed * plan.shards + shard, mine, note, 0, 0, 0)
+
+
+def _coded(table: pa.Table, columns: list[str], panes: Ints) -> tuple[Ints, Ints]:
+    """A number for every key in its group and pane, and a row of each."""
+    grouping = group_rows(table, columns)
+    span = int(panes.max() - panes.min()) + 1
+    numbers = panes - panes.min()
+    if span > 2**62 // max(1, grouping.size):
+        numbers = np.unique(numbers, return_inverse=True)[1]
+        span = int(numbers.max()) + 1
+    encoded = pa.array(grouping.codes * span + numbers).dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    samples = np.empty(len(encoded.dictionary), np.int64)
+    samples[codes[::-1]] = np.arange(codes.size - 1, -1, -1)
+    return codes, samples
+
+
+def _array(column: Any, kind: Any) -> Any:
+    return np.ascontiguousarray(one(column).to_numpy(zero_copy_only=False), kind)

@@ -1,0 +1,338 @@
+"""Aggregate queries over shards of keys: partials in, the best keys of each shard out, and these put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.aggregate.engine import Engine
+from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE, NEVER
+from skyband.aggregate.kernels.totals import Partials
+from skyband.aggregate.open_panes import Waiting
+from skyband.aggregate.query import AggregateTopK
+from skyband.aggregate.reducer import LIMB, Plan, pane_ends
+from skyband.aggregate.shape import Shape
+from skyband.aggregate.state_store import Keeper, Parcels, packed, unpacked
+from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.data.key_dictionary import KeyBook, key_column, restored
+from skyband.errors import SnapshotError
+from skyband.kernels.stream import Ints
+from skyband.sharding.envelope import MILLISECOND, Note
+from skyband.sharding.grouping import group_rows
+from skyband.snapshot import resuming
+from skyband.windows import ALWAYS, AXIS_LIMIT
+
+__all__ = ["Memory", "TotalsShard", "Worked", "merged"]
+
+
+class Memory(dict[int, bytes]):
+    """Parcels in this process."""
+
+    def get(self, number: int) -> bytes:  # type: ignore[override]
+        return self[number]
+
+    def put(self, number: int, data: bytes) -> None:
+        self[number] = data
+
+    def remove(self, number: int) -> None:
+        del self[number]
+
+
+class Worked(NamedTuple):
+    """What a step did, and what is held after it."""
+
+    answers: pa.Table | None
+    late: int  # rows
+    unrankable: int
+    partials: int  # held, in windows or waiting for their panes to end
+    newest: int | None  # the newest row of the stream
+
+
+class TotalsShard:
+    """The keys of one feed that a hash leads here, with their totals.
+
+    The clock is where windows are answered up to, the same in all shards: it follows from the watermark, from messages
+    that reach all of them, and from the newest row, of which all are told.
+    """
+
+    def __init__(self, plan: Plan, unit: int, parcels: Parcels) -> None:
+        self.plan = plan
+        self.feed, self.number = divmod(unit, plan.shards)
+        self.clock = ALWAYS
+        self.newest = ALWAYS
+        self._columns = plan.groups[self.feed]
+        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
+        self._engine = Engine(plan.shape(self.feed))
+        self._book = KeyBook(self._engine.unused, bool(self._columns))
+        self._keeper = Keeper(self._engine, parcels)
+        self._pane = self._engine.shape.pane
+        self._waiting = Waiting(parcels, self._pane)
+        self._groups: list[tuple[Any, ...]] = []  # by code
+        self._codes: dict[tuple[Any, ...], int] = {}
+        self._kinds: pa.Schema | None = None  # of the groups and the key
+        self._first = AXIS_LIMIT  # where the stream began
+        self._unrankable = 0
+
+    def step(
+        self,
+        arrived: Sequence[pa.Table],
+        notes: Iterable[Note],
+        watermark: int | None,
+        *,
+        soon: int | None = None,
+        end: bool = False,
+    ) -> Worked:
+        """Take partials in, move time to `watermark` (or to the stream's end), and answer what has become final.
+
+        Where the watermark is known to be at `soon` next, time moves there, once the partials are in.
+        A partial is late as a whole: if its pane ended at or before the watermark, all its rows are behind that.
+        """
+        accept = self.clock if watermark is None else max(self.clock, watermark)
+        for note in notes:
+            self.newest = max(self.newest, note.newest)
+            for ends, firsts in (found.reshape(2, -1) for found in note.firsts.values()):
+                self._first = min(self._first, int(firsts[ends > accept].min(initial=AXIS_LIMIT)))
+        fresh = [table for table in arrived if table.num_rows]
+        table = pa.concat_tables(fresh, promote_options="default").combine_chunks() if fresh else None
+        late = 0
+        if table is not None:
+            timely = pane_ends(table, self._pane) > accept
+            if not timely.all():
+                late = int(_numbers(table["count"])[~timely].sum())
+                table = table.filter(pa.array(timely))
+        self.clock = self._end_of_stream(accept) if end else max(accept, ALWAYS if soon is None else soon)
+        closed = self._waiting.take(table, self.clock)
+        if closed is not None:
+            self._take_in(closed)
+        self._engine.advance(self.clock, self._book.keys, max(1, len(self._groups)), self._first)
+        unrankable = self._engine.counters()["unrankable"]
+        more, self._unrankable = unrankable - self._unrankable, unrankable
+        newest = None if self.newest == ALWAYS else self.newest
+        return Worked(self._answers(), late, more, self._engine.partials + len(self._waiting), newest)
+
+    @property
+    def next_end(self) -> int | None:
+        """When the next window that holds a row ends; None if there is none."""
+        end, oldest = self._engine.next_end, self._waiting.oldest
+        if oldest is not None:
+            queries = self._engine.shape.queries
+            end = min(end, *(query.window.first_end_after(oldest) for query in queries))
+        return None if end >= NEVER else end
+
+    def _end_of_stream(self, clock: int) -> int:
+        if self.newest == ALWAYS:
+            return clock
+        reach = max(query.window.size for query in self.plan.queries)
+        return max(clock, -(-(self.newest + reach) // MILLISECOND) * MILLISECOND)
+
+    def _take_in(self, table: pa.Table) -> None:
+        name = self.plan.keys[self.feed]
+        self._kinds = pa.schema([table.schema.field(column) for column in (*self._columns, name)])
+        table = table.take(pc.sort_indices(table["pane"]))
+        codes = self._group_codes(table) if self._columns else None
+        slots = self._book.slots_of(key_column(one(table[name])).stored, codes)
+        shape = self._engine.shape
+        adds, limbs = _adds(table, shape.sums)
+        extremes = [_numbers(_column(table, column, -np.inf)) for column in shape.extremes]
+        partials = Partials(
+            slots=slots,
+            positions=_numbers(table["last"]),
+            lows=_numbers(table["pane"]),
+            adds=adds,
+            extremes=np.stack(extremes, axis=1) if extremes else np.empty((table.num_rows, 0)),
+        )
+        self._engine.take_partials(partials, limbs, self._book.keys, max(1, len(self._groups)), self._first)
+
+    def _take_up(self, before: tuple[AggregateTopK, ...], since: dict[str, int]) -> None:
+        """Go on with other queries than those of `before`: what is new begins after all rows that were seen.
+
+        All shards have heard of the same newest row, so that a new query begins with the same window in all of them.
+        """
+        known = {query.name: query for query in before}
+        for query in self._engine.shape.queries:
+            if known.get(query.name) == query:
+                self.since |= {name: at for name, at in since.items() if name == query.name}
+            elif self.newest != ALWAYS:
+                self.since[query.name] = self.newest + 1
+                self._first = min(self._first, self.newest)  # nobody may have asked for it; it has begun by then
+        self._engine.answer_since([self.since.get(query.name, ALWAYS) for query in self._engine.shape.queries])
+
+    def _group_codes(self, table: pa.Table) -> Ints:
+        grouping = group_rows(table, self._columns)
+        samples = table.select(list(self._columns)).take(pa.array(grouping.samples))
+        found = np.empty(grouping.size, np.int64)
+        for place, group in enumerate(_tuples(samples)):
+            code = self._codes.setdefault(group, len(self._groups))
+            if code == len(self._groups):
+                self._groups.append(group)
+            found[place] = code
+        return found[grouping.codes]
+
+    def _answers(self) -> pa.Table | None:
+        found = self._engine.answers()
+        if not found or self._kinds is None:
+            return None
+        tables = []
+        names = list(self._kinds.names)
+        places = np.array(self.plan.feeds[self.feed].places, np.int64)
+        groups = self._group_table(self._groups)
+        for windows, lasts in found:
+            columns: dict[str, Any] = {"query": pa.array(np.repeat(places[windows.queries], windows.counts))}
+            codes = pa.array(np.repeat(windows.groups, windows.counts))
+            for name in self._columns:
+                columns[name] = one(groups[name]).take(codes)
+            columns["end"] = pa.array(np.repeat(windows.ends, windows.counts))
+            columns["last"] = pa.array(lasts)
+            columns[names[-1]] = restored(self._book.values(windows.ids), self._kinds.field(names[-1]).type)
+            columns["score"] = pa.array(windows.keys)
+            tables.append(pa.table(columns))
+        return pa.concat_tables(tables)
+
+    def _group_table(self, groups: list[tuple[Any, ...]]) -> pa.Table:
+        kinds = self._kinds or pa.schema([])
+        columns = list(zip(*groups, strict=True)) if groups else [()] * len(self._columns)
+        return pa.table(
+            {
+                name: pa.array(values, kinds.field(name).type)
+                for name, values in zip(self._columns, columns, strict=True)
+            }
+        )
+
+    def state(self) -> bytes:
+        """The shard as checked bytes, its parcels apart."""
+        self._book.forget()
+        book = self._book.state()
+        slots = book["slots"]
+        used, codes = np.unique(book["groups"], return_inverse=True)
+        groups = [self._groups[code] for code in used.tolist()] if self._columns else []  # others are forgotten
+        keys = pa.table({"key": self._book.values(slots)})
+        return packed(
+            {
+                "queries": [query.to_dict() for query in self._engine.shape.queries],
+                "since": self.since,
+                "unit": self.feed * self.plan.shards + self.number,
+                "clock": self.clock,
+                "newest": self.newest,
+                "first": self._first,
+                "waiting": self._waiting.state(),
+                "kinds": None if self._kinds is None else self._kinds.serialize().to_pybytes(),
+                "groups": to_bytes(self._group_table(groups)) if self._columns and self._kinds is not None else None,
+                "book": {**book, "slots": slots.astype(np.int32), "groups": codes.astype(np.int32)},
+                "keys": to_bytes(keys),
+                "totals": self._keeper.sleep(slots),
+            }
+        )
+
+    @classmethod
+    def resume(cls, plan: Plan, unit: int, blob: bytes, parcels: Parcels) -> TotalsShard:
+        """The shard that `state` was taken of."""
+        with resuming():
+            saved = unpacked(blob)
+            shard = cls(plan, unit, parcels)
+            before = tuple(AggregateTopK(**fields) for fields in saved["queries"])
+            if saved["unit"] != unit or _source(before[0]) != _source(shard._engine.shape.queries[0]):
+                raise SnapshotError(
+                    "the shard was stored by a workload with other keys, values or groups; nothing was resumed. Go on "
+                    "with those it was stored by."
+                )
+            shard.clock, shard.newest, shard._first = saved["clock"], saved["newest"], saved["first"]
+            shard._take_up(before, saved["since"])
+            shard._waiting.load(saved["waiting"])
+            if saved["kinds"] is not None:
+                shard._kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
+            if saved["groups"] is not None:
+                shard._groups = list(_tuples(from_bytes(saved["groups"])))
+                shard._codes = {group: code for code, group in enumerate(shard._groups)}
+            book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
+            shard._book.load(book, one(from_bytes(saved["keys"])["key"]))
+            shard._keeper.wake(Shape(before), saved["totals"], book["slots"], shard._book.keys.prefix.size)
+            shard._unrankable = shard._engine.counters()["unrankable"]
+        return shard
+
+
+def _source(query: AggregateTopK) -> tuple[Any, ...]:
+    return query.key, query.value, query.where, tuple(query.partition_by)
+
+
+def merged(plan: Plan, feed: int, tables: Sequence[pa.Table]) -> pa.Table:
+    """The answers of a feed, from those of its shards: of each window the k best of all.
+
+    A key lives in one shard, so that the k best of all are among the k best of each.
+    """
+    table = pa.concat_tables(tables).combine_chunks()
+    groups, key = plan.groups[feed], plan.keys[feed]
+    windows = group_rows(table, ["query", *groups, "end"]).codes
+    ends, queries = _numbers(table["end"]), _numbers(table["query"])
+    # By the window's first row, sorted by end and query, so that answers come in that order.
+    order = pc.sort_indices(
+        table.append_column("window", pa.array(windows)),
+        [
+            ("end", "ascending"),
+            ("query", "ascending"),
+            ("window", "ascending"),
+            ("score", "descending"),
+            ("last", "descending"),
+            (key, "descending"),
+        ],
+    ).to_numpy()
+    begins = np.flatnonzero(np.diff(windows[order], prepend=-1))
+    ranks = np.arange(order.size) - np.repeat(begins, np.diff(begins, append=order.size)) + 1
+    ks = np.array([query.k for query in plan.queries], np.int64)
+    best = ranks <= ks[queries[order]]
+    order, ranks = order[best], ranks[best]
+    chosen = table.take(pa.array(order))
+    sizes = np.array([query.window.size for query in plan.queries], np.int64)
+    bound = pa.timestamp("us", "UTC" if plan.utc else None)
+    columns: dict[str, Any] = {
+        "query": pa.array([query.name for query in plan.queries], pa.string()).take(pa.array(queries[order]))
+    }
+    for name in plan.group_columns:
+        columns[name] = one(chosen[name]) if name in groups else pa.nulls(order.size)
+    columns["window_start"] = pa.array(ends[order] - sizes[queries[order]]).cast(bound)
+    columns["window_end"] = pa.array(ends[order]).cast(bound)
+    columns["rank"] = pa.array(ranks.astype(np.int32))
+    columns["key"] = one(chosen[key])
+    columns["score"] = one(chosen["score"])
+    return pa.table(columns)
+
+
+def _adds(table: pa.Table, sums: bool) -> tuple[Any, tuple[int, int]]:
+    """What adds up of partials, and the range of limbs that it takes."""
+    counts = _numbers(table["count"])
+    if not sums:
+        return counts[:, None].copy(), (0, 0)
+    limbs = sorted(int(name.removeprefix(LIMB)) for name in table.column_names if name.startswith(LIMB))
+    low, high = (limbs[0], limbs[-1] + 1) if limbs else (0, 0)
+    adds = np.zeros((counts.size, FIRST_LIMB + high - low), np.int64)
+    adds[:, COUNT] = counts
+    adds[:, INFINITE] = _numbers(_column(table, "infinite", 0))
+    for limb in limbs:  # a task has no column for a limb that none of its values needs
+        adds[:, FIRST_LIMB + limb - low] = _numbers(_column(table, f"{LIMB}{limb}", 0))
+    return adds, (low, high)
+
+
+def _column(table: pa.Table, name: str, otherwise: Any) -> Any:
+    """A column, and what stands for it where it is missing: partials of another workload may lack it."""
+    if name not in table.column_names:
+        return pa.array(np.full(table.num_rows, otherwise))
+    return pc.fill_null(table[name], otherwise)
+
+
+def _numbers(column: Any) -> Any:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
+
+
+def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows of a table as values that can be looked up: NaN and null are one, -0.0 is 0.0."""
+    columns = []
+    for name in table.column_names:
+        array = one(table[name])
+        if pa.types.is_floating(array.type):
+            array = pc.add(pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array), 0.0)
+        columns.append(array.to_pylist())
+    return list(zip(*columns, strict=True))

@@ -1,0 +1,217 @@
+"""Aggregate queries on Spark: partials in every task, totals in shards of keys, and a merge at the end."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from skyband.aggregate.query import AggregateTopK
+from skyband.aggregate.reducer import Feed, Plan, feeds_of, panes_of, sum_rows
+from skyband.errors import InvalidQueryError, UnsupportedError
+from skyband.spark import totals_step as tasks
+from skyband.spark.expressions import HIDDEN, Columns, plain, quoted
+from skyband.spark.plan import (
+    MOST_SHARDS,
+    Followed,
+    Observed,
+    Pipeline,
+    Request,
+    checked_delay,
+    checked_shards,
+    delay_of,
+)
+from skyband.spark.shard_keys import spread
+from skyband.spark.tasks import ENVELOPES, LOCAL, answer_in_order, to_shards
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged
+from skyband.spark.totals_processor import OUTPUT, TotalsProcessor
+
+__all__ = ["draft"]
+
+ANSWER_COLUMNS = ("query", "window_start", "window_end", "rank", "key", "score")
+_TIME = f"{HIDDEN}time"
+_KEYS = (st.IntegralType, st.FractionalType, st.StringType, st.BinaryType, st.DateType, st.TimestampType)
+_MORE_KEYS = (st.TimestampNTZType, st.BooleanType)
+
+
+class _Totalling(NamedTuple):
+    """Rows with their keys and values, and the plan to answer them by."""
+
+    rows: DataFrame
+    plan: Plan
+    answers: st.StructType  # as tasks name its columns
+    names: tuple[str, ...]  # as users do
+    delay: int | None  # of the watermark that is to be set, in milliseconds
+    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    held: bool  # whether nothing is final before the end of the stream
+    types: dict[str, str]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {
+            "axis": "time",
+            "family": AggregateTopK.family,
+            "feeds": [[feed.key, feed.value, feed.where, *feed.partition_by] for feed in self.plan.feeds],
+            "columns": self.types,
+            "shards": self.plan.shards,
+        }
+
+    @property
+    def followed(self) -> Followed:
+        return Followed("totals", "time", None, False)
+
+    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
+        keys, streaming = spread(self.plan.units), self.rows.isStreaming
+        make_partials = to_shards(partial(sum_rows, self.plan), keys, None if streaming else panes_of)
+        envelopes = self.rows.mapInArrow(make_partials, ENVELOPES)
+        if not streaming:
+            answer = answer_in_order(partial(tasks.stepping, self.plan), keys, "end")
+            local = by_oldest(envelopes, self.plan.units, counted).mapInArrow(answer, LOCAL)
+            return Pipeline(self._merged(local, counted), None)
+        processor = TotalsProcessor(self.plan, keys, self.foresight, held=self.held)
+        local = (
+            at_the_shards(envelopes, keys, control, self.delay)
+            .groupBy("shard")
+            .transformWithState(processor, OUTPUT, "Append", "EventTime")
+        )
+        sums = [sf.sum(name).alias(name) for name in ("late", "unrankable")]
+        held = held_by_shard("unit", self.plan.units)
+        local = local.observe("skyband_held", *sums, sf.max("newest").alias("newest"), *held)
+        return Pipeline(self._merged(local.select("answers", "unit")), None)
+
+    def _merged(self, local: DataFrame, counted: Observed | None = None) -> DataFrame:
+        kinds = to_arrow_schema(self.answers, timezone="UTC")
+        task = tasks.merge(self.plan, kinds, in_order=not local.isStreaming)
+        feed = sf.floor(sf.col("unit") / self.plan.shards)
+        return merged(local, task, self.answers, "window_end", counted, first=feed).toDF(*self.names)
+
+
+def draft(request: Request) -> _Totalling:
+    """Refuse what cannot be answered, and settle how the rest will be."""
+    df, queries, time = request.df, request.workload.queries, request.time
+    _refuse_unsupported(request)
+    columns = Columns(df, ANSWER_COLUMNS)
+    at = columns.time(time)
+    feeds = feeds_of(queries)
+    groups = [columns.groups(feed.partition_by, queries[feed.places[0]]) for feed in feeds]
+    partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    shards = min(partitions, MOST_SHARDS) if request.shards is None else checked_shards(request.shards)
+    keys = [_key(columns, feed, queries[feed.places[0]]) for feed in feeds]
+    types = {kind.simpleString(): kind for _, kind in keys}
+    if len(types) > 1:
+        raise InvalidQueryError(
+            f"the keys of the queries are of the types {', '.join(sorted(types))}, and answers have one column for all "
+            "of them; cast them to one type, or make two workloads."
+        )
+    numbers = range(len(feeds))
+    plan = Plan(
+        queries=queries,
+        shards=shards,
+        time=_TIME,
+        groups=tuple(tuple(found) for found in groups),
+        keys=tuple(f"{HIDDEN}key_{number}" for number in numbers),
+        values=tuple(f"{HIDDEN}value_{number}" if feeds[number].value else None for number in numbers),
+        wanted=tuple(f"{HIDDEN}wanted_{number}" for number in numbers),
+        homes=tuple(f"{HIDDEN}home_{number}" for number in numbers),
+        utc=isinstance(df.schema[at].dataType, st.TimestampType),
+    )
+    there = delay_of(df, time)
+    delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
+    by_name = {name: _one_nothing(column, df) for found in groups for name, column in found.items()}
+    selected = [sf.col(quoted(at)).alias(_TIME)]
+    selected += [column.alias(name) for name, column in by_name.items()]
+    for number, feed in enumerate(feeds):
+        selected += _offer(columns, feed, number, plan, keys[number][0], [by_name[name] for name in groups[number]])
+    rows = df.select(*selected)
+    bound = df.schema[at].dataType
+    answers = _answer_type(plan, rows.schema, bound, keys[0][1])
+    grouped = {plain(name): name for feed in feeds for name in columns.spelled(feed.partition_by)}
+    names = tuple(grouped.get(name, name) for name in answers.names)
+    kinds = {field.name: field.dataType.simpleString() for field in answers.fields}
+    return _Totalling(rows, plan, answers, names, delay, request.foresight(delay), request.held, kinds)
+
+
+def _refuse_unsupported(request: Request) -> None:
+    if not isinstance(request.df, DataFrame):
+        raise UnsupportedError(
+            f"df= holds {len(request.df)} data frames by name, but aggregate queries rank the keys of one; pass that "
+            "one, or a union of them."
+        )
+    first = request.workload.queries[0]
+    if first.axis == "count":
+        raise UnsupportedError(
+            f"query {first.name!r} has a window of {first.size} rows; on Spark, aggregates are over windows of time. "
+            "Give size= and slide= as durations, or use skyband.aggregate.Monitor, which has both."
+        )
+    if request.output != "answers":
+        raise UnsupportedError(
+            f"output={request.output!r} is for top-k queries; aggregate queries give every window's whole answer. "
+            "Leave output= out."
+        )
+    if request.late != "count":
+        raise UnsupportedError(
+            f"late={request.late!r} is for top-k queries; of aggregate queries late rows are counted. Leave late= out."
+        )
+    if request.algorithm != "auto":
+        raise UnsupportedError(
+            f"algorithm={request.algorithm!r} is for top-k queries; aggregates are kept in one way. Leave it out."
+        )
+
+
+def _key(columns: Columns, feed: Feed, query: AggregateTopK) -> tuple[Column, st.DataType]:
+    """The feed's key, null where a row has none, and its type."""
+    if feed.key is None:
+        raise InvalidQueryError(
+            f"query {query.name!r} has no key=; on Spark the key is computed from the row's columns. Give key= as an "
+            "SQL expression, for example key='client'."
+        )
+    kind = columns.type_of(query, "key", feed.key)
+    if not isinstance(kind, _KEYS + _MORE_KEYS) or isinstance(kind, st.DecimalType):
+        raise InvalidQueryError(
+            f"query {query.name!r}: key={feed.key!r} is of type {kind.simpleString()}; of equal scores the larger key "
+            "comes first, so it must be a number, a text, bytes, a date or a time. Cast it, for example to a string."
+        )
+    key = sf.expr(feed.key)
+    if isinstance(kind, st.FloatType | st.DoubleType):
+        key = sf.when(~sf.isnan(key), key + sf.lit(0.0).cast(kind))
+    return key, kind
+
+
+def _one_nothing(group: Column, df: DataFrame) -> Column:
+    """A group column in which NaN is null, as in process, and -0.0 is 0.0."""
+    kind = df.select(group.alias("group")).schema["group"].dataType
+    if not isinstance(kind, st.FloatType | st.DoubleType):
+        return group
+    return sf.when(~sf.isnan(group), group + sf.lit(0.0).cast(kind))
+
+
+def _offer(columns: Columns, feed: Feed, number: int, plan: Plan, key: Column, groups: list[Column]) -> list[Column]:
+    """What a row is to a feed: its key and value, where they live, and whether they count (null: filtered out)."""
+    query = plan.queries[feed.places[0]]
+    offered = [key.alias(plan.keys[number])]
+    counts = key.isNotNull()
+    if feed.value is not None:
+        value = columns.number(query, "value", feed.value, "only numbers can be added and compared") + sf.lit(0.0)
+        counts = counts & ~sf.isnan(value)
+        offered.append(value.alias(str(plan.values[number])))
+    wanted = counts if feed.where is None else sf.when(columns.filter(feed.where, query), counts)
+    home = sf.pmod(sf.xxhash64(*groups, key), sf.lit(plan.shards)).cast("int")
+    return [*offered, wanted.alias(plan.wanted[number]), home.alias(plan.homes[number])]
+
+
+def _answer_type(plan: Plan, rows: st.StructType, time: st.DataType, key: st.DataType) -> st.StructType:
+    return st.StructType(
+        [
+            st.StructField("query", st.StringType()),
+            *(st.StructField(name, rows[name].dataType) for name in plan.group_columns),
+            st.StructField("window_start", time),
+            st.StructField("window_end", time),
+            st.StructField("rank", st.IntegerType()),
+            st.StructField("key", key),
+            st.StructField("score", st.DoubleType()),
+        ]
+    )

@@ -1,0 +1,281 @@
+"""How an engine sleeps between two steps: its totals as one value, and its partials in parcels that are written once.
+
+Totals are small, a row for each key, and change with every step. Partials are many, a row for each key and pane, and
+never change: a parcel of panes is stored when the panes close, read when one of them leaves a window, and removed when
+the last of them has left the last. So what a step reads and writes follows from the keys, not from the window's length.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.aggregate.engine import Engine
+from skyband.aggregate.kernels.partials import (
+    COUNT,
+    FIRST_LIMB,
+    FIRST_PANE,
+    HEAD,
+    IS_OPEN,
+    LAST_PANE,
+    NEVER,
+    NONE,
+    TAIL,
+    State,
+    mark_ladders,
+)
+from skyband.aggregate.shape import Shape
+from skyband.kernels.stream import Ints
+from skyband.snapshot import decode, encode
+
+__all__ = ["Keeper", "Parcels", "packed", "unpacked"]
+
+_SPARE = 1 << 18  # partials that there is room for when an engine wakes up: memory is taken when it is written to
+_PARCEL = 1 << 15  # partials: fewer panes are put together up to here, so that tiny panes make few parcels
+
+
+class Parcels(Protocol):
+    """Where parcels are kept, by number."""
+
+    def get(self, number: int) -> bytes: ...
+    def put(self, number: int, data: bytes) -> None: ...
+    def remove(self, number: int) -> None: ...
+
+
+class Keeper:
+    """Puts an engine to sleep and wakes it up again."""
+
+    def __init__(self, engine: Engine, parcels: Parcels) -> None:
+        self._engine = engine
+        self._parcels = parcels
+        self._begins: list[int] = []  # of the parcels kept: the first pane of each
+        self._stored = 0  # panes before this one are in parcels
+
+    def sleep(self, slots: Ints) -> dict[str, Any]:
+        """Store new parcels, remove old ones, and return the totals; `slots` are those with a key."""
+        state = self._engine._state
+        clock = state.clock
+        assert not clock[IS_OPEN], "a pane that is still open has no place to sleep"
+        first, last = int(clock[FIRST_PANE]), int(clock[LAST_PANE])
+        self._store(max(first, self._stored), last)
+        self._stored = last
+        while self._begins and (self._begins[1] if len(self._begins) > 1 else last) <= first:
+            self._parcels.remove(self._begins.pop(0))
+        panes = np.arange(first, last) & (state.lows.size - 1)
+        low = int(state.lows[panes[0]]) if panes.size else 0
+        marks = np.zeros(state.slots.size, bool)
+        mark_ladders(state, slots, marks)
+        numbers = np.arange(int(clock[HEAD]), int(clock[TAIL]))
+        numbers = numbers[marks[numbers & (marks.size - 1)]] if marks.any() else numbers[:0]
+        on_ladders = numbers & (marks.size - 1)
+        head = int(clock[HEAD])
+        return {
+            "low": self._engine._low,
+            "limbs": self._engine._limbs,
+            "parcels": self._begins,
+            "clock": clock,
+            "next_end": state.next_end,
+            "gone": state.gone,
+            "lows": state.lows[panes],
+            "firsts": state.firsts[panes],
+            "last": _narrow(state.last[slots] - low),
+            "last_low": low,
+            # What is in a window is added - left: only that is kept.
+            "held": _columns(state.added[slots][None] - state.left[:, slots]),
+            # Partials are told by how many are older; those that are gone are none.
+            "tails": _since(state.tails[slots], head),
+            "heads": _since(state.heads[:, slots], head),
+            "ladder": _since(numbers, head),
+            "older": _since(state.older[on_ladders], head),
+            "younger": _since(state.younger[on_ladders], head),
+            "extremes": state.extremes[on_ladders],
+        }
+
+    def wake(self, before: Shape, saved: dict[str, Any], slots: Ints, size: int) -> None:
+        """Go on from what `sleep` returned, with `size` slots; the queries of `before` may have been others."""
+        self._begins, self._stored = list(saved["parcels"]), int(saved["clock"][LAST_PANE])
+        shape = self._engine.shape
+        if shape != before:
+            saved = _rearranged(saved, before, shape, slots.size)
+        state = _empty(self._engine, saved, size)
+        held = _rows(saved["held"], state.left.shape[0], slots.size)
+        head = int(state.clock[HEAD])
+        state.last[slots] = saved["last"].astype(np.int64) + saved["last_low"]
+        state.left[:, slots] = -held
+        state.tails[slots], state.heads[:, slots] = (_numbered(saved[name], head) for name in ("tails", "heads"))
+        for track in range(held.shape[0]):
+            live = slots[held[track, :, COUNT] != 0]
+            state.alive[track] = state.stale[track] = live.size
+            state.live[track, : live.size] = state.touched[track, : live.size] = live
+            state.place[track, live] = np.arange(live.size)
+            state.dirty[track, live] = True
+        panes = np.arange(int(state.clock[FIRST_PANE]), int(state.clock[LAST_PANE])) & (state.lows.size - 1)
+        state.lows[panes], state.firsts[panes] = saved["lows"], saved["firsts"]
+        on_ladders = _numbered(saved["ladder"], head) & (state.slots.size - 1)
+        state.extremes[on_ladders] = saved["extremes"]
+        state.older[on_ladders], state.younger[on_ladders] = (
+            _numbered(saved[name], head) for name in ("older", "younger")
+        )
+        self._engine.load({"low": saved["low"], "limbs": saved["limbs"], **state._asdict()}, self._fetch)
+
+    def _store(self, low: int, high: int) -> None:
+        """Put the panes from `low` to `high` into parcels."""
+        state = self._engine._state
+        ring, end = state.firsts.size - 1, int(state.clock[TAIL])
+        while low < high:
+            behind, first, stop = low, int(state.firsts[low & ring]), 0
+            while behind < high and (behind == low or stop - first < _PARCEL):
+                behind += 1
+                stop = end if behind == int(state.clock[LAST_PANE]) else int(state.firsts[behind & ring])
+            numbers = np.arange(first, stop) & (state.slots.size - 1)
+            parcel = {
+                "limb": self._engine._low,
+                "panes": behind - low,
+                "first": first,
+                "slots": _narrow(state.slots[numbers]),
+                "adds": _columns(state.adds[numbers]),
+            }
+            self._parcels.put(low, packed(parcel))
+            self._begins.append(low)
+            low = behind
+
+    def _fetch(self, pane: int) -> None:
+        """Bring a pane's parcel into memory."""
+        begin = max(begin for begin in self._begins if begin <= pane)
+        parcel = unpacked(self._parcels.get(begin))
+        state, engine = self._engine._state, self._engine
+        slots = parcel["slots"].astype(np.int64)
+        adds = _rows(parcel["adds"], slots.size)
+        numbers = (parcel["first"] + np.arange(slots.size)) & (state.slots.size - 1)
+        alive = parcel["first"] + np.arange(slots.size) >= state.clock[HEAD]
+        numbers, slots, adds = numbers[alive], slots[alive], adds[alive]
+        state.slots[numbers] = slots
+        state.adds[numbers] = _fitted(adds, parcel["limb"], engine._low, state.adds.shape[1])
+        panes = np.arange(max(begin, int(state.clock[FIRST_PANE])), begin + parcel["panes"])
+        state.here[panes & (state.here.size - 1)] = True
+
+
+def _fitted(adds: Any, limb: int, low: int, width: int) -> Any:
+    """Rows that were written when other limbs were in use, or none: as rows of `width` with limbs from `low` on."""
+    fitted = np.zeros((adds.shape[0], width), np.int64)
+    common = min(FIRST_LIMB, width, adds.shape[1])
+    fitted[:, :common] = adds[:, :common]
+    if width > FIRST_LIMB and adds.shape[1] > FIRST_LIMB:
+        at = FIRST_LIMB + limb - low
+        fitted[:, at : at + adds.shape[1] - FIRST_LIMB] = adds[:, FIRST_LIMB:]
+    return fitted
+
+
+def _rearranged(saved: dict[str, Any], before: Shape, shape: Shape, keys: int) -> dict[str, Any]:
+    """Totals as another workload has them: window sizes and extremes that are new hold nothing yet."""
+    held = _rows(saved["held"], len(before.sizes), keys)
+    low, limbs = (saved["low"], saved["limbs"]) if before.sums and shape.sums else (0, 0)
+    width = FIRST_LIMB + limbs if shape.sums else 1
+    tracks = [before.sizes.index(size) if size in before.sizes else None for size in shape.sizes]
+    extremes = [before.extremes.index(name) if name in before.extremes else None for name in shape.extremes]
+    nothing = np.zeros((keys, width), np.int64)
+    found = [nothing if t is None else _fitted(held[t], low, low, width) for t in tracks]
+    last = int(saved["clock"][LAST_PANE])
+    ends = {(query.name, query): int(end) for query, end in zip(before.in_order, saved["next_end"], strict=True)}
+    heads = saved["heads"].astype(np.int64)
+    none = np.full((keys, heads.shape[2]), NONE)
+    by_track = np.stack([none if t is None else heads[t] for t in tracks])
+    return saved | {
+        "low": low,
+        "limbs": limbs,
+        "held": _columns(np.stack(found)),
+        "gone": np.array([last if t is None else saved["gone"][t] for t in tracks], np.int64),
+        "next_end": np.array([ends.get((query.name, query), NEVER) for query in shape.in_order], np.int64),
+        "heads": _picked(by_track, extremes, NONE),
+        **{name: _picked(saved[name], extremes, NONE) for name in ("tails", "older", "younger")},
+        "extremes": _picked(saved["extremes"], extremes, -np.inf),
+    }
+
+
+def _picked(array: Any, places: list[int | None], otherwise: Any) -> Any:
+    """The columns at these places, and others where there is no such column."""
+    shape = (*array.shape[:-1], len(places))
+    found = np.full(shape, otherwise, np.float64 if array.dtype == np.float64 else np.int64)
+    for column, place in enumerate(places):
+        if place is not None:
+            found[..., column] = array[..., place]
+    return found
+
+
+def packed(values: dict[str, Any]) -> bytes:
+    """Values as checked, compressed bytes."""
+    data = encode(values)
+    return len(data).to_bytes(8, "little") + bytes(pa.compress(data, codec="lz4", asbytes=True))
+
+
+def unpacked(data: bytes) -> dict[str, Any]:
+    """The values that were packed."""
+    size = int.from_bytes(data[:8], "little")
+    return decode(pa.decompress(data[8:], size, codec="lz4", asbytes=True))
+
+
+def _empty(engine: Engine, saved: dict[str, Any], size: int) -> State:
+    """Arrays for so many slots and for what is held, with nothing in them."""
+    engine._low, engine._limbs = saved["low"], saved["limbs"]
+    fresh = engine._fresh_state()
+    tracks, extremes, width = len(engine.shape.sizes), len(engine.shape.extremes), engine._width
+    clock = saved["clock"]
+    partials = _power(int(clock[TAIL] - clock[HEAD]) + _SPARE)
+    panes = _power(int(clock[LAST_PANE] - clock[FIRST_PANE]) + 16)
+    return fresh._replace(
+        added=np.zeros((size, width), np.int64),
+        last=np.full(size, -NEVER),
+        open=np.full(size, NONE),
+        tails=np.full((size, extremes), NONE),
+        left=np.zeros((tracks, size, width), np.int64),
+        place=np.full((tracks, size), NONE, np.int32),
+        live=np.zeros((tracks, size), np.int32),
+        heads=np.full((tracks, size, extremes), NONE),
+        dirty=np.zeros((tracks, size), bool),
+        touched=np.zeros((tracks, size), np.int32),
+        scores=np.full((fresh.scores.shape[0], size), np.nan),
+        slots=np.zeros(partials, np.int64),
+        adds=np.zeros((partials, width), np.int64),
+        extremes=np.zeros((partials, extremes)),
+        older=np.zeros((partials, extremes), np.int64),
+        younger=np.zeros((partials, extremes), np.int64),
+        lows=np.zeros(panes, np.int64),
+        firsts=np.zeros(panes, np.int64),
+        here=np.zeros(panes, bool),
+        gone=saved["gone"],
+        next_end=saved["next_end"],
+        clock=clock,
+    )
+
+
+def _since(numbers: Any, head: int) -> Any:
+    return _narrow(np.where(numbers < head, NONE, numbers - head))
+
+
+def _numbered(since: Any, head: int) -> Any:
+    return np.where(since == NONE, NONE, since.astype(np.int64) + head)
+
+
+def _power(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+def _columns(rows: Any) -> list[Any]:
+    """The columns of a table of whole numbers, each in as few bytes as its numbers need."""
+    flat = rows.reshape(-1, rows.shape[-1])
+    return [_narrow(flat[:, column]) for column in range(flat.shape[1])]
+
+
+def _rows(columns: list[Any], *shape: int) -> Any:
+    """The table that `_columns` was given."""
+    return np.stack([column.astype(np.int64) for column in columns], axis=-1).reshape(*shape, len(columns))
+
+
+def _narrow(numbers: Any) -> Any:
+    low, high = (int(numbers.min()), int(numbers.max())) if numbers.size else (0, 0)
+    for kind in (np.int8, np.int16, np.int32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return numbers.astype(kind)
+    return np.ascontiguousarray(numbers)

@@ -1,0 +1,300 @@
+"""The demo in process: a seeded stream of trades, and the largest of them window after window."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from threading import Timer
+from time import perf_counter, sleep
+from typing import NamedTuple
+
+import numpy as np
+from rich.bar import Bar
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from skyband.errors import InvalidInputError
+from skyband.kernels import _notice
+from skyband.streams import OPENING, Ints, Trades, trades
+from skyband.topk.monitor import Monitor
+from skyband.topk.query import TopK
+
+__all__ = ["WIDEST", "Leaderboard", "Shown", "clock", "run"]
+
+FRAMES = 20  # a second
+PUSHES = 4  # a second, and one at each window's end: trades come in small batches, as they do from a broker
+WIDEST = 104
+PLAIN_TABLES = 3
+MOST_CHECKS = 300
+MOST_TRADES = 20_000_000  # about 2 GB as columns
+PER_SECOND = 400  # what `streams.trades` brings, roughly
+
+
+class Shown(NamedTuple):
+    """One window's answer, ready to be looked at."""
+
+    end: int
+    ids: Ints  # best first
+    moves: list[int | None]  # places won since the last window; None: it was not in there
+    objects: int  # in the window
+    candidates: int  # held just after it was answered
+
+
+class Leaderboard:
+    """Feeds trades to a monitor and keeps count: of the time it took, of what it held, of who rose and fell."""
+
+    def __init__(self, query: TopK, stream: Trades) -> None:
+        self.query, self.stream = query, stream
+        self.pushed = 0  # trades
+        self.pushes = 0
+        self.busy = 0.0  # seconds inside push and advance_to, and nowhere else
+        self.most_held = 0
+        self.windows: list[Shown] = []
+        self._monitor = Monitor(query)
+        self._places: dict[int, int] = {}
+
+    def feed(self, until: int) -> None:
+        """Take in the trades before `until`, and what becomes final with them."""
+        low, high = self.pushed, int(np.searchsorted(self.stream.position, until))
+        mine = slice(low, high)
+        newest = int(self.stream.position[high - 1]) if high else OPENING
+        end = self.query.window.last_end_at(until)
+        began = perf_counter()
+        self._monitor.push(self.stream.position[mine], self.stream.score[mine], self.stream.trade_id[mine])
+        if end > newest:  # nothing was traded since: time itself makes the window final
+            self._monitor.advance_to(end)
+        self.busy += perf_counter() - began
+        self.pushed, self.pushes = high, self.pushes + 1
+        self.most_held = max(self.most_held, self._monitor.candidates)
+        answers = self._monitor.answers()
+        ends, ids = answers["window_end"].to_numpy(), answers["id"].to_numpy()
+        begins = np.flatnonzero(answers["rank"].to_numpy() == 1)
+        for begin, ranked in zip(begins, np.split(ids, begins[1:]), strict=False):
+            self._add(int(ends[begin]), ranked)
+
+    @property
+    def held(self) -> int:
+        """How many objects the monitor holds now."""
+        return self._monitor.candidates
+
+    @property
+    def per_second(self) -> float:
+        """Objects a second of time spent in the engine."""
+        return self.pushed / self.busy if self.busy else 0.0
+
+    def check(self) -> tuple[int, int]:
+        """How many answers equal a full sort of their window, and how many were looked at (all, or some hundred)."""
+        position, score, ids, k = self.stream.position, self.stream.score, self.stream.trade_id, self.query.k
+        looked_at = self.windows[:: 1 + len(self.windows) // MOST_CHECKS]
+        good = 0
+        for window in looked_at:
+            low, high = np.searchsorted(position, [window.end - self.query.window.size, window.end])
+            bar = np.partition(score[low:high], -k)[-k] if high - low > k else -np.inf
+            best = low + np.flatnonzero(score[low:high] >= bar)
+            order = np.lexsort((ids[best], position[best], score[best]))[::-1]
+            good += np.array_equal(ids[best[order[:k]]], window.ids)
+        return good, len(looked_at)
+
+    def _add(self, end: int, ids: Ints) -> None:
+        places = {int(id_): place for place, id_ in enumerate(ids)}
+        moves = [self._places[id_] - place if id_ in self._places else None for id_, place in places.items()]
+        low, high = np.searchsorted(self.stream.position, [end - self.query.window.size, end])
+        self.windows.append(Shown(end, ids, moves, int(high - low), self.held))
+        self._places = places
+
+
+def run(*, seconds: float, speed: float, k: int, size: str, slide: str, seed: int) -> None:
+    """Show the largest trades live in a terminal, or as a few plain tables where there is none."""
+    query = TopK(name="largest trades", k=k, size=size, slide=slide)
+    stream = _stream(seconds, speed, seed)
+    console = Console(highlight=False)
+    console.width = min(console.width, WIDEST) if console.is_terminal else WIDEST
+    board = Leaderboard(query, stream)
+    stop = OPENING + round(seconds * speed * 1e6)
+    try:
+        _warm_up(console, query)
+        if console.is_terminal:
+            _run_live(console, board, stop, speed)
+        else:
+            _run_plain(console, board, stop)
+    except KeyboardInterrupt:
+        console.print("\nstopped", style="dim")
+    if console.is_terminal:
+        console.print(Padding(_summary(board), (0, 2)))
+    else:
+        console.print(_summary(board), soft_wrap=True)
+
+
+def _run_live(console: Console, board: Leaderboard, stop: int, speed: float) -> None:
+    """Let the stream pass at `speed` and redraw it FRAMES times a second."""
+    with Live(console=console, auto_refresh=False) as live:
+        began, now, due = perf_counter(), OPENING, OPENING
+        while now < stop:
+            frame = perf_counter()
+            now = min(stop, OPENING + int((frame - began) * speed * 1e6))
+            if now >= due or now == stop:
+                board.feed(now)
+                due = min(now + int(speed * 1e6 / PUSHES), board.query.window.first_end_after(now))
+            live.update(_screen(console, board, now), refresh=True)
+            sleep(max(0.0, frame + 1 / FRAMES - perf_counter()))
+
+
+def _run_plain(console: Console, board: Leaderboard, stop: int) -> None:
+    """Let the stream pass as fast as it can and print its last windows."""
+    step = max(board.query.window.slide, 1_000_000)
+    for now in (*range(OPENING + step, stop, step), stop):
+        board.feed(now)
+    console.print(_title(board.query))
+    for window in board.windows[-PLAIN_TABLES:]:
+        heading = Text.assemble(f"\n{_span(board.query, window)}, {window.objects:,} objects; held: ")
+        console.print(heading.append_text(_holding(window.candidates, window)))
+        console.print()
+        console.print(_ranking(board, window, most=20))
+    console.print()
+
+
+def _stream(seconds: float, speed: float, seed: int) -> Trades:
+    """At least the trades of the first `seconds * speed` seconds."""
+    for name, value in (("seconds", seconds), ("speed", speed)):
+        if not value > 0:
+            raise InvalidInputError(f"{name}={value:g} must be above 0; otherwise there is nothing to watch.")
+    wanted = seconds * speed * PER_SECOND
+    if wanted > MOST_TRADES:
+        raise InvalidInputError(
+            f"seconds={seconds:g} at speed={speed:g} are about {wanted:,.0f} trades, and the demo makes at most "
+            f"{MOST_TRADES:,} beforehand; watch for a shorter time or at a lower speed."
+        )
+    return trades(int(1.2 * wanted) + 10_000, seed)
+
+
+def _warm_up(console: Console, query: TopK) -> None:
+    """Have the kernels compiled (or loaded) so that no figure includes it, and say so if it takes long."""
+    _notice.silence()
+    message = "compiling kernels, first time only…"
+    with console.status("starting…") as status:
+        timer = Timer(2.0, lambda: status.update(message) if console.is_terminal else console.print(message))
+        timer.start()
+        try:
+            board = Leaderboard(query, trades(2_000, seed=0))
+            board.feed(OPENING + 2_000_000)
+            board.feed(OPENING + 2_000_000 + query.window.size)
+        finally:
+            timer.cancel()
+
+
+def _screen(console: Console, board: Leaderboard, now: int) -> RenderableType:
+    window = board.windows[-1] if board.windows else None
+    parts: list[RenderableType] = [Text(), _title(board.query), Text(), _progress(board.query, now), Text()]
+    if window:
+        parts += [_ranking(board, window, most=max(1, console.height - len(parts) - 7)), Text(), _gauges(board, window)]
+    else:
+        parts += [Text("the first window is filling…", "dim italic")]
+    return Padding(Group(*parts, Text()), (0, 2))
+
+
+def _title(query: TopK) -> Text:
+    what = f"the {query.k} largest trades" if query.k > 1 else "the largest trade"
+    return Text.assemble(
+        ("Skyband", "bold cyan"),
+        f"  {what} of the last ",
+        (str(query.size), "bold"),
+        ", every ",
+        (str(query.slide), "bold"),
+    )
+
+
+def _progress(query: TopK, now: int) -> Table:
+    """The time of the stream, and how much of the next window is there."""
+    begun = query.window.last_end_at(now)
+    line = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    line.add_column(no_wrap=True)
+    line.add_column(ratio=1)
+    line.add_column(no_wrap=True, justify="right")
+    bar = ProgressBar(total=query.window.slide, completed=now - begun, complete_style="cyan", finished_style="cyan")
+    line.add_row(Text(clock(now), "bold"), bar, Text(f"next window ends {clock(begun + query.window.slide)}", "dim"))
+    return line
+
+
+def _ranking(board: Leaderboard, window: Shown, *, most: int) -> Table:
+    """The answer as a table, at most so many rows of it."""
+    stream = board.stream
+    top = stream.score[window.ids[0]]
+    table = Table(box=None, expand=True, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("#", justify="right", style="bold", no_wrap=True)
+    table.add_column("move", justify="right", no_wrap=True)
+    table.add_column("symbol", no_wrap=True)
+    table.add_column("amount", justify="right", no_wrap=True)
+    table.add_column("", ratio=1, min_width=6)
+    table.add_column("price × size", justify="right", style="dim", no_wrap=True)
+    table.add_column("traded at", style="dim", no_wrap=True)
+    for place, (id_, move) in enumerate(zip(window.ids[:most], window.moves, strict=False)):
+        table.add_row(
+            str(place + 1),
+            _move(move),
+            Text(str(stream.symbol[id_]), "bold" if move is None else ""),
+            f"${stream.score[id_]:,.0f}",
+            Bar(float(top), 0.0, float(stream.score[id_]), color="green" if move is None else "cyan"),
+            f"{stream.price[id_]:,.2f} × {stream.size[id_]:,}",
+            clock(int(stream.position[id_]), milliseconds=True),
+        )
+    if window.ids.size > most:
+        table.add_row("…", "", Text(f"{window.ids.size - most} more", "dim"))
+    return table
+
+
+def _move(places: int | None) -> Text:
+    """How an object has moved since the last window."""
+    if places is None:
+        return Text("new", "bold green")
+    if places == 0:
+        return Text("=", "dim")
+    return Text(f"▲{places}", "green") if places > 0 else Text(f"▼{-places}", "red")
+
+
+def _gauges(board: Leaderboard, window: Shown) -> Table:
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    lines.add_column(style="dim")
+    lines.add_column()
+    lines.add_row("window", f"{_span(board.query, window)}, {window.objects:,} objects")
+    lines.add_row("held", _holding(board.held, window))
+    lines.add_row("engine", f"{_rate(board)}; {board.pushed:,} trades so far")
+    return lines
+
+
+def _span(query: TopK, window: Shown) -> str:
+    return f"{clock(window.end - query.window.size)} – {clock(window.end)}"
+
+
+def _holding(candidates: int, window: Shown) -> Text:
+    share = f", one for every {window.objects // candidates:,} objects of the window" if candidates else ""
+    return Text.assemble((f"{candidates:,} candidates", "bold"), share)
+
+
+def _rate(board: Leaderboard) -> str:
+    batch = board.pushed // max(1, board.pushes)
+    return f"{board.per_second / 1e6:,.1f} million objects a second in pushes of {batch:,}"
+
+
+def _summary(board: Leaderboard) -> Text:
+    if not board.windows:
+        return Text("No window has ended yet: watch for longer (--seconds), or ask for a shorter --slide.")
+    good, checked = board.check()
+    return Text.assemble(
+        (f"{board.pushed:,} trades, {len(board.windows):,} windows", "bold"),
+        f"; never more than {board.most_held:,} candidates held; engine {_rate(board)}; ",
+        (f"{good} of {checked} answers", "bold green" if good == checked else "bold red"),
+        " checked equal a full sort of their window.",
+    )
+
+
+def clock(position: int, *, milliseconds: bool = False) -> str:
+    """The time of day at a position.
+
+    >>> clock(1_704_205_800_250_000, milliseconds=True)
+    '14:30:00.250'
+    """
+    moment = datetime.fromtimestamp(position // 1_000_000, UTC).strftime("%H:%M:%S")
+    return f"{moment}.{position // 1000 % 1000:03}" if milliseconds else moment

@@ -1,0 +1,161 @@
+"""The numbers of a run for Prometheus: one small page on this machine, made anew each time it is read."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from skyband.dashboard.addresses import address_of
+from skyband.dashboard.connections import FIRST, Connections, Listening, most_connections
+from skyband.errors import InvalidInputError
+from skyband.rate_limited_log import Seldom
+
+__all__ = ["Exposed", "page"]
+
+Numbers = Callable[[], Mapping[str, Mapping[str, Any]]]
+Ailment = Callable[[], str | None]
+USUAL_PORT = 9464
+MOST_CONNECTIONS = 32  # or a sixteenth of the descriptors that the process may have, where that is less
+_QUIET = Seldom(logging.getLogger("skyband.metrics"))
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Name, kind, the metric it is made of, and what it means.
+_TOLD = (
+    ("rows_total", "counter", "rows", "Rows read."),
+    ("left_out_rows_total", "counter", "left_out", "Rows without a time or a score, left out."),
+    ("late_rows_total", "counter", "late", "Rows that came behind the watermark, left out."),
+    ("malformed_rows_total", "counter", "malformed", "Rows that could not be read."),
+    ("reduced_rows_total", "counter", "reduced", "Rows that tasks dropped because they can be in no answer."),
+    ("windows_total", "counter", "windows", "Windows answered."),
+    ("answer_rows_total", "counter", "answers", "Rows of answers given."),
+    ("batches_total", "counter", "batches", "Micro-batches done."),
+    ("changes_total", "counter", "changes", "Times that the workload was changed while it ran."),
+    (
+        "dropped_queries_total",
+        "counter",
+        "dropped_queries",
+        "Queries that joined, broke a micro-batch and were dropped.",
+    ),
+    ("candidates", "gauge", "candidates", "Rows held now."),
+    ("candidates_bound", "gauge", "bound", "What the candidates of one group can never exceed."),
+    ("state_bytes", "gauge", "state_bytes", "Bytes of state."),
+    ("emit_lag_seconds", "gauge", "emit_lag", "How far the newest answer lags behind the newest row, in event time."),
+    ("queries", "gauge", "queries", "Queries that are asked."),
+    ("busy_seconds_total", "counter", "seconds", "Time that micro-batches took."),
+)
+
+
+def page(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+    r"""The numbers of all streams, in the format that Prometheus reads.
+
+    >>> print(page({"trades": {"rows": 7, "bound": None}}))
+    # HELP skyband_rows_total Rows read.
+    # TYPE skyband_rows_total counter
+    skyband_rows_total{stream="trades"} 7
+    <BLANKLINE>
+    """
+    lines = []
+    for name, kind, metric, meaning in _TOLD:
+        found = {stream: one[metric] for stream, one in metrics.items() if one.get(metric) is not None}
+        if found:
+            lines += [f"# HELP skyband_{name} {meaning}", f"# TYPE skyband_{name} {kind}"]
+            lines += [f'skyband_{name}{{stream="{_escaped(stream)}"}} {value}' for stream, value in found.items()]
+    return "\n".join([*lines, ""])
+
+
+class Exposed:
+    """Serves the page at ``http://host:port/metrics`` until it is closed; ``/healthz`` says whether the run gets on."""
+
+    def __init__(self, address: str, numbers: Numbers, ailment: Ailment = lambda: None) -> None:
+        host, port = address_of(address, "--metrics", USUAL_PORT)
+        connections = Connections(most_connections(MOST_CONNECTIONS, share=16))
+        try:
+            self._server = _Server((host, port or 0), _handler(numbers, ailment, connections), connections)
+        except OSError as error:
+            raise InvalidInputError(
+                f"--metrics {address}: the numbers cannot be shown there ({error.strerror or error}), so nothing was "
+                "started. Give another port."
+            ) from error
+        self._closed = threading.Event()
+        self.url = f"http://{host}:{self._server.server_port}/metrics"
+
+    def __enter__(self) -> Exposed:
+        threading.Thread(target=self._serve, name="skyband-metrics", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _serve(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._server.serve_forever()
+            except Exception as error:  # whatever it is, the numbers are to be had again soon
+                _QUIET.warning("the numbers could not be served for a moment: %r", error)
+                self._closed.wait(1)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address: Any, handler: type[BaseHTTPRequestHandler], connections: Connections) -> None:
+        super().__init__(address, handler)
+        self.socket = Listening(self.socket, connections)
+        self._connections = connections
+
+    def service_actions(self) -> None:
+        """Between requests, at least twice a second."""
+        self._connections.sweep()
+
+    def handle_error(self, *_: object) -> None:
+        """A client went away, or a thread could not be started: told once in a while, in one line."""
+        _QUIET.warning("a request for the numbers failed: %r", sys.exception())
+
+
+def _handler(numbers: Numbers, ailment: Ailment, connections: Connections) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        server_version, sys_version = "skyband", ""
+        timeout = FIRST  # seconds that it may send nothing
+
+        def do_GET(self) -> None:
+            with connections.request(self.client_address) as connection:
+                status, text = self._found()
+                if connection is not None:
+                    connection.sending = time.monotonic()
+                self._answer(status, text)
+
+        def _found(self) -> tuple[int, str]:
+            if self.path in ("/metrics", "/metrics/"):
+                try:
+                    return 200, page(numbers())
+                except Exception as error:
+                    _QUIET.warning("the numbers could not be read: %r", error)
+                    return 503, "the numbers cannot be read now\n"
+            if self.path == "/healthz":
+                found = ailment()
+                return (200, "ok\n") if found is None else (503, f"{found}\n")
+            return 404, "there are /metrics and /healthz\n"
+
+        def _answer(self, status: int, text: str) -> None:
+            body = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Who reads the numbers is nobody's business."""
+
+    return Handler
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,229 @@
+"""`skyband run`: the streams of a workload file, watched until they end or somebody stops them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from skyband.cli.line_writers import JsonLines, PlainLines
+from skyband.cli.live_view import Follower, await_end
+from skyband.cli.logs import write_logs
+from skyband.cli.prometheus import Exposed
+from skyband.cli.signals import INTERRUPTED, Ending
+from skyband.cli.spark_session import said, spark_for
+from skyband.cli.terminal import COUNTED, console, dropped_queries, dropped_rows
+from skyband.errors import PipelineError, SkybandError
+from skyband.queries import Query
+from skyband.spark.health import Pulse
+from skyband.workload_file import WorkloadFile, read_workload
+from skyband.workload_file.paths import has_scheme
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from skyband.cli.dashboard import Page, PageOptions
+    from skyband.connectors.sinks import Board, Wanted
+    from skyband.jobs.job import Mode, Run
+
+__all__ = ["run_file"]
+
+
+def run_file(
+    path: Path,
+    *,
+    once: bool,
+    catch_up: bool,
+    fresh: bool,
+    as_json: bool,
+    verbose: bool,
+    seconds: float | None = None,
+    metrics: str | None = None,
+    logs: str | None = None,
+    page: PageOptions | None = None,
+) -> int:
+    """Run the file and return the exit code."""
+    file = read_workload(path)
+    if logs is not None:
+        write_logs(as_json=logs == "json", hide=file.hide)
+    talk = console(stderr=True)  # what is said about the run; answers go to stdout
+    mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
+    command = f"skyband run {shlex.quote(str(path))}"
+    served = None if page is None else _page(file, page, mode)
+    try:
+        with (
+            Ending() as ending,
+            spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark,
+        ):
+            watched = _Watched(file, mode, ending, as_json=as_json, metrics=metrics, page=served)
+            return watched.run(spark, talk, fresh=fresh, seconds=seconds, command=command)
+    except SkybandError:
+        raise
+    except Exception as error:
+        raise _told(error) from error
+
+
+def _told(error: Exception) -> BaseException:
+    """What happened to Spark while the run began, said as this library says it; anything else as it is."""
+    from skyband.spark.spark_errors import plain_error  # noqa: PLC0415 - loading Spark takes seconds
+
+    return plain_error(error)
+
+
+def _page(file: WorkloadFile, options: PageOptions, mode: Mode) -> Page:
+    from skyband.cli.dashboard import Page  # noqa: PLC0415 - who wants no page need not have its parts
+
+    return Page(file, options, changeable=mode == "stream")
+
+
+class _Watched:
+    """A run and who watches it."""
+
+    def __init__(
+        self, file: WorkloadFile, mode: Mode, ending: Ending, *, as_json: bool, metrics: str | None, page: Page | None
+    ) -> None:
+        self._file, self._mode, self._as_json, self._page = file, mode, as_json, page
+        self._ending = ending
+        self._running: Run | None = None
+        self._pulse = Pulse(lambda: {} if self._running is None else self._running.beats())
+        self._exposed = None if metrics is None else Exposed(metrics, self._numbers, self._pulse.ailment)
+        self._out = console()
+        self._board: Board | None = None
+        self._lines: list[JsonLines | PlainLines] = []
+        self._began = monotonic()
+
+    def run(self, spark: SparkSession, talk: Console, *, fresh: bool, seconds: float | None, command: str) -> int:
+        from skyband.jobs import run  # noqa: PLC0415 - loading Spark takes seconds
+
+        with said(talk, "reading the streams' columns…"):
+            watchers = {
+                name: [*self._watchers(workload.family), *([self._page.watcher(name)] if self._page else [])]
+                for name, workload in self._file.workloads.items()
+            }
+            running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
+        self._ending.heed()
+        self._running = running
+        if self._page is not None:
+            self._page.begin(running, self._pulse)
+            self._page.tell(talk)
+        follower = Follower(self._out, lambda: self._shown(running.file), self._board)
+        try:
+            with self._attended(running), self._watched(), self._exposed or nullcontext(), self._page or nullcontext():
+                if self._is_live():
+                    ended = follower.follow(running, self._ending.asked, seconds)
+                else:
+                    ended = await_end(running, lambda: self._ending.asked.is_set() or self._nobody_reads(), seconds)
+                if ended and self._page is not None and seconds is None:
+                    self._page.stay(talk, self._ending.asked)
+        except SkybandError as error:
+            raise PipelineError(str(error)) from error  # it was sound when it started, and failed while it ran
+        if not ended:
+            self._stop(running, talk)
+        if self._as_json:
+            sys.stderr.write(json.dumps({"mode": self._mode, "streams": running.metrics()}) + "\n")
+        else:
+            follower.tell()
+            talk.print(self._summary(running.metrics()), soft_wrap=True)
+        if not ended and not self._nobody_reads():
+            talk.print(self._how_to_go_on(command), soft_wrap=True)  # so that it can be copied
+        return INTERRUPTED if self._ending.asked.is_set() and not ended else 0
+
+    @staticmethod
+    def _stop(running: Run, talk: Console) -> None:
+        try:
+            running.stop()
+        except PipelineError as error:  # it is stopped all the same, with Spark
+            talk.print(str(error), soft_wrap=True)
+
+    def _numbers(self) -> dict[str, dict[str, Any]]:
+        return {} if self._running is None else self._running.metrics()
+
+    def _watched(self) -> AbstractContextManager[object]:
+        """While there is somebody to tell, the run is looked at."""
+        return nullcontext() if self._exposed is None and self._page is None else self._pulse
+
+    def _attended(self, running: Run) -> AbstractContextManager[object]:
+        """While the file runs as a stream, somebody listens to `skyband ctl`."""
+        if self._mode != "stream" or has_scheme(self._file.engine.checkpoint):
+            return nullcontext()
+        from skyband.jobs.control_server import Attendant  # noqa: PLC0415 - loading Spark takes seconds
+
+        return Attendant(running)
+
+    def _watchers(self, family: str) -> list[Wanted]:
+        from skyband.connectors.sinks import Board, Wanted  # noqa: PLC0415
+
+        terminals = [sink for sink in self._file.sinks if sink.type == "terminal"]
+        if self._as_json:
+            lines = JsonLines()
+            self._lines.append(lines)
+            return [Wanted(lines, sink.output, sink.queries) for sink in terminals] or [Wanted(lines, "answers")]
+        found = []
+        for sink in terminals:
+            if sink.output == "changes":
+                found.append(Wanted(self._plain(), "changes", sink.queries))
+            elif self._is_terminal() or self._mode == "once":
+                self._board = self._board or Board()
+                found.append(Wanted(self._board, "both" if family == "topk" else "answers", sink.queries))
+            else:
+                found.append(Wanted(self._plain(), "answers", sink.queries))
+        return found
+
+    def _nobody_reads(self) -> bool:
+        return bool(self._lines) and all(lines.nobody_reads for lines in self._lines)
+
+    def _plain(self) -> PlainLines:
+        self._lines.append(lines := PlainLines())
+        return lines
+
+    @staticmethod
+    def _shown(file: WorkloadFile) -> list[Query]:
+        """The queries that some terminal sink is about."""
+        sinks = [sink for sink in file.sinks if sink.type == "terminal" and sink.output == "answers"]
+        return [
+            query
+            for workload in file.workloads.values()
+            for query in workload
+            if any(sink.queries is None or query.name in sink.queries for sink in sinks)
+        ]
+
+    def _summary(self, metrics: dict[str, dict[str, Any]]) -> Text:
+        told = Text("\n", "dim")
+        for name, one in metrics.items():
+            told.append(
+                f"{name}: {one['rows']:,} rows, {one['windows']:,} windows, {one['answers']:,} rows of answers; "
+                f"{one['candidates']:,} rows held at the end\n"
+            )
+            for what in COUNTED:  # rows that are in no answer get a line of their own
+                if one.get(what):
+                    style = "bold red" if what == "late" else "yellow"
+                    told.append(f"  {dropped_rows(what, one[what], one['rows'])}\n", style)
+        for line in dropped_queries(metrics):
+            told.append(f"{line}\n", "bold red")
+        folders = [f"{sink.path or sink.table} ({sink.type})" for sink in self._file.sinks if sink.path or sink.table]
+        if folders:
+            told.append(f"written to {', '.join(folders)}\n")
+        told.append(f"{monotonic() - self._began:.1f} s")
+        return told
+
+    def _how_to_go_on(self, command: str) -> str:
+        if self._mode == "once":
+            return f"Stopped before the end; nothing is kept. Begin again with: {command} --once"
+        more = " --catch-up" if self._mode == "catch-up" else ""
+        where = self._file.engine.checkpoint
+        return f"Stopped; the state is kept in {where}. Go on with: {command}{more}"
+
+    def _is_terminal(self) -> bool:
+        return self._out.is_terminal and not self._as_json
+
+    def _is_live(self) -> bool:
+        """Whether there is a screen to draw on, and nobody else writes lines to it."""
+        lines = any(sink.type == "terminal" and sink.output == "changes" for sink in self._file.sinks)
+        return self._is_terminal() and not lines

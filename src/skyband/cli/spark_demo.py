@@ -1,0 +1,172 @@
+"""The demo on Spark: a seeded stream of trades in files, three questions, and their answers as they become final."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from skyband.cli.live_view import Follower, await_end
+from skyband.cli.signals import INTERRUPTED, Ending
+from skyband.cli.spark_session import spark_for
+from skyband.cli.terminal import console
+from skyband.queries.workload import Workload
+from skyband.streams import OPENING, Trades, trades
+from skyband.workload_file import WorkloadFile, read_workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from skyband.cli.dashboard import Page, PageOptions
+    from skyband.jobs.job import Run
+
+__all__ = ["run"]
+
+FILES = 6
+MINUTES = 6  # of the stream in each file
+MOST_CHECKS = 400
+WRONG = 1
+WORKLOAD = """\
+streams:
+  trades: {path: trades, format: parquet, time: ts, id: trade_id, watermark: 5 seconds, files_per_batch: 1}
+queries:
+  - {name: largest trades, sql: "TOPK price * size, 10 OVER 10 MINUTES EVERY 1 MINUTE"}
+  - {name: largest in shares, sql: "TOPK size, 5 OVER 5 MINUTES EVERY 30 SECONDS"}
+  - {name: by symbol, sql: "TOPK price * size, 3 BY symbol OVER 15 MINUTES EVERY 3 MINUTES"}
+sinks: [{type: memory}]
+"""
+
+
+def run(*, seed: int, page: PageOptions | None = None) -> int:
+    """Write the stream to files, let Spark read them one after another, and show what becomes final.
+
+    Returns the exit code: 0 if no trade is missing, and every answer looked at equals a full sort of its window.
+    """
+    out = console()
+    stream = _stream(seed)
+    with TemporaryDirectory(prefix="skyband-demo-") as folder:
+        file = _write(stream, Path(folder))
+        served = None if page is None else _page(file, page)
+        try:
+            with Ending() as ending, spark_for(out, "skyband demo") as spark, served or nullcontext():
+                right = show(out, file, stream, spark, ending, served)
+                if served is not None:
+                    served.stay(out, ending.asked)
+        except KeyboardInterrupt:
+            out.print("\nstopped", style="dim")
+            return INTERRUPTED
+    return 0 if right else WRONG
+
+
+def _page(file: WorkloadFile, options: PageOptions) -> Page:
+    from skyband.cli.dashboard import Page  # noqa: PLC0415 - who wants no page need not have its parts
+
+    return Page(file, options, changeable=False)
+
+
+def show(
+    out: Console, file: WorkloadFile, stream: Trades, spark: SparkSession, ending: Ending, page: Page | None = None
+) -> bool:
+    """Run the file, live where there is a terminal; return whether no trade is missing and no answer is wrong."""
+    from skyband.connectors.sinks import Board, Wanted  # noqa: PLC0415
+    from skyband.jobs import run as run_file  # noqa: PLC0415 - loading Spark takes seconds
+
+    workload, board, began = file.workloads["trades"], Board(), monotonic()
+    watchers = [Wanted(board, "both"), *([page.watcher("trades")] if page else [])]
+    running = run_file(file, "stream", watchers={"trades": watchers}, spark=spark)
+    ending.heed()
+    threading.Thread(target=_finish, args=(running,), daemon=True).start()
+    if page is not None:
+        page.begin(running)
+        page.tell(out)
+    follower = Follower(out, lambda: workload.queries, board)
+    ended = follower.follow(running, ending.asked) if out.is_terminal else await_end(running, ending.asked.is_set)
+    if not ended:
+        running.stop()
+        raise KeyboardInterrupt
+    follower.tell()
+    metrics = running.metrics()["trades"]
+    good, looked_at = _check(running.memory("trades"), workload, stream)
+    missing = stream.position.size - metrics["rows"] + metrics["late"]
+    told = Text.assemble(
+        "\n",
+        (f"{metrics['rows']:,} trades, {metrics['windows']:,} windows", "bold"),
+        f" in {monotonic() - began:.1f} s, start of the stream included; {metrics['reduced']:,} trades dropped before "
+        "the shuffle; ",
+        (f"{good} of {looked_at} answers", "bold green" if good == looked_at else "bold red"),
+        " checked equal a full sort of their window.",
+        (f" {missing:,} trades are in no answer." if missing else "", "bold red"),
+    )
+    out.print(Padding(told, (0, 1)))
+    return good == looked_at > 0 and not missing
+
+
+def _finish(running: Run) -> None:
+    """End the stream when all files are read; what goes wrong is raised where the run is awaited."""
+    with suppress(Exception):
+        running.finish()
+
+
+def _stream(seed: int) -> Trades:
+    stream = trades(FILES * MINUTES * 60 * 420, seed)
+    whole = np.searchsorted(stream.position, OPENING + FILES * MINUTES * 60_000_000)
+    return Trades._make(column[:whole] for column in stream)
+
+
+def _write(stream: Trades, home: Path) -> WorkloadFile:
+    """The stream in files, and the workload file beside them."""
+    (home / "trades").mkdir()
+    table = pa.table(
+        {
+            "ts": pa.array(stream.position).cast(pa.timestamp("us", "UTC")),
+            "trade_id": stream.trade_id,
+            "symbol": pa.array(stream.symbol.tolist()),
+            "price": stream.price,
+            "size": stream.size,
+        }
+    )
+    ends = OPENING + np.arange(1, FILES + 1) * MINUTES * 60_000_000
+    low = 0
+    for number, high in enumerate(np.searchsorted(stream.position, ends)):
+        path = home / "trades" / f"{number:03}.parquet"
+        pq.write_table(table.slice(low, high - low), path)
+        os.utime(path, (number, number))  # a stream of files is read in the order of their times
+        low = int(high)
+    (home / "demo.yaml").write_text(WORKLOAD, encoding="utf-8")
+    return read_workload(home / "demo.yaml")
+
+
+def _check(table: pa.Table | None, workload: Workload, stream: Trades) -> tuple[int, int]:
+    """How many answers equal a full sort of their window, and how many were looked at."""
+    if table is None:
+        return 0, 0
+    found: dict[tuple[str, Any, Any], list[tuple[int, int]]] = {}
+    columns = (table[name].to_pylist() for name in ("query", "symbol", "window_end", "rank", "trade_id"))
+    for name, symbol, end, rank, id_ in zip(*columns, strict=True):
+        group = symbol if workload[name].partition_by else None
+        found.setdefault((name, group, end), []).append((rank, id_))
+    keys = sorted(found, key=str)
+    picked = keys[:: 1 + len(keys) // MOST_CHECKS]
+    good = 0
+    for name, group, end in picked:
+        query = workload[name]
+        stop = int(end.timestamp()) * 1_000_000
+        low, high = np.searchsorted(stream.position, [stop - query.window.size, stop])
+        rows = np.arange(low, high)
+        if group is not None:
+            rows = rows[stream.symbol[rows] == group]
+        score = (stream.size if query.by == "size" else stream.score)[rows]
+        order = np.lexsort((stream.trade_id[rows], stream.position[rows], score))[::-1][: query.k]
+        good += [id_ for _, id_ in sorted(found[name, group, end])] == stream.trade_id[rows[order]].tolist()
+    return good, len(picked)

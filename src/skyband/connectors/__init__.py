@@ -1,0 +1,1 @@
+"""Where rows come from and where answers go: files, Kafka, PostgreSQL, Redis."""

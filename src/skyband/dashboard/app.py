@@ -1,0 +1,217 @@
+"""The routes of the page: each turns a request into a question to what is shown, and the answer into JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from skyband.dashboard import boards
+from skyband.dashboard.assets import assets
+from skyband.dashboard.board_state import Show, state_of
+from skyband.dashboard.connections import FIRST
+from skyband.dashboard.engine_view import Engine
+from skyband.dashboard.events import Bell, Listener, listen
+from skyband.dashboard.params import group_of, moment_in, number_of, query_of, watched_of
+from skyband.dashboard.plan_view import plan_of
+from skyband.dashboard.wire import packed
+from skyband.errors import SkybandError
+from skyband.jobs.mailbox import LONGEST
+
+__all__ = ["app_of"]
+
+TEXT = "text/plain"
+_NO_STORE = {"cache-control": "no-store"}
+
+
+def app_of(show: Show, engine: Engine, bell: Bell) -> Starlette:
+    """The page of a show."""
+    return Starlette(
+        routes=[
+            Route("/", _asset),
+            Route("/assets/{path:path}", _asset),
+            Route("/healthz", _health(show)),
+            *(Route(f"/api/{name}", answer) for name, answer in _read_only(show, engine).items()),
+            Route("/api/events", _events(show, engine, bell)),
+            *(Route(f"/api/{name}", _changing(show, name), methods=["POST"]) for name in _ASKED_FOR),
+        ],
+        exception_handlers={HTTPException: _refused, Exception: _failed},
+    )
+
+
+def _health(show: Show) -> Callable[[Request], Any]:
+    async def health(_: Request) -> Response:  # no thread is needed, so it answers when all of them are busy
+        ailment = show.ailment()
+        return Response("ok\n" if ailment is None else f"{ailment}\n", 200 if ailment is None else 503, _NO_STORE, TEXT)
+
+    return health
+
+
+def _read_only(show: Show, engine: Engine) -> dict[str, Callable[[Request], Response]]:
+    history = show.history
+
+    def state(_: Request) -> Response:
+        show.refresh()
+        return _json(state_of(show))
+
+    def summaries(_: Request) -> Response:
+        show.refresh()
+        asked = show.asked()
+        return _json(boards.summaries(history, [name for name in history.names() if name in asked]))
+
+    def board(request: Request) -> Response:
+        show.refresh()
+        name, group = query_of(request), group_of(request)
+        return _found(boards.board(history, name, group, moment_in(request)), name, group)
+
+    def groups(request: Request) -> Response:
+        show.refresh()
+        like, limit = request.query_params.get("like", ""), number_of(request, "limit", 200, 10_000)
+        total, found = history.groups(query_of(request), like, limit)
+        return _json({"total": total, "groups": found})
+
+    def moments(request: Request) -> Response:
+        show.refresh()
+        name, group = query_of(request), group_of(request)
+        found = boards.moments(history, name, group)
+        return _found(None if found is None else {"moments": found}, name, group)
+
+    def ranks(request: Request) -> Response:
+        show.refresh()
+        name, group = query_of(request), group_of(request)
+        return _found(boards.ranks_over_time(history, name, group, number_of(request, "last", 120, 2_000)), name, group)
+
+    def engine_numbers(_: Request) -> Response:
+        return _json(engine.with_trail())
+
+    def plan(request: Request) -> Response:
+        show.refresh()
+        stream = request.query_params.get("stream", "")
+        found = plan_of(show, stream)
+        if found is None:
+            raise HTTPException(404, f"nobody asks about a stream {stream!r}.")
+        return _json(found)
+
+    return {
+        "state": state,
+        "summaries": summaries,
+        "board": board,
+        "groups": groups,
+        "moments": moments,
+        "history": ranks,
+        "engine": engine_numbers,
+        "plan": plan,
+    }
+
+
+def _events(show: Show, engine: Engine, bell: Bell) -> Callable[[Request], Any]:
+    async def events(request: Request) -> Response:
+        watched = watched_of(request)
+        place = bell.join()  # before anything is awaited: others ask at the same time
+        if place is None:
+            raise HTTPException(503, f"{bell.most} pages are open already; close one.")
+        return _Events(bell, place, Listener(show, engine, watched))
+
+    return events
+
+
+class _Events(StreamingResponse):
+    """A stream of events, which leaves its place when it ends, even if it has never begun."""
+
+    def __init__(self, bell: Bell, place: asyncio.Event, listener: Listener) -> None:
+        headers = {**_NO_STORE, "x-accel-buffering": "no"}
+        super().__init__(listen(bell, place, listener), media_type="text/event-stream", headers=headers)
+        self._bell, self._place = bell, place
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._bell.leave(self._place)
+
+
+_ASKED_FOR: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
+    "explain": lambda control, body: control.explain(_text(body, "sql"), body.get("stream")),
+    "add": lambda control, body: {"done": control.add(_text(body, "sql"), body.get("stream"))},
+    "drop": lambda control, body: {"done": control.drop(_text(body, "name"))},
+}
+
+
+def _changing(show: Show, name: str) -> Callable[[Request], Any]:
+    async def change(request: Request) -> Response:
+        body = await _body(request)
+        if show.control is None:  # the guard has refused it already
+            raise HTTPException(403, "the workload cannot be changed from here.")
+        try:
+            return _json(await run_in_threadpool(_ASKED_FOR[name], show.control, body))
+        except SkybandError as error:
+            return _json({"error": str(error)}, 422)
+
+    return change
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """The request's content: an object in JSON, of a length that a mailbox takes."""
+    content = b""
+    try:
+        async with asyncio.timeout(FIRST):
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > LONGEST:
+                    raise HTTPException(413, f"the request has more than {LONGEST:,} bytes; nothing was done.")
+    except TimeoutError:
+        raise HTTPException(408, f"the request was not whole after {FIRST:g} seconds; nothing was done.") from None
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("stream"), str | None):
+        raise HTTPException(400, "the request must be an object in JSON; nothing was done.")
+    return found
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    found = body.get(name)
+    if not isinstance(found, str) or not found.strip():
+        raise HTTPException(400, f"{name} must be a text and is missing; nothing was done.")
+    return found
+
+
+def _asset(request: Request) -> Response:
+    found = assets().get(request.path_params.get("path", "index.html"))
+    if found is None:
+        raise HTTPException(404, "there is no such file.")
+    headers = {"cache-control": "no-cache", "etag": found.tag, "vary": "accept-encoding"}
+    if request.headers.get("if-none-match") == found.tag:
+        return Response(status_code=304, headers=headers)
+    if found.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(found.compressed, media_type=found.type, headers={**headers, "content-encoding": "gzip"})
+    return Response(found.content, media_type=found.type, headers=headers)
+
+
+def _found(content: Any, name: str, group: str | None) -> Response:
+    if content is None:
+        of = "" if group is None else f", group {group[:200]}"
+        raise HTTPException(404, f"no such window of query {name!r}{of} is kept.")
+    return _json(content)
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(packed(content), status, media_type="application/json", headers=_NO_STORE)
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _json({"error": error.detail}, error.status_code)
+
+
+def _failed(_: Request, error: Exception) -> Response:
+    return _json({"error": f"the page failed to answer ({type(error).__name__}); the run goes on."}, 500)

@@ -1,0 +1,247 @@
+"""A window as a board: its rows with how each has moved since the window before, and who has left."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.dashboard.history import Found, History, Window
+from skyband.dashboard.query_info import OURS, Asked
+from skyband.dashboard.window_slices import spelled
+from skyband.dashboard.wire import moment_text, plain
+
+__all__ = ["board", "moment_of", "moments", "ranks_over_time", "summaries", "summary"]
+
+MOST_OBJECTS = 50
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def board(history: History, name: str, key: str | None = None, moment: int | None = None) -> dict[str, Any] | None:
+    """The board of a query, group and moment as it is sent; None where no such window is held."""
+    found = history.find(name, key, moment)
+    if found is None:
+        return None
+    asked = history.asked(name)
+
+    def told(place: int) -> Any:
+        return moment_text(found.moments[place], asked.axis) if 0 <= place < len(found.moments) else None
+
+    return {
+        "query": name,
+        "group": found.line.group if asked.groups else None,
+        "moment": told(found.place),
+        "start": None if found.window.start is None else moment_text(found.window.start, asked.axis),
+        "previous": told(found.place - 1),
+        "next": told(found.place + 1),
+        "newest": told(len(found.moments) - 1),
+        **_moved(found, asked),
+    }
+
+
+def summary(history: History, name: str) -> dict[str, Any] | None:
+    """A query in a few numbers, for lists; None before its first answer."""
+    found = history.overview(name)
+    if found is None:
+        return None
+    windows, groups, line = found
+    newest = line[-1]
+    return {
+        "moment": moment_text(newest.moment, history.asked(name).axis),
+        "windows": windows,
+        "groups": groups,
+        "first": _score(newest.first),
+        "last": _score(newest.last),
+        "rows": newest.count,
+        "trend": [window.last if math.isfinite(window.last) else None for window in line],
+    }
+
+
+def moments(history: History, name: str, key: str | None) -> list[Any] | None:
+    """The moments of a query and group that are held."""
+    line = history.line(name, key)
+    return None if line is None else [moment_text(window.moment, history.asked(name).axis) for window in line]
+
+
+def ranks_over_time(history: History, name: str, key: str | None, last: int) -> dict[str, Any] | None:
+    """Ranks of the objects of the newest windows, and the scores of the first and last rank, moment by moment."""
+    line, asked = history.line(name, key, max(1, last)), history.asked(name)
+    if not line:
+        return None
+    ids = [_ids(window.rows, asked) for window in line]
+    objects = _foremost(ids)
+    ranks = [_ranks(window, mine, objects) for window, mine in zip(line, ids, strict=True)]
+    return {
+        "moments": [moment_text(window.moment, asked.axis) for window in line],
+        "first": [_score(window.first) for window in line],
+        "last": [_score(window.last) for window in line],
+        "objects": [
+            {"id": object_, "ranks": [mine[place] for mine in ranks]} for place, object_ in enumerate(_plain(objects))
+        ],
+    }
+
+
+def moment_of(text: str) -> int:
+    """A moment as it was sent: ISO text as microseconds, a number as it is.
+
+    >>> moment_of("2024-01-01T09:30:00+00:00"), moment_of("500")
+    (1704101400000000, 500)
+    """
+    if re.fullmatch("-?[0-9]{1,19}", text):
+        found = int(text)
+        if not -(2**63) <= found < 2**63:
+            raise OverflowError(text)
+        return found
+    # What came through a URL may have lost its plus sign.
+    at = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def _moved(found: Found, asked: Asked) -> dict[str, Any]:
+    """The rows of a window, and who has left since the one before."""
+    rows = found.window.rows
+    ids = _plain(_ids(rows, asked))
+    ranks = rows["rank"].to_pylist()
+    old: dict[str, int] = {}
+    gone: list[dict[str, Any]] = []
+    if found.before is not None:
+        before = found.before.rows
+        columns = (_ids(before, asked), before["rank"], _column(before, "score"))
+        here = set(map(_named, ids))
+        for value, rank, score in zip(*map(_plain, columns), strict=True):
+            known = _named(value)
+            if known not in old:  # of one that has several ranks, the best counts
+                old[known] = rank
+                if known not in here:
+                    gone.append({"id": value, "old_rank": rank, "score": score})
+    groups = {column.lower() for column in asked.groups}
+    own = [name for name in rows.column_names if name not in OURS and name.lower() not in groups]
+    details = {name: _plain(rows[name]) for name in own}
+    scores = _plain(_column(rows, "score"))
+    extra = {name: _plain(rows[name]) for name in _EXTRA if name in rows.column_names}
+    told = []
+    for place, (rank, id_, score) in enumerate(zip(ranks, ids, scores, strict=True)):
+        before_it = old.get(_named(id_))
+        told.append(
+            {
+                "rank": rank,
+                "id": id_,
+                "score": score,
+                "move": _move(rank, before_it, first=found.before is None),
+                "old_rank": before_it,
+                **{name: values[place] for name, values in extra.items()},
+                "details": {name: values[place] for name, values in details.items()},
+            }
+        )
+    return {"rows": told, "left": gone}
+
+
+_EXTRA = ("probability", "best", "sure")
+
+
+def _move(rank: int, old: int | None, *, first: bool) -> str:
+    if first:
+        return "same"
+    if old is None:
+        return "entered"
+    return "up" if rank < old else "down" if rank > old else "same"
+
+
+def _ids(rows: pa.Table, asked: Asked) -> pa.Array | pa.ChunkedArray:
+    """What tells the objects apart: a column, or the whole row where there is none."""
+    column = id_column(rows, asked)
+    if column is not None and _is_simple(rows[column].type):
+        return rows[column]
+    if column is not None:
+        return pa.array([None if value is None else _named(value) for value in _plain(rows[column])], pa.string())
+    own = [name for name in rows.column_names if name not in OURS and name not in asked.groups]
+    whole = zip(*(_plain(rows[name]) for name in own), strict=True) if own else ((),) * rows.num_rows
+    return pa.array([" · ".join(map(_named, row)) for row in whole], pa.string())
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    """Whether values of a type can be looked for among others, and are written by all who are read here."""
+    return any(fits(kind) for fits in _SIMPLE)
+
+
+_SIMPLE = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+)
+
+
+def id_column(rows: pa.Table, asked: Asked) -> str | None:
+    """The column that tells objects apart; None where nothing does but the whole row."""
+    if asked.id is not None and (known := spelled(rows, asked.id)) is not None:
+        return known
+    for name in ("id", "key", "object"):
+        if name in rows.column_names and name not in asked.groups:
+            if name == "id" and "stream" in rows.column_names and rows["id"].null_count == rows.num_rows:
+                return "stream"  # streams are ranked, not their tuples
+            return name
+    return None
+
+
+def _foremost(ids: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """The objects of the newest windows, newest first, as many as a chart can show."""
+    found = pa.array([], ids[-1].type)
+    for mine in reversed(ids):
+        if mine.type != found.type:
+            continue  # a file of another make
+        fresh = mine.filter(pc.invert(pc.is_in(mine, found))).unique()
+        more = fresh.slice(0, MOST_OBJECTS - len(found))
+        found = pa.concat_arrays([found, *(more.chunks if isinstance(more, pa.ChunkedArray) else [more])])
+        if len(found) >= MOST_OBJECTS:
+            break
+    return found
+
+
+def _ranks(window: Window, ids: pa.ChunkedArray, objects: pa.Array) -> list[int | None]:
+    """The rank of each object in a window; None where it has none."""
+    if ids.type != objects.type:
+        return [None] * len(objects)
+    places = pc.index_in(objects, value_set=ids)
+    return list(window.rows["rank"].take(places).to_pylist())
+
+
+def _column(rows: pa.Table, name: str) -> Any:
+    return rows[name] if name in rows.column_names else pa.nulls(rows.num_rows, pa.float64())
+
+
+def _plain(column: Any) -> list[Any]:
+    """The values of a column as they are sent; what Python has no value for, such as the year 300,000, as text."""
+    try:
+        return [plain(value) for value in column.to_pylist()]
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return [plain(value) for value in column.cast(pa.string()).to_pylist()]
+    except pa.ArrowException:
+        return [f"({column.type})"] * len(column)
+
+
+def _score(value: float) -> Any:
+    return None if math.isnan(value) else plain(value)
+
+
+def _named(value: Any) -> str:
+    """A plain value as text, to find it by; the values of a column are of one type, so that 1 meets no "1"."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def summaries(history: History, names: Iterable[str]) -> dict[str, Any]:
+    """The summaries of these queries; those that have never answered are left out."""
+    found = {name: summary(history, name) for name in names}
+    return {name: one for name, one in found.items() if one is not None}

@@ -1,0 +1,242 @@
+"""Answers in a folder of Parquet files: read as they are, and followed while files come, go or are replaced.
+
+One thread reads the folder; what it has read is handed over whole, so that others never see half of a change. Whatever
+is found there, a file that cannot be shown is passed over, and the rest is shown.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from skyband.dashboard.folder_contents import Contents
+from skyband.dashboard.folder_reader import Answers, read_answers
+from skyband.dashboard.history import MOST_BYTES, History
+from skyband.dashboard.query_info import Asked, asked_of
+from skyband.errors import InvalidInputError
+from skyband.rate_limited_log import Seldom
+
+if TYPE_CHECKING:
+    from skyband.dashboard.control import Control
+    from skyband.queries.workload import Workload
+    from skyband.workload_file import WorkloadFile
+
+__all__ = ["FolderShow"]
+
+POLL = 0.25  # seconds
+ROUNDS = 3  # of reading everything anew in one scan; a folder that still changes is looked at again soon
+_LOG = logging.getLogger("skyband.dashboard")
+_QUIET = Seldom(_LOG)
+
+
+class _Seen(NamedTuple):
+    """A file as it was when it was read."""
+
+    changed: int
+    size: int
+    inode: int
+
+
+class FolderShow:
+    """The answers in a folder, whoever wrote them; a context that follows the folder while it is open."""
+
+    live = False
+    ended = False
+    control: Control | None = None
+
+    def __init__(self, folder: Path, file: WorkloadFile | None = None, *, history: History | None = None) -> None:
+        if not folder.is_dir():
+            raise InvalidInputError(
+                f"--answers {str(folder)!r} is no folder; the page shows the Parquet files in one, such as the path of "
+                "a sink of type parquet."
+            )
+        self.title = folder.resolve().name or str(folder)
+        self.history = history or History()
+        self.version = 0
+        self._folder, self._file = folder, file
+        self._most = MOST_BYTES
+        known = {} if file is None else asked_of(file.workloads, {name: one.id for name, one in file.streams.items()})
+        only = next(iter(file.workloads)) if file is not None and len(file.workloads) == 1 else self.title
+        self._contents = Contents(folder, self.title, only, known)
+        self.history.ask(known)
+        self._seen: dict[Path, _Seen] = {}
+        self._failed: dict[Path, str] = {}  # what could not be read, and why, so that it is told once
+        self._unsettled = False  # whether files must be put anew: queries have other names or groups than were put
+        self._shape: tuple[int, Mapping[str, Asked]] = (0, {})
+        self._scanning, self._lock = threading.Lock(), threading.Lock()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="skyband-folder", daemon=True)
+
+    def __enter__(self) -> FolderShow:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._thread.join(10)
+
+    def scan(self) -> int:
+        """Read what is new in the folder, once; how many files were read or had gone."""
+        with self._scanning:
+            there = dict(self._files())
+            gone = [path for path in self._seen if path not in there]
+            for path in gone:
+                del self._seen[path]
+                self._failed.pop(path, None)
+                self._forget(path)
+            fresh = [path for path, seen in there.items() if self._seen.get(path) != seen]
+            worth = self._newest(fresh, there)
+            for path in fresh:
+                self._seen[path] = there[path]
+            for path in set(fresh).difference(worth):
+                self._forget(path)
+            for path in worth:
+                self._read(path)
+            for _ in range(ROUNDS):
+                if self._unsettled:
+                    self._put_anew(there)
+                self.history.settle()
+                if contested := self.history.contested():
+                    self._tear_apart([path for path in self._seen if str(path) in contested])
+                if not self._unsettled:
+                    break
+            return len(gone) + len(worth)
+
+    def refresh(self) -> int:
+        """Take in what was read."""
+        with self._lock:
+            version = self.history.settle()
+            shape = (self.history.shape, self._contents.asked)
+            if shape[0] != self._shape[0] or shape[1] is not self._shape[1]:
+                self._shape = shape
+                self.version += 1
+            return version
+
+    def asked(self) -> Mapping[str, Asked]:
+        """The queries that have answered, and those of the workload file."""
+        return self._contents.asked
+
+    def workloads(self) -> Mapping[str, Workload[Any]]:
+        """The workloads of the file, if one was given."""
+        return {} if self._file is None else self._file.workloads
+
+    def algorithm(self, stream: str) -> str:
+        """What the file says, if one was given."""
+        return "auto" if self._file is None else self._file.algorithm_of(stream)
+
+    def numbers(self) -> Mapping[str, Mapping[str, Any]]:
+        """What can be told by answers alone: files, rows and queries of each stream."""
+        return self._contents.numbers()
+
+    def ailment(self) -> str | None:
+        """Why the page does not follow the folder any more; None: it does."""
+        started, ended = self._thread.ident is not None, self._closed.is_set()
+        return None if not started or ended or self._thread.is_alive() else "the folder is not read any more"
+
+    def _follow(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self.scan()
+            except Exception as error:
+                _QUIET.warning("the folder %s could not be read (%r); it is tried again", self._folder, error)
+            self._closed.wait(POLL)
+
+    def _files(self) -> Iterator[tuple[Path, _Seen]]:
+        """The Parquet files below the folder; hidden ones are being written."""
+        for at, folders, names in os.walk(self._folder):
+            folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+            for name in names:
+                if name.endswith(".parquet") and not name.startswith((".", "_")):
+                    path = Path(at, name)
+                    try:
+                        found = path.stat()
+                    except OSError:
+                        continue  # it went away meanwhile
+                    if stat.S_ISREG(found.st_mode):  # who opens a pipe waits for its writer
+                        yield path, _Seen(found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def _newest(self, paths: list[Path], there: Mapping[Path, _Seen]) -> list[Path]:
+        """Of these files the newest that fit into the history, oldest first: others would go again at once."""
+        ordered = sorted(paths, key=lambda path: (there[path].changed, path.name))
+        total = 0
+        for place in range(len(ordered) - 1, -1, -1):
+            total += there[ordered[place]].size
+            if total > self._most and place < len(ordered) - 1:
+                return ordered[place + 1 :]
+        return ordered
+
+    def _read(self, path: Path) -> None:
+        """Read a file, and put it into the history unless queries turned out to be others than was thought."""
+        found = self._answers(path)
+        if found is not None and not self._unsettled and (item := self._item(path, found)):
+            self.history.put_all([item], self._contents.asked)
+
+    def _answers(self, path: Path) -> Answers | None:
+        """The answers in a file, and what they tell about its queries; None where it holds none."""
+        try:
+            found = self._found(path)
+            if self._contents.is_other(found) and self._contents.tear(path):
+                found = self._found(path)
+            self._unsettled |= self._contents.learn(path, found)
+        except Exception as error:
+            self._pass_over(path, error)
+            return None
+        self._failed.pop(path, None)
+        return found
+
+    def _found(self, path: Path) -> Answers:
+        return read_answers(path, self._contents.source(path), self._contents.stream(path), self._most)
+
+    def _item(self, path: Path, found: Answers) -> tuple[str, str, pa.Table] | None:
+        """What the history is to be given of a file; None where it cannot be put in order."""
+        try:
+            return str(path), self._contents.stream(path), self._contents.table(found)
+        except Exception as error:
+            self._pass_over(path, error)
+            return None
+
+    def _pass_over(self, path: Path, error: Exception) -> None:
+        """Whatever is wrong with a file, the others are shown."""
+        if isinstance(error, OSError) and error.errno is not None:
+            self._seen.pop(path, None)  # it went away, or the machine could not open it now: it is tried again
+        why = str(error) or type(error).__name__
+        if self._failed.get(path) != why:
+            _LOG.warning("%s was passed over: %s", path, why)
+        self._failed[path] = why
+        self._forget(path)
+
+    def _put_anew(self, there: Mapping[Path, _Seen]) -> None:
+        """Read all files again, and put them under the names and groups that are now known to be right, all at once."""
+        self._unsettled = False
+        held = sorted(self._contents.files(), key=lambda path: (there[path].changed if path in there else 0, path.name))
+        read, total = [], 0
+        for path in reversed(held):  # the newest first, as many as there is room for
+            found = self._answers(path) if total <= self._most else None
+            if found is not None:
+                total += found.rows.nbytes
+                read.append((path, found))
+        items: dict[str, tuple[str, str, pa.Table | None]] = {
+            str(path): (str(path), self._contents.stream(path), None) for path in held
+        }
+        for path, found in reversed(read):
+            if item := self._item(path, found):
+                del items[str(path)]
+                items[str(path)] = item
+        self.history.put_all(items.values(), self._contents.asked)
+
+    def _tear_apart(self, paths: list[Path]) -> None:
+        """Files that looked like parts of one answer say different things about one window: each is its own."""
+        for path in paths:
+            self._unsettled |= self._contents.tear(path)
+
+    def _forget(self, path: Path) -> None:
+        if self._contents.has(path):
+            self.history.put_all([(str(path), self._contents.stream(path), None)])
+            self._unsettled |= self._contents.forget(path)

@@ -1,0 +1,127 @@
+"""What a folder holds: its files, the queries they answer, and what each query is called on the page."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.dashboard.file_sources import Ident, Source, is_of, labels_of, source_of
+from skyband.dashboard.folder_reader import Answers
+from skyband.dashboard.inference import Inferred, in_order
+from skyband.dashboard.query_info import Asked
+from skyband.dashboard.window_slices import spelled
+
+__all__ = ["Contents"]
+
+
+class Contents:
+    """The files of a folder and what is asked in them. One thread learns; others read `asked` and `numbers`.
+
+    `only` is the stream of files whose names do not tell it, `known` are the queries of a workload file.
+    """
+
+    def __init__(self, folder: Path, title: str, only: str, known: Mapping[str, Asked]) -> None:
+        self._folder, self._title, self._only, self._known = folder, title, only, known
+        self._inferred = Inferred()
+        self._alone: set[Path] = set()  # files that are no parts of anything, whatever they are called
+        self._labels: dict[Ident, str] = {}
+        self._lock = threading.Lock()
+        self._counted: dict[Path, tuple[str, int]] = {}  # by file: its stream, and its rows
+        self.asked: Mapping[str, Asked] = dict(known)  # by label; another object when anything in it is another
+
+    def source(self, path: Path) -> Source:
+        """The source that a file belongs to."""
+        return source_of(path, self._folder, self._title, alone=path in self._alone)
+
+    def stream(self, path: Path) -> str:
+        """The stream that a file's answers are of, told by its name or by the only stream there is."""
+        return self.source(path).stream or self._only
+
+    def has(self, path: Path) -> bool:
+        """Whether answers of a file are held."""
+        return path in self._counted
+
+    def files(self) -> list[Path]:
+        """The files that answers are held of."""
+        return list(self._counted)
+
+    def is_other(self, found: Answers) -> bool:
+        """Whether a file has answers that those of its source contradict."""
+        return self._inferred.contradicts(*found)
+
+    def learn(self, path: Path, found: Answers) -> bool:
+        """Take in what a file tells; return whether a query of other files has another name, or other groups, now."""
+        known = {ident for ident in found.idents if self._is_known(ident)}
+        gone = self._inferred.forget(path)
+        learned = self._inferred.read(path, *found, self.stream(path), known)
+        with self._lock:
+            self._counted[path] = (self.stream(path), found.rows.num_rows)
+        return self._publish() if gone or learned else False
+
+    def forget(self, path: Path) -> bool:
+        """A file has gone; return whether a query of other files has another name now."""
+        with self._lock:
+            self._counted.pop(path, None)
+        self._alone.discard(path)
+        return self._publish() if self._inferred.forget(path) else False
+
+    def tear(self, path: Path) -> bool:
+        """A file is no part of what others hold; return whether that is new."""
+        if path in self._alone:
+            return False
+        self._alone.add(path)
+        return True
+
+    def table(self, found: Answers) -> pa.Table:
+        """The rows of a file as a history takes them: queries by their labels, windows in order."""
+        labels = [self._labels[ident] for ident in found.idents]
+        rows = found.rows
+        named = pa.array(labels, pa.string()).take(pa.array(found.codes))
+        rows = rows.set_column(rows.column_names.index("query"), "query", named)
+        groups = {label: _columns(rows, self.asked[label]) for label in labels}
+        return in_order(rows, labels, np.asarray(found.codes), groups)
+
+    def numbers(self) -> dict[str, dict[str, Any]]:
+        """Files, rows and queries of each stream."""
+        with self._lock:
+            counted = list(self._counted.values())
+        found: dict[str, dict[str, Any]] = {}
+        for stream, rows in counted:
+            one = found.setdefault(stream, {"batches": 0, "answers": 0})
+            one["batches"] += 1
+            one["answers"] += rows
+        for asked in self.asked.values():
+            mine = found.setdefault(asked.stream, {"batches": 0, "answers": 0})
+            mine["queries"] = mine.get("queries", 0) + 1
+        return found
+
+    def _is_known(self, ident: Ident) -> bool:
+        return ident.name in self._known and is_of(ident, self._known[ident.name])
+
+    def _publish(self) -> bool:
+        """Say anew what is asked; return whether a query that was known has another name, or other groups."""
+        inferred = self._inferred.asked
+        labels = labels_of(inferred, self._known, {ident: one.window for ident, one in inferred.items()})
+        asked: dict[str, Asked] = {}
+        shown = {ident.name for ident in labels if self._is_known(ident)}
+        asked |= {name: one for name, one in self._known.items() if name not in shown}
+        for ident, label in labels.items():
+            asked[label] = replace(self._known[ident.name] if self._is_known(ident) else inferred[ident], name=label)
+        before, self._labels = self._labels, labels
+        changed = any(
+            ident in labels and (labels[ident] != label or asked[labels[ident]].groups != self.asked[label].groups)
+            for ident, label in before.items()
+        )
+        self.asked = asked
+        return changed
+
+
+def _columns(rows: pa.Table, asked: Asked) -> list[str]:
+    found = (spelled(rows, column) for column in asked.groups)
+    return [column for column in found if column is not None]

@@ -1,0 +1,135 @@
+"""Who may ask what: the Host header, the token, and the headers that keep other pages out."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import logging
+import re
+import socket
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from skyband.dashboard.connections import Connections
+from skyband.dashboard.wire import packed
+from skyband.rate_limited_log import Seldom
+
+__all__ = ["Guard", "is_loopback"]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_QUIET = Seldom(logging.getLogger("skyband.dashboard"))
+_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return host.lower() in _NAMES or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """Stands before the page: refuses what is not addressed to it, what another site sent, and what has no token.
+
+    Changing anything always needs the token; reading needs it too where the page can be reached from elsewhere.
+    """
+
+    def __init__(
+        self, app: App, host: str, token: str, *, control: bool, connections: Connections | None = None
+    ) -> None:
+        self._app = app
+        self._connections = connections or Connections(0)
+        self._token = token.encode()
+        self._control = control
+        self._everything = not is_loopback(host)
+        self._hosts = _NAMES | {host.lower()}
+        self._any_address = host in ("", "0.0.0.0", "::")
+        if self._any_address:
+            self._hosts |= {socket.gethostname().lower()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] != "http":
+            return
+        refused = self._refused(scope)
+        with self._connections.request(scope.get("client")) as connection:
+
+            async def guarded(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    message["headers"] = [*message.get("headers", []), *_HEADERS]
+                if connection is not None:
+                    connection.sending = time.monotonic()
+                await send(message)
+                if connection is not None:
+                    connection.sending = None
+
+            try:
+                await (self._app(scope, receive, guarded) if refused is None else _refuse(guarded, *refused))
+            except Exception as error:  # it was answered with 500; a log must not grow by every request
+                _QUIET.warning("the page failed to answer %s", scope["path"], error=error)
+
+    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        if not self._is_known(headers.get(b"host", b"").decode("latin-1")):
+            # A name that somebody made point here: a page of theirs would otherwise read this one.
+            return 421, "this host name is not one of this page; open it by the address that was printed."
+        if not scope["path"].startswith("/api/"):
+            return None
+        if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+            return 403, "another site asked; only the page itself may."
+        changes = scope["method"] not in ("GET", "HEAD")
+        if changes and not self._control:
+            return 403, "the workload cannot be changed from here; start with --allow-control to allow it."
+        if (changes or self._everything) and not self._has_token(scope, headers):
+            return 403, "the token is missing or wrong; open the address that was printed when this run started."
+        return None
+
+    def _has_token(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+        given = headers.get(b"x-skyband-token", b"")
+        if not given and scope["path"] == "/api/events":  # an EventSource sends no headers of ours
+            given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0].encode()
+        return hmac.compare_digest(given, self._token)
+
+    def _is_known(self, header: str) -> bool:
+        host = header.rpartition(":")[0] if re.fullmatch("[0-9]{1,5}", header.rpartition(":")[2]) else header
+        host = host.strip("[]").lower().rstrip(".")
+        if host in self._hosts:
+            return True
+        if not self._any_address:
+            return False
+        try:
+            ipaddress.ip_address(host)  # an address is no name that could be made to point elsewhere
+        except ValueError:
+            return False
+        return True
+
+
+async def _refuse(send: Send, status: int, why: str) -> None:
+    body = packed({"error": why})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

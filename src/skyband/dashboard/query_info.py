@@ -1,0 +1,126 @@
+"""What is asked: the queries that the page shows, as it needs to know them, with or without their workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from skyband.aggregate.query import AggregateTopK
+from skyband.incomplete.query import IncompleteTopK
+from skyband.queries import Query
+from skyband.queries.workload import Workload
+from skyband.topk.query import TopK
+from skyband.uncertain.query import UncertainTopK
+
+__all__ = ["OURS", "Asked", "asked_of", "stream_of"]
+
+# Columns of answers that are no part of the ranked row itself.
+OURS = frozenset(
+    {
+        "query",
+        "window_start",
+        "window_end",
+        "time",
+        "rank",
+        "score",
+        "change",
+        "old_rank",
+        "probability",
+        "best",
+        "sure",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query, as the page needs to know it."""
+
+    name: str
+    stream: str
+    family: str
+    k: int | None = None  # None: nobody said
+    window: str | None = None
+    text: str | None = None  # canonical SQL, where there is one
+    groups: tuple[str, ...] = ()  # columns
+    by: str | None = None
+    axis: str = "time"
+    ascending: bool = False
+    id: str | None = None  # the column that objects are told apart by; None: looked for in the columns
+    query: Query | None = field(default=None, compare=False)
+
+    def is_other_than(self, other: Asked) -> bool:
+        """Whether this is another question under the same name, and not only better known."""
+        known = self.query is not None and other.query is not None
+        shape = [(one.stream, one.family, one.groups, one.axis) for one in (self, other)]
+        return shape[0] != shape[1] or (known and self.query != other.query)
+
+    def to_dict(self, columns: Sequence[str]) -> dict[str, Any]:
+        """The query as it is sent; `columns` are those of its answers."""
+        return {
+            "name": self.name,
+            "stream": self.stream,
+            "family": self.family,
+            "k": self.k,
+            "window": self.window,
+            "text": self.text,
+            "groups": list(self.groups),
+            "by": self.by,
+            "axis": self.axis,
+            "ascending": self.ascending,
+            "columns": list(columns),
+        }
+
+
+def asked_of(workloads: Mapping[str, Workload[Any]], ids: Mapping[str, str | None]) -> dict[str, Asked]:
+    """All queries of these workloads by name; `ids` has the column that tells each stream's objects apart."""
+    return {
+        query.name: _asked(query, stream, ids.get(stream))
+        for stream, workload in workloads.items()
+        for query in workload
+    }
+
+
+def stream_of(name: str, asked: Iterable[Asked]) -> dict[str, Any]:
+    """A stream as it is sent."""
+    mine = [one for one in asked if one.stream == name]
+    return {
+        "name": name,
+        "family": mine[0].family if mine else "topk",
+        "axis": mine[0].axis if mine else "time",
+        "queries": [one.name for one in mine],
+    }
+
+
+def _asked(query: Query, stream: str, id_: str | None) -> Asked:
+    fields = query.to_dict()
+    every = fields["slide"] if "slide" in fields else fields["every"]
+    least = "at least " if isinstance(query, UncertainTopK) else ""
+    return Asked(
+        name=query.name,
+        stream=stream,
+        family=query.family,
+        k=query.k,
+        window=f"{_length(fields['size'])}, {least}every {_length(every)}",
+        text=str(query) if isinstance(query, TopK | UncertainTopK) else None,
+        groups=query.groups,
+        by=_score(query),
+        axis=query.axis,
+        ascending=isinstance(query, TopK) and query.order == "asc",
+        id=id_ if isinstance(query, TopK) else None,
+        query=query,
+    )
+
+
+def _score(query: Query) -> str | None:
+    """What the score is."""
+    if isinstance(query, AggregateTopK):
+        return "count" if query.aggregate == "count" else f"{query.aggregate} of {query.value or 'values'}"
+    if isinstance(query, IncompleteTopK):
+        return f"{query.aggregate} of {query.value or 'values'}"
+    return getattr(query, "by", None)
+
+
+def _length(extent: str | int) -> str:
+    return extent if isinstance(extent, str) else f"{extent:,} rows"

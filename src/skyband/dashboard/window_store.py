@@ -1,0 +1,243 @@
+"""The windows that a history holds, by query and group: put in, put together, replaced, let go, and what they take up.
+
+Nothing here locks; `History` does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
+
+import pyarrow as pa
+
+from skyband.dashboard.query_info import Asked
+from skyband.dashboard.window_slices import Cut, cut
+from skyband.dashboard.window_spans import Answered, Joined, Line, Segment, Window
+
+__all__ = ["Store"]
+
+MOST_CONTESTED = 10_000  # keys that are remembered
+OVERHEAD = 400  # bytes that a window costs beside its rows, roughly
+
+
+class Store:
+    """Windows of all queries, within limits of number and bytes."""
+
+    def __init__(self, most_windows: int, most_bytes: int) -> None:
+        self._most_windows, self._most_bytes = most_windows, most_bytes
+        self._segments: dict[Hashable, Segment] = {}  # oldest first
+        self._spared: dict[Hashable, Segment] = {}  # by key: newest windows of a segment that had to go
+        self._filled: Segment | None = None  # whose windows are being cut
+        self._joined = 0
+        self.bytes = 0  # of what is held, roughly
+        self.queries: dict[str, Answered] = {}
+        self.changed: dict[str, int] = {}  # by name: the version it changed at, last changed last
+        self.newest: dict[str, int] = {}  # by stream
+        self.shape = 0  # counts the changes of queries' columns
+        self.contested: set[Hashable] = set()  # segments that have different rows for one rank of one window
+        self.version = 0
+
+    def replace(self, key: Hashable, stream: str, rows: pa.Table | None, asked: Callable[[str], Asked]) -> None:
+        """Hold the windows of these rows in place of those that came under this key before; None: only let go."""
+        for before in (self._segments.get(key), self._spared.get(key)):
+            if before is not None:
+                self._forget(before)
+        if rows is None or not rows.num_rows:
+            return
+        segment = self._filled = Segment(key, rows)
+        self._segments[key] = segment
+        self.bytes += segment.bytes
+        columns = tuple(rows.column_names)
+        try:
+            for found in cut(rows, asked):
+                self._hold(segment, stream, columns, found)
+        finally:
+            self._filled = None
+        if not segment.held:  # all its windows are older than those that are kept
+            self._release(segment)
+
+    def drop(self, name: str) -> None:
+        """Forget all windows of a query."""
+        for line in self.queries.pop(name).lines.values():
+            for window in line.windows:
+                self._let_go(window)
+        self.changed.pop(name, None)
+
+    def trim(self) -> None:
+        """Let the oldest go until the rest fits."""
+        while self.bytes > self._most_bytes and len(self._segments) > 1:
+            self._forget(next(iter(self._segments.values())), spare=True)
+        while self.bytes > self._most_bytes and self._spared:
+            self._forget(next(iter(self._spared.values())))
+
+    def _hold(self, segment: Segment, stream: str, columns: tuple[str, ...], found: Cut) -> None:
+        answered = self.queries.get(found.query)
+        if answered is None:
+            answered = self.queries[found.query] = Answered(stream)
+        if answered.columns is not columns and answered.columns != columns:
+            answered.columns = columns
+            self.shape += 1
+        line = answered.lines.get(found.key)
+        if line is None:
+            line = answered.lines[found.key] = Line(found.query, found.group, found.key, answered.opened)
+            answered.opened += 1
+        window = Window(segment, found)
+        segment.held[window] = line
+        self.bytes += OVERHEAD
+        moment, moments = found.moment, line.moments
+        if not moments or moment > moments[-1]:
+            moments.append(moment)
+            line.windows.append(window)
+            answered.windows += 1
+        else:
+            place = bisect_left(moments, moment)
+            if moments[place] == moment:
+                line.windows[place] = self._together(line, line.windows[place], window)
+            else:
+                moments.insert(place, moment)
+                line.windows.insert(place, window)
+                answered.windows += 1
+        excess = len(line.windows) - self._most_windows
+        if excess > 0:
+            for old in line.windows[:excess]:
+                self._let_go(old)
+            del line.windows[:excess], line.moments[:excess]
+            answered.windows -= excess
+        if moment > self.newest.get(stream, moment - 1):
+            self.newest[stream] = moment
+        answered.lead(line, moment)
+        self._note(found.query)
+
+    def _together(self, line: Line, old: Window, new: Window) -> Window:
+        """Two stretches of one window: what two writers wrote is put together, what has the same ranks is replaced."""
+        ranks = [window.rows["rank"].to_pylist() for window in (old, new)]
+        if set(ranks[0]).isdisjoint(ranks[1]):
+            with suppress(pa.ArrowException):  # columns of one name whose types do not go together
+                joined = self._join(line, (*(old.parts or (old,)), new), is_whole=old.is_whole)
+                if old.parts:
+                    self._let_go(old, parts=False)
+                return joined
+        if old.keys.isdisjoint(new.keys) and len(self.contested) < MOST_CONTESTED and _differ(old, new):
+            self.contested |= old.keys | new.keys
+        self._let_go(old)
+        return new
+
+    def _join(self, line: Line, parts: tuple[Window, ...], *, is_whole: bool = True) -> Window:
+        """One window of parts that have different ranks."""
+        if len(parts) == 1:
+            return parts[0]
+        ordered = sorted(parts, key=lambda part: part.rows["rank"][0].as_py())
+        rows = pa.concat_tables([part.rows for part in ordered], promote_options="permissive").sort_by("rank")
+        self._joined += 1
+        segment = Segment(("joined", self._joined), rows.combine_chunks())
+        self._segments[segment.key] = segment
+        self.bytes += segment.bytes
+        moment, start = parts[-1].moment, parts[-1].start
+        edges = ordered[0].first, ordered[-1].last
+        found = Cut(line.query, line.group, line.key, moment, start, 0, rows.num_rows, *edges)
+        window = Joined(segment, found, parts, is_whole=is_whole)
+        self._keep(window, line)
+        return window
+
+    def _note(self, name: str) -> None:
+        self.changed.pop(name, None)
+        self.changed[name] = self.queries[name].version = self.version
+
+    def _keep(self, window: Window, line: Line) -> None:
+        window.segment.held[window] = line
+        self.bytes += OVERHEAD
+
+    def _let_go(self, window: Window, *, parts: bool = True) -> None:
+        """The window is held no longer; nor are its segment's rows, if it was the last of them."""
+        for part in window.parts if parts else ():
+            self._let_go(part)
+        segment = window.segment
+        if segment.held.pop(window, None) is None:
+            return
+        self.bytes -= OVERHEAD
+        if not segment.held and segment is not self._filled:
+            self._release(segment)
+
+    def _release(self, segment: Segment) -> None:
+        """Hold a segment's rows no longer."""
+        for kept in (self._segments, self._spared):
+            if kept.get(segment.key) is segment:
+                del kept[segment.key]
+                self.bytes -= segment.bytes
+
+    def _forget(self, segment: Segment, *, spare: bool = False) -> None:
+        """Give up a segment; with `spare`, but for the windows that are the newest of their query and group."""
+        spared: list[tuple[Window, Line]] = []
+        thinned: dict[str, dict[int, Line]] = {}
+        held, segment.held = segment.held, {}
+        self.bytes -= OVERHEAD * len(held)
+        self._release(segment)
+        for window, line in held.items():
+            place = line.at(window.moment)
+            if place is None:
+                continue
+            now = line.windows[place]
+            if now is not window and (window not in now.parts or self._is_left(line, place, window, spare=spare)):
+                continue
+            if now is window and spare and place == len(line.windows) - 1:
+                spared.append((window, line))
+                continue
+            self._let_go(now)
+            del line.windows[place], line.moments[place]
+            self.queries[line.query].windows -= 1
+            thinned.setdefault(line.query, {})[id(line)] = line
+        if spared:
+            self._move(segment.key, spared)
+        for name, lines in thinned.items():
+            self.queries[name].thin(lines.values())
+            if not self.queries[name].lines:
+                del self.queries[name]
+                self.changed.pop(name, None)
+            elif not spare:
+                self._note(name)
+
+    def _is_left(self, line: Line, place: int, gone: Window, *, spare: bool) -> bool:
+        """A part of a window has gone: whether the window stays, without it, or with its rows where that is to `spare`.
+
+        One that has rows of a part which went long ago cannot be put together again, and goes with the next.
+        """
+        window = line.windows[place]
+        left = tuple(part for part in window.parts if part is not gone)
+        if spare and isinstance(window, Joined):
+            window.parts, window.is_whole = left, False
+            return True
+        if not window.is_whole:
+            return False
+        line.windows[place] = self._join(line, left)
+        self._let_go(window, parts=False)
+        self._note(line.query)
+        return True
+
+    def _move(self, key: Hashable, spared: Iterable[tuple[Window, Line]]) -> None:
+        """Copy windows into a segment of their own, which goes when what came under this key does."""
+        found = list(spared)
+        rows = pa.concat_tables([window.rows for window, _ in found]).combine_chunks()
+        # Slices share the buffers they were cut from; taking the rows anew lets those go.
+        fresh = Segment(key, rows.take(pa.array(range(rows.num_rows))))
+        begin = 0
+        for window, line in found:
+            moved = window.moved(fresh, begin)
+            place = line.at(window.moment)
+            assert place is not None
+            line.windows[place] = moved
+            self._keep(moved, line)
+            begin += window.count
+        self._spared[key] = fresh
+        self.bytes += fresh.bytes
+
+
+def _differ(old: Window, new: Window) -> bool:
+    """Whether two windows of one query, group and moment are not the same answer written twice."""
+    pairs = [list(zip(*(_values(window, name) for name in ("rank", "score")), strict=True)) for window in (old, new)]
+    return pairs[0] != pairs[1]
+
+
+def _values(window: Window, name: str) -> list[object]:
+    rows = window.rows
+    return list(map(str, rows[name].to_pylist())) if name in rows.column_names else [None] * rows.num_rows

@@ -1,0 +1,1 @@
+"""Columns in, tables out: dictionaries of ids, groups and keys, answers on their way, the change feed."""

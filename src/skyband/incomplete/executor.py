@@ -1,0 +1,184 @@
+"""One query at work: who is admitted to its windows, and the engine that ranks them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from skyband.incomplete.answers import Answers
+from skyband.incomplete.approximate import LikelyAggregation
+from skyband.incomplete.early_aggregation import EarlyAggregation
+from skyband.incomplete.kernels import attributes, ledger
+from skyband.incomplete.kernels.ledger import Ledger
+from skyband.incomplete.query import IncompleteTopK
+from skyband.incomplete.shape import Shape
+from skyband.incomplete.sorted_lists import SortedLists
+from skyband.kernels.stream import Floats, Ints
+
+__all__ = ["Engine", "Lane", "shape_of"]
+
+_AGGREGATES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
+_LEAST = 1024
+_NONE = np.empty(0, np.int64)
+
+
+class Engine(Protocol):
+    """Ranks the objects of admitted tuples."""
+
+    @property
+    def items(self) -> int:
+        """How many items are held."""
+
+    def advance(
+        self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
+    ) -> Answers:
+        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`.
+
+        `hashes` tell objects apart by their content; only engines that sketch need them.
+        """
+
+    def objects_in_use(self) -> Ints:
+        """The keys of the objects that something is held of."""
+
+    def metrics(self) -> dict[str, int]:
+        """What was done so far."""
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs."""
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` was taken of."""
+
+
+class Lane:
+    """A query with its engine. On a count axis it numbers the tuples that count."""
+
+    def __init__(self, query: IncompleteTopK, streams: tuple[str | int, ...]) -> None:
+        self.query = query
+        self.too_often = 0
+        self._counted = 0  # tuples that counted
+        shape = shape_of(query, streams)
+        self.engine: Engine = _engine(query, shape)
+        # Where a stream may report an object as often as it likes, nobody has to be counted.
+        unlimited = query.axis == "count" and query.occurrences >= query.window.size
+        self._ledger = None if unlimited or query.method == "approximate" else ledger.empty_ledger(_LEAST)
+
+    @property
+    def remembered(self) -> int:
+        """Tuples that are known only so that nobody is counted too often."""
+        if self._ledger is None:
+            return 0
+        return int(self._ledger.registers[ledger.NEXT] - self._ledger.registers[ledger.FIRST])
+
+    def advance(
+        self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
+    ) -> Answers:
+        """Take in tuples, and answer what has become final; on a count axis they have no positions."""
+        counted = self._counted
+        if self._ledger is not None:
+            taken = self._admitted(positions, objects, streams)
+            if taken.size < objects.size:
+                self.too_often += objects.size - taken.size
+                objects, streams, values = objects[taken], streams[taken], values[taken]
+                positions = positions[taken] if positions.size else positions
+                hashes = hashes[taken] if hashes.size else hashes
+        self._counted += objects.size
+        if self.query.axis == "count":
+            positions, clock = np.arange(counted, self._counted), self._counted
+        return self.engine.advance(positions, objects, streams, values, hashes, clock)
+
+    def objects_in_use(self) -> Ints:
+        """The keys of all objects that something is held of."""
+        if self._ledger is None:
+            return self.engine.objects_in_use()
+        return np.union1d(self.engine.objects_in_use(), _entries(self._ledger)[0])
+
+    def metrics(self) -> dict[str, int]:
+        """What is held and was done."""
+        return {
+            "items": self.engine.items,
+            "remembered": self.remembered,
+            "too_often": self.too_often,
+            **self.engine.metrics(),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs."""
+        entries = None if self._ledger is None else dict(zip(_ENTRIES, _entries(self._ledger), strict=True))
+        return {
+            "too_often": self.too_often,
+            "counted": self._counted,
+            "ledger": entries,
+            "engine": self.engine.state(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` was taken of."""
+        self.too_often, self._counted = state["too_often"], state["counted"]
+        if state["ledger"] is not None:
+            self._ledger = _ledger_of(*(state["ledger"][name] for name in _ENTRIES))
+        self.engine.load(state["engine"])
+
+    def _admitted(self, positions: Ints, objects: Ints, streams: Ints) -> Ints:
+        kept = self._ledger
+        if kept is None:
+            return np.arange(objects.size)
+        if self.remembered + objects.size > kept.objects.size:
+            kept = self._ledger = _ledger_of(*_entries(kept), room=self.remembered + objects.size)
+        taken = np.empty(objects.size, np.int64)
+        window = self.query.window
+        count = ledger.admit(
+            kept,
+            self.query.occurrences,
+            window.size,
+            window.slide,
+            window.origin,
+            self._counted,
+            positions,
+            objects,
+            streams,
+            taken,
+        )
+        return taken[:count]
+
+
+_ENTRIES = ("objects", "streams", "positions")
+
+
+def _entries(kept: Ledger) -> tuple[Ints, Ints, Ints]:
+    """The tuples of a ledger, oldest first."""
+    rows = np.arange(kept.registers[ledger.FIRST], kept.registers[ledger.NEXT]) & (kept.objects.size - 1)
+    return kept.objects[rows], kept.streams[rows], kept.positions[rows]
+
+
+def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0) -> Ledger:
+    """A ledger with these tuples and room for twice as many as `room`."""
+    needed = max(_LEAST, 2 * room, objects.size + 1)
+    made = ledger.empty_ledger(1 << int(needed - 1).bit_length())
+    ledger.enter(made, objects, streams, positions)
+    return made
+
+
+def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Shape:
+    """The query as engines see it."""
+    window = query.window
+    return Shape(
+        query.k,
+        window.size,
+        window.slide,
+        window.origin,
+        len(streams),
+        np.array([query.weight_of(stream) for stream in streams]),
+        _AGGREGATES[query.aggregate],
+        *query.bounds,
+        query.occurrences,
+    )
+
+
+def _engine(query: IncompleteTopK, shape: Shape) -> Engine:
+    if query.method == "sorted-lists":
+        return SortedLists(shape)
+    if query.method == "approximate":
+        return LikelyAggregation(shape)
+    return EarlyAggregation(shape, intervals=query.intervals)

@@ -1,0 +1,675 @@
+"""Early aggregation: instances of objects with score intervals, kept while fewer than k others are sure to beat them.
+
+An instance of an object is what is left of it from some moment on: the tuples that stay at least as long as the oldest
+of them. So its score can only rise while it lives, from `current` (nothing arrives) to `best` (the best arrives in
+every stream that may still report the object). An instance that lives as long and has more than another's best
+dominates it, for good. What k objects dominate is never in an answer, and goes.
+
+Instances stand in three orders: by time (they expire from one end), by `current` and by `best`. When a `current`
+rises, those whose `best` it passes are counted up; when a `best` falls, those whose `current` it falls below are
+counted. Of an object with several instances only one may count for another instance: the oldest that lives as long as
+that. Its score is the highest of them, so it is the first to dominate, and its neighbours tell whether it is the one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.incomplete.kernels import ladder as rungs
+from skyband.incomplete.kernels.attributes import AVG, score_of
+from skyband.incomplete.kernels.ladder import Ladder, empty_ladder
+from skyband.kernels._jit import inner_kernel, kernel
+from skyband.kernels.lookup import EMPTY, Lookup, drop, empty_lookup, place_of, put
+from skyband.kernels.stream import DONE, Floats, Ints
+
+NONE = -1
+NEVER = -(2**63) + 1
+_ULP = 2.0**-52
+
+# Instances.registers
+FREE = 0  # the first of the chain of free instances, through `after`
+FREE_OBJECT = 1  # the first of the chain of free objects, through `newest`
+FIRST = 2  # by time
+LAST = 3
+HELD = 4
+OBJECTS = 5
+NEXT = 6  # the number of the next window: it ends at origin + NEXT * every
+CREATED = 7
+PRUNED = 8
+EXPIRED = 9
+TOUCHED = 10  # instances looked at to count dominators
+SEEN = 11  # tuples
+REGISTERS = 12
+
+# Why `advance` came back, besides DONE.
+ANSWERS_FULL = 1
+ROOM_NEEDED = 2  # for one more instance, or the ladders are worn
+
+
+class Terms(NamedTuple):
+    """The query: windows ``[end - size, end)`` at ``end = origin + i * every``, and what bounds a score."""
+
+    k: int
+    size: int
+    every: int
+    origin: int
+    aggregate: int
+    low: float
+    high: float
+    occurrences: int
+    weights: Floats
+    masks: Ints  # sets of streams, ascending, for which `chances` are known; none: everything may happen
+    chances: Floats  # (ages, masks, streams): how likely a stream still reports an object that those of the set did
+    ages: (
+        Ints  # ascending: how long ago an object may have been seen last to be of each age; older ones are of the last
+    )
+    repeats: Floats  # by stream: how often it is expected to report an object that it reports
+    tails: Floats  # (streams, steps + 1): the value that 0, 1, … steps of its values exceed
+    risk: float  # a score that is less likely than this does not count
+    hurdle: float  # a score that is lower than this is not worth waiting for
+
+
+class Instances(NamedTuple):
+    """All instances held, in slots, and their objects."""
+
+    owners: Ints  # by instance: its object's slot
+    epochs: Ints  # the number of the last window it is in
+    values: Floats  # (instances, streams): the sum of its tuples in a stream
+    counts: Ints  # (instances, streams): their number
+    dominators: Ints
+    older: Ints  # the instance of the same object before it
+    newer: Ints
+    after: Ints  # by time
+    before: Ints
+    current: Ladder
+    best: Ladder
+    objects: Ints  # by object slot: its key
+    touches: Ints  # the number of its newest tuple: it breaks ties
+    lasts: Ints  # the position of its newest tuple
+    oldest: Ints
+    newest: Ints
+    lookup: Lookup
+    registers: Ints
+
+
+class Tuples(NamedTuple):
+    """Tuples in stream order."""
+
+    positions: Ints
+    objects: Ints
+    streams: Ints
+    values: Floats
+
+
+class Found(NamedTuple):
+    """Where answers are written: windows, and their rows one after another, best first."""
+
+    ends: Ints
+    counts: Ints
+    objects: Ints
+    scores: Floats
+    lasts: Ints
+    best: Floats
+    sure: Ints
+    cursor: Ints  # windows and rows written
+
+
+class Scratch(NamedTuple):
+    """Room to work in."""
+
+    slots: Ints  # k of them
+    nows: Floats  # one a stream
+    tops: Floats
+
+
+def empty_instances(room: int, streams: int) -> Instances:
+    """Room for so many instances."""
+    some = [np.full(room, NONE, np.int64) for _ in range(11)]
+    owners, epochs, dominators, older, newer, after, before, objects, touches, lasts, oldest = some
+    newest = np.arange(1, room + 1)
+    after[:] = np.arange(1, room + 1)
+    after[-1] = newest[-1] = NONE
+    registers = np.zeros(REGISTERS, np.int64)
+    registers[FIRST] = registers[LAST] = NONE
+    registers[NEXT] = NEVER
+    return Instances(
+        owners,
+        epochs,
+        np.zeros((room, streams)),
+        np.zeros((room, streams), np.int64),
+        dominators,
+        older,
+        newer,
+        after,
+        before,
+        empty_ladder(room),
+        empty_ladder(room),
+        objects,
+        touches,
+        lasts,
+        oldest,
+        newest,
+        empty_lookup(room),
+        registers,
+    )
+
+
+@inner_kernel
+def _row_of(terms: Terms, mask: int) -> int:
+    """Where the chances of an object seen in this set of streams are; NONE if nothing is known of such."""
+    low = 0
+    high = terms.masks.size
+    while low < high:
+        middle = (low + high) >> 1
+        if terms.masks[middle] < mask:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < terms.masks.size and terms.masks[low] == mask else NONE
+
+
+@inner_kernel
+def _interval(
+    terms: Terms, sums: Floats, counts: Ints, known: Ints, since: int, left: int, scratch: Scratch
+) -> tuple[float, float]:
+    """The score an instance has, and the best it may get.
+
+    `known` are the counts of its object, older instances too; the object was seen last `since` ago, and the instance
+    has so much time `left`.
+    """
+    mask = 0
+    for stream in range(counts.size):
+        scratch.nows[stream] = terms.low if counts[stream] == 0 else sums[stream]
+        if known[stream] > 0:
+            mask |= 1 << (stream & 63)
+    current = score_of(scratch.nows, terms.weights, terms.aggregate)
+    row = _row_of(terms, mask) if terms.masks.size else NONE
+    if row == NONE:
+        return current, _best_possible(terms, counts, scratch)
+    best = _best_likely(terms, counts, since, left, mask, row, scratch)
+    return current, best if best >= terms.hurdle and best > current else current
+
+
+@inner_kernel
+def _best_possible(terms: Terms, counts: Ints, scratch: Scratch) -> float:
+    """The score if every stream reports the highest value as often as it may.
+
+    Where streams may report an object more than once, values are not negative: nothing that arrives lowers a score.
+    """
+    for stream in range(counts.size):
+        missing = terms.occurrences - max(counts[stream], 1)
+        top = terms.high if counts[stream] == 0 else scratch.nows[stream]
+        if missing > 0:  # one by one, sums are rounded more often than here
+            top += missing * terms.high
+            top += (terms.occurrences + 1) * _ULP * top
+        scratch.tops[stream] = top
+    return score_of(scratch.tops, terms.weights, terms.aggregate)
+
+
+@inner_kernel
+def _value_at(terms: Terms, stream: int, tail: float) -> float:
+    """The value that a share `tail` of the stream's values exceed."""
+    steps = terms.tails.shape[1] - 1
+    return terms.tails[stream, min(steps, int(tail * steps))]
+
+
+@inner_kernel
+def _age(terms: Terms, since: int) -> int:
+    """Where in the table of chances an object stands that was seen so long ago."""
+    age = 0
+    while age < terms.ages.size and terms.ages[age] <= since:
+        age += 1
+    return age
+
+
+@inner_kernel
+def _left(terms: Terms, epoch: int, now: int) -> int:
+    """How long an instance will still be in windows."""
+    return terms.origin + epoch * terms.every - now
+
+
+@inner_kernel
+def _best_likely(terms: Terms, counts: Ints, since: int, left: int, mask: int, row: int, scratch: Scratch) -> float:
+    """The highest score that the instance comes to with a chance of at least `risk`.
+
+    One, two, … streams follow: each time any of those that have not, of which the most likely then stands for all. If
+    so many follow with a chance p, they all bring values that a share t of theirs exceed with the chance p times t to
+    their number. Who comes after the instance is of no use to it: of not coming at all, the share that falls to the
+    time left is what was not to be expected of an object as old as this, against one as old as it will be then.
+    """
+    age = _age(terms, since)
+    then = _age(terms, since + left)
+    for stream in range(counts.size):
+        more = min(max(terms.repeats[stream] - counts[stream], 0.0), float(terms.occurrences - counts[stream]))
+        scratch.tops[stream] = scratch.nows[stream]
+        if counts[stream] > 0 and more > 0.0:
+            scratch.tops[stream] += more * _value_at(terms, stream, 0.5)
+    best = score_of(scratch.tops, terms.weights, terms.aggregate)
+    together = 1.0
+    number = 0
+    share = 1.0  # of the ways to reach a sum, against those in which each value does its part
+    while row != NONE:
+        following = NONE
+        none = 1.0
+        for stream in range(counts.size):
+            if mask >> stream & 1:
+                continue
+            none *= min(
+                1.0, (1.0 - terms.chances[age, row, stream]) / max(1.0 - terms.chances[then, row, stream], 1e-9)
+            )
+            if following == NONE or terms.chances[age, row, stream] > terms.chances[age, row, following]:
+                following = stream
+        if following == NONE:
+            break
+        together *= 1.0 - none
+        if together < terms.risk:
+            break
+        mask |= 1 << following
+        number += 1
+        share *= number ** (number - 1.0) / max(number - 1.0, 1.0) ** (number - 1.0)
+        tail = (terms.risk / together / (share if terms.aggregate <= AVG else 1.0)) ** (1.0 / number)
+        for stream in range(counts.size):
+            if counts[stream] == 0 and mask >> stream & 1:
+                more = min(max(terms.repeats[stream] - 1, 0.0), float(terms.occurrences - 1))
+                scratch.tops[stream] = _value_at(terms, stream, tail) * (1.0 + more)
+        best = max(best, score_of(scratch.tops, terms.weights, terms.aggregate))
+        row = _row_of(terms, mask)
+    return best
+
+
+@inner_kernel
+def _remove(all_: Instances, one: int) -> None:
+    """Let go of an instance; of its object too, if it was the last."""
+    registers = all_.registers
+    rungs.take(all_.current, one)
+    rungs.take(all_.best, one)
+    before = all_.before[one]
+    after = all_.after[one]
+    if before == NONE:
+        registers[FIRST] = after
+    else:
+        all_.after[before] = after
+    if after == NONE:
+        registers[LAST] = before
+    else:
+        all_.before[after] = before
+    owner = all_.owners[one]
+    older = all_.older[one]
+    newer = all_.newer[one]
+    if older == NONE:
+        all_.oldest[owner] = newer
+    else:
+        all_.newer[older] = newer
+    if newer == NONE:
+        all_.newest[owner] = older
+    else:
+        all_.older[newer] = older
+    if all_.oldest[owner] == NONE:
+        drop(all_.lookup, place_of(all_.lookup, all_.objects[owner], 0))
+        all_.newest[owner] = registers[FREE_OBJECT]
+        registers[FREE_OBJECT] = owner
+        registers[OBJECTS] -= 1
+    all_.after[one] = registers[FREE]
+    registers[FREE] = one
+    registers[HELD] -= 1
+
+
+@inner_kernel
+def _count_up(all_: Instances, terms: Terms, owner: int, since: int, until: int, floor: float, current: float) -> None:
+    """An instance's score has risen from `floor`: those whose `best` it has passed have one dominator more.
+
+    It speaks for its object towards instances whose last window is in ``(since, until]``.
+    """
+    best = all_.best
+    low = rungs.rung_of(best, floor)
+    high = rungs.rung_of(best, current)
+    for rung in range(low, high + 1):
+        if (
+            best.most[rung] < floor
+            or best.least[rung] >= current
+            or best.soonest[rung] > until
+            or best.latest[rung] <= since
+        ):
+            continue
+        other = best.heads[rung]
+        rungs.loosen(best, rung)
+        while other != NONE:
+            node = best.nodes[other]
+            following = node[rungs.AFTER]
+            all_.registers[TOUCHED] += 1
+            passed = (
+                since < node[rungs.UNTIL] <= until
+                and floor <= best.values[other] < current
+                and all_.owners[other] != owner
+            )
+            if passed:
+                all_.dominators[other] += 1
+            if passed and all_.dominators[other] >= terms.k:
+                _remove(all_, other)
+                all_.registers[PRUNED] += 1
+            else:
+                rungs.tighten(best, rung, other)
+            other = following
+
+
+@inner_kernel
+def _dominators(all_: Instances, k: int, owner: int, epoch: int, best: float, ceiling: float) -> int:
+    """How many objects, at most k, have more than `best` and not more than `ceiling`, until `epoch`."""
+    current = all_.current
+    found = 0
+    rung = rungs.rung_of(current, ceiling)
+    while rung >= 0 and found < k:
+        if current.most[rung] > best and current.least[rung] <= ceiling and current.latest[rung] >= epoch:
+            other = current.heads[rung]
+            while other != NONE and found < k:
+                node = current.nodes[other]
+                all_.registers[TOUCHED] += 1
+                if (
+                    node[rungs.UNTIL] >= epoch
+                    and best < current.values[other] <= ceiling
+                    and all_.owners[other] != owner
+                    and (all_.older[other] == NONE or all_.epochs[all_.older[other]] < epoch)
+                ):
+                    found += 1
+                other = node[rungs.AFTER]
+        if current.steps[rung] <= best:
+            break
+        rung -= 1
+    return found
+
+
+@inner_kernel
+def _judge(all_: Instances, k: int, one: int, best: float) -> None:
+    """An instance may now come to another best score: put it in its place, and count who dominates it."""
+    old = all_.best.values[one]
+    if best == old:
+        return
+    owner = all_.owners[one]
+    epoch = all_.epochs[one]
+    rungs.take(all_.best, one)
+    rungs.put(all_.best, one, best, epoch)
+    if best < old:
+        all_.dominators[one] += _dominators(all_, k, owner, epoch, best, old)
+    else:  # only what is likely can rise, not what is possible
+        all_.dominators[one] = _dominators(all_, k, owner, epoch, best, np.inf)
+
+
+@inner_kernel
+def _update(all_: Instances, terms: Terms, scratch: Scratch, owner: int, stream: int, value: float) -> int:
+    """Add a tuple to all instances of an object; return the last window of the newest that is left, or NEVER."""
+    since = NEVER
+    one = all_.oldest[owner]
+    while one != NONE:
+        following = all_.newer[one]
+        if all_.counts[one, stream] == 0:
+            all_.values[one, stream] = value
+        else:
+            all_.values[one, stream] += value
+        all_.counts[one, stream] += 1
+        old_current = all_.current.values[one]
+        epoch = all_.epochs[one]
+        known, left = all_.counts[all_.oldest[owner]], _left(terms, epoch, all_.lasts[owner])
+        current, best = _interval(terms, all_.values[one], all_.counts[one], known, 0, left, scratch)
+        if current != old_current:
+            rungs.take(all_.current, one)
+            rungs.put(all_.current, one, current, epoch)
+            _count_up(all_, terms, owner, since, epoch, old_current, current)
+        _judge(all_, terms.k, one, best)
+        if all_.dominators[one] >= terms.k:
+            # The object must outlive its instance: the tuple may begin another.
+            if all_.oldest[owner] == one and following == NONE:
+                return NEVER
+            _remove(all_, one)
+            all_.registers[PRUNED] += 1
+        else:
+            since = epoch
+        one = following
+    return since
+
+
+@inner_kernel
+def _create(
+    all_: Instances, terms: Terms, scratch: Scratch, owner: int, epoch: int, since: int, stream: int, value: float
+) -> None:
+    """Begin an instance with a tuple, unless k objects dominate it at once."""
+    registers = all_.registers
+    one = registers[FREE]
+    all_.values[one, :] = 0.0
+    all_.counts[one, :] = 0
+    all_.values[one, stream] = value
+    all_.counts[one, stream] = 1
+    first = all_.oldest[owner]
+    known = all_.counts[one if first == NONE else first]
+    left = _left(terms, epoch, all_.lasts[owner])
+    current, best = _interval(terms, all_.values[one], all_.counts[one], known, 0, left, scratch)
+    newest = registers[LAST]
+    registers[FREE] = all_.after[one]
+    registers[HELD] += 1
+    registers[CREATED] += 1
+    all_.owners[one] = owner
+    all_.epochs[one] = epoch
+    all_.after[one] = NONE
+    all_.before[one] = newest
+    if newest == NONE:
+        registers[FIRST] = one
+    else:
+        all_.after[newest] = one
+    registers[LAST] = one
+    all_.newer[one] = NONE
+    all_.older[one] = all_.newest[owner]
+    if all_.newest[owner] == NONE:
+        all_.oldest[owner] = one
+    else:
+        all_.newer[all_.newest[owner]] = one
+    all_.newest[owner] = one
+    rungs.put(all_.current, one, current, epoch)
+    rungs.put(all_.best, one, best, epoch)
+    # Nothing lives longer; only what was created since the window before lives as long.
+    as_long = newest != NONE and all_.epochs[newest] >= epoch
+    all_.dominators[one] = _dominators(all_, terms.k, owner, epoch, best, np.inf) if as_long else 0
+    _count_up(all_, terms, owner, since, epoch, -np.inf, current)
+    if all_.dominators[one] >= terms.k:
+        _remove(all_, one)
+        registers[PRUNED] += 1
+
+
+@inner_kernel
+def _take_in(
+    all_: Instances, terms: Terms, scratch: Scratch, position: int, object_: int, stream: int, value: float
+) -> None:
+    """One tuple."""
+    registers = all_.registers
+    at = place_of(all_.lookup, object_, 0)
+    owner = all_.lookup.found[at]
+    if owner == EMPTY:
+        owner = registers[FREE_OBJECT]
+        registers[FREE_OBJECT] = all_.newest[owner]
+        registers[OBJECTS] += 1
+        put(all_.lookup, at, object_, 0, owner)
+        all_.objects[owner] = object_
+        all_.oldest[owner] = NONE
+        all_.newest[owner] = NONE
+    all_.touches[owner] = registers[SEEN]
+    all_.lasts[owner] = position
+    registers[SEEN] += 1
+    epoch = (position + terms.size - terms.origin) // terms.every
+    since = _update(all_, terms, scratch, owner, stream, value)
+    spent = all_.oldest[owner] if since == NEVER else NONE
+    newest = since if spent == NONE else all_.epochs[spent]
+    if newest < epoch:
+        _create(all_, terms, scratch, owner, epoch, since, stream, value)
+    if spent != NONE:
+        _remove(all_, spent)
+        registers[PRUNED] += 1
+
+
+@inner_kernel
+def _expire(all_: Instances, until: int) -> None:
+    """Let go of the instances whose last window is `until` or before."""
+    one = all_.registers[FIRST]
+    while one != NONE and all_.epochs[one] <= until:
+        following = all_.after[one]
+        _remove(all_, one)
+        all_.registers[EXPIRED] += 1
+        one = following
+
+
+@inner_kernel
+def _ranks_before(all_: Instances, one: int, other: int) -> bool:
+    """Whether the first of two instances of different objects ranks before the second."""
+    mine, its = all_.current.values[one], all_.current.values[other]
+    return mine > its or (mine == its and all_.touches[all_.owners[one]] > all_.touches[all_.owners[other]])
+
+
+@inner_kernel
+def _offer(all_: Instances, slots: Ints, count: int, most: int, one: int) -> int:
+    """Put an instance into its place among the best so far; return their number."""
+    if count == most and not _ranks_before(all_, one, slots[count - 1]):
+        return count
+    at = min(count, most - 1)
+    while at > 0 and _ranks_before(all_, one, slots[at - 1]):
+        slots[at] = slots[at - 1]
+        at -= 1
+    slots[at] = one
+    return min(count + 1, most)
+
+
+@inner_kernel
+def _pick(all_: Instances, terms: Terms, slots: Ints) -> int:
+    """The best objects, each by its oldest instance; return how many there are."""
+    current = all_.current
+    count = 0
+    rung = current.registers[rungs.RUNGS] - 1
+    while rung >= 0:
+        one = current.heads[rung]
+        while one != NONE:
+            if all_.older[one] == NONE:
+                count = _offer(all_, slots, count, terms.k, one)
+            one = current.nodes[one, rungs.AFTER]
+        if count == terms.k and current.values[slots[count - 1]] >= current.steps[rung]:
+            break
+        rung -= 1
+    return count
+
+
+@inner_kernel
+def _contenders(all_: Instances, terms: Terms, one: int) -> int:
+    """How many other objects, at most k, may come to rank before this one."""
+    best = all_.best
+    sure = all_.current.values[one]
+    found = 0
+    rung = best.registers[rungs.RUNGS] - 1
+    while rung >= 0 and found < terms.k:
+        other = best.heads[rung] if best.most[rung] >= sure else NONE
+        while other != NONE and found < terms.k:
+            if best.values[other] >= sure and other != one and all_.older[other] == NONE:
+                found += 1
+            other = best.nodes[other, rungs.AFTER]
+        if best.steps[rung] < sure:
+            break
+        rung -= 1
+    return found
+
+
+@inner_kernel
+def _answer(all_: Instances, terms: Terms, scratch: Scratch, found: Found, end: int) -> None:
+    """Write down the answer of the window that ends here."""
+    count = _pick(all_, terms, scratch.slots)
+    at = found.cursor[1]
+    found.ends[found.cursor[0]] = end
+    found.counts[found.cursor[0]] = count
+    for place in range(count):
+        one = scratch.slots[place]
+        owner = all_.owners[one]
+        found.objects[at + place] = all_.objects[owner]
+        found.scores[at + place] = all_.current.values[one] + 0.0
+        found.lasts[at + place] = all_.lasts[owner]
+        if found.sure.size:
+            found.best[at + place] = all_.best.values[one]
+            found.sure[at + place] = 1 if _contenders(all_, terms, one) < terms.k else 0
+    found.cursor[0] += 1
+    found.cursor[1] += count
+
+
+@inner_kernel
+def _answer_until(all_: Instances, terms: Terms, scratch: Scratch, found: Found, position: int) -> bool:
+    """Answer every window that ends at or before `position` and holds something; say whether there was room."""
+    registers = all_.registers
+    upcoming = (position - terms.origin) // terms.every + 1  # the oldest window that ends after it
+    while registers[HELD] and registers[NEXT] < upcoming:
+        if found.cursor[0] == found.ends.size or found.cursor[1] + terms.k > found.objects.size:
+            return False
+        _answer(all_, terms, scratch, found, terms.origin + registers[NEXT] * terms.every)
+        _expire(all_, registers[NEXT])
+        registers[NEXT] += 1
+    registers[NEXT] = max(registers[NEXT], upcoming)
+    return True
+
+
+@kernel
+def advance(
+    all_: Instances, terms: Terms, scratch: Scratch, rows: Tuples, begin: int, clock: int, found: Found
+) -> tuple[int, int]:
+    """Take in tuples from `begin` on, answer windows as they end, then those that end at or before `clock`.
+
+    Returns the first tuple not taken in, and why.
+    """
+    for row in range(begin, rows.objects.size):
+        if not _answer_until(all_, terms, scratch, found, rows.positions[row]):
+            return row, ANSWERS_FULL
+        worn = 256 + 4 * all_.registers[HELD]
+        if (
+            all_.registers[FREE] == NONE
+            or all_.registers[FREE_OBJECT] == NONE
+            or all_.current.registers[rungs.PUT] > worn
+            or all_.best.registers[rungs.PUT] > worn
+        ):
+            return row, ROOM_NEEDED
+        _take_in(all_, terms, scratch, rows.positions[row], rows.objects[row], rows.streams[row], rows.values[row])
+    if clock != NEVER and not _answer_until(all_, terms, scratch, found, clock):
+        return rows.objects.size, ANSWERS_FULL
+    return rows.objects.size, DONE
+
+
+@kernel
+def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int) -> None:
+    """What is likely has changed, if only because time has passed: judge all instances anew."""
+    one = all_.registers[FIRST]
+    while one != NONE:
+        following = all_.after[one]
+        owner = all_.owners[one]
+        known = all_.counts[all_.oldest[owner]]
+        since, left = now - all_.lasts[owner], _left(terms, all_.epochs[one], now)
+        _, best = _interval(terms, all_.values[one], all_.counts[one], known, since, left, scratch)
+        _judge(all_, terms.k, one, best)
+        if all_.dominators[one] >= terms.k:
+            _remove(all_, one)
+            all_.registers[PRUNED] += 1
+        one = following
+
+
+@kernel
+def kth_score(all_: Instances, terms: Terms, scratch: Scratch) -> float:
+    """The lowest score of an answer at this moment; minus infinity if it would have fewer than k objects."""
+    count = _pick(all_, terms, scratch.slots)
+    return all_.current.values[scratch.slots[count - 1]] if count == terms.k else -np.inf
+
+
+@kernel
+def held_slots(all_: Instances, slots: Ints) -> None:
+    """The slots of all instances, oldest first."""
+    at = 0
+    one = all_.registers[FIRST]
+    while one != NONE:
+        slots[at] = one
+        at += 1
+        one = all_.after[one]
+
+
+@kernel
+def enter_objects(all_: Instances, count: int) -> None:
+    """Make the objects in the first slots known by their keys."""
+    for slot in range(count):
+        put(all_.lookup, place_of(all_.lookup, all_.objects[slot], 0), all_.objects[slot], 0, slot)

@@ -1,0 +1,359 @@
+"""All tuples of a window, the objects they belong to, a sorted list a stream, and the best objects kept at hand.
+
+Tuples are numbered as they come and stand in a ring; those of one object in one stream are chained, so that their
+values can be added up again in the order of arrival when the first of them leaves. Objects have slots, found by
+hashing, with a value a stream: random access is one look into an array. The view holds the best objects; nobody outside
+it beats its floor. It is drawn up anew, by the threshold algorithm, only when an answer finds fewer than k in it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.incomplete.kernels.attributes import score_of
+from skyband.incomplete.kernels.instances import Found
+from skyband.kernels._jit import inner_kernel, kernel
+from skyband.kernels.lookup import EMPTY, Lookup, drop, place_of, put
+from skyband.kernels.skiplist import SkipList, insert, remove
+from skyband.kernels.stream import ANSWERS_FULL, DONE, STATE_FULL, Floats, Ints
+
+NONE = -1
+NO_NODE = 0  # slot 0 of the lists is a head, so no object is there
+NEVER = np.iinfo(np.int64).min
+
+# Registers
+HEAD = 0  # the number of the oldest tuple held
+TAIL = 1  # the number that the next one gets
+UNUSED = 2  # the first free slot of an object, chained through Objects.touches
+OBJECTS = 3
+VIEW = 4  # how many objects are in the view
+NEXT = 5  # the number of the next window: it ends at origin + NEXT * every
+RUN = 6  # the number of the run of the threshold algorithm: marks the objects it has met
+RECOMPUTED = 7
+SORTED = 8  # sorted accesses
+RANDOM = 9  # random accesses
+REGISTERS = 10
+
+
+class Asked(NamedTuple):
+    """A query as these kernels see it; see `skyband.incomplete.shape.Shape`."""
+
+    k: int
+    size: int
+    every: int
+    origin: int
+    aggregate: int
+    low: float
+    weights: Floats
+
+
+class Tuples(NamedTuple):
+    """The ring of all valid tuples: number n stands at n modulo the length."""
+
+    positions: Ints
+    owners: Ints  # the slot of the object
+    streams: Ints
+    values: Floats
+    following: Ints  # the number of the object's next tuple in the stream
+
+
+class Objects(NamedTuple):
+    """Slots of objects with at least one valid tuple."""
+
+    keys: Ints
+    touches: Ints  # the number of the newest tuple; the next free slot where there is no object
+    scores: Floats
+    tuples: Ints  # how many are valid
+    met: Ints  # the last run of the threshold algorithm that came upon it
+    viewed: Ints  # 1: in the view
+    values: Floats  # (slots, streams): the sum of the valid ones, the lower bound where there are none
+    nodes: Ints  # (slots, streams): where in the sorted list, NO_NODE: nowhere
+    firsts: Ints  # (slots, streams): the number of the oldest valid tuple
+    newest: Ints  # (slots, streams): of the newest
+
+
+class View(NamedTuple):
+    """The best objects, best first, and whom nobody outside beats."""
+
+    slots: Ints  # one more than it may hold in the end
+    floor: Floats  # the score
+    floor_touch: Ints  # and the newest tuple, which decides among equal ones
+
+
+class Lists(NamedTuple):
+    """The whole state."""
+
+    tuples: Tuples
+    objects: Objects
+    lookup: Lookup  # slots of objects by key
+    chain: SkipList  # a list for each stream: its head is the slot of that number
+    ranked: View
+    cursors: Ints  # where the threshold algorithm stands in each list
+    highest: Floats  # and the best value that is still to come in each
+    registers: Ints
+
+
+@inner_kernel
+def ahead(objects: Objects, a: int, b: int) -> bool:
+    """Whether the object in slot a ranks before that in slot b: a higher score, or seen later."""
+    if objects.scores[a] != objects.scores[b]:
+        return objects.scores[a] > objects.scores[b]
+    return objects.touches[a] > objects.touches[b]
+
+
+@kernel
+def rank_in_view(lists: Lists, slot: int) -> int:
+    """How many objects of the view rank before this one."""
+    low, high = 0, lists.registers[VIEW]
+    while low < high:
+        middle = (low + high) // 2
+        if ahead(lists.objects, lists.ranked.slots[middle], slot):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def leave_view(lists: Lists, slot: int) -> None:
+    """Take an object out of the view, if it is there; to be called while its score is the one it came in with."""
+    if not lists.objects.viewed[slot]:
+        return
+    lists.objects.viewed[slot] = 0
+    slots, size = lists.ranked.slots, lists.registers[VIEW] - 1
+    for at in range(rank_in_view(lists, slot), size):
+        slots[at] = slots[at + 1]
+    lists.registers[VIEW] = size
+
+
+@kernel
+def enter_view(lists: Lists, slot: int) -> None:
+    """Put an object into the view, unless it ranks below the floor. Who falls out of a full view is the new floor."""
+    objects, view, size = lists.objects, lists.ranked, lists.registers[VIEW]
+    if objects.scores[slot] < view.floor[0]:
+        return
+    if objects.scores[slot] == view.floor[0] and objects.touches[slot] < view.floor_touch[0]:
+        return
+    rank = rank_in_view(lists, slot)
+    for at in range(size, rank, -1):
+        view.slots[at] = view.slots[at - 1]
+    view.slots[rank] = slot
+    objects.viewed[slot] = 1
+    if size + 1 < view.slots.size:
+        lists.registers[VIEW] = size + 1
+        return
+    worst = view.slots[size]
+    objects.viewed[worst] = 0
+    set_floor(lists, worst)
+
+
+@kernel
+def set_floor(lists: Lists, slot: int) -> None:
+    """Nobody outside the view beats this object."""
+    lists.ranked.floor[0] = lists.objects.scores[slot]
+    lists.ranked.floor_touch[0] = lists.objects.touches[slot]
+
+
+@kernel
+def clear_floor(lists: Lists) -> None:
+    """There is nobody outside the view."""
+    lists.ranked.floor[0] = -np.inf
+    lists.ranked.floor_touch[0] = NONE
+
+
+@kernel
+def rescore(lists: Lists, asked: Asked, slot: int) -> None:
+    """An object's values have changed, and it is in no view: score it and see whether it belongs there."""
+    lists.objects.scores[slot] = score_of(lists.objects.values[slot], asked.weights, asked.aggregate)
+    enter_view(lists, slot)
+
+
+@kernel
+def list_value(lists: Lists, slot: int, stream: int, value: float) -> None:
+    """An object has a new value in a stream: give it its place in the sorted list."""
+    objects = lists.objects
+    if objects.nodes[slot, stream] != NO_NODE:
+        remove(lists.chain, objects.nodes[slot, stream], stream)
+    objects.values[slot, stream] = value
+    objects.nodes[slot, stream] = insert(lists.chain, value, 0, slot, stream)
+
+
+@kernel
+def expire(lists: Lists, asked: Asked, start: int) -> None:
+    """Let go of all tuples before `start`."""
+    tuples, objects, registers = lists.tuples, lists.objects, lists.registers
+    room = tuples.positions.size
+    while registers[HEAD] < registers[TAIL] and tuples.positions[registers[HEAD] % room] < start:
+        at = registers[HEAD] % room
+        slot, stream = tuples.owners[at], tuples.streams[at]
+        leave_view(lists, slot)
+        if objects.newest[slot, stream] == registers[HEAD]:
+            remove(lists.chain, objects.nodes[slot, stream], stream)
+            objects.nodes[slot, stream] = NO_NODE
+            objects.values[slot, stream] = asked.low
+        else:
+            number = tuples.following[at]
+            objects.firsts[slot, stream] = number
+            value = tuples.values[number % room]
+            while number != objects.newest[slot, stream]:
+                number = tuples.following[number % room]
+                value += tuples.values[number % room]
+            list_value(lists, slot, stream, value)
+        registers[HEAD] += 1
+        objects.tuples[slot] -= 1
+        if objects.tuples[slot]:
+            rescore(lists, asked, slot)
+        else:
+            drop(lists.lookup, place_of(lists.lookup, objects.keys[slot], 0))
+            objects.touches[slot] = registers[UNUSED]
+            registers[UNUSED] = slot
+            registers[OBJECTS] -= 1
+
+
+@inner_kernel
+def slot_for(lists: Lists, asked: Asked, key: int) -> int:
+    """The slot of an object; a new one if no tuple of it is valid."""
+    at = place_of(lists.lookup, key, 0)
+    if lists.lookup.found[at] != EMPTY:
+        return lists.lookup.found[at]
+    objects, slot = lists.objects, lists.registers[UNUSED]
+    lists.registers[UNUSED] = objects.touches[slot]
+    lists.registers[OBJECTS] += 1
+    put(lists.lookup, at, key, 0, slot)
+    objects.keys[slot], objects.tuples[slot] = key, 0
+    objects.values[slot] = asked.low
+    objects.nodes[slot] = NO_NODE
+    return slot
+
+
+@kernel
+def take_in(lists: Lists, asked: Asked, position: int, key: int, stream: int, given: float) -> None:
+    """One tuple; there must be room for it."""
+    tuples, objects, registers = lists.tuples, lists.objects, lists.registers
+    room = tuples.positions.size
+    slot = slot_for(lists, asked, key)
+    leave_view(lists, slot)
+    number = registers[TAIL]
+    registers[TAIL] += 1
+    here = number % room
+    tuples.positions[here], tuples.owners[here] = position, slot
+    tuples.streams[here], tuples.values[here] = stream, given
+    value = given
+    if objects.nodes[slot, stream] == NO_NODE:
+        objects.firsts[slot, stream] = number
+    else:
+        tuples.following[objects.newest[slot, stream] % room] = number
+        value = objects.values[slot, stream] + given
+    objects.newest[slot, stream] = number
+    objects.touches[slot] = number
+    objects.tuples[slot] += 1
+    list_value(lists, slot, stream, value)
+    rescore(lists, asked, slot)
+
+
+@kernel
+def look_up(lists: Lists, asked: Asked) -> None:
+    """The threshold algorithm: fill the view with the best of all objects.
+
+    The lists are read side by side from their best values on; whoever comes up in one is scored by random access to the
+    others. An object that has not come up scores no more than the values last read together. Equal is not enough to
+    stop: it may have been seen later.
+    """
+    objects, registers, chain = lists.objects, lists.registers, lists.chain
+    d, most = lists.cursors.size, lists.ranked.slots.size - 1
+    registers[RUN] += 1
+    registers[RECOMPUTED] += 1
+    for at in range(registers[VIEW]):
+        objects.viewed[lists.ranked.slots[at]] = 0
+    registers[VIEW] = 0
+    clear_floor(lists)
+    for stream in range(d):
+        lists.cursors[stream] = stream
+        lists.highest[stream] = np.inf
+    met = 0
+    while met < registers[OBJECTS]:
+        for stream in range(d):
+            node = chain.links[0, lists.cursors[stream]] if lists.cursors[stream] != NONE else NO_NODE
+            if node == NO_NODE:
+                lists.cursors[stream] = NONE
+                lists.highest[stream] = asked.low
+                continue
+            lists.cursors[stream] = node
+            # Who has no tuple in the stream has the lower bound there, which sums of negative values go below.
+            lists.highest[stream] = max(chain.keys[node], asked.low)
+            registers[SORTED] += 1
+            slot = chain.ids[node]
+            if objects.met[slot] != registers[RUN]:
+                objects.met[slot] = registers[RUN]
+                met += 1
+                registers[RANDOM] += d - 1
+                enter_view(lists, slot)
+        if registers[VIEW] == most:
+            worst = objects.scores[lists.ranked.slots[most - 1]]
+            if worst > score_of(lists.highest, asked.weights, asked.aggregate):
+                break
+    if registers[VIEW] < registers[OBJECTS]:
+        set_floor(lists, lists.ranked.slots[registers[VIEW] - 1])
+
+
+@kernel
+def answer(lists: Lists, asked: Asked, found: Found, end: int) -> None:
+    """Write down the best objects of the window that ends here; nothing older may be held."""
+    count = min(asked.k, lists.registers[OBJECTS])
+    if lists.registers[VIEW] < count:
+        look_up(lists, asked)
+    windows, at = found.cursor[0], found.cursor[1]
+    found.ends[windows], found.counts[windows] = end, count
+    for rank in range(count):
+        slot = lists.ranked.slots[rank]
+        found.objects[at + rank] = lists.objects.keys[slot]
+        found.scores[at + rank] = lists.objects.scores[slot] + 0.0
+        found.lasts[at + rank] = lists.tuples.positions[lists.objects.touches[slot] % lists.tuples.positions.size]
+    found.cursor[0] += 1
+    found.cursor[1] += count
+
+
+@kernel
+def answer_until(lists: Lists, asked: Asked, found: Found, position: int) -> bool:
+    """Answer every window that ends at or before `position` and holds something; say whether there was room."""
+    registers = lists.registers
+    upcoming = (position - asked.origin) // asked.every + 1
+    while registers[HEAD] < registers[TAIL] and registers[NEXT] < upcoming:
+        if found.cursor[0] == found.ends.size or found.cursor[1] + asked.k > found.objects.size:
+            return False
+        end = asked.origin + registers[NEXT] * asked.every
+        answer(lists, asked, found, end)
+        expire(lists, asked, end + asked.every - asked.size)
+        registers[NEXT] += 1
+    registers[NEXT] = max(registers[NEXT], upcoming)
+    return True
+
+
+@kernel
+def advance(
+    lists: Lists,
+    asked: Asked,
+    found: Found,
+    begin: int,
+    positions: Ints,
+    keys: Ints,
+    streams: Ints,
+    values: Floats,
+    clock: int,
+) -> tuple[int, int]:
+    """Take in tuples from `begin` on, answer windows as they end, then those that end at or before `clock`.
+
+    Returns the first tuple not taken in, and why.
+    """
+    registers = lists.registers
+    for i in range(begin, positions.size):
+        if not answer_until(lists, asked, found, positions[i]):
+            return i, ANSWERS_FULL
+        if registers[TAIL] - registers[HEAD] == lists.tuples.positions.size:
+            return i, STATE_FULL
+        take_in(lists, asked, positions[i], keys[i], streams[i], values[i])
+    if clock != NEVER and not answer_until(lists, asked, found, clock):
+        return positions.size, ANSWERS_FULL
+    return positions.size, DONE

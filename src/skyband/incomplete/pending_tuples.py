@@ -1,0 +1,95 @@
+"""Tuples in the order that breaks ties: by position, then by object id.
+
+Objects seen last at the same position are told apart by their id. So tuples of one position are lined up by it, and
+those at the newest position wait until time moves on: a later push may bring more of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.kernels.stream import Floats, Ints
+
+__all__ = ["Arrived", "Waiting"]
+
+
+class Arrived(NamedTuple):
+    """Tuples with their object ids as they are, in a form that has their order."""
+
+    positions: Ints  # empty on a count axis
+    objects: pa.Array
+    streams: Ints
+    values: Floats
+
+
+class Waiting:
+    """The tuples at the newest position."""
+
+    def __init__(self) -> None:
+        self._rows: Arrived | None = None
+
+    def __len__(self) -> int:
+        return 0 if self._rows is None else self._rows.values.size
+
+    def lined_up(self, arrived: Arrived | None, until: int | None) -> Arrived | None:
+        """What waits and has arrived, up to but without the position `until` (None: all of it); the rest waits."""
+        rows = _joined(self._rows, arrived if arrived is not None and arrived.values.size else None)
+        if rows is None:
+            return None
+        rows = _by_object(rows)
+        cut = rows.values.size if until is None else int(np.searchsorted(rows.positions, until))
+        self._rows = None if cut == rows.values.size else _slice(rows, cut, rows.values.size)
+        return _slice(rows, 0, cut)
+
+    def state(self) -> bytes | None:
+        """What waits, as bytes."""
+        return None if self._rows is None else to_bytes(pa.table(self._rows._asdict()))
+
+    def load(self, state: bytes | None) -> None:
+        """Go on from what `state` returned."""
+        if state is None:
+            self._rows = None
+            return
+        table = from_bytes(state)
+        positions, streams, values = (
+            one(table[name]).to_numpy(zero_copy_only=False).copy() for name in ("positions", "streams", "values")
+        )
+        self._rows = Arrived(positions, one(table["objects"]), streams, values)
+
+
+def _joined(first: Arrived | None, second: Arrived | None) -> Arrived | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return Arrived(
+        np.concatenate([first.positions, second.positions]),
+        pa.concat_arrays([first.objects, second.objects]),
+        np.concatenate([first.streams, second.streams]),
+        np.concatenate([first.values, second.values]),
+    )
+
+
+def _slice(rows: Arrived, low: int, high: int) -> Arrived:
+    return Arrived(
+        rows.positions[low:high], rows.objects.slice(low, high - low), rows.streams[low:high], rows.values[low:high]
+    )
+
+
+def _by_object(rows: Arrived) -> Arrived:
+    """Tuples of the same position by object; of the same object in the order in which they came."""
+    same = rows.positions[1:] == rows.positions[:-1]
+    if not same.any():
+        return rows
+    tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+    order = np.arange(rows.values.size)
+    table = pa.table({"position": rows.positions[tied], "object": rows.objects.take(pa.array(tied)), "row": tied})
+    order[tied] = tied[pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()]
+    return Arrived(*(_any_take(column, order) for column in rows))
+
+
+def _any_take(column: Any, order: Ints) -> Any:
+    return column.take(pa.array(order)) if isinstance(column, pa.Array) else column[order]

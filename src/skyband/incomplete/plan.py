@@ -1,0 +1,58 @@
+"""What every part of the pipeline knows of queries over incomplete streams. Light: the driver loads it, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from skyband.incomplete.query import IncompleteTopK
+from skyband.queries import Axis
+
+__all__ = ["GatheringPlan", "Told", "told_of"]
+
+
+class Told(NamedTuple):
+    """What a row tells queries that read the same columns, and the places of these queries in the workload."""
+
+    object: str | None
+    stream: str | None
+    value: str | None
+    where: str | None
+    places: tuple[int, ...]
+
+
+def told_of(queries: Sequence[IncompleteTopK]) -> tuple[Told, ...]:
+    """The queries by what they read, in the order in which they first appear.
+
+    >>> import skyband as sb
+    >>> low = sb.IncompleteTopK(name="low", k=1, size="1 hour", object="car", stream="camera", value="speed")
+    >>> high = sb.IncompleteTopK(name="high", k=9, size="1 day", object="car", stream="camera", value="speed")
+    >>> [told.places for told in told_of([low, high])]
+    [(0, 1)]
+    """
+    places: dict[tuple[str | None, str | None, str | None, str | None], list[int]] = {}
+    for place, query in enumerate(queries):
+        places.setdefault((query.object, query.stream, query.value, query.where), []).append(place)
+    return tuple(Told(*read, tuple(found)) for read, found in places.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatheringPlan:
+    """A workload over tuples of one shape. Frozen, and light enough to travel with every task."""
+
+    queries: tuple[IncompleteTopK, ...]  # with their streams declared
+    shards: int
+    refuse_late: bool
+    delay: int = 0  # how far the watermark stands behind the newest row, in microseconds
+
+    @cached_property
+    def told(self) -> tuple[Told, ...]:
+        """The queries by what they read."""
+        return told_of(self.queries)
+
+    @property
+    def axis(self) -> Axis:
+        """What all windows run along."""
+        return self.queries[0].axis

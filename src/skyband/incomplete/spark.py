@@ -1,0 +1,289 @@
+"""Queries over incomplete streams on Spark: streams brought together, objects in shards, and a merge at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from skyband.errors import InvalidInputError, InvalidQueryError, UnsupportedError
+from skyband.incomplete import shard
+from skyband.incomplete.plan import GatheringPlan, Told, told_of
+from skyband.incomplete.query import IncompleteTopK
+from skyband.incomplete.shard import ID, TIME, Gathering, columns_of, gather_rows
+from skyband.sharding.bounded_input import complete_windows
+from skyband.sharding.row_order import positions_of
+from skyband.spark import tasks
+from skyband.spark.expressions import HIDDEN, Columns, quoted
+from skyband.spark.plan import (
+    MOST_SHARDS,
+    Followed,
+    Observed,
+    Pipeline,
+    Request,
+    checked_delay,
+    checked_shards,
+    delay_of,
+    spelled,
+)
+from skyband.spark.processor import OUTPUT, ShardProcessor
+from skyband.spark.shard_keys import spread
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged
+
+__all__ = ["draft"]
+
+MOST_WATCHED = 32  # streams whose lag is told; each is a column of an observation
+_STREAM = f"{HIDDEN}from"  # which of several data frames a row comes from
+_TAKEN = ("query", "time", "rank", "object", "score", "best", "sure")
+
+
+class _Gathered(NamedTuple):
+    """Tuples of all streams, and the plan to answer them by."""
+
+    rows: DataFrame
+    plan: GatheringPlan
+    answers: st.StructType
+    types: dict[str, str]
+    delay: int | None  # of the watermark that is to be set, in milliseconds
+    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    held: bool  # whether nothing is final before the end of the stream
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {
+            "axis": self.plan.axis,
+            "family": IncompleteTopK.family,
+            "columns": self.types,
+            "shards": self.plan.shards,
+        }
+
+    @property
+    def followed(self) -> Followed:
+        methods = sorted({query.method for query in self.plan.queries})
+        return Followed(", ".join(methods), self.plan.axis, None, False, self._watched)
+
+    @property
+    def _watched(self) -> tuple[str, ...]:
+        """The streams whose newest rows are looked at: all of them, unless they are many."""
+        names = dict.fromkeys(str(name) for query in self.plan.queries for name in query.streams or ())
+        return tuple(names) if self.plan.axis == "time" and len(names) <= MOST_WATCHED else ()
+
+    def _observed(self) -> DataFrame:
+        """The rows; how new the newest of each stream is, is taken down as they pass."""
+        if not self.rows.isStreaming or not self._watched:
+            return self.rows
+        at, stream = sf.unix_micros(sf.col(TIME).cast("timestamp")), sf.col(columns_of(0)[1])
+        newest = [
+            sf.max(sf.when(stream == name, at)).alias(f"newest_{place}") for place, name in enumerate(self._watched)
+        ]
+        return self.rows.observe("skyband_streams", *newest)
+
+    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
+        keys, streaming = spread(self.plan.shards), self.rows.isStreaming
+        cut_by = None if streaming else partial(positions_of, time="position")
+        gather = tasks.to_shards(partial(gather_rows, self.plan), keys, cut_by)
+        envelopes = self._observed().mapInArrow(gather, tasks.ENVELOPES)
+        if not streaming:
+            answer = tasks.answer_in_order(tasks.stepping(partial(Gathering, self.plan)), keys, "time")
+            local = by_oldest(envelopes, self.plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
+            return Pipeline(self._merged(local, counted), None)
+        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held)
+        packed = (
+            at_the_shards(envelopes, keys, control, self.delay)
+            .groupBy("shard")
+            .transformWithState(processor, OUTPUT, "Append", "EventTime")
+        )
+        sums = [sf.sum(name).alias(name) for name in ("late", "too_often")]
+        held = held_by_shard("shard", self.plan.shards)
+        packed = packed.observe("skyband_held", *sums, sf.max("newest").alias("newest"), *held)
+        return Pipeline(self._merged(packed.select("answers")), None)
+
+    def _merged(self, packed: DataFrame, counted: Observed | None = None) -> DataFrame:
+        kinds = to_arrow_schema(self.answers, timezone="UTC")
+        return merged(packed, _merge(self.plan, kinds), self.answers, "time", counted)
+
+
+def draft(request: Request) -> _Gathered:
+    """Refuse what cannot be answered, and settle how the rest will be."""
+    _refuse_unsupported(request)
+    frames = _named(request.df)
+    queries = tuple(_declared(query, frames) for query in request.workload)
+    told = told_of(queries)
+    rows, types = _together(request, frames, queries, told)
+    first = next(iter(frames.values()))
+    there = {delay_of(frame, request.time) for frame in frames.values()}
+    streaming = rows.isStreaming
+    if streaming and len(frames) > 1 and there != {None}:
+        raise UnsupportedError(
+            "a data frame came with a watermark of its own; of several, the slowest would then hold up all answers. "
+            "Leave withWatermark() out and pass watermark= instead: it follows the newest row of all streams."
+        )
+    delay = checked_delay(first, request.time, request.watermark, next(iter(there))) if streaming else None
+    plan = GatheringPlan(
+        queries=queries,
+        shards=_shards(request, queries, first),
+        refuse_late=request.late == "refuse",
+        delay=1000 * ((next(iter(there)) if delay is None else delay) or 0),
+    )
+    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay, request.foresight(delay), request.held)
+
+
+def _refuse_unsupported(request: Request) -> None:
+    if request.output != "answers":
+        raise UnsupportedError(
+            f"output={request.output!r} is for top-k queries; queries over incomplete streams give every whole answer. "
+            "Leave output= out."
+        )
+    if request.late == "return":
+        raise UnsupportedError(
+            "late rows come back for top-k queries only; those of incomplete streams are counted. Leave late= out."
+        )
+    if request.algorithm != "auto":
+        raise UnsupportedError(
+            f"algorithm={request.algorithm!r} is for top-k queries; here each query has its method=. Leave it out."
+        )
+
+
+def _named(df: Any) -> dict[Any, DataFrame]:
+    """The data frames by the stream they bring; None: one for all."""
+    if isinstance(df, DataFrame):
+        return {None: df}
+    if not df:
+        raise InvalidInputError("df={} holds no data frame; there is nothing to rank.")
+    if len({frame.isStreaming for frame in df.values()}) > 1:
+        raise InvalidInputError("df= mixes streams with batch data frames; all must be of one kind.")
+    return dict(df)
+
+
+def _declared(query: IncompleteTopK, frames: Mapping[Any, DataFrame]) -> IncompleteTopK:
+    """The query with all its streams named."""
+    for name, example in (("object", "flow_id"), ("value", "bytes")):
+        if getattr(query, name) is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no {name}=; on Spark it is computed from the row's columns. Give {name}= as "
+                f"an SQL expression, for example {name}={example!r}."
+            )
+    if None in frames:
+        if query.stream is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no stream=; with one data frame for all streams, a column must tell them "
+                "apart. Give stream= as an SQL expression, or df= as one data frame for each stream by name."
+            )
+        if query.streams is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no streams=; how many there are decides how far a score can rise, and the "
+                "data frame does not tell. Name them all: streams=['a', 'b']."
+            )
+        return query
+    if query.stream is not None:
+        raise InvalidQueryError(
+            f"query {query.name!r} has stream={query.stream!r}, but the data frames have come by stream; leave it out."
+        )
+    streams = tuple(query.streams or frames)
+    for name in frames:
+        if name not in streams:
+            raise InvalidQueryError(
+                f"df= has a data frame for the stream {name!r}, but query {query.name!r} declares "
+                f"streams={list(streams)}; name it there, or leave it out of df=."
+            )
+    return IncompleteTopK(**{**query.to_dict(), "streams": streams})
+
+
+def _together(
+    request: Request, frames: Mapping[Any, DataFrame], queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
+) -> tuple[DataFrame, dict[str, str]]:
+    """What the rows of all data frames tell, in one data frame; and the types of it."""
+    parts = [_read(request, frame, name, queries, told) for name, frame in frames.items()]
+    shapes = {tuple((field.name, field.dataType.simpleString()) for field in part.schema.fields) for part in parts}
+    if len(shapes) > 1:
+        differ = sorted({pair for shape in shapes for pair in shape if not all(pair in other for other in shapes)})
+        kinds = ", ".join(sorted({kind for _, kind in differ}))
+        raise InvalidInputError(
+            f"the data frames of the streams tell time, object or id in different types ({kinds}); an object could not "
+            "be found again in another stream. Cast them to one type."
+        )
+    objects = {dict(next(iter(shapes)))[columns_of(number)[0]] for number in range(len(told))}
+    if len(objects) > 1:
+        raise InvalidQueryError(
+            f"the objects of the queries are of the types {', '.join(sorted(objects))}, and answers have one column "
+            "for all of them; cast them to one type, or make two workloads."
+        )
+    return reduce(DataFrame.unionByName, parts), dict(next(iter(shapes)))
+
+
+def _read(
+    request: Request, df: DataFrame, name: Any, queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
+) -> DataFrame:
+    columns = Columns(df, _TAKEN)
+    at = columns.time(request.time)
+    identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
+    selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
+    for number, one in enumerate(told):
+        query = queries[one.places[0]]
+        kept = columns_of(number)
+        stream = sf.lit(str(name)) if one.stream is None else sf.expr(one.stream).cast("string")
+        if one.stream is not None:
+            columns.type_of(query, "stream", one.stream)
+        parts = (_object(columns, query), stream, _value(columns, query))
+        selected += [column.alias(told_as) for column, told_as in zip(parts, kept, strict=True)]
+    return df.select(*selected)
+
+
+def _object(columns: Columns, query: IncompleteTopK) -> Column:
+    return columns.label(query, "object", str(query.object), "of equal scores the larger object comes first")
+
+
+def _value(columns: Columns, query: IncompleteTopK) -> Column:
+    """The value; NaN where a row has none, null where the filter removes it."""
+    number = columns.number(query, "value", str(query.value), "only numbers make up a score")
+    return number if query.where is None else sf.when(columns.filter(query.where, query), number)
+
+
+def _shards(request: Request, queries: tuple[IncompleteTopK, ...], df: DataFrame) -> int:
+    """Objects can be spread over shards, unless tuples are counted all together or all objects must be compared."""
+    alone = queries[0].axis == "count" or any(query.intervals for query in queries)
+    if request.shards is not None:
+        shards = checked_shards(request.shards)
+        if alone and shards > 1:
+            raise UnsupportedError(
+                f"shards={shards}, but windows over the last tuples and intervals=True look at all objects together; "
+                "leave shards= out."
+            )
+        return shards
+    partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    return 1 if alone else max(1, min(partitions, MOST_SHARDS))
+
+
+def _answer_type(rows: DataFrame, queries: tuple[IncompleteTopK, ...]) -> st.StructType:
+    on_time = queries[0].axis == "time"
+    fields = [
+        st.StructField("query", st.StringType()),
+        st.StructField("time", rows.schema[TIME].dataType if on_time else st.LongType()),
+        st.StructField("rank", st.IntegerType()),
+        st.StructField("object", rows.schema[columns_of(0)[0]].dataType),
+        st.StructField("score", st.DoubleType()),
+    ]
+    if any(query.intervals for query in queries):
+        fields += [st.StructField("best", st.DoubleType()), st.StructField("sure", st.BooleanType())]
+    return st.StructType(fields)
+
+
+def _merge(plan: GatheringPlan, kinds: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The task that puts the answers of all shards together. It must be given all answers of a micro-batch."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        local = ((first, table) for _, first, table in tasks.local_answers(batches))
+        for table in complete_windows(local, "time"):
+            yield from _as(shard.merged(plan, [table]), kinds).to_batches()
+
+    return task
+
+
+def _as(table: pa.Table, kinds: pa.Schema) -> pa.Table:
+    return table.select(kinds.names).cast(kinds)

@@ -1,0 +1,102 @@
+"""What a query from outside may compute: decided by the tree that Spark's own parser makes of each expression.
+
+Another parser may read a comment, a quote or an escape differently from Spark, so that it would check one expression
+while Spark runs another. Every node must be of a listed kind, every function in `skyband.sql.allowed_functions`, and
+every name a column of the stream or a variable of the lambda around it; anything else is refused. Nothing is analysed
+or evaluated before that.
+
+PySpark has no public access to a parsed expression. The text of `explain` is no substitute: it is cut off after some
+fields, and a text in quotes looks like a call in it. So the parser is reached through the session's Java object, which
+a workload file's session always has (`run` refuses Spark Connect).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame
+
+from skyband.errors import InvalidQueryError, UnsupportedError
+from skyband.queries import Query
+from skyband.spark.expressions import reason, unlogged
+from skyband.sql.allowed_functions import FUNCTIONS, MOMENTS
+from skyband.workload_file.live_query_limits import expressions_of
+
+__all__ = ["refuse_unlisted"]
+
+_CATALYST = "org.apache.spark.sql.catalyst."
+_KINDS = """
+    Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Collate Concat CreateNamedStruct Divide
+    EqualNullSafe EqualTo GreaterThan GreaterThanOrEqual ILike In IntegralDivide IsNotNull IsNotUnknown IsNull IsUnknown
+    LessThan LessThanOrEqual Like LikeAll LikeAny Literal Multiply NamedArgumentExpression Not NotLikeAll NotLikeAny Or
+    Overlay RLike Remainder SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned StringLocate StringTrim
+    StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus UnaryPositive
+    UnresolvedCollation
+"""
+_PLAIN = frozenset(f"{_CATALYST}expressions.{name}" for name in _KINDS.split()) | {
+    f"{_CATALYST}analysis.UnresolvedExtractValue"
+}
+_FUNCTION = f"{_CATALYST}analysis.UnresolvedFunction"
+_COLUMN = f"{_CATALYST}analysis.UnresolvedAttribute"
+_VARIABLE = f"{_CATALYST}expressions.UnresolvedNamedLambdaVariable"
+_LAMBDA = f"{_CATALYST}expressions.LambdaFunction"
+
+
+def refuse_unlisted(df: DataFrame, query: Query) -> None:
+    """Refuse a query with an expression that does more than compute a value from the columns of `df`."""
+    parser = df.sparkSession._jsparkSession.sessionState().sqlParser()
+    columns = frozenset(name.lower() for name in df.columns)
+    for name, text in expressions_of(query):
+        try:
+            with unlogged():
+                tree = parser.parseExpression(text)
+        except (AnalysisException, ParseException) as error:
+            raise InvalidQueryError(f"query {query.name!r}: {name}={text!r} {reason(error, df.schema)}") from None
+        found = _unlisted(tree, columns)
+        if found is not None:
+            raise UnsupportedError(
+                f"{name}={text!r} of {query.name!r} reaches beyond the row ({found}); a running workload takes "
+                "expressions over the row's columns only, with the functions that the security page lists. Put such a "
+                "query into the file."
+            )
+
+
+def _unlisted(tree: Any, columns: Collection[str]) -> str | None:
+    """What in a parsed expression is not listed; None if everything is."""
+    waiting: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]  # with the variables of the lambdas around it
+    while waiting:
+        node, variables = waiting.pop()
+        kind = str(node.getClass().getName())
+        if kind == _FUNCTION:
+            name = ".".join(_texts(node.nameParts()))
+            if name.lower() not in FUNCTIONS:
+                return name
+        elif kind == _COLUMN:
+            parts = list(_texts(node.nameParts()))
+            bare = len(parts) == 1 and parts[0].lower() in MOMENTS
+            if parts[0].lower() not in columns and not bare:
+                return ".".join(parts)
+        elif kind == _LAMBDA:
+            names = {part.lower() for each in _items(node.arguments()) for part in _texts(each.nameParts())}
+            waiting.append((node.function(), variables | names))
+            continue
+        elif kind == _VARIABLE:
+            parts = list(_texts(node.nameParts()))
+            if parts[0].lower() not in variables and parts[0].lower() not in columns:
+                return ".".join(parts)
+        elif kind.partition("$")[0] not in _PLAIN:
+            return kind.rpartition(".")[2].removeprefix("Unresolved")
+        waiting += [(child, variables) for child in _items(node.children())]
+    return None
+
+
+def _items(found: Any) -> Iterator[Any]:
+    """The items of a sequence of Scala's."""
+    for place in range(found.size()):
+        yield found.apply(place)
+
+
+def _texts(found: Any) -> Iterator[str]:
+    return map(str, _items(found))

@@ -1,0 +1,507 @@
+"""A workload file, running: a stream for each of its streams, from its source to its sinks."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from skyband.connectors.dead_letters import bury_in, dead_places
+from skyband.connectors.kafka_sink import TopicSink
+from skyband.connectors.servers import Server, ask_servers, clear_servers, open_servers, server_for, servers_among
+from skyband.connectors.sinks import FileSink, Folder, Memory, Wanted, output_of, parts_of, write_to
+from skyband.connectors.sources import dead_letters_of, open_batch, open_stream
+from skyband.durations import parse_duration
+from skyband.errors import InvalidInputError, PipelineError, SkybandError, UnsupportedError
+from skyband.jobs.bounded_job import BoundedRun, Delivery
+from skyband.jobs.changed_files import ReadOnce
+from skyband.jobs.expression_guard import refuse_unlisted
+from skyband.jobs.journal import Journal, changed, names_of
+from skyband.jobs.live_queries import Guests
+from skyband.jobs.restored_checkpoint import refuse_newer_files
+from skyband.jobs.trial_batches import failure_of
+from skyband.queries import Query
+from skyband.queries.workload import Workload
+from skyband.sharding.output import Output
+from skyband.spark.checkpoint import Checkpoint
+from skyband.spark.checkpoint_lock import Lock
+from skyband.spark.health import Beat
+from skyband.spark.late_limits import LateLimits
+from skyband.spark.pipeline import check
+from skyband.spark.plan import Observed
+from skyband.spark.sessions import session
+from skyband.spark.stream_handle import Handle, launch
+from skyband.workload_file import Sink, WorkloadFile
+from skyband.workload_file.paths import has_scheme
+
+__all__ = ["Mode", "Run", "run"]
+
+Mode = Literal["stream", "once", "catch-up"]
+PATIENCE = 60  # seconds that a change waits for the micro-batch under way
+
+
+def run(
+    file: WorkloadFile,
+    mode: Mode = "stream",
+    *,
+    fresh: bool = False,
+    watchers: Mapping[str, Sequence[Wanted]] | None = None,
+    spark: SparkSession | None = None,
+) -> Run:
+    """Start all streams of a workload file.
+
+    Parameters
+    ----------
+    file
+        From `skyband.read_workload`.
+    mode
+        ``"stream"``: run until stopped; the state is kept in the file's checkpoint, and the next run goes on from
+        there. ``"once"``: the input is bounded; read all of what is there now, answer every window of it, and end. No
+        row is late, whatever the order of files and partitions. No state is kept, and answers of an earlier such run
+        are replaced once all new ones are there. ``"catch-up"``: read what is new since the last run, answer what the
+        watermark makes final, keep the state and end: for a job that is run every so often. All that is new is read
+        before the watermark moves, so only rows behind the watermark of an earlier run are late.
+    fresh
+        Forget the kept state, and remove the files that were written with it.
+    watchers
+        By stream: who else is given its answers, beside the file's sinks. A sink of type terminal is not served here:
+        who has a terminal watches.
+    spark
+        A session to use; by default one is made as the file's engine section says.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> from skyband.jobs import run
+    >>> running = run(sb.read_workload("skyband.yaml"), "once")  # doctest: +SKIP
+    >>> running.await_end()  # doctest: +SKIP
+    >>> running.memory("trades")  # where the file has a sink of type memory  # doctest: +SKIP
+    """
+    if mode not in ("stream", "once", "catch-up"):
+        raise InvalidInputError(f"mode={mode!r} must be 'stream', 'once' or 'catch-up'.")
+    for name in file.workloads if mode != "stream" else ():
+        if file.streams[name].source not in ("files", "kafka"):
+            raise InvalidInputError(
+                f"stream {name!r} is of source {file.streams[name].source!r}, which never ends; "
+                f"mode={mode!r} (--{mode}) is for files and topics. Run it as a stream."
+            )
+    engine = file.engine
+    found = spark or session(
+        app=f"skyband {file.path.stem}",
+        master=engine.master,
+        memory=engine.memory,
+        settings=dict(engine.settings),
+        kafka=file.needs_kafka,
+    )
+    if not isinstance(found, SparkSession) or type(found).__module__.startswith("pyspark.sql.connect"):
+        raise UnsupportedError(
+            "a workload file is run by the process that holds its sinks, and this session is one of Spark Connect, "
+            "which would run them elsewhere; take a session of its own, or write with skyband.spark.start()."
+        )
+    lock = Lock(_lock_of(str(engine.checkpoint)) if mode != "once" or fresh else None)
+    lock.take()
+    running = None
+    try:
+        journal = Journal(Path(str(engine.checkpoint)))
+        if fresh:
+            journal.clear()
+        guests = Guests(journal, names_of(file))
+        asked = file if mode == "once" else changed(file, guests.read())
+        running = Run(asked, mode, found, guests, lock)
+        for name in running.file.workloads:
+            running._add(name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
+    except BaseException:
+        with suppress(PipelineError):
+            lock.release() if running is None else running.stop()
+        raise
+    return running
+
+
+class Run:
+    """A workload file that runs. Made by `run`."""
+
+    def __init__(self, file: WorkloadFile, mode: Mode, spark: SparkSession, guests: Guests, lock: Lock) -> None:
+        self.file = file  # with what was changed while it ran
+        self.guests = guests  # the queries that joined while it ran
+        self._lock = lock  # on the checkpoint, until it ends
+        self.mode = mode
+        self._spark = spark
+        self.handles: dict[str, Handle] = {}  # of streams that are followed
+        self._bounded: dict[str, BoundedRun] = {}  # of those that are answered once
+        self._wanted: dict[str, list[Wanted]] = {}  # by stream: who is given its answers
+        self._states: dict[str, str] = {}
+        self._changes: dict[str, int] = {}
+        self._changing = threading.RLock()  # while a stream stops to go on with another workload, it has not ended
+        self._memories: dict[tuple[str, Output], list[Memory]] = {}  # by stream and output, one for each sink
+        self._servers: list[Server] = []
+        self._stopped = False
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until all streams have ended, at most `timeout` seconds; return whether they have.
+
+        What stops a stream is raised here, when the others have been stopped too.
+        """
+        until = None if timeout is None else monotonic() + timeout
+        while True:
+            with self._changing:
+                going_on = [name for name in self._all if not self._has_ended(name, 0)]
+            if not going_on:
+                self._clean_up()
+                return True
+            left = 0.2 if until is None else min(0.2, until - monotonic())
+            if left <= 0:
+                return False
+            self._has_ended(going_on[0], left)
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """The numbers of each stream, by name: see `Handle.metrics`, and how many queries and changes of them."""
+        return {
+            name: {
+                **handle.metrics(),
+                "queries": len(self.file.workloads[name]),
+                "changes": self._changes.get(name, 0),
+                **self.guests.metrics(name),
+            }
+            for name, handle in self._all.items()
+        }
+
+    def beats(self) -> dict[str, Beat]:
+        """The progress of each stream, by its name, and of what is written beside its answers, such as dead letters."""
+        return {
+            name if place == 0 else f"{name}, output {place + 1}": beat
+            for name, handle in list(self.handles.items())
+            for place, beat in enumerate(handle.beats())
+        }
+
+    def memory(self, stream: str, output: Literal["answers", "changes"] | None = None) -> pa.Table | None:
+        """What sinks of type memory were given of a stream; None before its first answers.
+
+        `output` need only be said where there are sinks of both kinds.
+        """
+        known = [kind for name, kind in self._memories if name == stream]
+        wanted = known[0] if output is None and len(known) == 1 else output
+        if wanted not in known:
+            has = f"has no sink of type memory{f' for {output}' if output else ''}; its answers are not kept here"
+            both = "has sinks of type memory for answers and for changes; say which with output="
+            raise InvalidInputError(f"stream {stream!r} {both if known and output is None else has}.")
+        tables = [memory.table() for memory in self._memories[stream, wanted]]
+        there = [table for table in tables if table is not None]
+        return pa.concat_tables(there) if there else None
+
+    def change(self, stream: str, file: WorkloadFile) -> None:
+        """Go on with another workload of a stream, from the state there is; refused, all goes on as it was.
+
+        The micro-batch under way is waited for: however often the workload is changed, the stream gets on.
+        """
+        with self._changing:
+            before, handle, wanted = self.file, self.handles[stream], self._wanted[stream]
+
+            def prepare(out: DataFrame) -> None:
+                handle.await_batch(PATIENCE)
+                handle.stop()
+                ask_servers(wanted, file.workloads[stream])
+                open_servers(wanted, file.workloads[stream], output_of(wanted) if wanted else "answers", out)
+
+            def prepare_again(out: DataFrame) -> None:
+                ask_servers(wanted, before.workloads[stream])
+                with suppress(SkybandError):  # it fitted before; whoever writes next tells if it does not any more
+                    open_servers(wanted, before.workloads[stream], output_of(wanted) if wanted else "answers", out)
+
+            self.file = file
+            try:
+                self._launch(stream, prepare, handle)
+            except Exception:
+                self.file = before
+                if not handle.is_going_on:
+                    self._launch(stream, prepare_again, handle)
+                raise
+            self._changes[stream] = self._changes.get(stream, 0) + 1
+
+    def finish(self) -> None:
+        """End streams that are followed: read what is there, answer every window that holds a row, and stop."""
+        for handle in self.handles.values():
+            handle.finish()
+
+    def stop(self) -> None:
+        """Stop all streams at the next safe moment; raises PipelineError if one does not (see `Handle.stop`)."""
+        self._stopped = True
+        for server in self._servers:
+            server.stop_waiting()
+        stuck = None
+        for handle in self._all.values():
+            try:
+                handle.stop()
+            except PipelineError as error:  # the others are stopped all the same
+                stuck = error
+        self._clean_up()
+        if stuck is not None:
+            raise stuck
+
+    @property
+    def _all(self) -> dict[str, Handle | BoundedRun]:
+        return {**self.handles, **self._bounded}
+
+    def _has_ended(self, name: str, timeout: float) -> bool:
+        """Whether a stream has ended; one that failed stops the others."""
+        handle = self._all[name]
+        if isinstance(handle, Handle):
+            self.guests.settle(name, handle)
+        try:
+            return handle.await_end(timeout, progress=False)
+        except Exception as error:
+            if isinstance(handle, Handle) and self._goes_on_without_guests(name, handle):
+                return False
+            with suppress(PipelineError):  # what came first is told
+                self.stop()
+            if isinstance(error, SkybandError) and str(error) != (shown := self.file.hide(str(error))):
+                raise type(error)(shown) from None
+            raise
+
+    def refuse_unlisted(self, stream: str, query: Query) -> None:
+        """Refuse a query from outside that does more than compute values from the columns of a stream."""
+        refuse_unlisted(open_stream(self._spark, stream, self.file.streams[stream]), query)
+
+    def _goes_on_without_guests(self, stream: str, handle: Handle) -> bool:
+        """Whether a stream that failed goes on, without queries that joined while it ran and made it fail."""
+        with self._changing:
+            if self.handles[stream] is not handle:
+                return True  # it was replaced meanwhile
+            if handle.failure is None or self._stopped:
+                return False
+            dropped = self.guests.drop_culprits(self.file, stream, handle, partial(self._tried, stream))
+            left = [query for query in self.file.workloads[stream] if query.name not in dropped]
+            if not dropped or not left:
+                return False
+            self.change(stream, _only(self.file, stream, left))
+            return True
+
+    def _tried(self, stream: str, queries: Sequence[Query], *, run: bool = True) -> BaseException | None:
+        """Why the stream's next micro-batch fails with these queries; None where it does not. Nothing is kept of it."""
+        file = _only(self.file, stream, [query for query in self.file.workloads[stream] if query in queries])
+        return failure_of(lambda write: self._start(stream, file, write), run=run)
+
+    def _launch_with_guests(self, name: str, prepare: Callable[[DataFrame], None]) -> None:
+        """Start a stream; without queries that joined while it ran before, if it cannot be started with them."""
+        try:
+            self._launch(name, prepare)
+        except SkybandError:
+            if name in self.handles:
+                raise
+            dropped = self.guests.drop_unsound(self.file, name, partial(self._tried, name, run=False))
+            left = [query for query in self.file.workloads[name] if query.name not in dropped]
+            if not dropped or not left:
+                raise
+            self.file = _only(self.file, name, left)
+            self._launch(name, prepare)
+
+    def _add(self, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
+        file = self.file
+        self._wanted[name] = wanted = [*self._outlets(name), *watchers]
+        kept = Checkpoint(self._spark, file.checkpoint_of(name))
+        places = (*(one.outlet for one in wanted), *dead_places(name, file.streams[name]))
+        folders = [place for place in places if isinstance(place, Folder)]
+        for server in servers_among(wanted):
+            server.reach()  # before anything is forgotten
+        if fresh:
+            _forget(file.checkpoint_of(name), folders)
+        has_state = kept.read() is not None
+        _refuse_foreign_files(folders, name, has_state=has_state, mode=self.mode)
+        if has_state and self.mode != "once":
+            refuse_newer_files(kept, folders, name)
+        self._states[name] = file.checkpoint_of(name)
+
+        def prepare(out: DataFrame) -> None:
+            anew, output = fresh or self.mode == "once", output_of(wanted) if wanted else "answers"
+            open_servers(wanted, file.workloads[name], output, out, replace=anew, kept=has_state)
+            if fresh:
+                clear_servers(wanted)
+
+        def remove_earlier() -> None:
+            clear_servers(wanted)
+            for folder in folders:
+                folder.clear()
+
+        if self.mode == "once":
+            self._answer_once(name, prepare, remove_earlier)
+        else:
+            self._launch_with_guests(name, prepare)
+
+    def _answer_once(self, name: str, prepare: Callable[[DataFrame], None], remove: Callable[[], None]) -> None:
+        """Answer a bounded input; `remove` removes earlier answers once all new ones are there."""
+        file, wanted = self.file, self._wanted[name]
+        stream, workload = file.streams[name], file.workloads[name]
+        output = output_of(wanted) if wanted else "answers"
+        read, counted, dead = Observation("skyband_source"), Observed.anew(), dead_places(name, stream)
+        draft = check(
+            open_batch(self._spark, name, stream, read, asked=workload),
+            workload,
+            time=stream.time or "timestamp",
+            id_=stream.id,
+            watermark=stream.watermark,
+            algorithm=file.algorithm_of(name),
+            late="count",
+            output=output,
+            shards=file.shards_of(name),
+            whole=True,
+            alone=True,
+        )
+        answers = draft.assemble(None, counted).answers
+        prepare(answers)
+
+        def begin() -> None:
+            remove()
+            if dead:
+                bury_in(dead)(dead_letters_of(self._spark, name, stream, workload, streaming=False), 0)
+
+        def take(number: int, rows: pa.Table) -> int:
+            for outlet, part in parts_of(rows, wanted, workload, output):
+                outlet.take(number, part)
+            return int(rows["change"].null_count) if output == "both" else int(rows.num_rows)
+
+        delivery = Delivery(read, begin, take)
+        self._bounded[name] = running = BoundedRun(draft.followed, workload.queries[0].moment, delivery)
+        running.begin(answers, counted)
+
+    def _launch(self, name: str, prepare: Callable[[DataFrame], None], before: Handle | None = None) -> None:
+        """Start a stream; `prepare` is called with its answers once the queries have been found sound.
+
+        `before` is what ran until now; only its numbers go on.
+        """
+        file, stream = self.file, self.file.streams[name]
+        wanted, dead = self._wanted[name], dead_places(name, stream)
+        output = output_of(wanted) if wanted else "answers"
+        take = write_to(wanted, file.workloads[name], output)
+        if stream.source == "files":
+            take = ReadOnce(name, self._states[name]).after(take)
+
+        def write(out: DataFrame) -> DataStreamWriter:
+            prepare(out)
+            return self._triggered(out.writeStream.foreachBatch(take).queryName(name))
+
+        def bury(letters: DataFrame) -> DataStreamWriter:
+            return self._triggered(letters.writeStream.foreachBatch(bury_in(dead)).queryName(f"{name}, dead letters"))
+
+        self.handles[name] = self._start(
+            name,
+            file,
+            write,
+            dead=(dead_letters_of(self._spark, name, stream, file.workloads[name]), bury) if dead else None,
+            before=before,
+        )
+
+    def _start(
+        self,
+        name: str,
+        file: WorkloadFile,
+        write: Callable[[DataFrame], DataStreamWriter],
+        *,
+        dead: Any = None,
+        before: Handle | None = None,
+    ) -> Handle:
+        """Start a stream of a file; `before` is what ran until now: its numbers go on, and its state must fit."""
+        stream, engine, wanted = file.streams[name], file.engine, self._wanted[name]
+        return launch(
+            open_stream(self._spark, name, stream, asked=file.workloads[name], at_once=self.mode == "catch-up"),
+            file.workloads[name],
+            write=write,
+            checkpoint=self._states[name],
+            time=stream.time or "timestamp",
+            id_=stream.id,
+            watermark=stream.watermark,
+            bounded=False,
+            algorithm=file.algorithm_of(name),
+            late="refuse" if engine.late == "refuse" else "count",
+            limits=LateLimits(**engine.late) if isinstance(engine.late, dict) else None,
+            output=output_of(wanted) if wanted else "answers",
+            shards=file.shards_of(name),
+            whole=True,
+            alone=True,
+            dead=dead,
+            progress=None if before is None else before.progress,
+            before=None if before is None else before.plan,
+            locked=True,
+        )
+
+    def _triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
+        trigger = self.file.engine.trigger
+        if self.mode == "catch-up":
+            return writer.trigger(availableNow=True)
+        if self.mode == "stream" and trigger is not None:
+            return writer.trigger(processingTime=f"{parse_duration(trigger, field='trigger') // 1000} milliseconds")
+        return writer
+
+    def _outlets(self, stream: str) -> list[Wanted]:
+        found = []
+        for sink in self.file.sinks:
+            if sink.type != "terminal" and _serves(sink, self.file, stream):
+                if sink.type == "memory":
+                    outlet: Any = Memory()
+                    self._memories.setdefault((stream, sink.output), []).append(outlet)
+                elif sink.type == "kafka":
+                    outlet = TopicSink(self._spark, sink, lambda: self.file.workloads[stream])
+                elif sink.type in ("postgres", "redis"):
+                    outlet = server_for(sink, stream, self.file.workloads[stream])
+                    self._servers.append(outlet)
+                else:
+                    outlet = FileSink(str(sink.path), stream, sink.type, quote_formulas=sink.formulas == "quote")
+                found.append(Wanted(outlet, sink.output, sink.queries))
+        return found
+
+    def _clean_up(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._lock.release()
+
+
+def _only(file: WorkloadFile, stream: str, queries: Sequence[Query]) -> WorkloadFile:
+    """The file with these queries of a stream only."""
+    return replace(file, workloads={**file.workloads, stream: Workload(queries)})
+
+
+def _lock_of(checkpoint: str) -> Path | None:
+    """The file that says a checkpoint is in use, where it is on this machine."""
+    return None if has_scheme(checkpoint) else Path(checkpoint) / "lock"
+
+
+def _serves(sink: Sink, file: WorkloadFile, stream: str) -> bool:
+    return sink.queries is None or any(query.name in sink.queries for query in file.workloads[stream])
+
+
+def _refuse_foreign_files(folders: Sequence[Folder], stream: str, *, has_state: bool, mode: Mode) -> None:
+    """Files are numbered by micro-batch: those of another run would be mixed with this one's, or replaced by them."""
+    for folder in folders:
+        if not folder.files():
+            continue
+        where = f"{str(folder.folder)!r} holds {folder.holds} of stream {stream!r}"
+        if mode == "once" and has_state:
+            raise InvalidInputError(
+                f"{where} that belong to a run whose state is kept; answering once would replace them. Give another "
+                "path, go on with that run, or begin anew with --fresh (fresh=True), which removes both."
+            )
+        if mode != "once" and not has_state:
+            raise InvalidInputError(
+                f"{where} from another run, and there is no state to go on from; new files would be mixed with them. "
+                "Give another path, or begin anew with --fresh (fresh=True), which removes them."
+            )
+
+
+def _forget(checkpoint: str, folders: Sequence[Folder]) -> None:
+    if has_scheme(checkpoint):
+        raise InvalidInputError(
+            f"the state in {checkpoint!r} is not on this machine and was not removed; remove it with the tools of that "
+            "place, and run without --fresh (fresh=True)."
+        )
+    with suppress(FileNotFoundError):
+        shutil.rmtree(checkpoint)
+    for folder in folders:
+        folder.clear()

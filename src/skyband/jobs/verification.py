@@ -1,0 +1,193 @@
+"""A bounded input answered as `run` does, or answers that a run has written, against brute force over all rows."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from time import monotonic
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from skyband.connectors.sinks import FileSink
+from skyband.connectors.sources import open_batch
+from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.jobs.job import run
+from skyband.queries.workload import Workload
+from skyband.spark.expressions import quoted
+from skyband.topk.shard_answers import ANSWER_COLUMNS
+from skyband.topk.verification import Difference, by_brute_force, compare
+from skyband.workload_file import Sink, WorkloadFile
+
+__all__ = ["Verified", "verify"]
+
+KINDS = ("parquet", "csv", "jsonl")
+
+
+class Verified(NamedTuple):
+    """What was compared, and how it turned out."""
+
+    rows: int  # of the input
+    windows: int | None  # that were answered; None where the answers had been written before
+    left_out: int  # rows without a time or a score
+    not_final: int  # rows of windows that an unfinished run has not answered yet; they were not compared
+    difference: Difference
+    seconds: float | None  # in the pipeline
+    seconds_by_brute_force: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every answer is the same."""
+        return not self.difference.missing and not self.difference.unexpected
+
+
+def verify(
+    spark: SparkSession,
+    file: WorkloadFile,
+    stream: str,
+    told: Callable[[str], None] = lambda _: None,
+    *,
+    answers: Path | None = None,
+    unfinished: bool = False,
+) -> Verified:
+    """Compare the answers over a stream's input with brute force in plain Spark SQL, which reads all of its rows.
+
+    The input is answered as `run(file, "once")` does, with the file's own settings; or `answers` is a folder that a run
+    of the file has written to. With `unfinished`, windows after each query's newest answered one need not be there.
+    `told` is given a line on what is done next.
+    """
+    workload, rows = file.workloads[stream], open_batch(spark, stream, file.streams[stream])
+    if answers is not None:
+        workload = _written_to(file, stream, answers)
+        return _compared(file, stream, workload, rows, _read(spark, stream, answers), told, unfinished=unfinished)
+    folder = Path(mkdtemp(prefix="skyband-verify-"))
+    try:
+        told(f"{stream}: answering in one pass…")
+        began = monotonic()
+        metrics = _answer(spark, file, stream, folder)
+        seconds = monotonic() - began
+        found = _compared(file, stream, workload, rows, _read(spark, stream, folder), told)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return found._replace(windows=metrics["windows"], left_out=metrics["left_out"], seconds=seconds)
+
+
+def _answer(spark: SparkSession, file: WorkloadFile, stream: str, folder: Path) -> dict[str, Any]:
+    """Run the file once for one stream, with its settings, into a folder of its own; return what was counted."""
+    mine = replace(
+        file,
+        streams={stream: file.streams[stream].model_copy(update={"dead_letters": None, "dead_letter_topic": None})},
+        workloads={stream: file.workloads[stream]},
+        sinks=(Sink(type="parquet", path=str(folder)),),
+        engine=file.engine.model_copy(update={"checkpoint": str(folder / "state")}),
+    )
+    running = run(mine, "once", spark=spark)
+    running.await_end()
+    return running.metrics()[stream]
+
+
+def _written_to(file: WorkloadFile, stream: str, folder: Path) -> Workload[Any]:
+    """The queries whose answers a run of the file writes to a folder."""
+    workload = file.workloads[stream]
+    sink = next((one for one in file.sinks if one.path and Path(one.path).resolve() == folder.resolve()), None)
+    if sink is not None and sink.output != "answers":
+        raise UnsupportedError(
+            f"{str(folder)!r} holds changes (output: {sink.output}), not whole answers, which alone can be verified. "
+            "Name the folder of a sink with output: answers."
+        )
+    if sink is None or sink.queries is None:
+        return workload
+    return Workload([query for query in workload if query.name in sink.queries])
+
+
+def _read(spark: SparkSession, stream: str, folder: Path) -> DataFrame | None:
+    """The answers of a stream in a folder, as a sink of a workload file writes them; None: there is none.
+
+    Text formats have no types: their columns are read as text, and cast where they are compared.
+    """
+    found = {kind: FileSink(str(folder), stream, kind).files() for kind in KINDS}
+    kinds = [kind for kind, files in found.items() if files]
+    if len(kinds) > 1:
+        raise InvalidInputError(
+            f"{str(folder)!r} holds answers of stream {stream!r} as {' and as '.join(kinds)}; they would be counted "
+            "twice. Keep each format in a folder of its own."
+        )
+    if not kinds:
+        return None
+    paths = [path.absolute().as_uri() for path in found[kinds[0]]]
+    if kinds[0] == "parquet":
+        return spark.read.parquet(*paths)
+    if kinds[0] == "csv":
+        return spark.read.csv(paths, header=True, inferSchema=False, multiLine=True, escape='"')
+    return spark.read.json(paths, primitivesAsString=True)
+
+
+def _compared(
+    file: WorkloadFile,
+    name: str,
+    workload: Workload[Any],
+    rows: DataFrame,
+    found: DataFrame | None,
+    told: Callable[[str], None],
+    *,
+    unfinished: bool = False,
+) -> Verified:
+    told(f"{name}: answering by brute force, and comparing…")
+    began = monotonic()
+    stream = file.streams[name]
+    time, id_ = _spelled(rows, str(stream.time)), stream.id and _spelled(rows, stream.id)
+    expected = by_brute_force(rows, workload, time=time, id_=id_)
+    not_final = 0
+    if found is None:
+        found = expected.limit(0)
+    else:
+        own = {"__time": time, **({"__id": id_} if id_ else {})}
+        found = _as_expected(found, expected, own, workload)
+    if unfinished:
+        expected, not_final = _answered_so_far(expected, found)
+    difference = compare(expected, found)
+    return Verified(rows.count(), None, 0, not_final, difference, None, monotonic() - began)
+
+
+def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], workload: Workload[Any]) -> DataFrame:
+    """A sink's rows as brute force has them: a group only where a query has groups, the types of the input."""
+    columns = []
+    for field in expected.schema.fields:
+        there = _spelled(found, _in_answers(own[field.name]) if field.name in own else field.name)
+        if there not in found.columns:
+            raise InvalidInputError(
+                f"the answers have no column {there!r}, which they are compared by; they were written by another "
+                "workload file, or by another program."
+            )
+        value = sf.col(quoted(there))
+        if not isinstance(found.schema[there].dataType, st.StringType) or isinstance(field.dataType, st.StringType):
+            value = value.cast(field.dataType)
+        else:  # text that does not fit is a difference, not an error
+            value = value.try_cast(field.dataType)
+        grouped = [query.name for query in workload if field.name in query.partition_by]
+        if field.name not in own and any(field.name in query.partition_by for query in workload):
+            value = sf.when(sf.col("query").isin(grouped), value)
+        columns.append(value.alias(field.name))
+    return found.select(*columns)
+
+
+def _answered_so_far(expected: DataFrame, found: DataFrame) -> tuple[DataFrame, int]:
+    """The part of the expected answers up to each query's newest window found, and how many rows come after it."""
+    newest = found.groupBy("query").agg(sf.max("window_end").alias("__newest"))
+    joined = expected.join(newest, "query", "left")
+    is_final = sf.coalesce(sf.col("window_end") <= sf.col("__newest"), sf.lit(False))
+    return joined.where(is_final).select(*map(quoted, expected.columns)), joined.where(~is_final).count()
+
+
+def _spelled(rows: DataFrame, name: str) -> str:
+    return next((known for known in rows.columns if known.lower() == name.lower()), name)
+
+
+def _in_answers(column: str) -> str:
+    """The name of a row's column in answers."""
+    return f"row_{column}" if column.lower() in ANSWER_COLUMNS else column

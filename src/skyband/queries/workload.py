@@ -1,0 +1,210 @@
+"""The queries that run together over one stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic
+
+from typing_extensions import TypeVar
+
+from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError, brief
+from skyband.queries import Axis, Query
+from skyband.queries.explanation import explain
+from skyband.queries.families import FAMILIES
+
+__all__ = ["Workload", "of_family", "refuse_expressions"]
+
+if TYPE_CHECKING:
+    from skyband.topk.explain import Cost
+    from skyband.topk.query import TopK
+
+Q = TypeVar("Q", bound=Query, default="TopK")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload(Generic[Q]):
+    """One or more queries of one family with distinct names on one axis; frozen, ordered, comparable.
+
+    >>> import skyband as sb
+    >>> work = sb.Workload([
+    ...     sb.TopK(name="hour", k=5, size="1 hour", slide="1 minute"),
+    ...     sb.TopK(name="day", k=20, size="1 day", slide="1 hour"),
+    ... ])
+    >>> len(work), work.axis, work["day"].k
+    (2, 'time', 20)
+    """
+
+    queries: tuple[Q, ...]
+
+    def __init__(self, queries: Q | Iterable[Q] | Workload[Q]) -> None:
+        try:
+            found: tuple[Any, ...] = (queries,) if isinstance(queries, Query) else tuple(iter(queries))
+        except TypeError as error:
+            raise InvalidQueryError(f"{brief(queries)} is not a query; a workload holds {_FAMILIES}.") from error
+        for query in found:
+            if not isinstance(query, Query):
+                raise InvalidQueryError(f"{brief(query)} is not a query; a workload holds {_FAMILIES}.")
+        if not found:
+            raise InvalidQueryError("a workload needs at least one query; with none there is nothing to answer.")
+        _refuse_mixed_families(found)
+        _refuse_duplicates(found)
+        _refuse_mixed_axes(found)
+        type(found[0]).check_together(found)
+        object.__setattr__(self, "queries", found)
+
+    @property
+    def family(self) -> str:
+        """``"topk"``, ``"aggregate"``, ``"incomplete"`` or ``"uncertain"``: what kind of question all queries ask."""
+        return self.queries[0].family
+
+    @property
+    def axis(self) -> Axis:
+        """``"time"`` or ``"count"``: what the windows of all queries run along."""
+        return self.queries[0].axis
+
+    def explain(self, *, on_spark: bool = False, plan: str | None = None) -> str:
+        """A page on what will be shared, held and run for this workload, in process or on Spark.
+
+        Queries over uncertain streams are run by a `plan`: name the one that they will be run by, if it is not the
+        greedy one.
+
+        >>> import skyband as sb
+        >>> print(sb.Workload([sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute")]).explain())
+        1 query on the time axis, 1 sharing class
+        <BLANKLINE>
+        class 1: by the given score, desc
+          queries       1: big
+          meta query    window 10 minutes, slide and k adaptive
+          views         10 alive, for 10 windows of the queries
+          k per view    10 (10 views)
+          panes         1 minute
+          candidates    about 29 expected, never more than 100
+          share factor  1.0: run alone, the queries would hold about 29 candidates and look at each object 1 time
+          algorithm     panes: keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time; \
+sap takes over if windows turn out to hold many objects and slides few
+        """
+        return explain(self.queries, on_spark=on_spark, plan=plan)
+
+    def cost(self, query: Q) -> Cost:
+        """What adding `query` would cost: views and candidates held more, and the work per object.
+
+        >>> import skyband as sb
+        >>> work = sb.Workload([sb.TopK(name="day", k=20, size="1 day", slide="1 hour")])
+        >>> print(work.cost(sb.TopK(name="half", k=20, size="12 hours", slide="1 hour")))
+        +0 views, +0 candidates, +50% time
+        """
+        topk = FAMILIES["topk"]
+        of_family([*self.queries, query], topk.part("query").TopK, "cost()")  # refuses what could not be added
+        found: Cost = topk.part("explain").cost(self.queries, query)
+        return found
+
+    def __iter__(self) -> Iterator[Q]:
+        return iter(self.queries)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __getitem__(self, name: str) -> Q:
+        for query in self.queries:
+            if query.name == name:
+                return query
+        raise UnknownNameError.among("query", name, (query.name for query in self.queries))
+
+    def __str__(self) -> str:
+        """The queries as SQL, a line each; `skyband.sql` reads them back.
+
+        >>> import skyband as sb
+        >>> print(sb.Workload([sb.TopK(name="few", k=3, size=500), sb.TopK(name="many", k=90, size=500, slide=50)]))
+        few: TOPK 3 OVER 500 ROWS;
+        many: TOPK 90 OVER 500 ROWS EVERY 50 ROWS
+        """
+        # Statements without a name are numbered when there are several, so even the default name must be written.
+        several = len(self.queries) > 1
+        return ";\n".join(query.to_sql(named=several) or repr(query) for query in self.queries)
+
+    def __repr__(self) -> str:
+        return f"Workload([{', '.join(map(repr, self.queries))}])"
+
+
+_FAMILIES = "skyband.TopK, AggregateTopK, IncompleteTopK or UncertainTopK values"
+
+
+def of_family(queries: Any, family: type[Q], user: str) -> Workload[Q]:
+    """The workload of these queries, all of which are of the family that `user` (a function or a class) can answer."""
+    found = Workload(queries)
+    first = found.queries[0]
+    if not isinstance(first, family):
+        raise UnsupportedError(
+            f"query {first.name!r} is of the type {type(first).__name__}, and {user} answers {family.__name__}; "
+            f"use {_ANSWERED_BY[first.family]}."
+        )
+    return found
+
+
+def refuse_expressions(queries: Iterable[Any]) -> None:
+    """Refuse queries with a filter or an expression, where rows come as arrays: nothing would compute them.
+
+    A plain column name is fine: it says what an array holds.
+
+    >>> import skyband as sb
+    >>> refuse_expressions([sb.TopK(k=1, size=10, by="price")])
+    """
+    for query in queries:
+        if query.where is not None:
+            raise InvalidQueryError(
+                f"{query.name!r} has where={query.where!r}, and arrays have no columns to filter by; "
+                "filter the arrays first and leave where= out."
+            )
+        for name in _COLUMNS:
+            given = getattr(query, name, None) or ()
+            for text in (given,) if isinstance(given, str) else given:
+                if not _NAME.fullmatch(text.strip()):
+                    raise InvalidQueryError(
+                        f"{query.name!r} has {name}={text!r}, and arrays have no columns to compute it from; it would "
+                        f"be ignored and the answers would be about other values. Compute it first, pass the result "
+                        f"as an array, and leave {name}= out or name a column."
+                    )
+
+
+_COLUMNS = ("by", "partition_by", "key", "value", "object", "stream", "probability", "rule")
+_NAME = re.compile(r"(?:[^\W\d]\w*|`[^`]+`)(?:\.(?:[^\W\d]\w*|`[^`]+`))*")
+
+_ANSWERED_BY = {
+    "topk": "skyband.replay or skyband.Monitor",
+    "aggregate": "skyband.aggregate.replay or skyband.aggregate.Monitor, or skyband.spark.answers",
+    "incomplete": "skyband.incomplete.replay or skyband.incomplete.Monitor, or skyband.spark.answers",
+    "uncertain": "skyband.uncertain.replay or skyband.uncertain.Monitor, or skyband.spark.answers",
+}
+
+
+def _refuse_mixed_families(queries: tuple[Query, ...]) -> None:
+    first = queries[0]
+    for query in queries:
+        if query.family != first.family:
+            raise InvalidQueryError(
+                f"{first.name!r} is of the type {type(first).__name__} and {query.name!r} of the type "
+                f"{type(query).__name__}; one workload holds one family of queries. Make two workloads of them."
+            )
+
+
+def _refuse_duplicates(queries: tuple[Query, ...]) -> None:
+    seen: set[str] = set()
+    for query in queries:
+        if query.name in seen:
+            raise InvalidQueryError(
+                f"name={query.name!r} is used by more than one query; answers are told apart by it. "
+                "Give each query its own name=."
+            )
+        seen.add(query.name)
+
+
+def _refuse_mixed_axes(queries: tuple[Query, ...]) -> None:
+    first = queries[0]
+    for query in queries:
+        if query.axis != first.axis:
+            raise InvalidQueryError(
+                f"{first.name!r} has {first.axis} windows and {query.name!r} has {query.axis} windows; "
+                "one workload runs along one axis. Make two workloads of them."
+            )

@@ -1,0 +1,182 @@
+"""What a family of queries makes of a request: checked, settled, and ready to be put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple, Protocol
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql.types import StructField
+
+from skyband.durations import parse_duration
+from skyband.errors import InvalidInputError, type_name
+from skyband.queries import Axis
+from skyband.queries.workload import Workload
+from skyband.sharding.output import Output
+from skyband.spark.expressions import TIMES
+from skyband.spark.resume_check import AnyPlan
+
+__all__ = [
+    "MOST_SHARDS",
+    "Draft",
+    "Followed",
+    "Late",
+    "Observed",
+    "Pipeline",
+    "Request",
+    "checked_delay",
+    "checked_shards",
+    "delay_of",
+    "frames_of",
+    "parsed_delay",
+    "spelled",
+]
+
+Late = Literal["count", "return", "refuse"]
+MOST_SHARDS = 32  # each costs about a millisecond a batch, whether it has work or not
+_WATERMARK = "spark.watermarkDelayMs"  # what Spark writes into the metadata of a column with a watermark
+
+
+class Request(NamedTuple):
+    """What `answers` and `start` were asked for, as it was given but for the workload."""
+
+    df: Any  # a data frame, or one for each stream by name
+    workload: Workload[Any]
+    time: str
+    id: str | None
+    watermark: str | timedelta | None
+    algorithm: str
+    late: Late
+    output: Output
+    shards: int | None
+    whole: bool  # whether answers bring back the row's own value of columns that groups are told by, too
+    alone: bool  # whether the watermark follows the rows of this stream and nothing else
+    held: bool = False  # whether nothing is final before the end of the stream, whatever the watermark
+
+    def foresight(self, delay: int | None) -> int | None:
+        """How far the next watermark will stand behind the newest row, in microseconds; `delay` is in milliseconds.
+
+        None where it may be held back by others: a data frame may be made of streams with watermarks of their own.
+        And None where it makes nothing final.
+        """
+        return 1000 * delay if self.alone and delay is not None and not self.held else None
+
+
+class Followed(NamedTuple):
+    """What those who follow a run want to know about it."""
+
+    algorithm: str
+    axis: Axis
+    bound: int | None  # what the candidates of one group can never exceed; None: there is no such number
+    filtered: bool  # whether rows that no query wants are dropped before they are counted
+    streams: tuple[str, ...] = ()  # that rows come from, where each is watched for how far it lags
+
+
+class Pipeline(NamedTuple):
+    """The answers and, on request, the late rows."""
+
+    answers: DataFrame
+    late: DataFrame | None
+
+
+class Observed(NamedTuple):
+    """What is counted while a bounded input is answered; a stream's counts are in its progress."""
+
+    read: Observation
+    held: Observation  # in the shards
+    answered: Observation
+
+    @classmethod
+    def anew(cls) -> Observed:
+        """Nothing counted yet."""
+        return cls(*(Observation(f"skyband_{name}") for name in ("in", "held", "out")))
+
+
+class Draft(Protocol):
+    """A workload that has been found to fit its data frames. Nothing runs yet, nothing is written."""
+
+    @property
+    def plan(self) -> AnyPlan:
+        """What the state is written under."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint must agree with, by name; ``shards`` is among it."""
+
+    @property
+    def followed(self) -> Followed:
+        """What those who follow a run want to know."""
+
+    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
+        """The data frames; a stream's also read the control messages in the folder `control`.
+
+        What happens to a bounded input's rows is `counted` if somebody asks.
+        """
+
+
+def frames_of(df: Any) -> Iterator[DataFrame]:
+    """The data frames of a request; what is none is refused."""
+    for name, frame in df.items() if isinstance(df, Mapping) else [(None, df)]:
+        if not isinstance(frame, DataFrame):
+            what = "df" if name is None else f"df[{name!r}]"
+            raise InvalidInputError(f"{what} must be a Spark DataFrame, not {type_name(frame)}.")
+        yield frame
+
+
+def checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None, there: int | None) -> int | None:
+    """The delay of the watermark that is to be set, in milliseconds; None where the stream has one already."""
+    field = _field(df, time)
+    if field is None or not isinstance(field.dataType, TIMES):
+        return None  # refused where columns are checked
+    if watermark is None:
+        if there is not None:
+            return None
+        raise InvalidInputError(
+            "watermark=None, but rows of a stream come in any order, and without a watermark no window ever becomes "
+            "final. Say how far behind the newest a row may come: watermark='10 seconds' "
+            "('0 seconds' if times never go backwards)."
+        )
+    if there is not None:
+        raise InvalidInputError(
+            f"watermark={watermark!r}, but {time!r} has a watermark already; a stream has one. Leave watermark= out."
+        )
+    return parsed_delay(watermark)
+
+
+def parsed_delay(watermark: str | timedelta) -> int:
+    """How far behind the newest a row may come, in milliseconds."""
+    if not isinstance(watermark, str | timedelta):
+        raise InvalidInputError(
+            f"watermark={watermark!r} must be interval text such as '10 seconds' or a timedelta, not "
+            f"{type(watermark).__name__}; it says how far behind the newest a row may come."
+        )
+    delay = parse_duration(watermark, field="watermark")
+    if delay < 0:
+        raise InvalidInputError(f"watermark={watermark!r} must not be negative; time does not wait for the future.")
+    return -(-delay // 1000)
+
+
+def delay_of(df: DataFrame, time: str) -> int | None:
+    """The delay of the watermark that the data frame has already, in milliseconds; None where it has none."""
+    field = _field(df, time)
+    return None if field is None else (field.metadata or {}).get(_WATERMARK)
+
+
+def _field(df: DataFrame, time: str) -> StructField | None:
+    if not isinstance(time, str):
+        return None  # refused where columns are checked
+    name = spelled(df, time)
+    return next((field for field in df.schema.fields if field.name == name), None)
+
+
+def spelled(df: DataFrame, name: str) -> str:
+    """A column's name as the data frame has it."""
+    return next((known for known in df.columns if known.lower() == str(name).lower()), name)
+
+
+def checked_shards(shards: Any) -> int:
+    """The number of parts that the state is cut into."""
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 1024:
+        raise InvalidInputError(f"shards={shards!r} must be a whole number in 1..1024; the state is cut into so many.")
+    return shards

@@ -1,0 +1,185 @@
+"""CQL as the papers write it: ``SELECT TOP 10 * FROM trades [RANGE 10 MINUTES SLIDE 1 MINUTE] ORDER BY price DESC``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skyband.sql import uncertain
+from skyband.sql.cursor import Cursor, one_of
+from skyband.sql.intervals import duration, is_unit, span
+from skyband.sql.statement import Draft
+from skyband.sql.window_clauses import direction, read_full, read_k, read_origin
+
+_STOPS = frozenset(
+    {"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", *uncertain.CLAUSES}
+)
+_IN_WINDOW = frozenset({"RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "PARTITION"})
+_WINDOWS = "write [RANGE 10 MINUTES SLIDE 1 MINUTE] or [ROWS 10000 SLIDE 100]"
+
+
+def read(draft: Draft) -> None:
+    """What follows ``FROM``."""
+    cursor = draft.cursor
+    draft.beside["stream"] = cursor.path("the name of a stream", "as in SELECT TOP 10 * FROM trades [...]")
+    _read_window(draft)
+    while cursor.peek() is not None:
+        _clause(cursor, _TAIL)(draft)
+    if "by" not in draft.fields:
+        raise cursor.unexpected("ORDER BY and a score", "ORDER BY says which objects are the best: ORDER BY price DESC")
+    if "k" not in draft.fields:
+        raise cursor.unexpected("LIMIT and k", "k stands after TOP or LIMIT: SELECT TOP 10 *")
+
+
+def _read_window(draft: Draft) -> None:
+    cursor = draft.cursor
+    opening = cursor.place
+    cursor.expect_symbol("[", _WINDOWS)
+    _refuse_other_windows(cursor)
+    while not cursor.take_symbol("]"):
+        if cursor.peek() is None:
+            raise cursor.fail("'[' is never closed", "']' closes the window", at=opening)
+        _clause(cursor, _WINDOW)(draft)
+    if "size" not in draft.fields:
+        raise cursor.fail("the window has no size", _WINDOWS, at=opening)
+
+
+def _refuse_other_windows(cursor: Cursor) -> None:
+    if cursor.sees("NOW"):
+        raise cursor.fail("[NOW] holds one moment; there is nothing to rank over time in it", _WINDOWS)
+    if cursor.sees("UNBOUNDED") or cursor.sees("RANGE", "UNBOUNDED") or cursor.sees("ROWS", "UNBOUNDED"):
+        raise cursor.fail("an unbounded window never ends, so its answer would never be final", _WINDOWS)
+
+
+def _clause(cursor: Cursor, readers: dict[str, Callable[[Draft], None]]) -> Callable[[Draft], None]:
+    for word, reader in readers.items():
+        if cursor.sees(word):
+            return reader
+    token = cursor.peek()
+    if readers is _TAIL and cursor.sees_symbol("["):
+        return (
+            _read_groups if [word.keyword for word in cursor.tokens[cursor.at + 1 :][:1]] == ["PARTITION"] else _second
+        )
+    hint = _INSTEAD.get(token.keyword, "") if token else ""
+    if token is not None and readers is _TAIL and token.symbol in (")", "]", "}"):
+        raise cursor.fail(f"{token.text!r} closes nothing", "take it away, or open it")
+    raise cursor.unexpected(one_of(_SHOWN[readers is _TAIL]), hint, known=() if hint else tuple(readers))
+
+
+def _second(draft: Draft) -> None:
+    raise draft.cursor.unexpected("[PARTITION BY ...]", "a stream has one window")
+
+
+def _read_size(draft: Draft) -> None:
+    cursor = draft.cursor
+    draft.once("size", "the size of the window")
+    rows = cursor.take("ROWS")
+    if not rows:
+        cursor.expect("RANGE")
+    at = cursor.place
+    draft.put("size", _rows(draft, "the size of the window") if rows else _range(draft, "the size of the window"), at)
+
+
+def _read_slide(draft: Draft) -> None:
+    cursor = draft.cursor
+    draft.once("slide", "SLIDE")
+    cursor.expect("SLIDE")
+    at = cursor.place
+    counted = isinstance(draft.fields.get("size"), int)
+    draft.put("slide", _rows(draft, "the slide") if counted else span(cursor, "the slide", _IN_WINDOW), at)
+
+
+def _rows(draft: Draft, what: str) -> int:
+    """A number of rows; the window said already that it counts them, so the word is not needed."""
+    cursor = draft.cursor
+    at = cursor.place
+    rows = cursor.integer(f"{what} in rows", "as in [ROWS 10000 SLIDE 100]")
+    unit = cursor.peek()
+    if not (cursor.take("ROWS") or cursor.take("ROW")) and unit is not None and is_unit(unit.text):
+        message = f"a window over rows cannot have {what} in {unit.text}"
+        raise cursor.fail(message, "durations go with RANGE, rows with ROWS", at=at)
+    return rows
+
+
+def _range(draft: Draft, what: str) -> str:
+    cursor = draft.cursor
+    unit = cursor.peek(1)
+    if unit is not None and unit.keyword in ("ROW", "ROWS"):
+        raise cursor.fail("RANGE is a stretch of time, not a number of rows", "as in [ROWS 10000 SLIDE 100]")
+    return duration(cursor, what, _IN_WINDOW)
+
+
+def _read_uncertain(draft: Draft) -> None:
+    uncertain.read(draft, _STOPS | _IN_WINDOW)
+
+
+def _read_where(draft: Draft) -> None:
+    draft.once("where", "WHERE")
+    draft.cursor.expect("WHERE")
+    draft.fields["where"] = draft.cursor.expression(_STOPS, "the condition after WHERE").text
+
+
+def _read_groups(draft: Draft) -> None:
+    cursor = draft.cursor
+    draft.once("partition_by", "PARTITION BY")
+    opening = cursor.place
+    bracket = cursor.take_symbol("[")
+    cursor.expect("PARTITION", "BY")
+    draft.put_groups(cursor.expressions(_STOPS | _IN_WINDOW, "a group after PARTITION BY"))
+    if bracket and not cursor.take_symbol("]"):
+        if cursor.peek() is None:
+            raise cursor.fail("'[' is never closed", "']' closes it", at=opening)
+        raise cursor.unexpected("']' after the groups", "as in [PARTITION BY symbol]")
+
+
+def _read_order(draft: Draft) -> None:
+    cursor = draft.cursor
+    draft.once("by", "ORDER BY")
+    cursor.expect("ORDER", "BY")
+    at = cursor.place
+    draft.put("by", cursor.expression(_STOPS, "the score after ORDER BY").text, at)
+    draft.put("order", direction(cursor, default="asc"), at)
+    refuse_second_score(cursor)
+
+
+def refuse_second_score(cursor: Cursor) -> None:
+    """One score ranks; of equal scores the newest object comes first."""
+    if cursor.sees_symbol(","):
+        message = "objects are ranked by one score; of equal scores the newest comes first"
+        raise cursor.fail(message, "make one expression of them, or order the answers afterwards")
+
+
+def _read_limit(draft: Draft) -> None:
+    if "k" in draft.fields:
+        raise draft.cursor.fail("k is given twice, by TOP and by LIMIT", "leave one of them out")
+    draft.cursor.expect("LIMIT")
+    read_k(draft, what="k after LIMIT")
+
+
+_WINDOW: dict[str, Callable[[Draft], None]] = {
+    "RANGE": _read_size,
+    "ROWS": _read_size,
+    "SLIDE": _read_slide,
+    "FREQUENCY": _read_uncertain,
+    "ORIGIN": read_origin,
+    "FULL": read_full,
+    "PARTITION": _read_groups,
+}
+_TAIL: dict[str, Callable[[Draft], None]] = {
+    "WHERE": _read_where,
+    "PARTITION": _read_groups,
+    "ORDER": _read_order,
+    "LIMIT": _read_limit,
+    **dict.fromkeys(uncertain.CLAUSES, _read_uncertain),
+}
+_SHOWN = (
+    ("RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "']'"),
+    ("WHERE", "PARTITION BY", "FREQUENCY", "ORDER BY", "LIMIT", "PROBABILITY", "RULE"),
+)
+_INSTEAD = {
+    "GROUP": "objects are ranked, not aggregated; PARTITION BY gives each group its own answer",
+    "HAVING": "objects are ranked, not aggregated; WHERE filters them",
+    "EVERY": "in a window the slide is given with SLIDE",
+    "OFFSET": "answers begin with the best; where windows are anchored is said with ORIGIN inside the window",
+    "AS": "a name stands in front: name: SELECT TOP 10 * FROM ...",
+    "JOIN": "one stream is read; join it before",
+}

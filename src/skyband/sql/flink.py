@@ -1,0 +1,211 @@
+"""Flink's Window Top-N: rows are numbered in each window by a subquery, and the first k of them are kept.
+
+```text
+SELECT * FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, symbol ORDER BY price DESC) AS rownum
+    FROM TABLE(HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '1' MINUTES, INTERVAL '10' MINUTES))
+) WHERE rownum <= 10
+```
+"""
+
+from __future__ import annotations
+
+from skyband.sql.cql import refuse_second_score
+from skyband.sql.cursor import Cursor, spelled_name
+from skyband.sql.expression import Expression
+from skyband.sql.lexer import Token
+from skyband.sql.statement import Draft
+from skyband.sql.table_functions import FUNCTIONS, read_window
+from skyband.sql.window_clauses import direction
+
+RANKINGS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
+SHAPE = (
+    "the pattern is SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY ...) "
+    "AS rownum FROM TABLE(HOP(...))) WHERE rownum <= k"
+)
+_BOUNDS = ("window_start", "window_end")
+_STOPS = frozenset({"ORDER", "ASC", "DESC", "NULLS", "ROWS", "RANGE", "WHERE", "GROUP", "HAVING"})
+_MIRRORED = {">=": "<=", ">": "<", "=": "=", "<": ">", "<=": ">="}
+
+
+def sees_window_function(cursor: Cursor) -> bool:
+    """Whether a window function comes next, bare or in ``TABLE( )``."""
+    token = cursor.peek(2 if cursor.sees("TABLE") and cursor.sees_symbol("(", 1) else 0)
+    ahead = 3 if cursor.sees("TABLE") else 1
+    return token is not None and token.keyword in FUNCTIONS and cursor.sees_symbol("(", ahead)
+
+
+def read(draft: Draft) -> None:
+    """What follows the outer ``FROM``: the subquery, and the condition on the numbers it gives."""
+    cursor = draft.cursor
+    opening = cursor.place
+    cursor.expect_symbol("(")
+    cursor.expect("SELECT", why=SHAPE)
+    number = _read_ranking(draft)
+    _read_source(draft)
+    if cursor.peek() is None:
+        raise cursor.fail("'(' is never closed", "')' closes the subquery", at=opening)
+    cursor.expect_symbol(")", "only WHERE can follow the window function in the subquery")
+    table = _read_alias(cursor)
+    _read_bound(draft, number, table)
+
+
+def _read_ranking(draft: Draft) -> str:
+    """``*, ROW_NUMBER() OVER (…) AS rownum``; gives the name of the number."""
+    cursor = draft.cursor
+    if not cursor.sees_symbol("*"):
+        message = "answers bring whole rows back; a list of columns cannot be chosen here"
+        raise cursor.fail(message, "write SELECT *, ROW_NUMBER() OVER (...) AS rownum")
+    cursor.at += 1
+    cursor.expect_symbol(",", SHAPE)
+    at, function = cursor.place, cursor.peek()
+    if function is None or function.keyword not in RANKINGS:
+        raise cursor.unexpected("ROW_NUMBER() or RANK()", SHAPE, known=RANKINGS)
+    if function.keyword == "DENSE_RANK":
+        message = "DENSE_RANK keeps k different scores, however many objects have them; k bounds objects here"
+        raise cursor.fail(message, "ROW_NUMBER keeps k rows, RANK also those that equal the k-th")
+    cursor.at += 1
+    if function.keyword == "RANK":
+        draft.put("ties", "rank", at)
+    cursor.expect_symbol("(")
+    cursor.expect_symbol(")", f"{function.keyword} takes no argument")
+    cursor.expect("OVER")
+    cursor.expect_symbol("(")
+    _read_partition(draft)
+    _read_order(draft)
+    cursor.expect_symbol(")", "a frame has no meaning for row numbers")
+    cursor.take("AS")
+    alias = cursor.peek()
+    if alias is None or alias.kind not in ("word", "name") or cursor.sees("FROM"):
+        raise cursor.unexpected("a name for the row number", "as in AS rownum")
+    cursor.at += 1
+    return spelled_name(alias).lower()
+
+
+def _read_partition(draft: Draft) -> None:
+    cursor = draft.cursor
+    at = draft.once("partition_by", "PARTITION BY")
+    cursor.expect("PARTITION", "BY", why="each window is ranked by itself: PARTITION BY window_start, window_end")
+    groups = cursor.expressions(_STOPS, "a group after PARTITION BY")
+    named = {_column(group) for group in groups}
+    for bound in _BOUNDS:
+        if bound not in named:
+            message = f"{bound} is missing; without it rows of different windows would be ranked together"
+            raise cursor.fail(message, "write PARTITION BY window_start, window_end, ...", at=at)
+    others = [group for group in groups if _column(group) not in _BOUNDS]
+    for group in others:
+        _refuse_window_columns(cursor, group, "a group")
+    draft.put_groups(others)
+
+
+def _read_order(draft: Draft) -> None:
+    cursor = draft.cursor
+    cursor.expect("ORDER", "BY", why="ORDER BY says which objects are the best")
+    at = cursor.place
+    score = cursor.expression(_STOPS, "the score after ORDER BY")
+    _refuse_window_columns(cursor, score, "the score")
+    draft.put("by", score.text, at)
+    draft.put("order", direction(cursor, default="asc"), at)
+    refuse_second_score(cursor)
+
+
+def _read_source(draft: Draft) -> None:
+    cursor = draft.cursor
+    if cursor.sees_symbol(","):
+        raise cursor.fail("answers bring whole rows back; nothing can be added to *", "leave only the row number")
+    cursor.expect("FROM")
+    if cursor.sees_symbol("("):
+        message = "a ranking over another subquery cannot be read: objects are rows of the stream, not aggregates"
+        raise cursor.fail(message, "read from TABLE(HOP(...)) or TABLE(TUMBLE(...))")
+    read_window(draft)
+    _read_alias(cursor)
+    if cursor.sees("WHERE"):
+        draft.once("where", "WHERE")
+        cursor.expect("WHERE")
+        condition = cursor.expression(_STOPS, "the condition after WHERE")
+        _refuse_window_columns(cursor, condition, "the condition")
+        draft.fields["where"] = condition.text
+    if cursor.sees("GROUP"):
+        raise cursor.fail("objects are ranked, not aggregated", "further columns after window_end give groups")
+
+
+def _read_alias(cursor: Cursor) -> str | None:
+    given = cursor.take("AS")
+    token = cursor.peek()
+    if token is not None and (token.kind == "name" or (token.kind == "word" and token.keyword not in _STOPS)):
+        cursor.at += 1
+        return spelled_name(token).lower()
+    if given:
+        raise cursor.unexpected("a name after AS")
+    return None
+
+
+def _read_bound(draft: Draft, number: str, table: str | None) -> None:
+    """``rownum <= k``, in whichever way it is put."""
+    cursor = draft.cursor
+    cursor.expect("WHERE", why=f"without WHERE {number} <= k all rows would be kept")
+    at = cursor.place
+    if _take_number(cursor, number, table):
+        if cursor.take("BETWEEN"):
+            first, relation = cursor.integer("the first rank"), "<="
+            cursor.expect("AND")
+            if first != 1:
+                raise cursor.fail("answers begin with the best, so the first rank is 1", at=at)
+        else:
+            relation = _take_relation(cursor, number)
+        place, bound = cursor.place, cursor.integer("k")
+    else:
+        place, bound = cursor.place, cursor.integer(f"{number} <= k", "only the row number can be compared here")
+        relation = _MIRRORED[_take_relation(cursor, number)]
+        if not _take_number(cursor, number, table):
+            raise cursor.unexpected(number)
+    if relation not in ("<", "<=") and not (relation == "=" and bound == 1):
+        message = f"{number} {relation} {bound} does not keep the first rows"
+        raise cursor.fail(message, f"answers begin with the best: {number} <= k", at=at)
+    _refuse_more(cursor)
+    draft.put("k", bound - 1 if relation == "<" else bound, place)
+
+
+def _refuse_more(cursor: Cursor) -> None:
+    if cursor.sees("AND") or cursor.sees("OR"):
+        message = "a condition on the answer would leave gaps in it; the ranks are 1 to k"
+        raise cursor.fail(message, "filter objects inside the subquery, with WHERE behind the window function")
+    if cursor.peek() is not None:
+        raise cursor.unexpected("the end of the statement", "nothing follows the condition on the row number")
+
+
+def _take_number(cursor: Cursor, number: str, table: str | None) -> bool:
+    token = cursor.peek()
+    if table is not None and token is not None and _is_called(token, table) and cursor.sees_symbol(".", 1):
+        cursor.at += 2
+        token = cursor.peek()
+    found = token is not None and _is_called(token, number)
+    cursor.at += 1 if found else 0
+    return found
+
+
+def _take_relation(cursor: Cursor, number: str) -> str:
+    token = cursor.peek()
+    if token is None or token.symbol not in _MIRRORED:
+        raise cursor.unexpected(f"<= after {number}", f"the first k rows are kept by {number} <= k")
+    cursor.at += 1
+    return token.symbol
+
+
+def _is_called(token: Token, name: str) -> bool:
+    return token.kind in ("word", "name") and spelled_name(token).lower() == name
+
+
+def _column(group: Expression) -> str:
+    """The column a group consists of, without the table's name; nothing if it is more than a column."""
+    plain = all(token.kind in ("word", "name") or token.symbol == "." for token in group.tokens)
+    return spelled_name(group.tokens[-1]).lower() if plain else ""
+
+
+def _refuse_window_columns(cursor: Cursor, part: Expression, what: str) -> None:
+    for token in part.tokens:
+        if token.kind in ("word", "name") and spelled_name(token).lower() in (*_BOUNDS, "window_time"):
+            message = (
+                f"{what} cannot use {token.text}; an object is in many windows, and it has one score in all of them"
+            )
+            raise cursor.fail(message, "use the columns of the stream", at=token.start)

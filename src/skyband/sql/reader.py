@@ -1,0 +1,134 @@
+"""A text into its statements: split, named, and given to the reader of its spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from skyband.errors import InvalidQueryError
+from skyband.queries.workload import Workload
+from skyband.sql import select, short, uncertain
+from skyband.sql.cursor import Cursor, spelled_name
+from skyband.sql.lexer import Token, tokenize
+from skyband.sql.problem import place, problem
+from skyband.sql.statement import Draft, Statement
+from skyband.sql.writer import DEFAULT_NAME
+from skyband.topk.query import TopK
+from skyband.uncertain.query import UncertainTopK
+
+_START = "a query begins with TOPK or SELECT, or with its name and a colon"
+_READERS: dict[str, Callable[[Cursor], Draft]] = {"TOPK": short.read, "SELECT": select.read}
+
+
+def sql(text: str) -> TopK | UncertainTopK | Workload[Any]:
+    """Read a query from its SQL text; several statements with ``;`` between them make a workload.
+
+    The text may be in any of three spellings: the short one (``TOPK``), CQL as the papers on continuous queries write
+    it (``SELECT TOP``), and Flink's Window Top-N. Expressions are kept as they are written. ``str`` of a query gives
+    its short spelling, and reading that gives the query back. A name stands in front, with a colon. ``PROBABILITY`` and
+    ``FREQUENCY`` make a query over an uncertain stream.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> query = sb.sql("big: TOPK price * size, 10 BY symbol OVER 10 MINUTES EVERY 1 MINUTE")
+    >>> query
+    TopK(name='big', k=10, size='10 minutes', slide='1 minute', by='price * size', partition_by=('symbol',))
+    >>> sb.sql(str(query)) == query
+    True
+    >>> len(sb.sql("TOPK price, 10 OVER 1 HOUR; TOPK price, 3 OVER 1 DAY EVERY 1 HOUR"))
+    2
+    >>> sb.sql("TOPK speed, 3 PROBABILITY confidence OVER 20 MINUTES FREQUENCY 2 MINUTES").probability
+    'confidence'
+    """
+    queries: list[Any] = [statement.query for statement in parse(text)]  # of one family, or Workload refuses them
+    if len(queries) > 1:
+        return Workload(queries)
+    query: TopK | UncertainTopK = queries[0]
+    return query
+
+
+def parse(text: str, name: str | None = None) -> list[Statement]:
+    """Read all statements of `text`, at least one; `name` is what a query without a name in the text is called.
+
+    Of several statements those without a name are numbered: ``topk1`` is the first of the text, and so on.
+
+    >>> [statement.query.name for statement in parse("TOPK a, 1 OVER 5 ROWS; b: TOPK a, 2 OVER 5 ROWS", name="best")]
+    ['best1', 'b']
+    """
+    if not isinstance(text, str):
+        raise InvalidQueryError(f"{text!r} must be the text of a query, not {type(text).__name__}.")
+    parts = list(_split(tokenize(text)))
+    if not parts:
+        raise problem(text, 0, "there is no statement in this text", _START)
+    cursors = [Cursor(text, part) for part in parts]
+    labels = [_label(cursor) for cursor in cursors]
+    _refuse_duplicates(cursors, labels)
+    names = _names(labels, DEFAULT_NAME if name is None else name)
+    return [
+        _statement(cursor, called, named=label is not None)
+        for cursor, called, label in zip(cursors, names, labels, strict=True)
+    ]
+
+
+def _split(tokens: list[Token]) -> Iterator[list[Token]]:
+    part: list[Token] = []
+    for token in tokens:
+        if token.symbol == ";":
+            if part:
+                yield part
+            part = []
+        else:
+            part.append(token)
+    if part:
+        yield part
+
+
+def _label(cursor: Cursor) -> str | None:
+    """Step over the name in front, if there is one."""
+    token = cursor.peek()
+    if token is None or not cursor.sees_symbol(":", 1) or token.kind not in ("word", "name", "string"):
+        return None
+    called = spelled_name(token)
+    if not called.strip():
+        raise cursor.fail("the name is empty; answers are told apart by it")
+    cursor.at += 2
+    return called
+
+
+def _refuse_duplicates(cursors: list[Cursor], labels: list[str | None]) -> None:
+    seen: set[str] = set()
+    for cursor, label in zip(cursors, labels, strict=True):
+        if label is not None and label in seen:
+            message = f"{label!r} names more than one query; answers are told apart by it"
+            raise cursor.fail(message, "give each query its own name", at=cursor.tokens[0].start)
+        seen.update([] if label is None else [label])
+
+
+def _names(labels: list[str | None], default: str) -> list[str]:
+    if len(labels) == 1:
+        return [labels[0] or default]
+    taken = {label for label in labels if label is not None}
+    names = []
+    for number, label in enumerate(labels, 1):
+        called = label
+        while called is None or (label is None and called in taken):
+            called, number = f"{default}{number}", number + 1  # noqa: PLW2901 - the next number that is free
+        taken.add(called)
+        names.append(called)
+    return names
+
+
+def _statement(cursor: Cursor, name: str, *, named: bool) -> Statement:
+    first = cursor.tokens[0].start
+    begin = cursor.peek()
+    reader = _READERS.get(begin.keyword) if begin is not None else None
+    if reader is None:
+        if begin is not None and (following := cursor.peek(1)) is not None and following.keyword in _READERS:
+            raise cursor.fail(f"a colon is missing between the name {begin.text!r} and {following.text}", _START)
+        raise cursor.unexpected("TOPK or SELECT", _START, known=tuple(_READERS))
+    draft = reader(cursor)
+    uncertain.settle(draft)
+    draft.put("name", name, first)
+    line, _, _ = place(cursor.source, first)
+    return Statement(draft.query(), draft.spelling, named, line=line, **draft.beside)

@@ -1,0 +1,116 @@
+"""The short spelling: ``TOPK price * size, 10 BY symbol OVER 10 MINUTES EVERY 1 MINUTE``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skyband.sql import uncertain
+from skyband.sql.cursor import Cursor, one_of
+from skyband.sql.intervals import span
+from skyband.sql.statement import Draft
+from skyband.sql.window_clauses import direction, read_full, read_k, read_origin, read_ties
+from skyband.sql.writer import CERTAIN, CLAUSES, STOPS
+from skyband.topk.query import TopK
+
+_SHAPE = "the shape is TOPK score, k BY groups OVER size EVERY slide"
+
+
+def read(cursor: Cursor) -> Draft:
+    """The statement that begins here with ``TOPK``."""
+    draft = Draft(cursor, "topk")
+    cursor.expect("TOPK")
+    _read_head(draft)
+    read_ties(draft)
+    while cursor.peek() is not None:
+        if uncertain.read(draft, STOPS):
+            continue
+        clause = next((word for word in _READERS if cursor.sees(word)), None)
+        if clause is None:
+            raise _unknown(draft)
+        _READERS[clause](draft)
+    if "size" not in draft.fields:
+        raise cursor.unexpected("OVER and the size of the window", "as in OVER 10 MINUTES or OVER 500 ROWS")
+    return draft
+
+
+def _read_head(draft: Draft) -> None:
+    """``score [ASC|DESC], k`` or ``k [ASC|DESC]``; which of them it is, the comma says."""
+    cursor = draft.cursor
+    at = cursor.place
+    first = cursor.expression(STOPS, "the score or k", _SHAPE)
+    turned = cursor.sees("ASC") or cursor.sees("DESC") or cursor.sees("NULLS")
+    order = direction(cursor, default="desc")
+    if cursor.take_symbol(","):
+        draft.put("by", first.text, at)
+        read_k(draft)
+        if cursor.sees("ASC") or cursor.sees("DESC"):
+            raise cursor.fail("the direction stands with the score, before the comma", "as in TOPK price ASC, 10")
+    elif len(first.tokens) == 1 and first.text.isascii() and first.text.isdigit():
+        cursor.at -= 2 if turned else 1
+        read_k(draft)
+        cursor.at += 1 if turned else 0
+    else:
+        raise cursor.unexpected("a comma and k after the score", _SHAPE)
+    draft.put("order", order, at)
+
+
+def _read_stream(draft: Draft) -> None:
+    draft.once("stream", "FROM")
+    draft.cursor.expect("FROM")
+    draft.beside["stream"] = draft.cursor.path("the name of a stream")
+
+
+def _read_where(draft: Draft) -> None:
+    draft.once("where", "WHERE")
+    draft.cursor.expect("WHERE")
+    draft.fields["where"] = draft.cursor.expression(STOPS, "the condition after WHERE").text
+
+
+def _read_groups(draft: Draft) -> None:
+    draft.once("partition_by", "BY")
+    draft.cursor.take("PARTITION")
+    draft.cursor.expect("BY")
+    draft.put_groups(draft.cursor.expressions(STOPS, "a group after BY"))
+
+
+def _read_size(draft: Draft) -> None:
+    draft.once("size", "OVER")
+    draft.cursor.expect("OVER")
+    at = draft.cursor.place
+    draft.put("size", span(draft.cursor, "the size of the window", STOPS), at)
+
+
+def _read_slide(draft: Draft) -> None:
+    draft.once("slide", "EVERY")
+    draft.cursor.expect("EVERY")
+    at = draft.cursor.place
+    draft.put("slide", span(draft.cursor, "the slide of the window", STOPS), at)
+
+
+_READERS: dict[str, Callable[[Draft], None]] = {
+    "FROM": _read_stream,
+    "WHERE": _read_where,
+    "BY": _read_groups,
+    "PARTITION": _read_groups,
+    "OVER": _read_size,
+    "EVERY": _read_slide,
+    "ORIGIN": read_origin,
+    "FULL": read_full,
+}
+
+
+def _unknown(draft: Draft) -> Exception:
+    cursor, shown = draft.cursor, CERTAIN if draft.family is TopK else CLAUSES
+    hints = {
+        "ORDER": "the score comes first: TOPK score, k",
+        "GROUP": "groups are given with BY",
+        "LIMIT": "k comes after the score: TOPK score, k",
+        "SLIDE": "the slide is given with EVERY",
+        "AS": "a name stands in front: name: TOPK score, k",
+        "WITH": "WITH TIES stands right after k",
+    }
+    token = cursor.peek()
+    hint = hints.get(token.keyword, "") if token else ""
+    if token is not None and token.symbol in (")", "]", "}"):
+        return cursor.fail(f"{token.text!r} closes nothing", "take it away, or open it")
+    return cursor.unexpected(one_of(shown), hint, known=() if hint else (*CLAUSES, "WITH", "PARTITION"))

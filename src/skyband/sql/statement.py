@@ -1,0 +1,79 @@
+"""What a statement says, however it is spelled: gathered clause by clause, then made a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from skyband.errors import InvalidQueryError, InvalidSQLError
+from skyband.sql.cursor import Cursor
+from skyband.sql.expression import Expression
+from skyband.topk.query import TopK
+from skyband.uncertain.query import UncertainTopK
+
+Spelling = Literal["topk", "cql", "flink"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement: its query, and what it says beside the query."""
+
+    query: TopK | UncertainTopK
+    spelling: Spelling
+    named: bool
+    """Whether the text names the query; if not, the name is the default one."""
+    stream: str | None = None
+    """What the query reads, as written after FROM."""
+    time: str | None = None
+    """The column of event time, as written in DESCRIPTOR."""
+    line: int = 1
+    """The line of the text on which the statement begins, from 1."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """The clauses read so far, and where in the text each of them stands."""
+
+    cursor: Cursor
+    spelling: Spelling
+    fields: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)
+    family: type[TopK | UncertainTopK] = TopK  # what its clauses make of it
+
+    def put(self, name: str, value: object, at: int) -> None:
+        """Keep a field of the query."""
+        self.fields[name] = value
+        self.places[name] = at
+
+    def once(self, name: str, clause: str) -> int:
+        """The place of a clause that may be given once; call it where the clause begins."""
+        at = self.cursor.place
+        if name in self.places:
+            raise self.cursor.fail(f"{clause} is given twice", "each part of a query is said once")
+        self.places[name] = at
+        return at
+
+    def put_groups(self, groups: list[Expression]) -> None:
+        """Keep the groups; one that is given twice is pointed at."""
+        seen: set[str] = set()
+        for group in groups:
+            if group.text in seen:
+                message = f"{group.text!r} groups the stream twice; once is enough"
+                raise self.cursor.fail(message, at=group.start)
+            seen.add(group.text)
+        self.fields["partition_by"] = tuple(group.text for group in groups)
+
+    def query(self) -> TopK | UncertainTopK:
+        """The query; what is wrong with a value is said with the place of its clause."""
+        try:
+            return self.family(**self.fields)
+        except InvalidQueryError as error:
+            raise self._placed(error) from None
+
+    def _placed(self, error: InvalidQueryError) -> InvalidSQLError:
+        field_name = str(error).partition("=")[0]
+        at = self.places.get(field_name, self.cursor.tokens[0].start)
+        if field_name == "size" and "different axes" in str(error):
+            at = self.places.get("slide", self.places.get("every", at))
+        return self.cursor.fail(str(error), at=at)

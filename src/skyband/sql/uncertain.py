@@ -1,0 +1,110 @@
+"""The clauses of queries over uncertain streams; the short spelling and CQL have them alike.
+
+Such a query is told by ``PROBABILITY`` or ``FREQUENCY``. The papers write the latter alone: the probability of a row is
+then its column of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from skyband.sql.cursor import Cursor
+from skyband.sql.intervals import span
+from skyband.sql.literal import unquote
+from skyband.sql.statement import Draft
+from skyband.sql.writer import UNCERTAIN
+from skyband.uncertain.query import SEMANTICS, UncertainTopK
+
+__all__ = ["CLAUSES", "read", "settle"]
+
+CLAUSES = UNCERTAIN
+_WHAT = {
+    "PROBABILITY": "the probability of a row",
+    "RULE": "the label of rows that exclude each other",
+    "STREAM": "the label of a row's stream",
+}
+_FOREIGN = {
+    "slide": ("the slide", "say how often at least with FREQUENCY: a plan may answer more often"),
+    "partition_by": ("groups", "filter the rows with WHERE, or ask TOPK without PROBABILITY and FREQUENCY"),
+    "origin": ("ORIGIN", "time begins with the first row"),
+    "full_only": ("FULL WINDOWS ONLY", "leave it out"),
+    "ties": ("WITH TIES", "of equal probabilities the better row comes first"),
+}
+
+
+def read(draft: Draft, stops: Collection[str]) -> bool:
+    """Read the clause that begins here, if it is one of these; `stops` are the words that end an expression."""
+    clause = next((word for word in CLAUSES if draft.cursor.sees(word)), None)
+    if clause is None:
+        return False
+    draft.once(clause, clause)
+    draft.cursor.expect(clause)
+    at = draft.cursor.place
+    draft.family = UncertainTopK
+    draft.put(_FIELDS.get(clause, clause.lower()), _READERS[clause](draft.cursor, clause, stops), at)
+    return True
+
+
+def settle(draft: Draft) -> None:
+    """Refuse what such a query does not have, and fill in what the papers leave out."""
+    if draft.family is not UncertainTopK:
+        return
+    for field, (what, instead) in _FOREIGN.items():
+        if field in draft.fields:
+            message = f"a query over an uncertain stream has no {what.removeprefix('the ')}"
+            raise draft.cursor.fail(message, instead, at=draft.places.get(field))
+    if draft.fields.pop("order", "desc") == "asc":
+        message = "over an uncertain stream higher scores are better"
+        raise draft.cursor.fail(
+            message, "write DESC, and a minus before the score to turn it", at=draft.places["order"]
+        )
+    if draft.fields.get("semantics") == "pt-k" and "threshold" not in draft.fields:
+        hint = "the least probability of being among the k best, such as THRESHOLD 0.5"
+        raise draft.cursor.fail("SEMANTICS PT-K needs a THRESHOLD", hint, at=draft.places["semantics"])
+    if "by" in draft.fields:
+        draft.fields.setdefault("probability", "probability")
+
+
+def _expression(cursor: Cursor, clause: str, stops: Collection[str]) -> str:
+    return cursor.expression(stops, f"{_WHAT[clause]} after {clause}").text
+
+
+def _frequency(cursor: Cursor, _: str, stops: Collection[str]) -> str | int:
+    return span(cursor, "the frequency", stops)
+
+
+def _semantics(cursor: Cursor, clause: str, _: Collection[str]) -> str:
+    """A word with dashes, or a text in quotes."""
+    token = cursor.peek()
+    if token is None or token.kind not in ("word", "string"):
+        raise cursor.unexpected(f"a word after {clause}", f"there are {', '.join(SEMANTICS).upper()}")
+    cursor.at += 1
+    if token.kind == "string":
+        return unquote(token.text)
+    found = token.text
+    while cursor.sees_symbol("-") and (part := cursor.peek(1)) is not None and part.kind == "word":
+        found += f"-{part.text}"
+        cursor.at += 2
+    return found.lower()
+
+
+def _threshold(cursor: Cursor, clause: str, _: Collection[str]) -> float:
+    sign = -1 if cursor.take_symbol("-") else 1
+    token = cursor.peek()
+    try:
+        found = sign * float("" if token is None else token.text)
+    except ValueError:
+        raise cursor.unexpected(f"a number after {clause}", "the least probability, in (0, 1]") from None
+    cursor.at += 1
+    return found
+
+
+_FIELDS = {"FREQUENCY": "every"}
+_READERS: dict[str, Callable[[Cursor, str, Collection[str]], object]] = {
+    "PROBABILITY": _expression,
+    "RULE": _expression,
+    "STREAM": _expression,
+    "FREQUENCY": _frequency,
+    "SEMANTICS": _semantics,
+    "THRESHOLD": _threshold,
+}

@@ -1,0 +1,151 @@
+"""The pane executor for many groups: one executor, and a segment of shared arrays for each group's candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.data.answer_log import AnswerLog
+from skyband.kernels.stream import ANSWERS_FULL, DONE, Ints
+from skyband.topk.algorithms.base import Objects
+from skyband.topk.algorithms.panes import Candidates, Panes
+from skyband.topk.kernels import group_runs as kernels
+from skyband.topk.kernels.group_runs import Arrived, Joined, Segments
+from skyband.topk.query import TopK
+
+__all__ = ["GroupObjects", "GroupedPanes"]
+
+_FIRST = 1024  # objects there is room for at first
+_COLUMNS = ("keys", "positions", "ids", "dominated")
+
+
+class GroupObjects(NamedTuple):
+    """Objects of many groups, by group."""
+
+    groups: Ints
+    objects: Objects
+    dominated: Ints
+
+
+class GroupedPanes:
+    """Answers queries of one sharing class for each group of a stream, and holds each group's minimal candidate set.
+
+    Groups are known by numbers. A group of which nothing is held takes two of them, whatever it held before: its
+    segment is overwritten when the arrays are next full.
+    """
+
+    def __init__(self, queries: Sequence[TopK]) -> None:
+        self._executor = Panes(queries)
+        self._segments = _empty(_FIRST, 0)
+        self._minimal = True  # nothing is held that need not be
+
+    @property
+    def counts(self) -> Ints:
+        """Per group: the objects held, which may be a few more than its candidates."""
+        return self._segments.counts
+
+    @property
+    def sweeps(self) -> int:
+        """How often arrivals were merged into a group's candidates."""
+        return self._executor.counters()["sweeps"]
+
+    def reserve(self, groups: int) -> None:
+        """Let groups have numbers up to `groups`."""
+        known = self._segments.counts.size
+        if groups > known:
+            more = np.zeros(max(groups, 2 * known) - known, np.int64)
+            begins, counts = (np.concatenate([old, more]) for old in (self._segments.begins, self._segments.counts))
+            self._segments = self._segments._replace(begins=begins, counts=counts)
+
+    def advance(self, arrived: Arrived, joined: Joined, first: int, log: AnswerLog) -> None:
+        """Take in the rows of some groups and answer their windows up to each one's watermark."""
+        if not arrived.groups.size:
+            return
+        self._minimal = False
+        self._executor.make_room(int(self.counts[arrived.groups].max()))
+        while True:
+            why = self._executor.run_groups(self._segments, joined, arrived, first, log.buffers)
+            if why == DONE:
+                return
+            if why == ANSWERS_FULL:
+                log.make_room(self._executor.longest_answer())
+            elif why == kernels.SEGMENTS_FULL:
+                self._compact(self._executor.held_now)
+            else:
+                self._executor.make_room()
+
+    def settle(self, joined: Joined, answered: Ints) -> None:
+        """Keep exactly the minimal candidate sets; `answered` tells per group how far windows have been answered."""
+        if not self._minimal:
+            groups = np.flatnonzero(self.counts)
+            self._executor.keep_minimal(self._segments, joined, groups, answered[groups])
+            self._minimal = True
+
+    def held(self) -> GroupObjects:
+        """All objects, group by group."""
+        self._compact(0)
+        stop = int(self._segments.registers[kernels.TAIL])
+        keys, positions, ids, dominated = (getattr(self._segments, name)[:stop] for name in _COLUMNS)
+        groups = np.repeat(np.arange(self.counts.size), self.counts)
+        return GroupObjects(groups, Objects(keys, positions, ids), dominated)
+
+    def take_out(self, group: int) -> Candidates:
+        """What is held of a group; from now on, nothing is."""
+        low, count = int(self._segments.begins[group]), int(self.counts[group])
+        self.counts[group] = 0
+        return Candidates(*(getattr(self._segments, name)[low : low + count].copy() for name in _COLUMNS))
+
+    def put_in(self, group: int, candidates: Candidates) -> None:
+        """Hold these objects of a group of which nothing is held."""
+        size, tail = candidates.keys.size, int(self._segments.registers[kernels.TAIL])
+        if tail + size > self._segments.keys.size:
+            self._compact(size)
+            tail = int(self._segments.registers[kernels.TAIL])
+        for name, column in zip(_COLUMNS, candidates, strict=True):
+            getattr(self._segments, name)[tail : tail + size] = column
+        self._segments.begins[group], self._segments.counts[group] = tail, size
+        self._segments.registers[kernels.TAIL] = tail + size
+        self._minimal = False
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs."""
+        held = self.held()
+        columns = {"group": held.groups, **held.objects._asdict(), "dominated": held.dominated}
+        return {**{name: column.copy() for name, column in columns.items()}, "sweeps": self.sweeps}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        groups = state["group"]
+        if not all(state[name].shape == groups.shape for name in _COLUMNS) or (np.diff(groups) < 0).any():
+            raise ValueError("the columns of the groups' candidates do not fit together")
+        self.reserve(int(groups.max(initial=-1)) + 1)
+        columns: dict[str, Any] = {name: np.ascontiguousarray(state[name], np.int64) for name in _COLUMNS[1:]}
+        columns["keys"] = np.ascontiguousarray(state["keys"], np.float64)
+        counts = np.bincount(groups, minlength=self.counts.size)
+        registers = np.zeros(kernels.REGISTERS, np.int64)
+        registers[kernels.TAIL] = groups.size
+        self._segments = Segments(**columns, begins=np.cumsum(counts) - counts, counts=counts, registers=registers)
+        self._executor.count_sweeps(state["sweeps"])
+        self._minimal = True
+
+    def _compact(self, more: int) -> None:
+        """Write the segments anew without gaps, with room for so many objects more and as much again as there are."""
+        old = self._segments
+        live = int(old.counts.sum()) + more
+        fresh = _empty(max(_FIRST, 2 * live), 0)._replace(begins=old.begins, counts=old.counts)
+        kernels.compact(old, fresh)
+        fresh.registers[kernels.AT :] = old.registers[kernels.AT :]
+        self._segments = fresh
+
+
+def _empty(objects: int, groups: int) -> Segments:
+    columns: dict[str, Any] = {name: np.zeros(objects, np.int64) for name in _COLUMNS[1:]}
+    return Segments(
+        **columns,
+        keys=np.zeros(objects),
+        begins=np.zeros(groups, np.int64),
+        counts=np.zeros(groups, np.int64),
+        registers=np.zeros(kernels.REGISTERS, np.int64),
+    )

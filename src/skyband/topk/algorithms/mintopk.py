@@ -1,0 +1,91 @@
+"""MinTopk: the minimal candidate set in one list, each object with the windows of its top-k career."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skyband.errors import UnsupportedError
+from skyband.kernels import skiplist
+from skyband.kernels.stream import Answers, Rows
+from skyband.topk.algorithms.base import Engine, Objects, State, packed, with_room
+from skyband.topk.kernels import mintopk as kernels
+from skyband.topk.query import TopK
+
+__all__ = ["MinTopk"]
+
+MOST_WINDOWS = 1 << 26  # a pointer and a counter each: one gigabyte
+
+
+class MinTopk(Engine):
+    """Holds exactly the minimal candidate set (MTK): the union of the predicted top-k of all open windows.
+
+    The super-top-k list is sorted best first. Because an object's top-k career is continuous (Lemma 4.3), a start and
+    an end window mark say in which windows it stands; a lower-bound pointer per window names the object that a
+    newcomer must beat. Nothing is ever recomputed. State: O(MTK) objects, 2k on average in the paper's model, and
+    C_nw pointers. Cost: one comparison for a hopeless object, O(log MTK + windows entered) for one that is kept.
+
+    Yang, Shastri, Rundensteiner, Ward: An Optimal Strategy for Monitoring Top-k Queries in Streaming Windows, EDBT
+    2011.
+
+    >>> import skyband as sb
+    >>> monitor = sb.Monitor(sb.TopK(k=1, size=4, slide=2), algorithm="mintopk")
+    >>> monitor.push(None, [5.0, 9.0, 7.0])
+    >>> monitor.candidates, monitor.answers()["score"].to_pylist()
+    (2, [9.0])
+    """
+
+    name = "mintopk"
+    summary = "one list, window marks and lower-bound pointers; nothing recomputed (EDBT 2011)"
+
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
+        windows = queries[0].window.most_alive
+        if windows > MOST_WINDOWS:
+            raise UnsupportedError(
+                f"{queries[0].name!r} has {windows} windows open at once and mintopk keeps a pointer for each, at most "
+                f"{MOST_WINDOWS}; use algorithm='panes', which needs none, or a longer slide."
+            )
+        self._list = skiplist.empty_list(16)
+        self._topk = kernels.SuperTopk(
+            np.zeros(16, np.int64),
+            np.zeros(16, np.int64),
+            np.zeros(windows, np.int64),
+            np.zeros(windows, np.int64),
+            np.zeros(kernels.REGISTERS, np.int64),
+        )
+
+    def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
+        return kernels.advance(self._list, self._topk, self._asked, rows, at, watermark, first, answers)
+
+    def _grow(self) -> None:
+        self._list = skiplist.grown_list(self._list)
+        self._topk = with_room(self._topk, self._list.keys.size, keep=["tkc", "lbp", "registers"])
+
+    @property
+    def candidates(self) -> int:
+        return int(self._list.registers[skiplist.LENGTH])
+
+    def objects(self) -> Objects:
+        slots = self.slots()
+        return Objects(self._list.keys[slots], self._list.positions[slots], self._list.ids[slots])
+
+    def slots(self) -> list[int]:
+        """The slots of the super-top-k list, best first."""
+        return skiplist.slots_of(self._list)
+
+    @property
+    def next_end(self) -> int:
+        return self._asked.origin + int(self._topk.registers[kernels.OLDEST]) * self._asked.slide
+
+    def counters(self) -> dict[str, int]:
+        return {"pointer_moves": int(self._topk.registers[kernels.POINTER_MOVES])}
+
+    def state(self) -> dict[str, Any]:
+        return {"list": packed(self._list), "topk": packed(self._topk)}
+
+    def load(self, state: State) -> None:
+        self._list = skiplist.SkipList(**state["list"])
+        self._topk = kernels.SuperTopk(**state["topk"])

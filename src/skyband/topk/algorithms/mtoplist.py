@@ -1,0 +1,106 @@
+"""MTopList: all queries' minimal candidate set in one list, each object with its first and last view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skyband.kernels import skiplist
+from skyband.kernels.stream import Answers, Ints, Rows
+from skyband.topk.algorithms.base import Objects, State, packed
+from skyband.topk.algorithms.shared import SharedEngine
+from skyband.topk.kernels import mtoplist as kernels
+from skyband.topk.kernels.views import BLOCK, moved
+from skyband.topk.query import TopK
+
+__all__ = ["MTopList"]
+
+
+class MTopList(SharedEngine):
+    """Serves any number of queries together; holds exactly their minimal candidate set, every object once.
+
+    The union of the top k of all live views stands in one list, best first. A minimum pointer per view names the worst
+    object of its top k, the one that a newcomer must beat; two marks per object name the first and the last view that
+    it is in. With several k an object can be missing from a view and be in a younger one again (Lemma 6.2): it is in
+    those between its marks whose minimum is not in front of it (Lemma 6.3). It leaves the list with the last of them.
+    Nothing is ever recomputed. State: the candidates once, and a few numbers for each live view. Cost: one comparison
+    for an object that no view wants; else a comparison for every 64 views, O(log candidates), and for each view entered
+    a pointer's step or two and a few comparisons to move marks.
+
+    Shastri, Yang, Rundensteiner, Ward: MTopS: Scalable Processing of Continuous Top-K Multi-Query Workloads, CIKM 2011.
+
+    >>> import skyband as sb
+    >>> queries = [sb.TopK(name="short", k=1, size=2), sb.TopK(name="long", k=2, size=4, slide=2)]
+    >>> monitor = sb.Monitor(queries, algorithm="mtoplist")
+    >>> monitor.push(None, [5.0, 9.0, 7.0, 1.0])
+    >>> monitor.answers().select(["query", "window_end", "score"]).slice(3).to_pylist()[-3:]
+    [{'query': 'short', 'window_end': 4, 'score': 7.0}, {'query': 'long', 'window_end': 4, 'score': 9.0}, \
+{'query': 'long', 'window_end': 4, 'score': 7.0}]
+    """
+
+    name = "mtoplist"
+    summary = "many queries: one list, view marks and minimum pointers; every object once (CIKM 2011)"
+
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
+        self._list = skiplist.empty_list(16)
+        minima = np.zeros(self._meta.views.starts.size, np.int64)
+        self._careers = kernels.Careers(np.zeros((16, 2), np.int64), minima)
+        self._extract = _extract(16)
+
+    def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
+        return kernels.advance(
+            self._list, self._careers, self._meta, self._extract, rows, at, watermark, first, answers
+        )
+
+    def _grow(self) -> None:
+        self._grow_views()
+        if self._list.registers[skiplist.FREE] == 0:
+            self._list = skiplist.grown_list(self._list)
+            capacity = self._list.keys.size
+            marks = np.zeros((capacity, 2), np.int64)
+            marks[: self._careers.marks.shape[0]] = self._careers.marks
+            self._careers = self._careers._replace(marks=marks)
+            self._extract = _extract(capacity)
+
+    def _move_views(self, live: Ints, capacity: int) -> None:
+        # Whoever is listed has its marks on live views; those of free slots mean nothing.
+        marks, minima = self._careers
+        self._careers = kernels.Careers(np.searchsorted(live, marks), moved(minima, live, capacity))
+
+    @property
+    def candidates(self) -> int:
+        return int(self._list.registers[skiplist.LENGTH])
+
+    def objects(self) -> Objects:
+        slots = self.slots()
+        return Objects(self._list.keys[slots], self._list.positions[slots], self._list.ids[slots])
+
+    def slots(self) -> list[int]:
+        """The slots of the list, best first."""
+        return skiplist.slots_of(self._list)
+
+    def counters(self) -> dict[str, int]:
+        return {"views": self.views}
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "list": packed(self._list), "careers": packed(self._careers)}
+
+    def load(self, state: State) -> None:
+        super().load(state)
+        self._list = skiplist.SkipList(**state["list"])
+        self._careers = kernels.Careers(**state["careers"])
+        self._extract = _extract(self._list.keys.size)
+
+
+def _extract(capacity: int) -> kernels.Extract:
+    """An empty copy with room for the whole list."""
+    return kernels.Extract(
+        np.empty(capacity),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(BLOCK, np.int64),
+        np.zeros(2, np.int64),
+    )

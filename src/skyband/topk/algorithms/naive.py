@@ -1,0 +1,66 @@
+"""The baseline: keep the whole window and select its k best anew at every slide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skyband.kernels.select import empty_waiting
+from skyband.kernels.stream import Answers, Rows
+from skyband.topk.algorithms.base import Engine, Objects, State, packed, with_room
+from skyband.topk.kernels import naive as kernels
+from skyband.topk.query import TopK
+
+__all__ = ["Naive"]
+
+
+class Naive(Engine):
+    """Holds every object of the window; each slide costs a pass over all of them.
+
+    What any other engine is measured against. State: O(n) objects. Cost: O(n + k log k) a slide.
+
+    >>> import skyband as sb
+    >>> query = sb.TopK(k=2, size=4, slide=2)
+    >>> sb.replay(query, None, [5.0, 9.0, 7.0, 1.0], algorithm="naive")["id"].to_pylist()
+    [1, 0, 1, 2]
+    """
+
+    name = "naive"
+    summary = "the whole window, selected anew at every slide (baseline)"
+    ranks_ties = True
+
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
+        columns: dict[str, Any] = {
+            name: np.zeros(64, np.float64 if name.endswith("keys") else np.int64) for name in kernels.Window._fields[:6]
+        }
+        self._window = kernels.Window(
+            **columns, waiting=empty_waiting(), registers=np.zeros(kernels.REGISTERS, np.int64)
+        )
+
+    def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
+        return kernels.advance(self._window, self._asked, self._ties, rows, at, watermark, first, answers)
+
+    def _grow(self) -> None:
+        self._window = with_room(self._window, 2 * self._window.keys.size, keep=["waiting", "registers"])
+
+    @property
+    def candidates(self) -> int:
+        registers = self._window.registers
+        return int(registers[kernels.TAIL] - registers[kernels.HEAD])
+
+    def objects(self) -> Objects:
+        held = slice(self._window.registers[kernels.HEAD], self._window.registers[kernels.TAIL])
+        return Objects(self._window.keys[held], self._window.positions[held], self._window.ids[held])
+
+    @property
+    def next_end(self) -> int:
+        return int(self._window.registers[kernels.NEXT_END])
+
+    def state(self) -> dict[str, Any]:
+        return packed(self._window)
+
+    def load(self, state: State) -> None:
+        self._window = kernels.Window(**state)

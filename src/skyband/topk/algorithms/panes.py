@@ -1,0 +1,267 @@
+"""The pane executor: the minimal candidate set of any number of queries, maintained a pane and a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.kernels.radix import sort_room
+from skyband.kernels.stream import TIED, Answers, Floats, Ints, Queries, Rows, Ties
+from skyband.topk.algorithms.base import Engine, Objects, State, asked_together, packed, with_room
+from skyband.topk.kernels import candidates, group_runs, minimal, open_pane
+from skyband.topk.kernels import panes as kernels
+from skyband.topk.kernels.moments import Moments, due_by_query, moments_of, reset
+from skyband.topk.query import TopK
+
+__all__ = ["Candidates", "Panes"]
+
+MOST_LATTICES = 64  # views that begin on more lattices than this: finding the next pane costs more than it saves
+_BLOCK = ("block_keys", "block_positions", "block_ids")
+_STANDING = ("keys", "positions", "ids", "dominated")
+
+
+class Candidates(NamedTuple):
+    """Standing candidates, best first."""
+
+    keys: Floats
+    positions: Ints
+    ids: Ints
+    dominated: Ints  # better objects that arrived at the same position or later, as far as they were counted
+
+
+class Panes(Engine):
+    """Holds one candidate set for all its queries, and answers each from it.
+
+    Objects between two window boundaries (a pane) enter and leave every window together, so that only the k best of a
+    pane can matter: a threshold finds them. Panes gather in a sorted block, and when the block has grown, one sweep
+    merges it with the standing candidates and drops what too many younger objects beat. So the papers' per-object
+    work is done once a block. Between sweeps a few objects more may be held than needed; whoever asks for the
+    candidates gets the minimal set, exactly MinTopk's for one query and MTopList's for several. Cost: one comparison
+    for a hopeless object where panes are long, O(log) for each object where they are short, and the rows of the
+    answers.
+
+    >>> import skyband as sb
+    >>> hour = sb.TopK(name="hour", k=1, size="1 hour", slide="30 minutes")
+    >>> day = sb.TopK(name="day", k=2, size="1 day", slide="1 hour")
+    >>> table = sb.replay([hour, day], [0, 3_000_000_000], [3.0, 1.0], algorithm="panes")
+    >>> table.slice(0, 3).select(["query", "window_end", "score"]).to_pydict()
+    {'query': ['hour', 'hour', 'day'], 'window_end': [1800000000, 3600000000, 3600000000], 'score': [3.0, 3.0, 3.0]}
+    """
+
+    name = "panes"
+    summary = "the minimal candidate set, kept a pane at a time for one query or thousands: what `auto` runs"
+    shares = True
+    ranks_ties = True
+
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
+        self._together, self._plan, moments = _prepared(self._queries, tuple(self._since))
+        self._moments = Moments(**packed(moments))
+        self._pane = open_pane.empty_pane(64)
+        columns: dict[str, Any] = {name: np.zeros((2, 256), np.int64) for name in _STANDING}
+        columns |= {name: np.zeros((2, 64), np.int64) for name in _BLOCK}
+        columns |= {"keys": np.zeros((2, 256)), "block_keys": np.zeros((2, 64))}
+        self._held = candidates.Held(**columns, registers=np.zeros(candidates.REGISTERS, np.int64))
+        self._held.registers[candidates.PANE_END] = candidates.NO_PANE
+        self._work = self._room()
+        self._settled = True  # nothing is held that need not be
+
+    def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
+        self._settled = False
+        return kernels.advance(
+            self._held,
+            self._pane,
+            self._together,
+            self._moments,
+            self._plan,
+            self._work,
+            rows,
+            at,
+            watermark,
+            first,
+            answers,
+        )
+
+    def _grow(self) -> None:
+        r = self._held.registers
+        opened = int(self._pane.registers[open_pane.SIZE])
+        if opened == self._pane.keys.size:
+            self._pane = with_room(self._pane, 2 * opened, keep=["registers", "sample", "picked", "hint"])
+        if r[candidates.BLOCK] + opened > self._held.block_keys.shape[1]:
+            self._held = with_room(self._held, 2 * int(r[candidates.BLOCK] + opened), keep=[*_STANDING, "registers"])
+        total = int(r[candidates.STANDING] + r[candidates.BLOCK] + opened)
+        if total >= self._held.keys.shape[1]:
+            self._held = with_room(self._held, 2 * total, keep=[*_BLOCK, "registers"])
+        self._work = self._room()
+
+    def _room(self) -> candidates.Work:
+        block = max(self._held.block_keys.shape[1], self._pane.keys.size)
+        return candidates.Work(
+            sort_room(block),
+            np.zeros(block, np.int64),
+            np.zeros(block + 1, np.int64),
+            np.zeros(self._pane.keys.size, np.int64),
+            np.zeros(self._held.keys.shape[1], np.int64),
+        )
+
+    def _settle(self) -> None:
+        """Bring all objects together and keep the minimal candidate set of them."""
+        if self._settled:
+            return
+        self._settled = True
+        r = self._held.registers
+        if self.is_empty:
+            return
+        while not candidates.has_space(self._held, self._pane):
+            self._grow()
+        newest = int(r[candidates.NEWEST])
+        candidates.close_pane(self._held, self._pane, self._plan, self._work, newest)
+        if r[candidates.BLOCK]:
+            candidates.sweep(self._held, self._plan, self._work, newest)
+        starts, ks = minimal.live_views(self._together, due_by_query(self._moments, self._together), newest)
+        side, standing = int(r[candidates.SIDE]), int(r[candidates.STANDING])
+        keys, positions = self._held.keys[side, :standing], self._held.positions[side, :standing]
+        kept = minimal.needed(keys, positions, starts, ks, self._ties)
+        for name in _STANDING:
+            column = getattr(self._held, name)[side]
+            column[: kept.size] = column[kept]
+        r[candidates.STANDING] = kept.size
+
+    @property
+    def is_empty(self) -> bool:
+        return self.held_now == 0
+
+    @property
+    def candidates(self) -> int:
+        self._settle()
+        return int(self._held.registers[candidates.STANDING])
+
+    def _longest_answer(self) -> int:
+        return self._at_most_k(self.held_now)
+
+    def objects(self) -> Objects:
+        held, side = self.candidates, int(self._held.registers[candidates.SIDE])
+        return Objects(*(getattr(self._held, name)[side, :held] for name in _STANDING[:3]))
+
+    @property
+    def next_end(self) -> int:
+        return int(self._moments.due[self._moments.heap[0]])
+
+    def counters(self) -> dict[str, int]:
+        return {"sweeps": int(self._held.registers[candidates.SWEEPS])}
+
+    def state(self) -> dict[str, Any]:
+        held, side = self.candidates, int(self._held.registers[candidates.SIDE])
+        registers = self._held.registers.copy()
+        registers[[candidates.SIDE, candidates.BLOCK_SIDE]] = 0
+        return {
+            **{name: getattr(self._held, name)[side, :held].copy() for name in _STANDING},
+            "registers": registers,
+            "moments": packed(self._moments),
+        }
+
+    def load(self, state: State) -> None:
+        registers = state["registers"]
+        held = int(registers[candidates.STANDING])
+        self._held = with_room(self._held, 2 * held + 256, keep=[*_BLOCK, "registers"])._replace(registers=registers)
+        for name in _STANDING:
+            getattr(self._held, name)[0, :held] = state[name]
+        self._moments = Moments(**state["moments"])
+        self._pane = open_pane.empty_pane(64)
+        self._settled = True
+        self._work = self._room()
+
+    @property
+    def held_now(self) -> int:
+        """How many objects are held, candidates or not yet known to be none; unlike `candidates` it costs nothing."""
+        r = self._held.registers  # a compiled function would take longer to be called
+        return int(r[candidates.STANDING]) + int(r[candidates.BLOCK]) + int(self._pane.registers[open_pane.SIZE])
+
+    def hand_over(self) -> Candidates:
+        """The minimal candidate set."""
+        held, side = self.candidates, int(self._held.registers[candidates.SIDE])
+        return Candidates(*(getattr(self._held, name)[side, :held].copy() for name in _STANDING))
+
+    def take_over(self, held: Candidates, answered: int) -> None:
+        """Hold these candidates of a stream whose windows have been answered up to `answered`."""
+        registers = np.zeros(candidates.REGISTERS, np.int64)
+        registers[candidates.STANDING] = held.keys.size
+        registers[candidates.NEWEST] = held.positions.max(initial=candidates.NO_PANE)
+        registers[candidates.PANE_END] = candidates.NO_PANE
+        registers[candidates.SWEEPS] = self._held.registers[candidates.SWEEPS]
+        moments = Moments(**packed(self._moments))
+        reset(moments, answered)
+        self.load({**held._asdict(), "registers": registers, "moments": moments._asdict()})
+        self._settled = False
+
+    def run_groups(
+        self,
+        segments: group_runs.Segments,
+        joined: group_runs.Joined,
+        arrived: group_runs.Arrived,
+        first: int,
+        answers: Answers,
+    ) -> int:
+        """Run one group after another in this executor; say why the kernel came back."""
+        return group_runs.advance_groups(
+            segments,
+            self._held,
+            self._pane,
+            self._together,
+            joined,
+            self._moments,
+            self._plan,
+            self._work,
+            arrived,
+            first,
+            answers,
+        )
+
+    def keep_minimal(
+        self, segments: group_runs.Segments, joined: group_runs.Joined, groups: Ints, answered: Ints
+    ) -> None:
+        """Keep exactly the minimal candidate sets of these groups."""
+        group_runs.keep_minimal(segments, self._together, joined, self._moments, self._plan, groups, answered)
+
+    def make_room(self, standing: int | None = None) -> None:
+        """Make room for so many standing candidates, or for whatever the kernel lacked."""
+        if standing is None:
+            self._grow()
+        elif 2 * standing >= self._held.keys.shape[1]:
+            self._held = with_room(self._held, 2 * standing + 256, keep=[*_BLOCK, "registers"])
+            self._work = self._room()
+
+    def longest_answer(self) -> int:
+        """No answer can have more rows than this."""
+        return self._longest_answer()
+
+    def count_sweeps(self, sweeps: int) -> None:
+        """Go on counting sweeps from here."""
+        self._held.registers[candidates.SWEEPS] = sweeps
+
+
+@lru_cache(maxsize=64)
+def _prepared(queries: tuple[TopK, ...], since: tuple[int, ...]) -> tuple[Queries, candidates.Plan, Moments]:
+    """What follows from the queries alone, made once for the engines of all groups."""
+    together = asked_together(queries, since)
+    return together, _plan(together, TIED if queries[0].ties == "rank" else None), moments_of(together)
+
+
+def _plan(queries: Queries, ties: Ties) -> candidates.Plan:
+    longest = int(queries.sizes.max())
+    shift = 0
+    while longest >> shift >= candidates.AGES:
+        shift += 1
+    # An object of age a matters to queries with size > a; a step stands for its youngest age, so that none is missed.
+    ages = np.arange(candidates.AGES, dtype=np.int64) << shift
+    longest_first = np.argsort(-queries.sizes)
+    largest_k = np.append(0, np.maximum.accumulate(queries.ks[longest_first]))
+    by_age = largest_k[np.searchsorted(-queries.sizes[longest_first], -ages)]
+    pairs = np.stack([queries.slides, (queries.origins - queries.sizes) % queries.slides], axis=1)
+    lattices = np.unique(pairs, axis=0)
+    if len(lattices) > MOST_LATTICES:
+        lattices = lattices[:0]
+    return candidates.Plan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices), ties)

@@ -1,0 +1,337 @@
+"""SAP: the window in partitions, of which only the k best are candidates; three ways to find where partitions end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import ceil, comb, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skyband.kernels.select import empty_waiting
+from skyband.kernels.stream import Answers, Ints, Rows
+from skyband.topk.algorithms.base import Engine, Objects, State, packed, with_room
+from skyband.topk.kernels import ring as rings
+from skyband.topk.kernels import sap as kernels
+from skyband.topk.kernels import sap_state as states
+from skyband.topk.kernels import savl as stacks
+from skyband.topk.kernels.sap_forming import SPARE
+from skyband.topk.query import TopK
+
+__all__ = ["SapDynamic", "SapEnhanced", "SapEqual"]
+
+ALPHA = 0.05
+SMALL_SAMPLE = 10  # up to this k the rank test is exact
+_FLOATS = ("keys", "best_keys", "unit_keys", "tops", "floors")
+
+
+def _arrays(cls: Any, *shape: int) -> Any:
+    return cls(**{name: np.zeros(shape, np.float64 if name in _FLOATS else np.int64) for name in cls._fields})
+
+
+class _Sap(Engine):
+    """What the three engines share: all but the choice of where a partition ends."""
+
+    mode: ClassVar[int]
+    units: ClassVar[int] = 0  # that a window is cut into; 0: m*, which bounds the candidates best
+
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
+        slide = self._asked.slide if self._queries[0].axis == "count" else 0
+        self._plan = _plan(self.mode, self._asked.k, slide, self.units)
+        span = np.zeros(rings.SPAN, np.int64)
+        registers = np.zeros(states.REGISTERS, np.int64)
+        registers[states.UNIT_PLACE] = 2
+        lists = [64, self._most(64), self._longest_list(64)]
+        self._sap = states.Sap(
+            ring=_arrays(rings.Ring, 64)._replace(span=span),
+            candidates=_arrays(states.Candidates, 2, 64),
+            front=_arrays(states.Front, 2 * lists[1] + kernels.LEAST_WASTE),
+            opened=states.Opened(
+                np.zeros(lists[1]), np.zeros(lists[1], np.int64), np.zeros(lists[2]), np.zeros(lists[2], np.int64)
+            ),
+            result=_arrays(states.Result, lists[1]),
+            parts=_arrays(states.Parts, 4),
+            units=_arrays(states.Units, 4),
+            kept=np.zeros(64, np.int64),
+            savl=stacks.Savl(
+                np.zeros((stacks.PLACES, lists[1])),
+                np.zeros((stacks.PLACES, lists[1]), np.int64),
+                np.zeros(stacks.REGISTERS, np.int64),
+            ),
+            work=self._room(64, 64),
+            reals=np.zeros(states.REALS),
+            registers=registers,
+        )
+
+    def _most(self, capacity: int) -> int:
+        """Entries of a list that has at most k."""
+        return min(self._asked.k, capacity)
+
+    def _longest_list(self, capacity: int) -> int:
+        """Entries of an open unit's list."""
+        return min(self._plan.limit, capacity) + 1
+
+    def _room(self, capacity: int, candidates: int) -> states.Work:
+        """Room to work in, for a window of so many objects and so many candidates."""
+        most = min(kernels.LONG_CELL * self._asked.k, capacity)
+        longest = candidates + most + 4 * self._most(capacity) + self._longest_list(capacity) + 2 * SPARE
+        work: states.Work = _arrays(states.Work, longest)._replace(waiting=empty_waiting())
+        return work
+
+    def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
+        return kernels.advance(self._sap, self._plan, self._asked, rows, at, watermark, first, answers)
+
+    def _grow(self) -> None:
+        sap = self._sap
+        if self.held == sap.ring.keys.size:
+            self._grow_ring()
+        if kernels.lacks_candidates(sap, self._asked.k):
+            needed = int(sap.registers[states.CANDIDATES]) + 2 * self._most(self.held)
+            self._sap = self._sap._replace(
+                candidates=with_room(sap.candidates, max(needed, 2 * sap.candidates.keys.shape[1]))
+            )
+        if kernels.lacks_parts(sap):
+            self._sap = self._sap._replace(
+                parts=_wider(sap.parts, self._numbers(states.OLDEST_PART, states.NEWEST_PART))
+            )
+        if kernels.lacks_units(sap, self._plan):
+            self._sap = self._sap._replace(
+                units=_wider(sap.units, self._numbers(states.OLDEST_UNIT, states.NEWEST_UNIT))
+            )
+        while kernels.lacks_kept(self._sap, self._plan):
+            numbers = self._numbers(states.OLDEST_KEPT, states.NEWEST_KEPT)
+            self._sap = self._sap._replace(kept=_spread(self._sap.kept, numbers))
+        self._sap = self._sap._replace(work=self._room(self._sap.ring.keys.size, self._sap.candidates.keys.shape[1]))
+
+    def _grow_ring(self) -> None:
+        sap = self._sap
+        for place in range(stacks.PLACES):
+            stacks.drop_expired(sap.ring, sap.savl, place, sap.work.waiting)
+        numbers = self._window_numbers()
+        ring = _wider(sap.ring, numbers)
+        capacity = ring.keys.size
+        most, longest = self._most(capacity), self._longest_list(capacity)
+        opened = with_room(sap.opened, most, keep=["unit_keys", "unit_numbers"])
+        self._sap = sap._replace(
+            ring=ring,
+            front=with_room(sap.front, 2 * most + kernels.LEAST_WASTE),
+            opened=with_room(opened, longest, keep=["keys", "numbers"]),
+            result=with_room(sap.result, most),
+            savl=with_room(sap.savl, most, keep=["registers"]),
+        )
+
+    def _numbers(self, oldest: int, newest: int) -> Ints:
+        return np.arange(self._sap.registers[oldest], self._sap.registers[newest])
+
+    def _window_numbers(self) -> Ints:
+        return np.arange(self._sap.ring.span[rings.HEAD], self._sap.ring.span[rings.TAIL])
+
+    @property
+    def held(self) -> int:
+        return int(self._sap.ring.span[rings.TAIL] - self._sap.ring.span[rings.HEAD])
+
+    @property
+    def is_empty(self) -> bool:
+        return self.held == 0
+
+    @property
+    def candidates(self) -> int:
+        return self.candidate_numbers().size
+
+    def candidate_numbers(self) -> Ints:
+        """The numbers of the objects in C and M, in no particular order; objects are numbered as they come."""
+        found = np.zeros(self.held, np.int64)
+        return found[: kernels.held_numbers(self._sap, self._asked.k, found)]
+
+    def _longest_answer(self) -> int:
+        return self._at_most_k(self.held)
+
+    def objects(self) -> Objects:
+        ring, numbers = self._sap.ring, self._window_numbers()
+        slots, span = numbers % ring.keys.size, ring.span
+        positions = ring.positions[slots] if span[rings.LOOSE_POSITIONS] else numbers + span[rings.POSITION_BASE]
+        ids = ring.ids[slots] if span[rings.LOOSE_IDS] else numbers + span[rings.ID_BASE]
+        return Objects(ring.keys[slots], positions, ids)
+
+    @property
+    def next_end(self) -> int:
+        return int(self._sap.registers[states.NEXT_END])
+
+    def counters(self) -> dict[str, int]:
+        r = self._sap.registers
+        counted = {
+            "partitions": states.PARTITIONS,
+            "partition_objects": states.PARTITIONED,
+            "largest_partition": states.LARGEST,
+            "units": states.UNITS,
+            "formations": states.FORMATIONS,
+            "formations_skipped": states.SKIPPED,
+            "units_scanned": states.UNITS_SCANNED,
+            "units_listed": states.UNITS_LISTED,
+            "units_skipped": states.UNITS_SKIPPED,
+            "units_relearned": states.RELEARNED,
+            "insertions": states.INSERTIONS,
+            "deletions": states.DELETIONS,
+        }
+        return {"window_objects": self.held} | {name: int(r[at]) for name, at in counted.items()}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            name: part.copy() if isinstance(part, np.ndarray) else packed(part)
+            for name, part in self._sap._asdict().items()
+            if name != "work"
+        }
+
+    def load(self, state: State) -> None:
+        parts: dict[str, Any] = {
+            "ring": rings.Ring,
+            "candidates": states.Candidates,
+            "front": states.Front,
+            "opened": states.Opened,
+            "result": states.Result,
+            "parts": states.Parts,
+            "units": states.Units,
+            "savl": stacks.Savl,
+        }
+        loaded = {name: cls(**state[name]) for name, cls in parts.items()}
+        work = self._room(loaded["ring"].keys.size, loaded["candidates"].keys.shape[1])
+        self._sap = states.Sap(
+            **loaded, kept=state["kept"], work=work, reals=state["reals"], registers=state["registers"]
+        )
+
+
+class SapEqual(_Sap):
+    """Cuts the window into m* = ⌈√(n / max(s, k))⌉ equal partitions and holds the k best of each.
+
+    An object beside the k best of its partition can be in no answer before the partition begins to expire. So only
+    the front partition needs more than its k best: its meaningful objects M, the k-skyband among the others. Even
+    that is empty if k candidates of later partitions beat the partition's k-th (group dominance number ρ ≥ k); else M
+    is found by a scan of the partition from its newest object to its oldest, into an S-AVL, a share of it with each
+    slide while the partition before expires. For that scan the window is kept as it came; `candidates` counts C ∪ M,
+    as the paper does, and `counters` has the `window_objects`.
+
+    |C ∪ M| is at most (m - 1)·k + n/m·k/max(s, k). Cost: one comparison for a hopeless object, O(1) amortised for one
+    of the k best so far of its partition, O(log k) for an object that is put into M or taken from it, O(|C|) for each
+    partition that is closed: O(log k) an object in the worst case, and O(k) for each answer that is written.
+
+    Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017.
+
+    Departures from the paper: the tops of an S-AVL stand in an array, first sorted and then a heap, instead of an AVL
+    tree; those of the k best that a scan has passed count as dominators; and an object of M is promoted when an
+    answer wants it, not whenever a candidate expires.
+
+    >>> import skyband as sb
+    >>> monitor = sb.Monitor(sb.TopK(k=1, size=9, slide=1), algorithm="sap-equal")
+    >>> monitor.push(None, [5.0, 9.0, 7.0, 3.0, 1.0, 4.0, 8.0, 2.0, 6.0])
+    >>> monitor.candidates, monitor.metrics()["window_objects"], monitor.metrics()["partitions"]
+    (3, 8, 3)
+    """
+
+    name = "sap-equal"
+    summary = "equal partitions, their k best, and a stack index for the one that expires (TKDE 2017)"
+    mode = states.EQUAL
+
+
+class SapDynamic(_Sap):
+    """Lets the scores decide how long a partition is: units of n/m* objects join it while it stays proper.
+
+    What is held, and why that is enough, is as for `sap-equal`. When a unit is complete, a rank test (Mann, Whitney)
+    compares the k best that the partition would have with the η·k best candidates of the window before it. If they
+    tend to be higher, later objects are unlikely to make its M needless, and the unit begins the next partition; it
+    does too where the partition would pass l_max = n / (1 + η). So partitions are long where scores are unremarkable
+    (fewer candidates), and short where they are high (less to scan). Up to k = 10 the test is exact.
+
+    Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017.
+
+    >>> import skyband as sb
+    >>> monitor = sb.Monitor(sb.TopK(k=2, size=100, slide=1), algorithm="sap-dynamic")
+    >>> monitor.push(None, [float(i * 37 % 101) for i in range(500)])
+    >>> monitor.metrics()["units"] > monitor.metrics()["partitions"] > 0
+    True
+    """
+
+    name = "sap-dynamic"
+    summary = "partitions as long as a rank test of their k best allows (TKDE 2017)"
+    mode = states.DYNAMIC
+
+
+class SapEnhanced(_Sap):
+    """Dynamic partitions that remember which of their units may hold many meaningful objects, and skip the others.
+
+    The bar of a unit's list, τ, is taken over from the unit before (TBUI): while scores do not change, each unit has
+    about ζ* objects above it, and every other object costs one comparison. A unit that is followed by one with k
+    objects above its bar is a non-k-unit: of it only the best key is kept; of a k-unit the list is. When a partition
+    needs an M (UBSA), non-k-units whose best key does not reach the k-th best of what comes later are skipped as a
+    whole, and k-units give their k best first and the rest only when their turn to expire has come, from the list if
+    that is enough.
+
+    Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017.
+
+    Departures from the paper: a unit with fewer than k objects above the bar it took over is listed anew from the
+    window, as soon as an answer would lack one of them; whether a unit is a non-k-unit is decided against its own bar.
+
+    >>> import skyband as sb
+    >>> monitor = sb.Monitor(sb.TopK(k=2, size=100, slide=1), algorithm="sap")
+    >>> monitor.push(None, [float(-i) for i in range(500)])
+    >>> monitor.metrics()["formations"] > 0 and monitor.candidates < monitor.metrics()["window_objects"]
+    True
+    """
+
+    name = "sap"
+    summary = "dynamic partitions with thresholds and lists for their units: SAP's fastest form (TKDE 2017)"
+    mode = states.ENHANCED
+
+
+def _spread(column: Any, numbers: Ints) -> Any:
+    """A ring with twice the places, in which the entries of the given numbers have theirs."""
+    wide = np.zeros(2 * column.size, column.dtype)
+    wide[numbers % wide.size] = column[numbers % column.size]
+    return wide
+
+
+def _wider(table: Any, numbers: Ints) -> Any:
+    """The same for all columns of a table that have as many places as its first."""
+    places = table[0].size
+    return type(table)(*(_spread(column, numbers) if column.size == places else column for column in table))
+
+
+@lru_cache(maxsize=64)
+def _plan(mode: int, k: int, slide: int, units: int = 0) -> states.Plan:
+    """What follows from k, from the objects a slide has (0: time windows), and from the units of a window."""
+    # The solution of (eta k - k) / sqrt(eta k) = 3. The equation for zeta* is the same.
+    sample = ((3.0 + sqrt(9.0 + 4.0 * k)) / 2.0) ** 2
+    plenty = sample + 3.0 * sqrt(sample)
+    keep, limit = k, 2 * k + SPARE
+    if mode == states.ENHANCED:
+        keep = ceil(sample)
+        limit = ceil(max(2 * keep, plenty))
+    most_ranks = _most_ranks(k, ceil(sample)) if k <= SMALL_SAMPLE else np.zeros((1, 1), np.int64)
+    long_cells = int(slide == 0 or slide > 4 * kernels.LONG_CELL * k)
+    return states.Plan(
+        mode, units, int(slide > 0), keep, limit, plenty, long_cells, sample / k, ceil(sample), most_ranks
+    )
+
+
+def _most_ranks(a: int, b: int) -> Ints:
+    """T_up of the rank-sum test: for samples of up to a and b, the largest sum of ranks that is not remarkable."""
+    return np.array([[_most_rank_sum(i, j) for j in range(b + 1)] for i in range(a + 1)], np.int64)
+
+
+@lru_cache(maxsize=1024)
+def _most_rank_sum(a: int, b: int) -> int:
+    """The smallest T that the rank sum of `a` among ``a + b`` exceeds with a probability of at most ALPHA / 2."""
+    # ways[i][s]: how many subsets of i of the ranks so far have the sum s.
+    most = sum(range(b + 1, a + b + 1))
+    ways = [[0] * (most + 1) for _ in range(a + 1)]
+    ways[0][0] = 1
+    for rank in range(1, a + b + 1):
+        for i in range(min(a, rank), 0, -1):
+            for total in range(most, rank - 1, -1):
+                ways[i][total] += ways[i - 1][total - rank]
+    beyond, total = 0, most
+    while total > 0 and beyond + ways[a][total] <= ALPHA / 2 * comb(a + b, a):
+        beyond += ways[a][total]
+        total -= 1
+    return total

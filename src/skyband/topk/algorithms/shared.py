@@ -1,0 +1,80 @@
+"""What the engines that serve many queries together have in common: the meta query."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from skyband.errors import UnsupportedError
+from skyband.kernels.stream import Ints
+from skyband.topk.algorithms.base import Engine, State, asked_together, packed
+from skyband.topk.kernels import views as kernels
+from skyband.topk.kernels.agenda import Agenda
+from skyband.topk.query import TopK
+
+__all__ = ["SharedEngine"]
+
+MOST_VIEWS = 1 << 24  # about a hundred bytes each
+
+
+class SharedEngine(Engine):
+    """Keeps the live views of all its queries: one for each start of a window that is still to be answered."""
+
+    shares = True
+
+    def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
+        super().__init__(queries, since)
+        plan = kernels.plan_of(asked_together(self._queries, self._since))
+        if (most := kernels.most_views(plan)) > MOST_VIEWS:
+            raise UnsupportedError(
+                f"the {len(self._queries)} queries can have {most} windows with different starts open at once and "
+                f"{self.name} keeps an entry for each, at most {MOST_VIEWS}; use algorithm='panes', which needs none, "
+                "or longer slides."
+            )
+        self._meta = kernels.MetaQuery(
+            plan, kernels.empty_views(), kernels.empty_progress(plan), *kernels.empty_agendas(plan)
+        )
+
+    @abstractmethod
+    def _move_views(self, live: Ints, capacity: int) -> None:
+        """The views `live` are numbered from 0 on now, in a ring with `capacity` places; all others are dead."""
+
+    def _grow_views(self) -> bool:
+        """Make room for one more view and one more record; whether any was lacking."""
+        views, progress, grown = self._meta.views, self._meta.progress, False
+        if kernels.lacks_records(progress):
+            progress, grown = kernels.with_more_records(progress), True
+        if kernels.lacks_views(views):
+            live = kernels.live_numbers(views)
+            views, grown = kernels.without_dead(views), True
+            capacity = views.starts.size
+            progress = progress._replace(first_records=kernels.moved(progress.first_records, live, capacity))
+            self._move_views(live, capacity)
+        self._meta = self._meta._replace(views=views, progress=progress)
+        return grown
+
+    @property
+    def views(self) -> int:
+        """How many views are live."""
+        return int(self._meta.views.registers[kernels.LIVE])
+
+    @property
+    def next_end(self) -> int:
+        return int(self._meta.ends.due[self._meta.ends.heap[0]])
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "views": packed(self._meta.views),
+            "progress": packed(self._meta.progress),
+            "starts": packed(self._meta.starts),
+            "ends": packed(self._meta.ends),
+        }
+
+    def load(self, state: State) -> None:
+        self._meta = self._meta._replace(
+            views=kernels.Views(**state["views"]),
+            progress=kernels.Progress(**state["progress"]),
+            starts=Agenda(**state["starts"]),
+            ends=Agenda(**state["ends"]),
+        )

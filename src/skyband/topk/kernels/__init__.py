@@ -1,0 +1,1 @@
+"""Compiled code of this family: arrays in, arrays out, no classes."""

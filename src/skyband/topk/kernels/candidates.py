@@ -1,0 +1,309 @@
+"""The pane executor's candidates: a block of young ones, and standing ones that the block is merged into.
+
+Both are sorted best first. A sweep merges them and drops what too many younger objects beat. It may keep some objects
+too many (it knows an object's age, not which views begin where); `kernels.minimal` finds the exact set when somebody
+asks. Where ties are in, an object beats only those with a lower key.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.order import beats
+from skyband.kernels.radix import SortRoom, radix_sort, sort_bits
+from skyband.kernels.stream import Floats, Ints, Ties
+from skyband.topk.kernels.open_pane import CUT_AT, SELECTED, SIZE, OpenPane, learn_bar
+
+# Held.registers
+STANDING = 0  # standing candidates
+BLOCK = 1  # objects in the block
+SIDE = 2  # which half of the standing arrays is in use; a sweep writes the other
+BLOCK_SIDE = 3
+NEWEST = 4  # the position of the newest object taken in
+SWEEPS = 5  # how often a block was merged into the standing candidates
+PANE_END = 6  # where the open pane ends if it is being cut to its k best, else NO_PANE: it may hold several panes
+ANSWERED = 7  # of the queries that are due together, those answered already
+REGISTERS = 8
+
+NO_PANE = -(2**62)
+
+LEAST_BLOCK = 256  # a block of fewer objects is not worth a sweep
+AGES = 512  # steps of the table of ks by age
+
+
+class Held(NamedTuple):
+    """Standing candidates and block, each sorted best first, each in two halves of which one is in use."""
+
+    keys: Floats  # (2, capacity)
+    positions: Ints
+    ids: Ints
+    dominated: Ints  # better objects that arrived at the same position or later
+    block_keys: Floats
+    block_positions: Ints
+    block_ids: Ints
+    registers: Ints
+
+
+class Plan(NamedTuple):
+    """What the queries mean for the executor."""
+
+    k: int  # the largest of the workload
+    k_by_age: Ints  # the largest k of the queries whose windows reach back so far; ages in steps of 2**age_shift
+    age_shift: int
+    lattices: Ints  # (n, 2): the distinct (slide, start) lattices that views begin on; empty: too many to cut panes by
+    ties: Ties
+
+
+class Work(NamedTuple):
+    """Room to work in; nothing in it outlives a call."""
+
+    sort: SortRoom
+    ranks: Ints  # (block capacity): of the block's objects, by position
+    tree: Ints  # counts of objects by rank, as a Fenwick tree
+    heap: Ints  # (open pane's capacity)
+    picked: Ints  # (standing capacity): candidates of the window being answered
+
+
+@kernel
+def held_count(held: Held, pane: OpenPane) -> int:
+    """Objects in all three places."""
+    return held.registers[STANDING] + held.registers[BLOCK] + pane.registers[SIZE]
+
+
+@kernel
+def youngest_view(plan: Plan, position: int) -> int:
+    """Where the youngest view that holds `position` begins; the position itself where views are too many to tell."""
+    if plan.lattices.shape[0] == 0:
+        return position
+    begin = -(2**62)
+    for i in range(plan.lattices.shape[0]):
+        slide, start = plan.lattices[i, 0], plan.lattices[i, 1]
+        begin = max(begin, start + (position - start) // slide * slide)
+    return begin
+
+
+@kernel
+def next_start(plan: Plan, position: int) -> int:
+    """Where the next view begins after `position`."""
+    begin = 2**62
+    for i in range(plan.lattices.shape[0]):
+        slide, start = plan.lattices[i, 0], plan.lattices[i, 1]
+        begin = min(begin, start + ((position - start) // slide + 1) * slide)
+    return begin
+
+
+@kernel
+def k_at_age(plan: Plan, age: int) -> int:
+    """The largest k of the queries that an object of this age can still matter to; 0 if it has expired for all."""
+    step = age >> plan.age_shift
+    return plan.k_by_age[step] if step < AGES else 0
+
+
+@kernel
+def sweep_view(
+    held: Held, plan: Plan, keys: Floats, positions: Ints, ids: Ints, new: int, now: int, counted: int
+) -> None:
+    """Merge sorted objects that share their youngest view into the standing candidates, and drop the hopeless.
+
+    These are beaten too often for their age; windows that end after `now` are still to be answered. With `counted` 0
+    the new objects may be of several views, and start as if nobody had beaten them yet.
+
+    Of each pair both objects are loaded and one is chosen: which one is a coin toss, and a branch on it would be
+    guessed wrong half of the time.
+    """
+    r = held.registers
+    old, side = r[STANDING], r[SIDE]
+    old_keys, old_positions = held.keys[side], held.positions[side]
+    old_ids, dominated = held.ids[side], held.dominated[side]
+    to_keys, to_positions = held.keys[1 - side], held.positions[1 - side]
+    to_ids, to_dominated = held.ids[1 - side], held.dominated[1 - side]
+    i, j, kept = 0, 0, 0
+    above, last = 0, np.nan  # where ties are in: new objects above the last key, which is met again for each that ties
+    while i < old and j < new:
+        key, position, id_ = keys[j], positions[j], ids[j]
+        old_key, old_position, old_id = old_keys[i], old_positions[i], old_ids[i]
+        older = old_key > key
+        if old_key == key:
+            older = beats(old_key, old_position, old_id, key, position, id_)
+        if plan.ties is None:
+            above = j
+        else:
+            higher = old_key if older else key
+            above = above if higher == last else j
+            last = higher
+        better = dominated[i] + above if older else counted * above
+        chosen = old_position if older else position
+        to_keys[kept] = old_key if older else key
+        to_positions[kept] = chosen
+        to_ids[kept] = old_id if older else id_
+        to_dominated[kept] = better
+        kept += better < k_at_age(plan, now - chosen)
+        i += older
+        j += not older
+    for rest in range(i, old):
+        above = new if plan.ties is None or old_keys[rest] != last else above
+        better = dominated[rest] + above
+        to_keys[kept], to_positions[kept], to_ids[kept] = old_keys[rest], old_positions[rest], old_ids[rest]
+        to_dominated[kept] = better
+        kept += better < k_at_age(plan, now - old_positions[rest])
+    for rest in range(j, new):
+        if plan.ties is None:
+            above = rest
+        else:
+            above = above if keys[rest] == last else rest
+            last = keys[rest]
+        to_keys[kept], to_positions[kept], to_ids[kept] = keys[rest], positions[rest], ids[rest]
+        to_dominated[kept] = counted * above
+        kept += counted * above < k_at_age(plan, now - positions[rest])
+    r[STANDING], r[SIDE] = kept, 1 - side
+    r[SWEEPS] += 1
+
+
+@kernel
+def shares_one_view(plan: Plan, positions: Ints, n: int) -> bool:
+    """Whether the youngest view is the same for all objects at these positions."""
+    if plan.lattices.shape[0] == 0 or n == 0:
+        return False
+    first, last = positions[0], positions[0]
+    for i in range(1, n):
+        first, last = min(first, positions[i]), max(last, positions[i])
+    return next_start(plan, first) > last
+
+
+@kernel
+def rank_block(held: Held, plan: Plan, work: Work, n: int) -> None:
+    """Number the block's objects by the youngest view they belong to, from 1 for the youngest view on."""
+    positions = held.block_positions[held.registers[BLOCK_SIDE]]
+    bits, places = work.sort.bits, work.sort.places
+    for i in range(n):
+        bits[0, i] = np.uint64(held.registers[NEWEST] - youngest_view(plan, positions[i]))
+        places[0, i] = i
+    side = sort_bits(work.sort, n)
+    rank = 1
+    for i in range(n):
+        if i and bits[side, i] != bits[side, i - 1]:
+            rank += 1
+        work.ranks[places[side, i]] = rank
+
+
+@kernel
+def count_better(work: Work, at: int) -> int:
+    """Of the block's objects counted in so far, those of the view of the one at place `at` or a younger one."""
+    found, node = 0, work.ranks[at]
+    while node > 0:
+        found += work.tree[node]
+        node -= node & -node
+    return found
+
+
+@kernel
+def count_in(work: Work, low: int, high: int, n: int) -> None:
+    """Count the block's objects at the places ``[low, high)`` in."""
+    for at in range(low, high):
+        node = work.ranks[at]
+        while node <= n:
+            work.tree[node] += 1
+            node += node & -node
+
+
+@kernel
+def sweep(held: Held, plan: Plan, work: Work, now: int) -> None:
+    """Merge the block into the standing candidates; drop what is beaten too often for its age at `now`."""
+    r = held.registers
+    new, old, side, block = r[BLOCK], r[STANDING], r[SIDE], r[BLOCK_SIDE]
+    block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
+    r[BLOCK] = 0
+    together = shares_one_view(plan, block_positions, new)
+    if together or old + new <= plan.k:
+        # Of no more than k objects none is beaten by k others: who beats whom may wait.
+        sweep_view(held, plan, block_keys, block_positions, block_ids, new, now, int(together))
+        return
+    rank_block(held, plan, work, new)
+    work.tree[: new + 1] = 0
+    keys, positions, ids, dominated = held.keys[side], held.positions[side], held.ids[side], held.dominated[side]
+    to_keys, to_positions = held.keys[1 - side], held.positions[1 - side]
+    to_ids, to_dominated = held.ids[1 - side], held.dominated[1 - side]
+    i, j, kept = 0, 0, 0
+    above, last = 0, np.nan  # the block's objects above the last key; in the total order, above the last object
+    while i < old or j < new:
+        older = j == new or (
+            i < old and beats(keys[i], positions[i], ids[i], block_keys[j], block_positions[j], block_ids[j])
+        )
+        key = keys[i] if older else block_keys[j]
+        if plan.ties is None or key != last:
+            count_in(work, above, j, new)
+            above, last = j, key
+        if older:
+            better = dominated[i] + above
+            to_keys[kept], to_positions[kept], to_ids[kept] = keys[i], positions[i], ids[i]
+            to_dominated[kept] = better
+            kept += better < k_at_age(plan, now - positions[i])
+            i += 1
+        else:
+            better = count_better(work, j)
+            to_keys[kept], to_positions[kept], to_ids[kept] = block_keys[j], block_positions[j], block_ids[j]
+            to_dominated[kept] = better
+            kept += better < k_at_age(plan, now - block_positions[j])
+            j += 1
+    r[STANDING], r[SIDE] = kept, 1 - side
+    r[SWEEPS] += 1
+
+
+@kernel
+def sort_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> int:
+    """Sort the open pane, cut it to its k best where it is a single pane, and return how many objects that leaves."""
+    new = pane.registers[SIZE]
+    radix_sort(pane.keys, pane.positions, pane.ids, new, work.sort)
+    if held.registers[PANE_END] != NO_PANE:
+        # Up to 2k are held; sorting them is cheaper than selecting k of them first.
+        held_here, new = new, min(new, plan.k)
+        learn_bar(pane, new, plan.k)
+        if plan.ties is not None:
+            while new < held_here and pane.keys[new] == pane.keys[plan.k - 1]:
+                new += 1
+        held.registers[PANE_END] = NO_PANE
+    pane.registers[SIZE] = pane.registers[SELECTED] = pane.registers[CUT_AT] = 0
+    return new
+
+
+@kernel
+def close_pane(held: Held, pane: OpenPane, plan: Plan, work: Work, now: int) -> None:
+    """Sort the open pane into the block, or, where it is a long one, merge it with the standing candidates at once.
+
+    Windows that end after `now` are still to be answered.
+    """
+    r = held.registers
+    new = sort_pane(held, pane, plan, work)
+    long = min(plan.k, LEAST_BLOCK)
+    if plan.ties is not None:
+        long = max(long, r[STANDING] // 16)  # with ties many more than k may stand for each view
+    if r[BLOCK] == 0 and new >= long and shares_one_view(plan, pane.positions, new):
+        sweep_view(held, plan, pane.keys, pane.positions, pane.ids, new, now, 1)
+        return
+    side = r[BLOCK_SIDE]
+    keys, positions, ids = held.block_keys[side], held.block_positions[side], held.block_ids[side]
+    to_keys, to_positions = held.block_keys[1 - side], held.block_positions[1 - side]
+    to_ids = held.block_ids[1 - side]
+    i, j = 0, 0
+    old = r[BLOCK]
+    for at in range(old + new):
+        if j == new or (i < old and beats(keys[i], positions[i], ids[i], pane.keys[j], pane.positions[j], pane.ids[j])):
+            to_keys[at], to_positions[at], to_ids[at] = keys[i], positions[i], ids[i]
+            i += 1
+        else:
+            to_keys[at], to_positions[at], to_ids[at] = pane.keys[j], pane.positions[j], pane.ids[j]
+            j += 1
+    r[BLOCK], r[BLOCK_SIDE] = old + new, 1 - side
+
+
+@kernel
+def has_space(held: Held, pane: OpenPane) -> bool:
+    """Whether the open pane can be closed, and the block merged after it."""
+    r = held.registers
+    return (
+        r[BLOCK] + pane.registers[SIZE] <= held.block_keys.shape[1]
+        and r[STANDING] + r[BLOCK] + pane.registers[SIZE] < held.keys.shape[1]
+    )

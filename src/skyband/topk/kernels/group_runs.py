@@ -1,0 +1,219 @@
+"""Many groups in one pane executor: their candidates lie end to end, and it is loaded with one group after another.
+
+An executor of its own costs a group some ten kilobytes and a call from Python. Here a group is a segment of four long
+arrays. To take rows in or to answer windows, the segment is copied into the executor's standing candidates, `advance`
+runs as it would for a single group, and what is left is appended behind the last segment. All of it is compiled code,
+so that a group with a few objects costs about a microsecond.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels._jit import allocating_kernel, kernel
+from skyband.kernels.stream import DONE, GROUP, STATE_FULL, Answers, Floats, Ints, Queries, Rows
+from skyband.topk.kernels.candidates import (
+    ANSWERED,
+    BLOCK,
+    BLOCK_SIDE,
+    NEWEST,
+    NO_PANE,
+    PANE_END,
+    SIDE,
+    STANDING,
+    Held,
+    Plan,
+    Work,
+    close_pane,
+    has_space,
+    k_at_age,
+    sweep,
+)
+from skyband.topk.kernels.minimal import live_views, needed
+from skyband.topk.kernels.moments import Moments, reset
+from skyband.topk.kernels.open_pane import SIZE, OpenPane
+from skyband.topk.kernels.panes import advance
+
+SEGMENTS_FULL = 3  # why a kernel came back: there is no room behind the last segment
+
+# Segments.registers
+TAIL = 0  # where the last segment ends
+AT = 1  # the group that is being run
+ROW = 2  # the first of its rows that has not been taken in
+LOADED = 3  # 1 while that group is in the executor
+REGISTERS = 4
+
+
+class Segments(NamedTuple):
+    """The candidates of all groups, each group's best first."""
+
+    keys: Floats
+    positions: Ints
+    ids: Ints
+    dominated: Ints
+    begins: Ints  # per group
+    counts: Ints  # per group; 0: nothing is held of it
+    registers: Ints
+
+
+class Joined(NamedTuple):
+    """From which window starts on queries answer. Groups of a count axis can differ in it, after a query has joined."""
+
+    since: Ints  # (n, queries)
+    row: Ints  # per group: its row of `since`
+
+
+class Arrived(NamedTuple):
+    """Rows by group, in stream order inside a group."""
+
+    keys: Floats
+    positions: Ints  # empty on a count axis
+    ids: Ints
+    groups: Ints  # the groups to run, with rows or without
+    begins: Ints  # (groups + 1): where each group's rows begin
+    before: Ints  # per group: windows that end here or earlier are answered; on a count axis also its next position
+    watermarks: Ints  # per group: windows up to here are to be answered
+
+
+@kernel
+def load_group(segments: Segments, held: Held, pane: OpenPane, moments: Moments, group: int, answered: int) -> None:
+    """Put a group's candidates into the executor. All windows that end at or before `answered` have been answered."""
+    r, low, count = held.registers, segments.begins[group], segments.counts[group]
+    newest = NO_PANE
+    for i in range(count):
+        held.keys[0, i] = segments.keys[low + i]
+        held.positions[0, i] = segments.positions[low + i]
+        held.ids[0, i] = segments.ids[low + i]
+        held.dominated[0, i] = segments.dominated[low + i]
+        newest = max(newest, segments.positions[low + i])
+    # The newest object of all need not be a candidate, but every window that holds it holds a candidate as well.
+    r[STANDING], r[BLOCK], r[SIDE], r[BLOCK_SIDE] = count, 0, 0, 0
+    r[NEWEST], r[PANE_END], r[ANSWERED] = newest, NO_PANE, 0
+    pane.registers[:] = 0
+    pane.hint[0] = np.nan
+    if count:
+        reset(moments, answered)
+    segments.counts[group] = 0
+
+
+@kernel
+def store_group(
+    segments: Segments, held: Held, pane: OpenPane, plan: Plan, work: Work, group: int, watermark: int
+) -> int:
+    """Append what windows after the watermark may need of the group in the executor; say what there is no room for."""
+    r = held.registers
+    if not has_space(held, pane):
+        return STATE_FULL
+    if pane.registers[SIZE]:
+        close_pane(held, pane, plan, work, watermark)
+    if r[BLOCK]:
+        sweep(held, plan, work, watermark)
+    tail, side = segments.registers[TAIL], r[SIDE]
+    if tail + r[STANDING] > segments.keys.size:
+        return SEGMENTS_FULL
+    at = tail
+    for i in range(r[STANDING]):
+        if held.dominated[side, i] < k_at_age(plan, watermark - held.positions[side, i]):
+            segments.keys[at] = held.keys[side, i]
+            segments.positions[at] = held.positions[side, i]
+            segments.ids[at] = held.ids[side, i]
+            segments.dominated[at] = held.dominated[side, i]
+            at += 1
+    segments.begins[group], segments.counts[group] = tail, at - tail
+    segments.registers[TAIL] = at
+    return DONE
+
+
+@kernel
+def advance_groups(
+    segments: Segments,
+    held: Held,
+    pane: OpenPane,
+    queries: Queries,
+    joined: Joined,
+    moments: Moments,
+    plan: Plan,
+    work: Work,
+    arrived: Arrived,
+    first: int,
+    answers: Answers,
+) -> int:
+    """Run one group after another: take its rows in and answer its windows up to its watermark."""
+    s = segments.registers
+    while s[AT] < arrived.groups.size:
+        at = s[AT]
+        group, low, high = arrived.groups[at], arrived.begins[at], arrived.begins[at + 1]
+        if s[LOADED] == 0:
+            load_group(segments, held, pane, moments, group, arrived.before[at])
+            s[ROW], s[LOADED] = 0, 1
+        answers.cursor[GROUP] = group
+        positions = arrived.positions[low:high] if arrived.positions.size else arrived.positions[0:0]
+        rows = Rows(arrived.keys[low:high], positions, arrived.ids[low:high], arrived.before[at], 0)
+        mine = Queries(
+            queries.ks,
+            queries.sizes,
+            queries.slides,
+            queries.origins,
+            queries.full_only,
+            joined.since[joined.row[group]],
+        )
+        why, s[ROW] = advance(
+            held, pane, mine, moments, plan, work, rows, s[ROW], arrived.watermarks[at], first, answers
+        )
+        if why == DONE:
+            why = store_group(segments, held, pane, plan, work, group, arrived.watermarks[at])
+        if why != DONE:
+            return why
+        s[AT], s[LOADED] = at + 1, 0
+    s[AT] = 0
+    return DONE
+
+
+@kernel
+def compact(segments: Segments, into: Segments) -> None:
+    """Copy all segments, group by group, to the beginning of other arrays, and let the groups know."""
+    tail = 0
+    for group in range(segments.counts.size):
+        low, count = segments.begins[group], segments.counts[group]
+        for i in range(count):
+            into.keys[tail + i] = segments.keys[low + i]
+            into.positions[tail + i] = segments.positions[low + i]
+            into.ids[tail + i] = segments.ids[low + i]
+            into.dominated[tail + i] = segments.dominated[low + i]
+        into.begins[group] = tail
+        tail += count
+    into.registers[TAIL] = tail
+
+
+@allocating_kernel
+def keep_minimal(
+    segments: Segments, queries: Queries, joined: Joined, moments: Moments, plan: Plan, groups: Ints, answered: Ints
+) -> None:
+    """Keep exactly the minimal candidate set of each group, of which windows up to `answered` have been answered."""
+    due = np.empty(queries.ks.size, np.int64)
+    for at in range(groups.size):
+        group = groups[at]
+        low, count = segments.begins[group], segments.counts[group]
+        reset(moments, answered[at])
+        since = joined.since[joined.row[group]]
+        for lattice in range(moments.due.size):
+            for place in range(moments.begins[lattice], moments.begins[lattice + 1]):
+                query = moments.members[place]
+                late = since[query] + queries.sizes[query] - moments.due[lattice]
+                slide = queries.slides[query]
+                due[query] = moments.due[lattice] + max(0, -(-late // slide)) * slide
+        positions = segments.positions[low : low + count]
+        newest = positions[0]
+        for i in range(count):
+            newest = max(newest, positions[i])
+        starts, ks = live_views(queries, due, newest)
+        kept = needed(segments.keys[low : low + count], positions, starts, ks, plan.ties)
+        for i in range(kept.size):
+            place = low + kept[i]
+            segments.keys[low + i] = segments.keys[place]
+            segments.positions[low + i] = segments.positions[place]
+            segments.ids[low + i] = segments.ids[place]
+            segments.dominated[low + i] = segments.dominated[place]
+        segments.counts[group] = kept.size

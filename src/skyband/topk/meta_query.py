@@ -1,0 +1,115 @@
+"""Many queries as one: the views their windows share, and the moments at which something happens.
+
+A *view* is known by its start and ranks all objects at or after it; a window ``[start, end)`` is the view as it
+stands when `end` is reached. So queries whose windows begin together share a view, whatever their sizes, and one
+structure over the views serves them all. The meta query's window is the largest of its queries', its slide is the way
+to the next moment, and its k is that of each view: the largest among the queries that still have a window with that
+start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from skyband.queries import Axis
+from skyband.topk.query import Order, Ties, TopK
+
+__all__ = ["MetaQuery", "SharingClass", "View", "sharing_classes"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A live view: where it starts, the queries that still have a window with that start, and the largest k of them."""
+
+    start: int
+    queries: tuple[str, ...]
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharingClass:
+    """What queries must have in common to share one structure."""
+
+    axis: Axis
+    by: str | None
+    where: str | None
+    partition_by: tuple[str, ...]
+    order: Order
+    ties: Ties
+
+    @classmethod
+    def of(cls, query: TopK) -> SharingClass:
+        """The class that `query` belongs to."""
+        return cls(query.axis, query.by, query.where, tuple(query.partition_by), query.order, query.ties)
+
+
+def sharing_classes(queries: Iterable[TopK]) -> dict[SharingClass, MetaQuery]:
+    """The meta query of each sharing class, in the order in which the classes first appear."""
+    members: dict[SharingClass, list[TopK]] = {}
+    for query in queries:
+        members.setdefault(SharingClass.of(query), []).append(query)
+    return {shared: MetaQuery(found) for shared, found in members.items()}
+
+
+class MetaQuery:
+    """One query that does the work of all its members.
+
+    >>> import skyband as sb
+    >>> meta = MetaQuery([
+    ...     sb.TopK(name="a", size=8, slide=4, k=2, origin=8),
+    ...     sb.TopK(name="b", size=6, slide=3, k=2, origin=8),
+    ...     sb.TopK(name="c", size=4, slide=2, k=2, origin=8),
+    ... ])
+    >>> [(view.start, view.queries) for view in meta.views(8)]
+    [(0, ('a',)), (2, ('b',)), (4, ('a', 'c')), (5, ('b',)), (6, ('c',))]
+    >>> meta.next_moment(8)
+    10
+    """
+
+    def __init__(self, queries: Sequence[TopK]) -> None:
+        self.queries = tuple(queries)
+
+    @property
+    def size(self) -> int:
+        """The meta query's window: the largest of all."""
+        return max(query.window.size for query in self.queries)
+
+    @property
+    def windows(self) -> int:
+        """Windows open at once if every query ran alone."""
+        return sum(query.window.most_alive for query in self.queries)
+
+    def views(self, now: int) -> list[View]:
+        """The views alive at `now`, oldest first: begun before it, with a window that ends at `now` or later."""
+        serving: dict[int, list[TopK]] = {}
+        for query in self.queries:
+            for start in query.window.views_alive(now - 1):
+                serving.setdefault(start, []).append(query)
+        return [
+            View(start, tuple(query.name for query in served), max(query.k for query in served))
+            for start, served in sorted(serving.items())
+        ]
+
+    def next_end(self, now: int) -> int:
+        """The next moment after `now` at which a query answers."""
+        return min(query.window.first_end_after(now) for query in self.queries)
+
+    def next_start(self, now: int) -> int:
+        """The next moment after `now` at which a view opens."""
+        return min(query.window.latest_start(now) + query.window.slide for query in self.queries)
+
+    def next_moment(self, now: int) -> int:
+        """The end of the meta query's slide that begins at `now`: the next answer or the next view."""
+        return min(self.next_end(now), self.next_start(now))
+
+    def moments(self, now: int, until: int) -> Iterator[int]:
+        """All moments in ``(now, until]``."""
+        now = self.next_moment(now)
+        while now <= until:
+            yield now
+            now = self.next_moment(now)
+
+    def answering(self, end: int) -> list[TopK]:
+        """The queries that answer at `end`."""
+        return [query for query in self.queries if query.window.last_end_at(end) == end]

@@ -1,0 +1,477 @@
+"""Continuous top-k queries over a stream in this process: arrays in, Arrow tables out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.data.answer_log import Ranked, joined
+from skyband.data.arrow import from_bytes, to_bytes
+from skyband.data.group_dictionary import GroupBook
+from skyband.data.id_dictionary import IdBook
+from skyband.data.validation import NONE, Batch, Intake
+from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
+from skyband.queries.workload import Workload, of_family, refuse_expressions
+from skyband.snapshot import decode, encode, refuse_other_family, resuming
+from skyband.topk.admission import Stream, first_exact_start
+from skyband.topk.algorithm_selection import Seen, choose
+from skyband.topk.algorithms import Engine, engine_named
+from skyband.topk.group_executors import Arrivals, Lanes
+from skyband.topk.query import TopK
+from skyband.topk.table import answer_table
+from skyband.windows import ALWAYS
+
+__all__ = ["Monitor", "replay"]
+
+
+class Monitor:
+    """Answers continuous top-k queries over a stream that is pushed to it, exactly and incrementally.
+
+    Parameters
+    ----------
+    queries
+        One query, several, or a `Workload`.
+    algorithm
+        ``"auto"`` or a name from `skyband.algorithms`. A single-query algorithm runs several queries one by one.
+    computed
+        True where `where` and the expressions of the queries have been applied already by whoever passes the arrays;
+        else a query that has some is refused.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> monitor = sb.Monitor(sb.TopK(k=2, size="10 seconds", slide="5 seconds"))
+    >>> monitor.push([1_000_000, 4_000_000, 7_000_000], [3.0, 9.0, 5.0])
+    >>> monitor.answers().to_pylist()[0]
+    {'query': 'topk', 'window_start': -5000000, 'window_end': 5000000, 'rank': 1, 'id': 1, 'score': 9.0}
+    >>> monitor.finish()
+    >>> monitor.answers()["window_end"].unique().to_pylist()
+    [10000000, 15000000]
+    """
+
+    def __init__(
+        self, queries: TopK | Iterable[TopK] | Workload, algorithm: str = "auto", *, computed: bool = False
+    ) -> None:
+        self._workload = of_family(queries, TopK, "skyband.Monitor")
+        if not computed:
+            refuse_expressions(self._workload)
+        self._auto = isinstance(algorithm, str) and algorithm == "auto"
+        self._consider_at = 0  # objects: `auto` looks again at what it chose when there have been so many
+        self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
+        self._intake = Intake(self._workload.axis)
+        self._engine = engine_named("panes" if self._auto else algorithm)
+        self._engine = self._suitable_engine(self._workload)
+        self._ids: IdBook | None = None
+        self._pending: list[Ranked] = []
+        self._windows = 0
+        self._finished = False
+        self._ready: list[pa.Table] = []  # answers of earlier workloads
+        self._valid_from: dict[str, int] = {}
+        self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
+
+    @property
+    def queries(self) -> tuple[TopK, ...]:
+        """The queries, in workload order."""
+        return self._workload.queries
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the engine at work (``"auto"`` resolved)."""
+        return self._engine.name
+
+    @property
+    def candidates(self) -> int:
+        """How many objects are held, over all queries and groups."""
+        return self._lanes.candidates + (len(self._ids) if self._ids else 0)
+
+    def push(self, positions: Any, scores: Any, ids: Any = None, *, groups: Any = None) -> None:
+        """Take in the next rows of the stream. A push that is refused changes nothing.
+
+        Parameters
+        ----------
+        positions
+            int64 microseconds or timestamps that do not go backwards; None for count windows.
+        scores
+            Numbers; a null or NaN score leaves the row out.
+        ids
+            What ties are broken by and answers speak of; None numbers the rows from 0.
+        groups
+            One value a row: each group has its own windows and its own top k. Null and NaN are one group.
+        """
+        self._refuse_after_end()
+        for query in self.queries:
+            if groups is None and query.partition_by:
+                raise InvalidInputError(
+                    f"groups=None, but {query.name!r} has partition_by={list(query.partition_by)}; "
+                    "pass the group of every row as groups=."
+                )
+        batch = self._intake.check(positions, scores, ids, groups)
+        first_groups = batch.groups is not None and self._intake.groups is None
+        self._intake.adopt(batch)
+        if first_groups and not self._grouped(self.queries):
+            self._all_grouped = True
+            self._engine = self._suitable_engine(self._workload)
+            self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
+        self._advance(self._arrivals(batch))
+        self._reconsider()
+
+    def advance_to(self, position: Any) -> None:
+        """Move time forward without a row: windows that end at or before `position` become final.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor(sb.TopK(k=1, size="10 seconds"))
+        >>> monitor.push([1_000_000], [3.0])
+        >>> monitor.advance_to(10_000_000)
+        >>> monitor.answers().num_rows
+        1
+        """
+        self._refuse_after_end()
+        self._intake.newest, kind = self._intake.check_time(position)
+        self._intake.position_kind = self._intake.position_kind or kind
+        self._advance(self._arrivals(None))
+
+    def finish(self) -> None:
+        """End the stream: every time window that holds an object is answered. Fetch them with `answers`."""
+        if self._finished:
+            return
+        self._finished = True
+        if self._intake.axis == "time" and self._intake.first is not None and self._intake.newest is not None:
+            self._advance(self._arrivals(None))
+            beyond = self._intake.newest + max(query.window.size for query in self.queries)
+            self._lanes.end(beyond, self._intake.first)
+            self._collect()
+
+    def answers(self) -> pa.Table:
+        """What has become final since the last call, by window end, query, group and rank."""
+        table, self._pending = self._pending_table(), []
+        if self._ready:
+            table, self._ready = pa.concat_tables([*self._ready, table], promote_options="permissive"), []
+        return table
+
+    def add(self, query: TopK) -> Any:
+        """Answer one more query from now on; the others are not disturbed.
+
+        Returns the end of the first window it answers: the first from which on all its answers are exact, given what
+        is held (None where each group has its own, or nothing has been pushed yet). `valid_from` tells it again
+        later.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor(sb.TopK(name="ten", k=5, size=10, slide=5))
+        >>> monitor.push(None, range(12))
+        >>> monitor.add(sb.TopK(name="five", k=5, size=5))  # shares its views with the other
+        15
+        >>> monitor.add(sb.TopK(name="more", k=6, size=10, slide=5))  # one object more than is held
+        25
+        """
+        self._refuse_after_end()
+        workload = Workload([*self.queries, query])
+        refuse_expressions([query])
+        grouped = len(self.queries) in self._grouped(workload.queries)
+        if self._intake.rows and query.partition_by and self._intake.groups is None:
+            raise InvalidInputError(
+                f"{query.name!r} has partition_by={list(query.partition_by)}, but the rows so far came without "
+                "groups=; there is nothing to tell its groups by. Start a monitor with groups."
+            )
+        if self._intake.rows and grouped and workload.axis == "count" and not self._grouped(self.queries):
+            raise InvalidInputError(
+                f"{query.name!r} counts the objects of each group, and nobody has counted them so far; "
+                "start a monitor that does."
+            )
+        start = self._first_exact_start(query, grouped)
+        since = [*([ALWAYS] * len(self.queries)), start]
+        self._change(workload, since, {place: place for place in range(len(self.queries))})
+        if start != ALWAYS:
+            self._valid_from[query.name] = start + query.window.size
+        return self.valid_from[query.name]
+
+    def remove(self, name: str) -> None:
+        """Stop answering a query; what only it needed is let go at once. Answers not yet fetched stay.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor([sb.TopK(name="a", k=9, size=20), sb.TopK(name="b", k=1, size=20)])
+        >>> monitor.push(None, [float(score) for score in range(10)])
+        >>> monitor.candidates
+        9
+        >>> monitor.remove("a")
+        >>> monitor.candidates
+        1
+        """
+        self._refuse_after_end()
+        gone = self._workload[name]
+        kept = [place for place, query in enumerate(self.queries) if query is not gone]
+        if not kept:
+            raise InvalidQueryError(
+                f"{name!r} is the only query left; without it there is nothing to answer. finish() ends the stream."
+            )
+        workload = Workload(self.queries[place] for place in kept)
+        self._change(workload, [ALWAYS] * len(kept), dict(enumerate(kept)))
+        self._valid_from.pop(name, None)
+
+    @property
+    def valid_from(self) -> dict[str, Any]:
+        """For each query the end of the first window it answers; None for those that were there from the beginning."""
+        kind = self._intake.position_kind or pa.int64()
+        return {
+            query.name: pa.scalar(self._valid_from[query.name]).cast(kind).as_py()
+            if query.name in self._valid_from
+            else None
+            for query in self.queries
+        }
+
+    def metrics(self) -> dict[str, Any]:
+        """Counts so far: rows pushed, left out (no score or no position), objects, windows answered, candidates held, …
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor(sb.TopK(k=1, size=2))
+        >>> monitor.push(None, [1.0, float("nan"), 2.0])
+        >>> monitor.metrics()["left_out"]
+        1
+        """
+        found: dict[str, Any] = {
+            "algorithm": self.algorithm,
+            "rows": self._intake.rows,
+            "left_out": self._intake.left_out,
+            "late": 0,  # positions never go backwards here: a late row is refused, not dropped
+            "objects": self._intake.objects,
+            "groups": self._forget_groups(),
+            "windows": self._windows,
+            "candidates": self.candidates,
+        }
+        return found | self._lanes.counters()
+
+    def snapshot(self) -> bytes:
+        """The monitor as bytes, answers not yet fetched included.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor(sb.TopK(k=1, size=2))
+        >>> monitor.push(None, [1.0])
+        >>> again = sb.Monitor.resume(monitor.snapshot())
+        >>> again.push(None, [2.0])
+        >>> again.answers()["score"].to_pylist()
+        [2.0]
+        """
+        self._forget_groups()
+        groups = self._intake.groups
+        return encode(
+            {
+                "queries": [query.to_dict() for query in self.queries],
+                "algorithm": self.algorithm,
+                "finished": self._finished,
+                "windows": self._windows,
+                "intake": self._intake.state(),
+                "groups": None if groups is None else groups.state(),
+                "ids": None if self._ids is None else self._ids.state(),
+                "pending": joined(self._pending)._asdict(),
+                "ready": [to_bytes(table) for table in self._ready],
+                "valid_from": self._valid_from,
+                "all_grouped": self._all_grouped,
+                "auto": self._auto,
+                "consider_at": self._consider_at,
+                "lanes": self._lanes.state(),
+            }
+        )
+
+    @classmethod
+    def resume(cls, blob: bytes, queries: TopK | Iterable[TopK] | Workload | None = None) -> Monitor:
+        """The monitor that `snapshot` was taken of; with `queries`, refused unless they are the snapshot's own."""
+        asked = None if queries is None else Workload(queries)
+        with resuming():
+            monitor = cls._load(decode(blob))
+        if asked is not None and asked != monitor._workload:
+            raise SnapshotError(
+                f"the snapshot is of {monitor._workload!r} and was resumed under {asked!r}; its candidates "
+                "are too few for other queries, so the answers would be wrong. Resume it without queries."
+            )
+        return monitor
+
+    @classmethod
+    def _load(cls, saved: dict[str, Any]) -> Monitor:
+        refuse_other_family(saved, TopK.family)
+        monitor = cls([TopK(**fields) for fields in saved["queries"]], saved["algorithm"], computed=True)
+        groups = None if saved["groups"] is None else GroupBook.load(saved["groups"])
+        monitor._intake = Intake.load(saved["intake"], groups)
+        monitor._all_grouped = saved["all_grouped"]
+        monitor._auto, monitor._consider_at = saved["auto"], saved["consider_at"]
+        monitor._lanes = Lanes(monitor.queries, monitor._grouped(monitor.queries), monitor._engine)
+        monitor._ready = [from_bytes(table) for table in saved["ready"]]
+        monitor._valid_from = saved["valid_from"]
+        monitor._ids = None if saved["ids"] is None else IdBook.load(saved["ids"])
+        monitor._pending = [Ranked(**saved["pending"])]
+        monitor._windows, monitor._finished = saved["windows"], saved["finished"]
+        monitor._lanes.load(saved["lanes"], monitor._intake.newest)
+        return monitor
+
+    def _grouped(self, queries: tuple[TopK, ...]) -> tuple[int, ...]:
+        """The places of the queries that answer for each group."""
+        return tuple(place for place, query in enumerate(queries) if self._all_grouped or query.partition_by)
+
+    def _pending_table(self) -> pa.Table:
+        return answer_table(
+            self._pending,
+            self.queries,
+            position_kind=self._intake.position_kind or pa.int64(),
+            groups=self._intake.groups,
+            ids=self._ids,
+        )
+
+    def _first_exact_start(self, query: TopK, grouped: bool) -> int:
+        """The smallest window start that `query` can answer for when it joins now."""
+        if self._intake.first is None:
+            return ALWAYS
+        if self._intake.axis == "count":
+            seen = self._intake.objects
+            if grouped:
+                return ALWAYS  # in lanes yet to be made; in the others, each group's own count decides
+            stream = Stream(0, seen - 1, seen)
+        else:
+            newest = self._intake.newest
+            stream = Stream(self._intake.first, self._intake.first if newest is None else newest, newest or 0)
+        mine = [
+            place
+            for place, other in enumerate(self.queries)
+            if other.order == query.order and (place in self._grouped(self.queries)) == grouped
+        ]
+        return first_exact_start(
+            query, [self.queries[place] for place in mine], [self._lanes.since[place] for place in mine], stream
+        )
+
+    def _suitable_engine(self, workload: Workload) -> type[Engine]:
+        """The engine that was named, or the one that `auto` stands for with what has been seen so far."""
+        if not self._auto:
+            return self._engine
+        # SAP keeps the whole window. Who numbers ids of other types remembers one for each object kept: too many.
+        kind = self._intake.id_kind
+        apart = bool(self._grouped(workload.queries)) or kind not in (None, pa.int64())
+        return engine_named(choose(workload.queries, self._seen(workload), grouped=apart).algorithm)
+
+    def _seen(self, workload: Workload) -> Seen | None:
+        """How many objects windows hold, once a time window has been seen from its start to its end."""
+        window, first, newest = workload.queries[0].window, self._intake.first, self._intake.newest
+        if workload.axis == "count" or first is None or newest is None or newest - first < window.size:
+            return None
+        density = self._intake.objects / (newest - first)
+        return Seen(density * window.size, density * window.slide)
+
+    def _reconsider(self) -> None:
+        """Where `auto` chose too early, go on with another engine: when a stream begins, and as often as it doubles."""
+        if not self._auto or self._intake.objects < self._consider_at:
+            return
+        self._consider_at = 2 * self._intake.objects
+        if self._suitable_engine(self._workload) is not self._engine:
+            self._change(self._workload, [ALWAYS], {0: 0})
+
+    def _change(self, workload: Workload, since: list[int], moved: dict[int, int]) -> None:
+        """Go on with another workload; `moved` leads from the places of queries that stay to their old ones."""
+        since = [self._lanes.since[moved[place]] if place in moved else at for place, at in enumerate(since)]
+        self._engine = self._suitable_engine(workload)
+        lanes = self._lanes.changed(
+            self._engine,
+            workload.queries,
+            self._grouped(workload.queries),
+            since,
+            moved,
+            self._intake.newest or 0,
+            self._intake.first or 0,
+            self._intake.objects,
+        )
+        if self._pending:
+            self._ready.append(self._pending_table())
+            self._pending = []
+        if self._ids is not None:
+            self._ids.k, self._ids.tied = max(query.k for query in workload), _any_ties(workload)
+        self._lanes, self._workload = lanes, workload
+
+    def _refuse_after_end(self) -> None:
+        if self._finished:
+            raise InvalidInputError("the stream has ended with finish(); rows pushed now would belong to no window.")
+
+    def _arrivals(self, batch: Batch | None) -> Arrivals:
+        """The objects to take in now: those of the batch, or, if ids are numbered first, those whose turn it is."""
+        kind = self._intake.id_kind
+        if kind is None or kind == pa.int64():
+            if batch is None:
+                return Arrivals(np.empty(0), NONE, NONE, 0, NONE if self._intake.groups is not None else None)
+            codes = None if batch.groups is None else batch.groups.codes
+            return Arrivals(batch.scores, batch.positions, batch.ids, batch.first_id, codes)
+        if self._ids is None:
+            self._ids = IdBook(kind, max(query.k for query in self.queries), _any_ties(self.queries))
+        count = self._intake.axis == "count"
+        until = None if count or self._finished else self._intake.newest
+        if batch is None or batch.named_ids is None:
+            numbered = self._ids.number(NONE, np.empty(0), NONE, pa.array([], kind), until)
+        else:
+            places = np.arange(batch.scores.size) if count else batch.positions
+            codes = np.zeros(batch.scores.size, np.int64) if batch.groups is None else batch.groups.codes
+            numbered = self._ids.number(places, batch.scores, codes, batch.named_ids, until)
+        grouped = self._intake.groups is not None
+        return Arrivals(
+            numbered.scores,
+            NONE if count else numbered.positions,
+            numbered.numbers,
+            0,
+            numbered.groups if grouped else None,
+        )
+
+    def _advance(self, arrivals: Arrivals) -> None:
+        first = 0 if self._intake.first is None else self._intake.first
+        newest = self._intake.newest
+        if newest is None and self._intake.axis == "time":
+            return  # no row had a position yet: no object, no time
+        self._lanes.take_in(arrivals, 0 if newest is None else newest, first)
+        self._collect()
+
+    def _collect(self) -> None:
+        """Take over what the engines answered; forget ids that nothing refers to any more."""
+        found = self._lanes.answers()
+        self._windows += sum(part.ends.size for part in found)
+        self._pending += found
+        if self._ids is not None:
+            self._ids.forget_all_but(np.concatenate([NONE, *self._lanes.ids, *(part.ids for part in self._pending)]))
+        if self._intake.groups is not None and self._intake.groups.has_grown:
+            self._forget_groups()
+
+    def _forget_groups(self) -> int:
+        """Forget groups of which nothing is held and no answer waits; return how many are left."""
+        groups = self._intake.groups
+        if groups is None:
+            return 0
+        used = self._lanes.is_in_use(groups.codes)
+        for part in self._pending:
+            used[part.groups[part.groups >= 0]] = True
+        if self._ids is not None:
+            used[self._ids.groups] = True
+        groups.forget(used)
+        return len(groups)
+
+
+def _any_ties(queries: Iterable[TopK]) -> bool:
+    return any(query.ties == "rank" for query in queries)
+
+
+def replay(
+    queries: TopK | Iterable[TopK] | Workload,
+    positions: Any,
+    scores: Any,
+    ids: Any = None,
+    algorithm: str = "auto",
+    *,
+    groups: Any = None,
+) -> pa.Table:
+    """All answers of the queries over a whole, bounded stream.
+
+    The columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank, id,
+    score``, by window end, query in workload order, group and rank.
+
+    >>> import skyband as sb
+    >>> query = sb.TopK(k=2, size="1 minute", slide="30 seconds")
+    >>> table = sb.replay(query, [5_000_000, 20_000_000, 50_000_000], [3.0, 1.0, 2.0])
+    >>> table.select(["window_end", "rank", "score"]).slice(2).to_pydict()
+    {'window_end': [60000000, 60000000, 90000000], 'rank': [1, 2, 1], 'score': [3.0, 2.0, 2.0]}
+    """
+    monitor = Monitor(queries, algorithm)
+    monitor.push(positions, scores, ids, groups=groups)
+    monitor.finish()
+    return monitor.answers()

@@ -1,0 +1,114 @@
+"""Sequence numbers for count windows: objects are counted by position and id once nothing older can arrive."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.kernels.stream import Ints
+from skyband.sharding.grouping import Grouping, group_rows
+from skyband.sharding.row_order import positions_of, stream_order
+from skyband.topk.plan import Plan
+from skyband.topk.scans import Feed
+
+__all__ = ["Counted", "Numbering", "number_column"]
+
+NOT_YET = -1
+
+
+class Counted(NamedTuple):
+    """A feed's numbered rows, by group and number."""
+
+    rows: Ints  # their places in the shard's table
+    numbers: Ints
+    begins: Ints  # per group, and one more
+    answered: Ints  # per group: the objects counted before
+    seen: Ints  # per group: the objects counted now
+
+
+class Numbering:
+    """Counts the objects of each feed, in each of its groups."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._names = [number_column(feed) for feed in plan.feeds]
+        self._seen: dict[str, pa.Table] = {}  # by number column: the feed's groups and their counts
+
+    def unnumbered(self, table: pa.Table) -> pa.Table:
+        """Rows that have just arrived, with room for their numbers."""
+        for name in self._names:
+            table = table.append_column(name, pa.array(np.full(table.num_rows, NOT_YET)))
+        return table
+
+    def number(
+        self, rows: pa.Table, feed: int, mine: Ints, table: pa.Table, grouping: Grouping, clock: int, kept: Any
+    ) -> tuple[pa.Table, Counted]:
+        """Number the feed's rows that stand before `clock`, and mark in `kept` those that still wait.
+
+        `mine` are the feed's rows, and `table` their times, ids and groups.
+        """
+        columns, name = self._plan.groups[feed], self._names[feed]
+        numbers = one(rows[name]).to_numpy(zero_copy_only=False).copy()
+        positions = positions_of(table, self._plan.time)
+        seen, known, values = self._counts(feed, table, grouping)
+        closed = (numbers[mine] == NOT_YET) & (positions < clock)
+        kept[mine[(numbers[mine] == NOT_YET) & ~closed]] = True
+        order, _ = stream_order(table, self._plan.id, positions, grouping)
+        fresh = order[closed[order]]
+        codes = known[grouping.codes[fresh]]
+        counts = np.bincount(codes, minlength=seen.size)
+        begins = np.cumsum(counts) - counts
+        by_code = np.argsort(codes, kind="stable")
+        numbers[mine[fresh[by_code]]] = np.arange(fresh.size) - np.repeat(begins, counts) + np.repeat(seen, counts)
+        now = seen + counts
+        self._seen[name] = values.append_column("seen", pa.array(now))
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(numbers))
+        numbered = mine[numbers[mine] != NOT_YET]
+        owner = known[grouping.codes[numbers[mine] != NOT_YET]]
+        sort = np.lexsort([numbers[numbered], owner])
+        per_group = np.bincount(owner, minlength=seen.size)
+        present = np.flatnonzero(per_group)
+        starts = np.concatenate([[0], np.cumsum(per_group[present])])
+        if not columns:
+            present, starts = np.zeros(1, np.int64), np.array([0, numbered.size])
+        where = numbered[sort]
+        return rows, Counted(where, numbers[where], starts, seen[present], now[present])
+
+    def _counts(self, feed: int, table: pa.Table, grouping: Grouping) -> tuple[Ints, Ints, pa.Table]:
+        """The counts of all groups ever seen, the place of each of `grouping`'s groups among them, their values."""
+        columns = list(self._plan.groups[feed])
+        before = self._seen.get(self._names[feed])
+        if not columns:
+            counts = np.zeros(1, np.int64) if before is None else one(before["seen"]).to_numpy().copy()
+            return counts, np.zeros(max(1, grouping.size), np.int64), pa.table({"all": [0]})
+        values = table.select(columns).take(pa.array(grouping.samples))
+        counts = np.zeros(0, np.int64)
+        if before is not None:
+            counts = one(before["seen"]).to_numpy()
+            values = pa.concat_tables([before.select(columns), values])
+        together = group_rows(values, columns)
+        # The groups known before come first and are told apart already: their places stay.
+        places = np.full(together.size, -1, np.int64)
+        places[together.codes[: counts.size]] = np.arange(counts.size)
+        fresh = np.flatnonzero(places < 0)
+        places[fresh] = counts.size + np.arange(fresh.size)
+        order = np.empty(together.size, np.int64)
+        order[places] = together.samples
+        all_counts = np.concatenate([counts, np.zeros(fresh.size, np.int64)])
+        return all_counts, places[together.codes[counts.size :]], values.take(pa.array(order))
+
+    def state(self) -> dict[str, bytes]:
+        """The counts, for `load`."""
+        return {name: to_bytes(table) for name, table in self._seen.items()}
+
+    def load(self, state: dict[str, bytes]) -> None:
+        """Go on counting from what `state` returned."""
+        self._seen = {name: from_bytes(data) for name, data in state.items() if name in self._names}
+
+
+def number_column(feed: Feed) -> str:
+    """The column of a shard's rows that holds their numbers in `feed`, whatever other feeds there are."""
+    return f"__skyband_number_{feed.identity}"

@@ -1,0 +1,55 @@
+"""What every part of the pipeline knows: the queries, where a row's columns are, how many shards there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from skyband.queries import Axis
+from skyband.sharding.output import Output
+from skyband.topk.query import TopK
+from skyband.topk.scans import Feed, feeds_of
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A workload over rows of one shape. Frozen, and light enough to travel with every task."""
+
+    queries: tuple[TopK, ...]
+    algorithm: str  # an engine's name
+    shards: int
+    time: str  # the column that event time is read from
+    id: str  # the column that ties are broken by
+    scores: tuple[str, ...]  # per feed: its score; null where the row is not of the feed, NaN where it has no score
+    groups: tuple[tuple[str, ...], ...]  # per feed: the columns that tell its groups apart
+    columns: tuple[str, ...]  # the row's own columns, as they are named here; those of `returned` and of groups
+    returned: tuple[str, ...]  # of the row's columns, those that come back with an answer, after the group columns
+    may_be_late: bool  # whether rows may arrive behind the watermark
+    output: Output = "answers"  # whole answers, what changes from one to the next, or both
+    delay: int = 0  # how far the watermark stands behind the newest row, in microseconds
+
+    @cached_property
+    def feeds(self) -> tuple[Feed, ...]:
+        """The queries by feed."""
+        return feeds_of(self.queries)
+
+    @property
+    def axis(self) -> Axis:
+        """What all windows run along."""
+        return self.queries[0].axis
+
+    @cached_property
+    def group_columns(self) -> tuple[str, ...]:
+        """The group columns of all feeds, each once: the columns of an answer that tell its group."""
+        return tuple(dict.fromkeys(name for names in self.groups for name in names))
+
+    @cached_property
+    def full_only(self) -> tuple[int, ...]:
+        """The feeds with a query that reports full windows only, on a time axis."""
+        return tuple(
+            number
+            for number, feed in enumerate(self.feeds)
+            if self.axis == "time" and any(self.queries[place].full_only for place in feed.places)
+        )

@@ -1,0 +1,130 @@
+"""What is asked: one continuous top-k query, frozen, and checked once when it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal
+
+from skyband.errors import InvalidQueryError
+from skyband.queries.base import Query
+from skyband.queries.fields import (
+    Axis,
+    checked_columns,
+    checked_expression,
+    checked_flag,
+    checked_k,
+    checked_name,
+    same_axis,
+    spelled,
+    window_of,
+)
+from skyband.sql import writer
+from skyband.windows import SlidingWindow
+
+__all__ = ["Order", "Ties", "TopK"]
+
+Order = Literal["desc", "asc"]
+Ties = Literal["row_number", "rank"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TopK(Query):
+    """The k best objects of every window ``[end - size, end)`` with ``end = origin + i * slide``.
+
+    Parameters
+    ----------
+    k
+        How many objects an answer ranks, at least 1.
+    size, slide
+        Interval text (``"10 minutes"``) or `timedelta` for a window over event time, integers for a window over the
+        last `size` objects. `slide` defaults to `size` and need not divide it.
+    name
+        What the query is called in its answers; unique in a workload.
+    by, where, partition_by
+        SQL expressions for the score, the filter and the groups. Arrays carry scores and groups themselves, so that
+        `skyband.replay` and `skyband.Monitor` need none of them and refuse what they would have to compute; a plain
+        column name is fine.
+    order
+        ``"desc"``: higher scores first; ``"asc"``: lower scores first.
+    origin
+        Where the windows are anchored: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
+    full_only
+        Report only windows that begin at or after the first object of the stream.
+    ties
+        ``"row_number"``: k rows, of equal scores the newest first. ``"rank"``: every object with the score of the k-th
+        is in too, and equal scores share a rank (1, 1, 3); answers may then be longer than k, and more may be held.
+
+    Examples
+    --------
+    >>> import skyband as sb
+    >>> query = sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute", by="price * size")
+    >>> query
+    TopK(name='big', k=10, size='10 minutes', slide='1 minute', by='price * size')
+    >>> query.axis, query.window.slide
+    ('time', 60000000)
+    >>> sb.TopK(k=3, size=10_000, slide=100).axis
+    'count'
+    """
+
+    family: ClassVar[str] = "topk"
+
+    name: str = "topk"
+    k: int
+    size: str | timedelta | int
+    slide: str | timedelta | int | None = None
+    by: str | None = None
+    where: str | None = None
+    partition_by: Iterable[str] = ()
+    order: Order = "desc"
+    origin: datetime | str | int | None = None
+    full_only: bool = False
+    ties: Ties = "row_number"
+    axis: Axis = field(init=False, compare=False)
+    window: SlidingWindow = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        slide = self.size if self.slide is None else self.slide
+        axis = same_axis(self.size, slide, "slide")
+        window = window_of(axis, self.size, slide, self.origin)
+        normal: dict[str, Any] = {
+            "name": checked_name(self.name),
+            "k": checked_k(self.k),
+            "size": spelled(axis, window.size),
+            "slide": spelled(axis, window.slide),
+            "by": checked_expression("by", self.by),
+            "where": checked_expression("where", self.where),
+            "partition_by": checked_columns(self.partition_by),
+            "order": _checked_order(self.order),
+            "origin": window.origin,
+            "full_only": checked_flag("full_only", self.full_only),
+            "ties": _checked_ties(self.ties),
+            "axis": axis,
+            "window": window,
+        }
+        self._settle(normal)
+
+    def to_sql(self, *, named: bool = False) -> str:
+        """The query as one line of SQL, its canonical form; `skyband.sql` reads it back.
+
+        >>> import skyband as sb
+        >>> print(sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute", by="price * size"))
+        big: TOPK price * size, 10 OVER 10 MINUTES EVERY 1 MINUTE
+        """
+        return writer.write(self.to_dict(), named=named)
+
+
+def _checked_order(order: object) -> Order:
+    if isinstance(order, str) and order in ("desc", "asc"):
+        return "desc" if order == "desc" else "asc"
+    raise InvalidQueryError(f"order={order!r} must be 'desc' (higher first) or 'asc' (lower first).")
+
+
+def _checked_ties(ties: object) -> Ties:
+    if isinstance(ties, str) and ties in ("row_number", "rank"):
+        return "row_number" if ties == "row_number" else "rank"
+    raise InvalidQueryError(
+        f"ties={ties!r} must be 'row_number' (k rows, the newest of equal scores first) or 'rank' (all that equal the "
+        "k-th are in)."
+    )

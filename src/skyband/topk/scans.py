@@ -1,0 +1,45 @@
+"""Feeds: the queries of a workload that rank the same rows by the same score in the same groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from zlib import crc32
+
+from skyband.topk.query import TopK
+
+__all__ = ["Feed", "feeds_of"]
+
+
+class Feed(NamedTuple):
+    """What its queries have in common, and their places in the workload. Both directions may be among them."""
+
+    by: str | None
+    where: str | None
+    partition_by: tuple[str, ...]
+    places: tuple[int, ...]
+
+    @property
+    def identity(self) -> str:
+        """What tells the feed from others, in this run and the next."""
+        return repr((self.by, self.where, self.partition_by))
+
+    def home(self, shards: int) -> int:
+        """The shard of a feed without groups; the same whatever other feeds there are."""
+        return crc32(self.identity.encode()) % shards
+
+
+def feeds_of(queries: Iterable[TopK]) -> tuple[Feed, ...]:
+    """The feeds of a workload, in the order in which they first appear.
+
+    >>> import skyband as sb
+    >>> big = sb.TopK(name="big", k=3, size="1 hour", by="price")
+    >>> small = sb.TopK(name="small", k=3, size="1 day", by="price", order="asc")
+    >>> far = sb.TopK(name="far", k=3, size="1 day", by="distance")
+    >>> [(feed.by, feed.places) for feed in feeds_of([big, far, small])]
+    [('price', (0, 2)), ('distance', (1,))]
+    """
+    places: dict[tuple[str | None, str | None, tuple[str, ...]], list[int]] = {}
+    for place, query in enumerate(queries):
+        places.setdefault((query.by, query.where, tuple(query.partition_by)), []).append(place)
+    return tuple(Feed(*shared, tuple(found)) for shared, found in places.items())

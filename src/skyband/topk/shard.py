@@ -1,0 +1,306 @@
+"""One shard: the rows that some answer may still need, and the answers that have become final.
+
+Nothing but rows is kept. When rows arrive or time moves on, engines are shown what is held in stream order, answer the
+windows that have ended, and tell which rows younger windows need; the others are let go. So the state does not know
+which algorithm wrote it, and a workload may change under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.data.answer_log import Ranked, chosen
+from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.errors import InvalidInputError, SnapshotError
+from skyband.kernels.stream import Ints
+from skyband.sharding.envelope import MILLISECOND, Note
+from skyband.sharding.grouping import group_rows
+from skyband.sharding.output import COPY, without_copies
+from skyband.sharding.row_order import positions_of, scores_of, stream_order
+from skyband.sharding.tally import Tally
+from skyband.snapshot import decode, encode, resuming
+from skyband.topk.algorithms import engine_named
+from skyband.topk.numbering import Numbering, number_column
+from skyband.topk.plan import Plan
+from skyband.topk.query import TopK
+from skyband.topk.scans import Feed, feeds_of
+from skyband.topk.shard_answers import Answered, answered, listed, tables
+from skyband.topk.shard_changes import Shown, changed, joined
+from skyband.topk.window_ranking import Lined, Ranking, rank_rows
+from skyband.windows import ALWAYS, NEVER
+
+__all__ = ["Shard"]
+
+
+class Shard:
+    """The part of a workload's state that some groups, or some feeds without groups, live in."""
+
+    def __init__(self, plan: Plan, number: int) -> None:
+        self.plan = plan
+        self.number = number
+        self.clock = ALWAYS  # windows that end here or before are answered; rows before it are late
+        self.newest = ALWAYS
+        self.reached = ALWAYS  # how far time has come; an end of the stream moves the clock beyond it
+        self.rows: Any = None  # in no particular order; None: no row has come yet
+        self.firsts: dict[str, int] = {}  # by feed: the first object, or one that gives the same full windows
+        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
+        self._shown = Shown.nothing()  # a change feed's: what the next answers are compared with
+        self._joining: list[str] = []  # queries that are new, until the next step tells how far the stream has come
+        self._numbering = Numbering(plan) if plan.axis == "count" else None
+        self._engine = engine_named(plan.algorithm)
+
+    def step(
+        self,
+        arrived: Iterable[pa.Table],
+        notes: Iterable[Note],
+        watermark: int | None,
+        *,
+        soon: int | None = None,
+        end: bool = False,
+    ) -> tuple[list[pa.Table], Tally]:
+        """Take rows in, move time to `watermark` (or to the stream's end), and answer what has become final.
+
+        Where the watermark is known to be at `soon` next, time moves there, once the rows are in.
+        """
+        self.settle(watermark)
+        before = self.clock
+        accept = before if watermark is None else max(before, watermark)
+        late = 0
+        for note in notes:
+            self.newest = max(self.newest, note.newest)
+            late += note.histogram.before(accept) if note.histogram else 0
+            if not self.plan.may_be_late and note.oldest < accept:
+                raise InvalidInputError(
+                    f"a row at {note.oldest} came behind the watermark, which stands at {accept} (microseconds), and "
+                    "late='refuse': rows were dropped for it already, so that answers would be wrong. "
+                    "Run with late='count', or with a longer watermark."
+                )
+            for identity, cells in note.firsts.items():
+                timely = cells[np.searchsorted(cells, accept) :]
+                if timely.size:
+                    self.firsts[identity] = min(self.firsts.get(identity, NEVER), int(timely[0]))
+        self._accept(arrived, accept)
+        self.clock = self._end_of_stream(accept) if end else max(accept, ALWAYS if soon is None else soon)
+        told = [moment for moment in (watermark, soon) if moment is not None]
+        self.reached = max(self.reached, *told, self.newest if end else ALWAYS)
+        if self.rows is None:
+            return [], Tally(late, newest=self.newest)
+        out: list[pa.Table] = []
+        shown: list[Shown] = []
+        windows, last = 0, ALWAYS
+        kept = np.zeros(self.rows.num_rows, bool)
+        for number, feed in enumerate(self.plan.feeds):
+            found, order = self._rank(number, feed, before, kept)
+            fresh = answered(self.plan, number, found, order)
+            windows += fresh.ends.size
+            last = max(last, int(fresh.ends.max(initial=ALWAYS)))
+            out += self._written(number, fresh, shown)
+        held = int(kept.sum())
+        self._keep(kept, joined(shown))
+        rows = [table for table in out if self.plan.output != "both" or table["change"].null_count]
+        return out, Tally(late, windows, sum(map(len, rows)), held, self.newest, last)
+
+    def _written(self, number: int, fresh: Answered, shown: list[Shown]) -> list[pa.Table]:
+        """What leaves for the windows that a feed has just answered; what is shown of it from now on joins `shown`."""
+        out = [] if self.plan.output == "changes" else tables(self.plan, number, self.rows, listed(fresh))
+        if self.plan.output != "answers":
+            feed, now = changed(self.plan, number, self.rows, self._shown, fresh, self.reached)
+            shown.append(now)
+            out += tables(self.plan, number, self.rows, feed)
+        return out
+
+    def _keep(self, kept: Any, shown: Shown) -> None:
+        """Let go of the rows that nothing needs: no window to come, and no change that may still be told of them."""
+        kept[shown.rows] = True
+        if not kept.all():
+            self.rows, shown = self.rows.filter(pa.array(kept)), shown.moved(kept)
+        self._shown = shown
+
+    @property
+    def next_end(self) -> int | None:
+        """When the next window that holds a row ends; None if there is none, or only more rows can end it."""
+        if self.rows is None or not self.rows.num_rows:
+            return None
+        positions = positions_of(self.rows, self.plan.time)
+        if self.plan.axis == "count":
+            waiting = positions[positions >= self.clock]
+            return int(waiting.min()) + 1 if waiting.size else None
+        oldest = max(int(positions.min()), self.clock)
+        return min(query.window.first_end_after(oldest) for query in self.plan.queries)
+
+    def _end_of_stream(self, clock: int) -> int:
+        if self.newest == ALWAYS:
+            return clock
+        reach = 1 if self.plan.axis == "count" else max(query.window.size for query in self.plan.queries)
+        return max(clock, -(-(self.newest + reach) // MILLISECOND) * MILLISECOND)
+
+    def _accept(self, arrived: Iterable[pa.Table], accept: int) -> None:
+        fresh = [table for table in arrived if table.num_rows]
+        if not fresh:
+            return
+        table = pa.concat_tables(fresh, promote_options="default")
+        positions = positions_of(table, self.plan.time)
+        if (positions < accept).any():
+            table = table.filter(pa.array(positions >= accept))
+        self.newest = max(self.newest, int(positions.max()))
+        if self._numbering is not None:
+            table = self._numbering.unnumbered(table)
+        if self.rows is not None:
+            table = pa.concat_tables([self.rows, table.select(self.rows.column_names)], promote_options="default")
+        self.rows = table
+
+    def _rank(self, number: int, feed: Feed, before: int, kept: Any) -> tuple[Ranked, Ints]:
+        """Rank one feed's rows; mark in `kept` those it still needs; return the final windows and the row order."""
+        scores = scores_of(self.rows, self.plan.scores[number])
+        mine = np.flatnonzero(~np.isnan(scores))
+        table = self.rows.select([self.plan.time, self.plan.id, *self.plan.groups[number]])
+        table = table.take(pa.array(mine)) if mine.size < scores.size else table
+        grouping = group_rows(table, self.plan.groups[number])
+        queries = [self.plan.queries[place] for place in feed.places]
+        if self._numbering is None:
+            positions = positions_of(table, self.plan.time)
+            order, begins = stream_order(table, self.plan.id, positions, grouping)
+            lined = Lined(scores[mine[order]], positions[order], begins)
+            answered = np.full(begins.size - 1, before)
+            final = np.full(begins.size - 1, self.clock)
+            order = mine[order]
+        else:
+            self.rows, counted = self._numbering.number(self.rows, number, mine, table, grouping, self.clock, kept)
+            lined = Lined(scores[counted.rows], counted.numbers, counted.begins)
+            answered, final, order = counted.answered, counted.seen, counted.rows
+        found = rank_rows(self._engine, queries, lined, answered, final)
+        return self._settle(found, queries, feed, final, order, kept), order
+
+    def _settle(self, found: Ranking, queries: list[TopK], feed: Feed, final: Ints, order: Ints, kept: Any) -> Ranked:
+        windows = found.windows
+        owner = np.zeros_like(windows.ends) if final.size == 1 else windows.groups
+        is_final = windows.ends <= final[owner]
+        kept[order[windows.ids[np.repeat(~is_final, windows.counts)]]] = True
+        kept[order[found.needed]] = True
+        sizes = np.array([query.window.size for query in queries], np.int64)
+        first = 0 if self.plan.axis == "count" else self.firsts.get(feed.identity, ALWAYS)
+        since = np.array([self._reported_since(query, first) for query in queries], np.int64)
+        starts = windows.ends - sizes[windows.queries]
+        reported = is_final & (starts >= since[windows.queries])
+        return chosen(windows, reported)
+
+    def _reported_since(self, query: TopK, first: int) -> int:
+        """The smallest start of a window that the query reports."""
+        joined_at = self.since.get(query.name, ALWAYS)
+        return max(joined_at, first) if query.full_only else joined_at
+
+    def state(self) -> bytes:
+        """The shard as checked bytes."""
+        return encode(
+            {
+                "queries": [query.to_dict() for query in self.plan.queries],
+                "columns": list(self.plan.columns),
+                "time": self.plan.time,
+                "id": self.plan.id,
+                "shards": self.plan.shards,
+                "scores": {feed.identity: name for feed, name in zip(self.plan.feeds, self.plan.scores, strict=True)},
+                "clock": self.clock,
+                "newest": self.newest,
+                "reached": self.reached,
+                "shown": self._shown.state(self.plan),
+                "firsts": self.firsts,
+                "since": self.since,
+                "numbering": None if self._numbering is None else self._numbering.state(),
+                "rows": None if self.rows is None else to_bytes(self.rows),
+            }
+        )
+
+    @classmethod
+    def resume(cls, plan: Plan, number: int, blob: bytes) -> Shard:
+        """The shard that `state` was taken of, under the same workload or a changed one."""
+        with resuming():
+            saved = decode(blob)
+            shard = cls(plan, number)
+            _refuse_other_rows(plan, saved)
+            shard.clock, shard.newest, shard.reached = saved["clock"], saved["newest"], saved["reached"]
+            shard.firsts = saved["firsts"]
+            shard.since = saved["since"]
+            rows = None if saved["rows"] is None else from_bytes(saved["rows"])
+            before = tuple(TopK(**fields) for fields in saved["queries"])
+            if before != plan.queries:
+                shard._take_up(before)
+            if plan.output != "answers":
+                unchanged = {query.name for query in plan.queries if query in before}
+                shard._shown = Shown.load(saved["shown"], plan, unchanged)
+            if shard._numbering is not None:
+                shard._numbering.load(saved["numbering"])
+            shard.rows = None if rows is None else _rearranged(rows, plan, saved["scores"])
+        return shard
+
+    def _take_up(self, before: tuple[TopK, ...]) -> None:
+        """Go on with other queries than those the rows were held for."""
+        known = {query.name: query for query in before}
+        if self.plan.axis != before[0].axis:
+            raise SnapshotError(
+                f"the checkpoint is of a workload with {before[0].axis} windows and this one has {self.plan.axis} "
+                "windows; nothing held serves them. Start it with a new checkpoint."
+            )
+        joined_now = [query for query in self.plan.queries if known.get(query.name) != query]
+        if joined_now and self.plan.axis == "count":
+            raise SnapshotError(
+                f"query {joined_now[0].name!r} is new to this checkpoint, and objects that have gone are not counted "
+                "anew for it: its count windows would be wrong. Remove it, or start it with a new checkpoint."
+            )
+        old_feeds = {feed.identity for feed in feeds_of(before)}
+        self.firsts = {name: at for name, at in self.firsts.items() if name in old_feeds}
+        present = {query.name for query in self.plan.queries}
+        self.since = {name: at for name, at in self.since.items() if name in present}
+        self._joining = [query.name for query in joined_now]
+        for name in self._joining:
+            self.since.pop(name, None)
+
+    def settle(self, watermark: int | None) -> None:
+        """Settle where queries begin that are new, before rows are taken in.
+
+        What is held was held for others: exact from the first window on that begins after all that was seen. Rows that
+        the others' filters removed were seen by the watermark only.
+        """
+        seen = self.newest
+        if watermark is not None:
+            seen = max(seen, watermark + self.plan.delay + MILLISECOND - 1)
+        if seen != ALWAYS:
+            self.since |= dict.fromkeys(self._joining, seen + 1)
+        self._joining = []
+
+
+def _refuse_other_rows(plan: Plan, saved: dict[str, Any]) -> None:
+    for what, old, new in (
+        ("columns", without_copies(saved["columns"]), without_copies(plan.columns)),
+        ("time", saved["time"], plan.time),
+        ("id", saved["id"], plan.id),
+        ("shards", saved["shards"], plan.shards),
+    ):
+        if old != new:
+            raise SnapshotError(
+                f"the checkpoint was written with {what}={old!r} and is resumed with {what}={new!r}; the rows it holds "
+                f"would not fit. Go on with {what}={old!r}, or start with a new checkpoint."
+            )
+
+
+def _rearranged(rows: pa.Table, plan: Plan, old_scores: dict[str, str]) -> pa.Table:
+    """Rows with the score columns of the plan's feeds; a feed that is new has none of these rows."""
+    scores = {
+        new: one(rows[old_scores[feed.identity]]) if feed.identity in old_scores else pa.nulls(len(rows), pa.float64())
+        for feed, new in zip(plan.feeds, plan.scores, strict=True)
+    }
+    numbers = {number_column(feed) for feed in plan.feeds} if plan.axis == "count" else set()
+    known = {*plan.columns, *plan.group_columns, plan.time, plan.id, *numbers}
+    rest = rows.select([name for name in rows.column_names if name in known])
+    for name in plan.columns:
+        if name not in rest.column_names:  # a copy of a column that groups are told by now
+            rest = rest.append_column(name, one(rows[name.removeprefix(COPY)]))
+    for name in plan.group_columns:
+        if name not in rest.column_names:  # only feeds that are new are grouped by it, and none of these rows is theirs
+            rest = rest.append_column(name, pa.nulls(len(rows)))
+    for name, column in scores.items():
+        rest = rest.append_column(name, column)
+    return rest

@@ -1,0 +1,105 @@
+"""Final windows as rows for the user: the query, the group, the window, the rank, the score, and the row itself."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.answer_log import Ranked
+from skyband.data.arrow import one
+from skyband.kernels import expand
+from skyband.kernels.stream import Ints
+from skyband.kernels.window_comparison import NONE
+from skyband.topk.change_feed import CHANGES
+from skyband.topk.plan import Plan
+
+__all__ = ["ANSWER_COLUMNS", "CHANGE_COLUMNS", "Answered", "Listed", "answered", "listed", "tables"]
+
+ANSWER_COLUMNS = ("query", "window_start", "window_end", "rank", "score")
+CHANGE_COLUMNS = ("change", "old_rank")  # what a change feed has besides
+SLICE = 1 << 16  # rows of answers at a time: what a sink takes in one piece
+
+
+class Answered(NamedTuple):
+    """Windows of one feed: an entry for each, by end, and their rows one after another, best first."""
+
+    queries: Ints  # per window: the query's place in the workload
+    ends: Ints  # per window
+    counts: Ints  # per window: its number of rows
+    rows: Ints  # per row of an answer: its place in the shard's table
+    ranks: Ints  # per row of an answer
+
+
+class Listed(NamedTuple):
+    """Rows on their way out, in order."""
+
+    queries: Ints  # the query's place in the workload
+    ends: Ints  # of the window
+    rows: Ints  # the row's place in the shard's table
+    ranks: Ints  # 0: it has none, because it left
+    old_ranks: Ints  # 0: it had none
+    changes: Ints  # NONE, or one of CHANGES
+
+
+def answered(plan: Plan, number: int, found: Ranked, order: Ints) -> Answered:
+    """The windows that one of the plan's feeds answers now, by end; `order` leads from an id to the row."""
+    by_end = np.lexsort([found.groups, found.queries, found.ends])
+    begins = np.cumsum(found.counts) - found.counts
+    counts = found.counts[by_end]
+    total = int(counts.sum())
+    picked, keys, ranks = np.empty(total, np.int64), np.empty(total), np.empty(total, np.int64)
+    expand.gather(by_end, begins, found.counts, found.keys, found.ids, keys, picked)
+    places = np.array(plan.feeds[number].places, np.int64)[found.queries[by_end]]
+    tied = np.array([query.ties == "rank" for query in plan.queries], np.int64)
+    expand.fill_tied_ranks(counts, keys, tied[places], ranks)
+    return Answered(places, found.ends[by_end], counts, order[picked], ranks)
+
+
+def listed(windows: Answered) -> Listed:
+    """Every row of every window."""
+    none = np.zeros(windows.rows.size, np.int64)
+    return Listed(
+        np.repeat(windows.queries, windows.counts),
+        np.repeat(windows.ends, windows.counts),
+        windows.rows,
+        windows.ranks,
+        none,
+        none + NONE,
+    )
+
+
+def tables(plan: Plan, number: int, rows: pa.Table, out: Listed) -> list[pa.Table]:
+    """What leaves the shard, a slice at a time; `rows` is the shard's table and `number` the feed's."""
+    return [
+        _slice(plan, number, rows, Listed._make(column[low : low + SLICE] for column in out))
+        for low in range(0, out.rows.size, SLICE)
+    ]
+
+
+def _slice(plan: Plan, number: int, rows: pa.Table, out: Listed) -> pa.Table:
+    sizes = np.array([query.window.size for query in plan.queries], np.int64)
+    chosen = rows.take(pa.array(out.rows))
+    bound = chosen.schema.field(plan.time).type if plan.axis == "time" else pa.int64()
+    names = pa.array([query.name for query in plan.queries])
+    columns: dict[str, pa.Array] = {"query": names.take(pa.array(out.queries))}
+    for name in plan.group_columns:
+        kind = chosen.schema.field(name).type
+        columns[name] = one(chosen[name]) if name in plan.groups[number] else pa.nulls(out.rows.size, kind)
+    columns["window_start"] = pa.array(out.ends - sizes[out.queries]).cast(bound)
+    columns["window_end"] = pa.array(out.ends).cast(bound)
+    if plan.output != "answers":
+        columns["change"] = pa.array(CHANGES.values()).take(pa.array(out.changes, mask=out.changes == NONE))
+    columns["rank"] = _ranks(out.ranks)
+    if plan.output != "answers":
+        columns["old_rank"] = _ranks(out.old_ranks)
+    columns["score"] = pc.add(one(chosen[plan.scores[number]]), 0.0)
+    for name in plan.returned:
+        columns[name] = one(chosen[name])
+    return pa.table(columns)
+
+
+def _ranks(ranks: Ints) -> pa.Array:
+    return pa.array(ranks.astype(np.int32), mask=ranks == 0)

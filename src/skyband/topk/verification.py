@@ -1,0 +1,139 @@
+"""The answers of a bounded input by brute force, in plain Spark SQL: every row copied into every window it is in.
+
+Shares nothing with the pipeline but the meaning of a query. What the two give is compared row by row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+
+from skyband.queries.workload import Workload
+from skyband.spark.expressions import quoted
+from skyband.topk.query import TopK
+
+__all__ = ["Difference", "by_brute_force", "compare", "copies"]
+
+SHOWN = 10
+_AT, _SCORE, _TIE, _END = "__at", "__score", "__tie", "__end"
+
+
+class Difference(NamedTuple):
+    """How two sets of answers differ."""
+
+    compared: int  # rows by brute force
+    missing: int  # of these, those that were not found
+    unexpected: int  # rows found that should not be there
+    examples: list[dict[str, Any]]  # some of both kinds
+
+
+def copies(query: TopK) -> int:
+    """How many windows a row is in: so many times brute force looks at it."""
+    return query.window.most_alive
+
+
+def by_brute_force(rows: DataFrame, workload: Workload, *, time: str, id_: str | None) -> DataFrame:
+    """All answers: query, groups, window end, rank, score, and the row's ``__time`` and ``__id``."""
+    groups = list(dict.fromkeys(name for query in workload for name in query.partition_by))
+    found = [_answers(rows, query, groups, time, id_) for query in workload]
+    every = found[0]
+    for one in found[1:]:
+        every = every.unionByName(one)
+    return every
+
+
+def compare(expected: DataFrame, found: DataFrame) -> Difference:
+    """Compare by the columns that brute force has."""
+    same_columns = found.select(*(sf.col(quoted(name)) for name in expected.columns))
+    one = expected.groupBy(*map(quoted, expected.columns)).agg(sf.count("*").alias("__n"))
+    other = same_columns.groupBy(*map(quoted, expected.columns)).agg((-sf.count("*")).alias("__n"))
+    differing = (
+        one.unionByName(other)
+        .groupBy(*map(quoted, expected.columns))
+        .agg(sf.sum("__n").alias("__n"))
+        .where("__n <> 0")
+        .persist()
+    )
+    try:
+        counts = differing.agg(
+            sf.sum(sf.when(sf.col("__n") > 0, sf.col("__n")).otherwise(0)).alias("missing"),
+            sf.sum(sf.when(sf.col("__n") < 0, -sf.col("__n")).otherwise(0)).alias("unexpected"),
+        ).first()
+        some = differing.orderBy("window_end", "query", "rank").limit(SHOWN).collect()
+    finally:
+        differing.unpersist()
+    examples = []
+    for row in some:
+        told = row.asDict()
+        what = "missing" if told.pop("__n") > 0 else "unexpected"
+        examples.append({"what": what, **told})
+    missing, unexpected = (int(counts[0] or 0), int(counts[1] or 0)) if counts else (0, 0)
+    return Difference(expected.count(), missing, unexpected, examples)
+
+
+def _answers(rows: DataFrame, query: TopK, groups: list[str], time: str, id_: str | None) -> DataFrame:
+    kept = rows if query.where is None else rows.where(sf.expr(query.where))
+    # Without an id ties are broken by the row's content.
+    tie = sf.xxhash64(*(sf.col(quoted(name)) for name in rows.columns)) if id_ is None else sf.col(quoted(id_))
+    mine = [sf.expr(name).alias(f"__group_{place}") for place, name in enumerate(query.partition_by)]
+    shared = [f"__group_{place}" for place, _ in enumerate(query.partition_by)]
+    objects = kept.select(
+        sf.unix_micros(sf.col(quoted(time)).cast("timestamp")).alias(_AT),
+        (sf.expr(str(query.by)).cast("double") + 0.0).alias(_SCORE),
+        tie.alias(_TIE),
+        sf.col(quoted(time)).alias("__time"),
+        *mine,
+    ).where(f"{_AT} is not null and {_SCORE} is not null and not isnan({_SCORE})")
+    if query.axis == "count":
+        in_order = Window.partitionBy(*shared).orderBy(sf.col(_AT).asc(), sf.col(_TIE).asc_nulls_first())
+        everything = Window.partitionBy(*shared)
+        objects = objects.withColumn("__position", sf.row_number().over(in_order).cast("long") - 1)
+        objects = objects.withColumn("__reached", sf.count("*").over(everything))
+    else:
+        objects = objects.withColumn("__position", sf.col(_AT)).withColumn("__reached", sf.lit(None).cast("long"))
+    windowed = objects.withColumn(_END, sf.explode(_ends(query))).where(f"__reached is null or {_END} <= __reached")
+    if query.full_only:
+        windowed = windowed.where(sf.col(_END) - query.window.size >= _first(objects, query))
+    return _ranked(windowed, query, shared, groups, id_)
+
+
+def _ends(query: TopK) -> Column:
+    """The ends of all windows that hold a position: every ``origin + i * slide`` in ``(position, position + size]``."""
+    window, position = query.window, sf.col("__position")
+    steps = sf.floor((position - window.origin) / sf.lit(window.slide))
+    # Division is in floating point and may be off by one where numbers are large: whole numbers settle it.
+    low = sf.lit(window.origin) + (steps - 1) * window.slide
+    candidates = sf.sequence(low, position + window.size, sf.lit(window.slide).cast("long"))
+    return sf.filter(candidates, lambda end: (end > position) & (end <= position + window.size))
+
+
+def _first(objects: DataFrame, query: TopK) -> int:
+    if query.axis == "count":
+        return 0
+    row = objects.agg(sf.min(_AT)).first()
+    return 0 if row is None or row[0] is None else int(row[0])
+
+
+def _ranked(windowed: DataFrame, query: TopK, shared: list[str], groups: list[str], id_: str | None) -> DataFrame:
+    best_first = sf.col(_SCORE).desc() if query.order == "desc" else sf.col(_SCORE).asc()
+    window = Window.partitionBy(_END, *shared)
+    if query.ties == "rank":
+        rank = sf.rank().over(window.orderBy(best_first))
+    else:
+        order = (best_first, sf.col("__position").desc(), sf.col(_TIE).desc_nulls_last())
+        rank = sf.row_number().over(window.orderBy(*order))
+    end = sf.timestamp_micros(sf.col(_END)) if query.axis == "time" else sf.col(_END)
+    columns = [sf.lit(query.name).alias("query")]
+    for name in groups:
+        place = list(query.partition_by).index(name) if name in query.partition_by else None
+        columns.append((sf.lit(None) if place is None else sf.col(f"__group_{place}")).alias(name))
+    columns += [
+        end.alias("window_end"),
+        sf.col("__rank").alias("rank"),
+        sf.col(_SCORE).alias("score"),
+        sf.col("__time"),
+    ]
+    columns += [] if id_ is None else [sf.col(_TIE).alias("__id")]
+    return windowed.withColumn("__rank", rank).where(f"__rank <= {query.k}").select(*columns)

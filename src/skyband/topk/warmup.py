@@ -1,0 +1,47 @@
+"""Compiles what a pipeline runs, or loads it from disk, before anybody waits for it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.topk.plan import Plan
+from skyband.topk.query import TopK
+from skyband.topk.reducer import reduce_rows
+from skyband.topk.shard import Shard
+
+__all__ = ["warm_up"]
+
+
+def warm_up(algorithm: str = "panes") -> None:
+    """Run a few rows through a reducer and a shard, grouped and not, so that every kernel they need is on disk."""
+    n = 64
+    table = pa.table(
+        {
+            "ts": pa.array(np.arange(n) * 1_000_000).cast(pa.timestamp("us", "UTC")),
+            "id": np.arange(n),
+            "g": np.arange(n) % 3,
+            "all": np.linspace(0.0, 1.0, n),
+            "each": np.linspace(1.0, 0.0, n),
+        }
+    )
+    queries = (
+        TopK(name="all", k=2, size="10 seconds", slide="5 seconds", by="a", full_only=True),
+        TopK(name="each", k=2, size="10 seconds", slide="5 seconds", by="b", partition_by=["g"], order="asc"),
+    )
+    for may_be_late in (True, False):
+        plan = Plan(
+            queries=queries,
+            algorithm=algorithm,
+            shards=1,
+            time="ts",
+            id="id",
+            scores=("all", "each"),
+            groups=((), ("g",)),
+            columns=("g", "id", "ts"),
+            returned=("id", "ts"),
+            may_be_late=may_be_late,
+        )
+        shard = Shard(plan, 0)
+        for envelope in reduce_rows(plan, table.to_batches()):
+            shard.step([envelope.rows], [envelope.note], None, end=True)

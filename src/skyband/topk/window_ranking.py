@@ -1,0 +1,122 @@
+"""One engine over many groups: their streams laid end to end along one axis, far enough apart to share no window.
+
+Engines know nothing of groups. Shifted by a multiple of every slide, a group's windows fall on the same lattice as
+before, so that one run over the long axis answers the windows of all groups, thousands of them, in compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from math import lcm
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.data.answer_log import AnswerLog, Ranked, chosen, joined
+from skyband.kernels.stream import Floats, Ints, Rows
+from skyband.topk.algorithms import Engine
+from skyband.topk.query import TopK
+from skyband.windows import ALWAYS, AXIS_LIMIT, NEVER
+
+__all__ = ["Lined", "Ranking", "rank_rows"]
+
+
+class Lined(NamedTuple):
+    """Rows by group, and in each group in stream order."""
+
+    scores: Floats
+    positions: Ints
+    begins: Ints  # (groups + 1): where each group's rows begin
+
+
+class Ranking(NamedTuple):
+    """The windows of all groups, by query, and the rows that younger windows need."""
+
+    windows: Ranked  # `ids` are the rows' places; windows that end at or before their group's `answered` are not here
+    needed: Ints  # places of rows that windows not listed need
+
+
+def rank_rows(engine: type[Engine], queries: Sequence[TopK], rows: Lined, answered: Ints, final: Ints) -> Ranking:
+    """Rank the rows of every window that ends after its group's entry in `answered`.
+
+    All windows that end at or before their group's entry in `final` are listed, and some later ones; of the rest, the
+    rows that they need.
+    """
+    parts: list[Ranked] = []
+    needed: list[Ints] = []
+    for together in _together(engine, tuple(queries)):
+        mine = _plain(tuple(queries[place] for place in together))
+        keys = -rows.scores if mine[0].order == "asc" else rows.scores
+        if rows.begins.size == 2:
+            found, rest = _rank_one(engine, mine, rows._replace(scores=keys), int(answered[0]), int(final[0]))
+            needed.append(rest)
+        else:
+            found = _rank_many(engine, mine, rows._replace(scores=keys), answered)
+        parts.append(found._replace(queries=np.array(together, np.int64)[found.queries]))
+    return Ranking(joined(parts), np.concatenate([np.empty(0, np.int64), *needed]))
+
+
+def _rank_one(
+    engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: int, final: int
+) -> tuple[Ranked, Ints]:
+    since = [ALWAYS] * len(queries)
+    if answered > ALWAYS:
+        since = [query.window.first_end_after(answered) - query.window.size for query in queries]
+    newest = int(rows.positions[-1]) if rows.positions.size else answered
+    until = max(newest, min(final, newest + max(query.window.size for query in queries)))
+    running, log = engine(queries, since), AnswerLog()
+    log.begin(0, range(len(queries)))
+    running.advance(Rows(rows.scores, rows.positions, np.empty(0, np.int64), 0, 0), until, ALWAYS, log)
+    found = joined(log.take())
+    # An engine may be told of windows that are answered already when nothing is held that would tell it better.
+    held = running.objects().ids
+    oldest = min(query.window.first_end_after(until) - query.window.size for query in queries)
+    return chosen(found, found.ends > answered), held[rows.positions[held] >= oldest]
+
+
+def _rank_many(engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints) -> Ranked:
+    groups = rows.begins.size - 1
+    step = lcm(*(query.window.slide for query in queries))
+    low = int(rows.positions.min(initial=2**62)) // step * step if rows.positions.size else 0
+    span = int(rows.positions.max(initial=low)) - low + 1 + max(query.window.size for query in queries)
+    stride = -(-span // step) * step
+    if groups * stride >= AXIS_LIMIT // 2:
+        return _rank_in_turn(engine, queries, rows, answered)
+    code = np.repeat(np.arange(groups), np.diff(rows.begins))
+    positions = rows.positions - low + code * stride
+    running, log = engine(queries), AnswerLog()
+    log.begin(0, range(len(queries)))
+    running.advance(Rows(rows.scores, positions, np.empty(0, np.int64), 0, 0), groups * stride, ALWAYS, log)
+    found = joined(log.take())
+    owner = (found.ends - 1) // stride
+    ends = found.ends - owner * stride + low
+    return chosen(found._replace(ends=ends, groups=owner), ends > answered[owner])
+
+
+def _rank_in_turn(engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints) -> Ranked:
+    """Where slides have no common multiple that fits the axis so often: group by group."""
+    parts = []
+    for group, (begin, stop) in enumerate(zip(rows.begins[:-1], rows.begins[1:], strict=True)):
+        mine = Lined(rows.scores[begin:stop], rows.positions[begin:stop], np.array([0, stop - begin]))
+        found, _ = _rank_one(engine, queries, mine, int(answered[group]), NEVER)
+        parts.append(found._replace(groups=np.full(found.ends.size, group, np.int64), ids=found.ids + begin))
+    return joined(parts)
+
+
+@lru_cache(maxsize=256)
+def _plain(queries: tuple[TopK, ...]) -> tuple[TopK, ...]:
+    """The queries with every window reported: which ones begin late enough is settled where all shards agree on it."""
+    return tuple(replace(query, full_only=False) if query.full_only else query for query in queries)
+
+
+@lru_cache(maxsize=256)
+def _together(engine: type[Engine], queries: tuple[TopK, ...]) -> list[tuple[int, ...]]:
+    """The places of the queries that one engine serves: those of one direction and one policy for ties if it shares."""
+    if not engine.shares:
+        return [(place,) for place in range(len(queries))]
+    kinds = product(("desc", "asc"), ("row_number", "rank"))
+    found = [tuple(p for p, query in enumerate(queries) if (query.order, query.ties) == kind) for kind in kinds]
+    return [places for places in found if places]

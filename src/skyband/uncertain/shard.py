@@ -1,0 +1,168 @@
+"""Uncertain streams on their way through a pipeline: tuples in stream order, answered when the shared plan says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.arrow import one
+from skyband.errors import InvalidInputError, SnapshotError
+from skyband.sharding.envelope import Note
+from skyband.sharding.ordered_shard import Sequencing
+from skyband.uncertain.monitor import Monitor
+from skyband.uncertain.plan import WeighingPlan, cut_of
+from skyband.uncertain.query import UncertainTopK, sharing_key, stream_of
+from skyband.windows import ALWAYS
+
+__all__ = ["Weighing"]
+
+
+class Weighing(Sequencing):
+    """The tuples that some answer may still need, and the plan they are answered by."""
+
+    order = ("id", "score", "probability")
+
+    def __init__(self, plan: WeighingPlan, number: int) -> None:
+        super().__init__(plan, number)
+        self.monitors = [
+            Monitor(_without_filters(together), plan=plan.method, computed=True) for together in plan.classes
+        ]
+        self.cut = [ALWAYS] * len(plan.classes)  # where the newest tuple stands that was left behind
+
+    @property
+    def held(self) -> int:
+        return sum(monitor.candidates for monitor in self.monitors)
+
+    def end_of_stream(self) -> int:
+        return int(max(query.window.size for query in self.plan.queries))
+
+    def dues(self) -> Iterator[int]:
+        oldest = self.oldest_waiting
+        for monitor, together in zip(self.monitors, self.plan.classes, strict=True):
+            if monitor.next_time is not None:
+                yield monitor.next_time
+            if oldest is not None:  # the first tuple may begin a plan, whose first run comes this soon
+                yield oldest + 1 if monitor.next_time is None else max(oldest, self.clock) + _unit(together)
+
+    def notice(self, note: Note) -> None:
+        for number, newest in note.firsts.items():
+            self.cut[int(number)] = max(self.cut[int(number)], int(newest[0]))
+
+    def hand_on(self, ready: pa.Table | None) -> list[pa.Table]:
+        out = []
+        for number, monitor in enumerate(self.monitors):
+            mine = None if ready is None else ready.filter(pc.equal(ready["class"], number))
+            if mine is not None and mine.num_rows:
+                self._push(number, mine)
+            if self.plan.axis == "time":
+                monitor.advance_to(self.clock)
+            out.append(monitor.answers())
+        return out
+
+    def _push(self, number: int, mine: pa.Table) -> None:
+        positions = one(mine["position"]) if self.plan.axis == "time" else None
+        scores, chances, rules, ids = (one(mine[name]) for name in ("score", "probability", "rule", "id"))
+        ranked = self.plan.streams[number] is not None and "stream" in mine.column_names
+        streams = one(mine["stream"]) if ranked else None
+        try:
+            self.monitors[number].push(positions, scores, chances, rules, ids, streams)
+        except InvalidInputError as error:
+            names = ", ".join(repr(query.name) for query in self.plan.classes[number])
+            raise InvalidInputError(f"of queries {names} (positions are microseconds): {error}") from error
+
+    def inner_state(self) -> dict[str, Any]:
+        return {
+            "classes": [[query.to_dict() for query in together] for together in self.plan.classes],
+            "monitors": [monitor.snapshot() for monitor in self.monitors],
+            "cut": self.cut,
+        }
+
+    def inner_load(self, state: dict[str, Any]) -> None:
+        """Go on with the monitors of the classes that are known; whoever is new begins with what has not been seen."""
+        before = [tuple(UncertainTopK(**fields) for fields in together) for together in state["classes"]]
+        sources = _matched(before, self.plan.classes)
+        for number, (together, source) in enumerate(zip(self.plan.classes, sources, strict=True)):
+            wanted = _without_filters(together)
+            if source is None:
+                if self.newest != ALWAYS:
+                    self.monitors[number] = self._joining(wanted)
+                continue
+            self.cut[number] = state["cut"][source]
+            self.monitors[number] = Monitor.resume(state["monitors"][source])
+            same = set(wanted) == set(_without_filters(before[source]))
+            if not same or self.plan.method != self.monitors[number].plan.method:
+                self._take_up(number, wanted, before[source])
+        self._readdress(before, sources)
+
+    def _joining(self, wanted: list[UncertainTopK]) -> Monitor:
+        self._refuse_uncounted(wanted[0])
+        return Monitor(wanted, plan=self.plan.method, since=self.newest + 1, computed=True)
+
+    def _take_up(self, number: int, wanted: list[UncertainTopK], before: tuple[UncertainTopK, ...]) -> None:
+        """Let queries come and go. Where a window ends now, tuples may lack that were cut up to the next unit."""
+        monitor = self.monitors[number]
+        if self.newest == ALWAYS:
+            self.monitors[number] = Monitor(wanted, plan=self.plan.method, computed=True)
+            return
+        if self.plan.axis == "count":
+            if stream_of(before) is None and stream_of(wanted) is not None:
+                self._refuse_uncounted(next(query for query in wanted if query.stream is not None))
+            monitor.take_up(wanted, since=monitor.metrics()["tuples"], whole=True, plan=self.plan.method)
+            return
+        cut = cut_of(before)
+        whole = cut is None or self.cut[number] < self.clock // cut.unit * cut.unit
+        monitor.take_up(wanted, since=self.newest + 1, whole=whole, plan=self.plan.method)
+
+    def _refuse_uncounted(self, query: UncertainTopK) -> None:
+        if self.plan.axis == "count":
+            raise SnapshotError(
+                f"query {query.name!r} is new to this checkpoint and asks for more of a tuple than it holds; tuples "
+                "that have gone are not counted anew for it, so that its windows would be wrong. Remove it, or start "
+                "it with a new checkpoint."
+            )
+
+    def _readdress(self, before: list[tuple[UncertainTopK, ...]], sources: list[int | None]) -> None:
+        """Rows that wait belong to the classes of the workload before: give them to the same class's new number."""
+        if self.waiting is None:
+            return
+        numbers = np.full(len(before), -1, np.int32)
+        for number, source in enumerate(sources):
+            if source is not None:
+                numbers[source] = number
+        told = numbers[one(self.waiting["class"]).to_numpy(zero_copy_only=False)]
+        at = self.waiting.schema.get_field_index("class")
+        self.waiting = self.waiting.set_column(at, "class", pa.array(told)).filter(pa.array(told >= 0))
+        streams = zip(sources, self.plan.streams, strict=True)
+        still = any(stream and source is not None and stream_of(before[source]) == stream for source, stream in streams)
+        if "stream" in self.waiting.column_names and not still:
+            self.waiting = self.waiting.drop_columns("stream")
+
+
+def _matched(before: list[tuple[UncertainTopK, ...]], now: tuple[tuple[UncertainTopK, ...], ...]) -> list[int | None]:
+    """Per class of the workload now, which class it was: the same tuples, told apart in the same way if at all."""
+    found: list[int | None] = [None] * len(now)
+    for strict in (True, False):
+        for number, together in enumerate(now):
+            for source, others in enumerate(before):
+                streams = stream_of(together), stream_of(others)
+                alike = streams[0] == streams[1] or (not strict and None in streams)
+                if found[number] is None and source not in found and alike and _told(together) == _told(others):
+                    found[number] = source
+    return found
+
+
+def _told(together: tuple[UncertainTopK, ...]) -> tuple[Any, ...]:
+    return *sharing_key(together[0]), together[0].window.size
+
+
+def _unit(together: tuple[UncertainTopK, ...]) -> int:
+    return min(query.window.slide for query in together)
+
+
+def _without_filters(together: tuple[UncertainTopK, ...]) -> list[UncertainTopK]:
+    """The queries as they are asked of tuples: rows that the filter removes have become none."""
+    return [UncertainTopK(**{**query.to_dict(), "where": None}) for query in together]

@@ -1,0 +1,30 @@
+"""Workload files: streams, queries and sinks written down in YAML.
+
+`read_workload` reads one, `schema` and `keys` say what one may hold, `starter` writes the first one, for data that
+`sample_of` has looked at.
+"""
+
+from __future__ import annotations
+
+from skyband.errors import Problem
+from skyband.workload_file.models import Engine, Sink, Stream
+from skyband.workload_file.reader import WorkloadFile, read_workload
+from skyband.workload_file.sample import DataSample
+from skyband.workload_file.sampling import sample_of
+from skyband.workload_file.schema import Key, keys, schema
+from skyband.workload_file.starter import starter
+
+__all__ = [
+    "DataSample",
+    "Engine",
+    "Key",
+    "Problem",
+    "Sink",
+    "Stream",
+    "WorkloadFile",
+    "keys",
+    "read_workload",
+    "sample_of",
+    "schema",
+    "starter",
+]

@@ -1,0 +1,161 @@
+"""The entries under `queries` as queries, stream by stream; what is wrong with them is told at their keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from skyband.errors import InvalidQueryError, SkybandError
+from skyband.queries import Query as AnyQuery
+from skyband.queries.workload import Workload
+from skyband.uncertain.query import UncertainTopK, refuse_other_sizes
+from skyband.workload_file.messages import among, nearest, taken
+from skyband.workload_file.models import Stream
+from skyband.workload_file.query_models import FAMILIES, KEYS, Query, field_of
+from skyband.workload_file.report import Report
+from skyband.workload_file.tree import Loc
+
+__all__ = ["Asked", "asked", "workloads"]
+
+
+_TWICE = "Name the stream twice to have both."
+_OF_STREAMS = [name for name, keys in KEYS.items() if "stream_by" in keys]
+
+
+class Asked(NamedTuple):
+    """A query, the stream it is over, and where it is written."""
+
+    query: AnyQuery
+    stream: str
+    loc: Loc
+
+
+def asked(entry: Query, loc: Loc, streams: Mapping[str, Stream | None], report: Report) -> Iterator[Asked]:
+    """The queries of one entry whose keys are sound: one for fields, one or more for SQL."""
+    stream = entry.stream if entry.stream is not None else next(iter(streams), None) if len(streams) == 1 else None
+    if entry.stream is not None and entry.stream not in streams:
+        apart = " What tells the rows' own streams apart is stream_by." if entry.type in _OF_STREAMS else ""
+        report.add((*loc, "stream"), among(entry.stream, streams) + apart)
+        stream = None
+    if entry.sql is not None:
+        yield from _from_sql(entry, loc, stream, streams, report)
+        return
+    given = entry.model_dump(exclude={"stream", "sql", "type"}, exclude_none=True, exclude_unset=True)
+    try:
+        query = FAMILIES[entry.type](**{field_of(key): value for key, value in given.items()})
+    except InvalidQueryError as error:
+        key, message = _at_key(str(error), given)
+        report.add((*loc, key) if key else loc, message)
+        return
+    if stream is None:
+        report.add((*loc, "stream"), f"is missing; say which: {', '.join(streams)}.")
+    else:
+        yield Asked(query, stream, loc)
+
+
+def workloads(found: list[Asked], streams: Mapping[str, Stream | None], report: Report) -> dict[str, Workload[Any]]:
+    """The workload of each stream that is asked about; names are unique in the file, the rest is one stream's."""
+    names: dict[str, Loc] = {}
+    for one in found:
+        first = names.setdefault(one.query.name, one.loc)
+        if first != one.loc or sum(other.query.name == one.query.name and other.loc == one.loc for other in found) > 1:
+            report.add(_key(one, "name", report), taken(one.query.name, report.line_of(first)))
+    made = {}
+    for stream in streams:
+        group = [one for one in found if one.stream == stream]
+        for one in group:
+            _refuse_other_kind(one, group[0], report)
+        if report.is_sound("queries"):
+            _refuse_other_sizes(group, report)
+        if group and report.is_sound("queries"):
+            made[stream] = Workload([one.query for one in group])
+    return made
+
+
+def _refuse_other_kind(one: Asked, first: Asked, report: Report) -> None:
+    """The queries of a stream are of one family, and run along one axis."""
+    if one.query.family != first.query.family:
+        report.add(
+            _key(one, "type", report),
+            f"makes a query of type {one.query.family}, but {first.query.name!r} (line {report.line_of(first.loc)}) is "
+            f"of type {first.query.family}; the queries of one stream share what is held, so they are of one. {_TWICE}",
+        )
+    elif one.query.axis != first.query.axis:
+        report.add(
+            _key(one, "size", report),
+            f"{one.query.to_dict()['size']!r} makes a {one.query.axis} "
+            f"window, but {first.query.name!r} (line {report.line_of(first.loc)}) has {first.query.axis} windows; the "
+            f"queries of one stream run along one axis. {_TWICE}",
+        )
+
+
+def _refuse_other_sizes(group: list[Asked], report: Report) -> None:
+    """Queries over an uncertain stream that run together look at one window."""
+    for number, one in enumerate(group):
+        try:
+            refuse_other_sizes(other.query for other in group[: number + 1] if isinstance(other.query, UncertainTopK))
+        except InvalidQueryError as error:
+            report.add(_key(one, "size", report), str(error).replace("Make two workloads of them.", _TWICE))
+            return
+
+
+def _from_sql(
+    entry: Query, loc: Loc, stream: str | None, streams: Mapping[str, Stream | None], report: Report
+) -> Iterator[Asked]:
+    from skyband.sql.reader import parse  # noqa: PLC0415 - only files with SQL load the parser
+
+    at = (*loc, "sql")
+    try:
+        statements = parse(str(entry.sql), name=entry.name)
+    except SkybandError as error:
+        report.add(at, str(error))
+        return
+    for statement in statements:
+        over = stream
+        if statement.stream is not None:
+            over = _named_in_sql(statement.stream, entry.stream, at, streams, report)
+        elif over is None:
+            report.add((*loc, "stream"), f"is missing, and the SQL has no FROM; say which: {', '.join(streams)}.")
+        if over is None:
+            continue
+        known = streams[over]
+        time = None if known is None else known.time or "timestamp"  # a rate source's
+        if statement.time is not None and time is not None and statement.time.lower() != time.lower():
+            report.add(
+                at,
+                f"DESCRIPTOR({statement.time}) is not the time of stream {over!r}; that is {time!r}.",
+            )
+        yield Asked(statement.query, over, loc)
+
+
+def _named_in_sql(
+    name: str, beside: str | None, at: Loc, streams: Mapping[str, Stream | None], report: Report
+) -> str | None:
+    known = {stream.lower(): stream for stream in streams}
+    found = known.get(name.lower())
+    if found is None:
+        near = nearest(name, streams)
+        hint = f"did you mean {near!r}?" if near else f"streams: {', '.join(streams)}."
+        report.add(at, f"FROM {name} names no stream of this file; {hint}")
+    elif beside is not None and beside in streams and beside != found:
+        report.add(at, f"FROM {name} does not go with stream: {beside}; say it once.")
+    return found
+
+
+def _at_key(message: str, given: Mapping[str, Any]) -> tuple[str, str]:
+    """A query's error begins with the field it is about; in a file the key has been said already."""
+    found = re.match(r"(\w+)=", message)
+    key = next((key for key in given if found is not None and field_of(key) == found[1]), None)
+    if found is not None and message[found.end() :].startswith("None is missing"):
+        return found[1], message[found.end() :].removeprefix("None ")
+    if found is None or key is None:
+        return "", message
+    if "stream_by" in given:
+        message = message.replace(" stream=", " stream_by=")
+    other = re.search(r" and (slide|every)=", message) if key == "size" else None
+    return (other[1], message) if other else (key, message[found.end() :])
+
+
+def _key(one: Asked, key: str, report: Report) -> Loc:
+    return next(loc for loc in ((*one.loc, key), (*one.loc, "sql"), one.loc) if report.has(loc))

@@ -1,0 +1,139 @@
+"""Folders that get in each other's way: what is written must not be read, mixed up or removed with something else."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skyband.workload_file.paths import absolute, has_scheme
+from skyband.workload_file.report import Report
+from skyband.workload_file.tree import Loc, spelled
+
+__all__ = ["check_folders"]
+
+_MAGIC = re.compile(r"[*?\[{]")
+_ENDINGS = {"parquet": ".parquet", "jsonl": ".jsonl", "csv": ".csv"}
+
+
+class _Folder(NamedTuple):
+    """A folder that files are written to."""
+
+    loc: Loc
+    path: str  # as it stands in the file
+    real: str  # without links
+    ending: str  # of the files
+    name: str  # in messages
+
+
+def check_folders(raw: dict[str, Any], file: Path, report: Report) -> None:
+    """Each sink has a folder of its own, outside the checkpoint, and where no stream of the file reads.
+
+    Links are followed, as far as there is something yet.
+    """
+    streams = {name: one for name, one in _map(raw, "streams").items() if isinstance(one, dict)}
+    read = {name: str(one["path"]) for name, one in streams.items() if isinstance(one.get("path"), str)}
+    engine = _map(raw, "engine")
+    state = engine.get("checkpoint") if isinstance(engine.get("checkpoint"), str) else None
+    checkpoint = _real(state or f".skyband/{file.stem}", file.parent)
+    before: list[_Folder] = []
+    for folder in _written(raw, streams, file.parent):
+        if not report.is_sound(*folder.loc[:2]):
+            continue
+        reader = next((name for name, path in read.items() if _reads(path, folder, streams, file.parent)), None)
+        if reader is not None:
+            report.add(
+                folder.loc,
+                f"{folder.path!r} is where stream {reader!r} reads from ({read[reader]!r}); what is written there "
+                "would come in as rows. Give another folder.",
+            )
+        if checkpoint is not None and _is_in(folder.real, checkpoint):
+            report.add(
+                folder.loc,
+                f"{folder.path!r} is in the folder of the checkpoint ({checkpoint!r}); --fresh removes that, and the "
+                "files with it. Give another folder.",
+            )
+        for other in before:
+            if (said := _clash(folder, other)) is not None:
+                report.add(folder.loc, said)
+                break
+        before.append(folder)
+
+
+def _clash(folder: _Folder, other: _Folder) -> str | None:
+    both_dead = folder.loc[0] == other.loc[0] == "streams"  # told apart by the stream's name
+    link = f" (both are {folder.real!r})" if os.path.basename(folder.path) != os.path.basename(other.path) else ""
+    if folder.real == other.real:
+        return None if both_dead else f"{folder.path!r} is {other.name} already{link}; their files would be mixed."
+    if _is_in(folder.real, other.real):
+        return f"{folder.path!r} is inside {other.name} ({other.path!r}); who reads that would read both."
+    if _is_in(other.real, folder.real):
+        return f"{folder.path!r} has {other.name} inside it ({other.path!r}); who reads it would read both."
+    return None
+
+
+def _written(raw: dict[str, Any], streams: dict[str, Any], base: Path) -> Iterator[_Folder]:
+    for name, stream in streams.items():
+        if isinstance(path := stream.get("dead_letters"), str) and (real := _real(path, base)) is not None:
+            yield _Folder(("streams", name, "dead_letters"), path, real, "", f"the dead letters of stream {name!r}")
+    sinks = raw.get("sinks")
+    for number, sink in enumerate(sinks if isinstance(sinks, list) else ()):
+        path = sink.get("path") if isinstance(sink, dict) else None
+        if isinstance(path, str) and (real := _real(path, base)) is not None:
+            loc: Loc = ("sinks", number, "path")
+            ending = _ENDINGS.get(str(sink.get("type")), "")
+            yield _Folder(loc, path, real, ending, f"the folder of {spelled(loc[:2])}")
+
+
+def _reads(path: str, folder: _Folder, streams: dict[str, Any], base: Path) -> bool:
+    """Whether a file that will be written is one that a source's path, folder or glob means."""
+    local = _local(path, base)
+    if local is None:
+        return False
+    parts = Path(local).parts
+    fixed = next((place for place, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
+    rest = parts[fixed:]
+    pattern = (*Path(os.path.realpath(Path(*parts[:fixed]))).parts, *rest)
+    for stream in streams:
+        there = (*Path(folder.real).parts, f"{stream}-00000000{folder.ending}")
+        below = there[len(pattern) :]
+        if (
+            len(pattern) <= len(there)
+            and all(_fits(name, part) for name, part in zip(there, pattern, strict=False))
+            and not any(name.startswith((".", "_")) for name in below)  # Spark passes over those
+        ):
+            return True
+    return False
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether a name is one that a glob of Hadoop's means; it knows {a,b}, too."""
+    braces = re.search(r"\{([^{}]*)\}", pattern)
+    if braces is None:
+        return fnmatchcase(name, pattern.replace("[^", "[!")) if _MAGIC.search(pattern) else name == pattern
+    begin, end = pattern[: braces.start()], pattern[braces.end() :]
+    return any(_fits(name, f"{begin}{one}{end}") for one in braces[1].split(","))
+
+
+def _is_in(inner: str, outer: str) -> bool:
+    return inner == outer or inner.startswith(outer.rstrip(os.sep) + os.sep)
+
+
+def _real(path: str, base: Path) -> str | None:
+    local = _local(path, base)
+    return None if local is None else os.path.realpath(local)
+
+
+def _local(path: str, base: Path) -> str | None:
+    """The path on this machine; None if it is somewhere else."""
+    if path.startswith("file:"):
+        path = re.sub(r"^file:(//)?", "", path)
+    return None if has_scheme(path) or "${" in path else absolute(path, base)
+
+
+def _map(raw: dict[str, Any], key: str) -> dict[str, Any]:
+    found = raw.get(key)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,80 @@
+"""All that is wrong with a file, gathered and put in order."""
+
+from __future__ import annotations
+
+from skyband.errors import Problem, WorkloadFileError
+from skyband.workload_file.environment import Environment, is_secret
+from skyband.workload_file.tree import Loc, Place, Tree, spelled
+
+__all__ = ["Report"]
+
+
+class Report:
+    """Problems with their places; a key is reported once, for the first thing found."""
+
+    def __init__(self, file: str, tree: Tree, environment: Environment) -> None:
+        self._file = file
+        self._tree = tree
+        self._environment = environment
+        self._problems: list[Problem] = []
+        self._locs: set[Loc] = set()
+        self.warnings: list[Problem] = []
+        for spot in tree.wrong:
+            self._note(spot.place, spot.loc, spot.message)
+
+    def add(self, loc: Loc, message: str) -> None:
+        """Note a problem at a key, or, where the key is not in the file, at the nearest one around it."""
+        if loc not in self._locs:
+            self._note(self._place_of(loc), loc, message)
+
+    def warn(self, loc: Loc, message: str) -> None:
+        """Note what may be wrong, and need not be: the file can be used."""
+        self.warnings.append(
+            Problem(self._file, *self._place_of(loc), spelled(loc), self._without_secrets(loc, message))
+        )
+
+    def _place_of(self, loc: Loc) -> Place:
+        around = next(loc[:end] for end in range(len(loc), -1, -1) if loc[:end] in self._tree.places)
+        return self._tree.places[around]
+
+    def is_sound(self, *loc: str | int) -> bool:
+        """Whether nothing is wrong at this key or below it.
+
+        What comes above is of no interest: an unknown key of a section says nothing about its other keys.
+        """
+        return not any(known[: len(loc)] == loc for known in self._locs)
+
+    def has(self, loc: Loc) -> bool:
+        """Whether the key is in the file."""
+        return loc in self._tree.places
+
+    def has_variable(self, loc: Loc) -> bool:
+        """Whether the value of the key came, at least in part, from the environment."""
+        return loc in self._tree.written
+
+    def written(self, loc: Loc) -> str | None:
+        """The value as it stands in the file, if a variable has gone into it."""
+        return self._tree.written.get(loc)
+
+    def line_of(self, loc: Loc) -> int:
+        """The line a key is on."""
+        return self._tree.places[loc].line
+
+    def finish(self) -> None:
+        """Raise all problems, in the order of the file; nothing if there are none."""
+        if self._problems:
+            raise WorkloadFileError(sorted(self._problems, key=lambda problem: problem[:3]))
+
+    def _note(self, place: Place, loc: Loc, message: str) -> None:
+        self._locs.add(loc)
+        self._problems.append(Problem(self._file, *place, spelled(loc), self._without_secrets(loc, message)))
+
+    def _without_secrets(self, loc: Loc, message: str) -> str:
+        """A value that came out of the environment under a secret's name is shown as it is written in the file."""
+        written = self._tree.written.get(loc)
+        if written is not None and (is_secret(spelled(loc)) or is_secret(written)):
+            value = self._tree.value
+            for part in loc:
+                value = value[part]
+            message = message.replace(repr(value), repr(written))
+        return self._environment.hide(message)

@@ -1,0 +1,213 @@
+"""The first workload file: one that runs as it is, with a comment for every key."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from skyband.durations import parse_duration
+from skyband.workload_file.sample import DataSample
+from skyband.workload_file.template import FILES, GROUPED, PLAIN, RATE, TAIL
+from skyband.workload_file.time_columns import looks_like_time
+from skyband.workload_file.time_order import rounded, watermark_for
+from skyband.workload_file.tree import plain
+
+__all__ = ["quoted", "starter", "windows_for"]
+
+# Slide and size that go together; the first slide that cuts the span into no more than _MOST pieces is taken.
+_WINDOWS = (
+    ("100 milliseconds", "1 second"),
+    ("500 milliseconds", "5 seconds"),
+    ("1 second", "10 seconds"),
+    ("5 seconds", "30 seconds"),
+    ("10 seconds", "1 minute"),
+    ("30 seconds", "5 minutes"),
+    ("1 minute", "10 minutes"),
+    ("5 minutes", "30 minutes"),
+    ("10 minutes", "1 hour"),
+    ("30 minutes", "3 hours"),
+    ("1 hour", "6 hours"),
+    ("3 hours", "12 hours"),
+    ("6 hours", "1 day"),
+    ("12 hours", "3 days"),
+    ("1 day", "7 days"),
+    ("7 days", "28 days"),
+    ("30 days", "90 days"),
+    ("90 days", "360 days"),
+    ("365 days", "1825 days"),
+)
+_MOST = 60
+_SCORES = re.compile(
+    r"price|amount|value|score|total|volume|size|cost|fare|bytes|duration|distance|speed|magnitude|amplitude|delay|"
+    r"temperature|count|quantity|qty",
+    re.IGNORECASE,
+)
+_ID = re.compile(r"(^|[^A-Za-z])id$|[a-z]I[dD]$|^(seq|sequence|row|nr|number)(_?(id|no|nr|number))?$", re.IGNORECASE)
+_PLACES = re.compile(
+    r"lat(itude)?$|lon(g|gitude)?$|zip|code$|year$|month$|day$|hour$|minute$|number$|_(no|nr)$", re.IGNORECASE
+)
+_WORDS = """
+    all and any as asc between both by case cast current date desc distinct else end every exists false first for from
+    full group having in interval is join last leading left like limit natural not null nulls on or order outer over
+    overlay partition position rank right row rows select set some table then time timestamp to trailing true union
+    unique using values when where window with
+""".split()  # noqa: SIM905 - a word list reads better as words
+
+
+def starter(data: DataSample | None = None) -> str:
+    """A workload file for some data, or for rows that Spark makes up: valid, and explained line by line.
+
+    >>> print(starter(DataSample(path="t.csv", format="csv", columns=[("ts", "timestamp"), ("price", "number")],
+    ...                          time="ts")).splitlines()[0])
+    # A workload file of Skyband: streams, queries over them, and where the answers go.
+    """
+    if data is None:
+        return RATE + TAIL
+    names = [name for name, _ in data.columns]
+    number = _id_of(data)
+    score, why = _score_of(data, number)
+    group = _group_of(data)
+    slide, size = windows_for(data.first, data.last)
+    text = FILES.format(
+        stream=_stream_name(data.path),
+        path=quoted(data.path),
+        format=data.format,
+        options="".join(f"\n      {key}: {value}" for key, value in _options(data).items()),
+        options_key="options:" if _options(data) else "# options: {mergeSchema: true}",
+        columns=", ".join(_comment(name) for name in names),
+        time=quoted(data.time),
+        time_format=f"time_format: {quoted(data.time_format)}" if data.time_format else "# time_format: seconds",
+        id=f"id: {quoted(number)}" if number else "# id: trade_id",
+        span=_span(data),
+        behind=_behind(data),
+        watermark=watermark_for(data.behind),
+    )
+    text += PLAIN.format(size=size, slide=slide, by=quoted(score), why=why)
+    if group is not None:
+        text += GROUPED.format(size=size, slide=slide, by=quoted(score), group=quoted(_in_sql(group)))
+    return text + TAIL
+
+
+def windows_for(first: datetime | None, last: datetime | None) -> tuple[str, str]:
+    """Slide and size for data that spans from first to last.
+
+    >>> windows_for(datetime(2024, 1, 1), datetime(2024, 1, 2))
+    ('30 minutes', '3 hours')
+    """
+    if first is None or last is None or last <= first:
+        return "1 minute", "10 minutes"
+    span = (last - first).total_seconds() * 1e6
+    return next((pair for pair in _WINDOWS if span <= _MOST * parse_duration(pair[0], field="slide")), _WINDOWS[-1])
+
+
+def quoted(text: str) -> str:
+    """Text as a YAML scalar that is read back as the same text, whatever is in it.
+
+    >>> quoted("price * size"), quoted("no: 1"), quoted("10"), quoted("${HOME}")
+    ('price * size', '"no: 1"', '"10"', '"$${HOME}"')
+    """
+    text = text.replace("${", "$${")
+    if re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_ ./*()=<>%-]*", text) and plain(text) == text and text[-1] != " ":
+        return text
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(letter: str) -> str:
+    if letter in '"\\':
+        return "\\" + letter
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
+    if letter == "\t":
+        return "\\t"
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+
+
+def _in_sql(name: str) -> str:
+    """A column's name as SQL takes it."""
+    plain_name = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _WORDS
+    return name if plain_name else "`" + name.replace("`", "``") + "`"
+
+
+def _usable(data: DataSample) -> list[tuple[str, str]]:
+    """Columns that can be named: those without a name, or with another's, get names from Spark."""
+    lower = [name.lower() for name, _ in data.columns]
+    return [
+        (name, kind)
+        for name, kind in data.columns
+        if name.strip() and lower.count(name.lower()) == 1 and name != data.time
+    ]
+
+
+def _id_of(data: DataSample) -> str | None:
+    return next((name for name, kind in _usable(data) if kind == "integer" and _ID.search(name)), None)
+
+
+def _score_of(data: DataSample, number: str | None) -> tuple[str, str]:
+    """The best column to rank by: a measure rather than a place, a fraction rather than a count."""
+    found = [(name, kind) for name, kind in _usable(data) if kind in ("number", "integer") and name != number]
+    # An id is no measure, nor is a second time.
+    found = [one for one in found if not _ID.search(one[0]) and not looks_like_time(one[0])] or found
+    if found:
+        best = min(
+            found, key=lambda one: (bool(_PLACES.search(one[0])), not _SCORES.search(one[0]), one[1] == "integer")
+        )
+        return _in_sql(best[0]), "The score: any SQL expression over the columns."
+    text = next((name for name, kind in _usable(data) if kind == "text"), None)
+    if text is not None:
+        return (
+            f"length({_in_sql(text)})",
+            "No column is a number, so texts are ranked by their length: put your score here.",
+        )
+    return "1", "No column is a number, so all scores are equal and the newest rows win: put your score here."
+
+
+def _group_of(data: DataSample) -> str | None:
+    """The first text column with few values, each of which comes several times."""
+    for name, kind in _usable(data):
+        count = data.distinct.get(name, 0) if kind == "text" else 0
+        if 2 <= count <= 200 and (not data.rows or 3 * count <= data.rows):
+            return name
+    return None
+
+
+def _options(data: DataSample) -> dict[str, str]:
+    header = {"header": "true"} if data.format == "csv" else {}
+    return {
+        **header,
+        **{quoted(key): value if value == "true" else quoted(value) for key, value in data.options.items()},
+    }
+
+
+def _stream_name(path: str) -> str:
+    """A name made of the path's last part.
+
+    >>> _stream_name("data/trades-2024.csv.gz"), _stream_name("2024/*.csv"), _stream_name("/")
+    ('trades_2024', 'stream_2024', 'stream')
+    """
+    parts = [re.sub(r"[^A-Za-z0-9]+", "_", part.partition(".")[0]).strip("_") for part in re.split(r"[/\\]", path)]
+    name = next((part for part in reversed(parts) if part), "stream")
+    return name if name[0].isalpha() else f"stream_{name}"
+
+
+def _span(data: DataSample) -> str:
+    if data.first is None or data.last is None:
+        return ""
+    return f" Seen: {data.first:%Y-%m-%d %H:%M:%S} to {data.last:%Y-%m-%d %H:%M:%S}."
+
+
+def _behind(data: DataSample) -> str:
+    """What was seen of the order of rows, which the watermark follows."""
+    if data.first is None or data.last is None or not data.looked_at:
+        return ""
+    if not data.behind:
+        return f"    # Seen: no row comes behind the newest before it, in {data.looked_at}.\n"
+    lines = f"    # Seen: rows come up to {rounded(data.behind)} behind the newest before them, in {data.looked_at}.\n"
+    if 2 * data.behind > data.last - data.first:
+        lines += "    # That is most of the time they span: live answers come sooner if the data is sorted by time.\n"
+    return lines
+
+
+def _comment(text: str) -> str:
+    """Text that stays on its line."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,0 +1,191 @@
+"""A file's values against the models: each key by itself, then the keys of each section together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from skyband.queries.workload import Workload
+from skyband.workload_file.algorithm_names import WHOLE, types_of
+from skyband.workload_file.environment import is_secret
+from skyband.workload_file.messages import among, shown, taken, worded
+from skyband.workload_file.models import Document, Stream
+from skyband.workload_file.query_models import Query
+from skyband.workload_file.report import Report
+from skyband.workload_file.rules import engine_rules, query_rules, sink_rules, stream_rules
+from skyband.workload_file.server_rules import check_server_secrets
+from skyband.workload_file.tree import Loc
+
+__all__ = ["check_families", "check_sinks", "checked", "sound_queries", "sound_streams", "top_of", "without_nulls"]
+
+
+def top_of(value: Any, report: Report) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    if report.is_sound():
+        what = "the file is empty" if value is None else f"{shown(value)} is here"
+        report.add((), f"{what}, but keys are expected: streams, queries, and perhaps sinks and engine.")
+    report.finish()
+    return {}
+
+
+def without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
+    """A key without a value is a key left out; names that users choose need one."""
+
+    def kept(section: Any) -> Any:
+        return (
+            {key: value for key, value in section.items() if value is not None}
+            if isinstance(section, dict)
+            else section
+        )
+
+    top: dict[str, Any] = kept(raw)
+    for name, section in top.items():
+        if name == "streams" and isinstance(section, dict):
+            top[name] = {key: kept(value) for key, value in section.items()}
+        elif isinstance(section, list):
+            top[name] = [kept(item) for item in section]
+        elif name == "engine":
+            top[name] = kept(section)
+    return top
+
+
+def checked(raw: dict[str, Any], report: Report) -> Document | None:
+    """Each key by itself, then the keys of each section together."""
+    document = None
+    try:
+        document = Document.model_validate(raw)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            report.add(one["loc"], worded(one))
+    for name, stream in _map(raw, "streams").items():
+        _apply(("streams", name), stream_rules(name, stream) if isinstance(stream, dict) else (), report)
+    for number, query in enumerate(_list(raw, "queries")):
+        _apply(("queries", number), query_rules(query) if isinstance(query, dict) else (), report)
+    for number, sink in enumerate(_list(raw, "sinks")):
+        _apply(("sinks", number), sink_rules(sink) if isinstance(sink, dict) else (), report)
+    _apply(("engine",), engine_rules(_map(raw, "engine")), report)
+    _check_names(raw, report)
+    _check_secrets(raw, report)
+    check_server_secrets(raw, report)
+    return document
+
+
+def _apply(loc: Loc, wrong: Iterable[tuple[str | tuple[str, ...], str]], report: Report) -> None:
+    for key, message in wrong:
+        below = (key,) if isinstance(key, str) else key
+        report.add((*loc, *filter(None, below)), message)
+
+
+def sound_streams(raw: dict[str, Any], report: Report) -> dict[str, Stream | None]:
+    """The streams by name; None for one that has problems of its own, but can still be asked about."""
+    return {
+        name: Stream.model_validate(stream) if report.is_sound("streams", name) else None
+        for name, stream in _map(raw, "streams").items()
+    }
+
+
+def sound_queries(raw: dict[str, Any], report: Report) -> dict[int, Query]:
+    """The entries under queries that have no problems, by number."""
+    return {
+        number: Query.model_validate(query)
+        for number, query in enumerate(_list(raw, "queries"))
+        if report.is_sound("queries", number)
+    }
+
+
+def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> None:
+    """Sinks take the answers of queries there are."""
+    queries = [query for query in _list(raw, "queries") if isinstance(query, dict)]
+    # A query with a problem still has its name; SQL that could not be read may have had any.
+    names = [*found, *(str(query.get("name", "topk")) for query in queries if "sql" not in query)]
+    all_known = all(report.is_sound("queries", number) for number, query in enumerate(queries) if "sql" in query)
+    topics = {(topic, name) for name, stream in _map(raw, "streams").items() for topic in _topics_of(stream)}
+    for number, sink in enumerate(_list(raw, "sinks")):
+        if not report.is_sound("sinks", number):
+            continue
+        for index, name in enumerate(sink.get("queries", ())):
+            if all_known and name not in names:
+                report.add(("sinks", number, "queries", index), among(name, dict.fromkeys(names)))
+        _check_topic(number, sink, topics, report)
+
+
+def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], report: Report) -> None:
+    """What only some types of queries have is not asked of others."""
+    algorithm = _map(raw, "engine").get("algorithm", "auto")
+    kinds = {workload.family for workload in made.values()}
+    if made and algorithm != "auto" and report.is_sound("engine") and kinds.isdisjoint(types_of(algorithm)):
+        wanted = " or ".join(types_of(algorithm))
+        report.add(("engine", "algorithm"), f"{algorithm!r} is for queries of type {wanted}; there are none.")
+    shards = _map(raw, "engine").get("shards", 1)
+    if made and shards != 1 and report.is_sound("engine") and kinds <= set(WHOLE):
+        report.add(
+            ("engine", "shards"),
+            f"{shards} parts, but queries of type {' and '.join(kinds)} rank all rows in one place; leave it out.",
+        )
+    for number, sink in enumerate(_list(raw, "sinks")):
+        if not report.is_sound("sinks", number) or sink.get("output") != "changes":
+            continue
+        asked = (query for workload in made.values() for query in workload if query.family != "topk")
+        other = next((query for query in asked if query.name in sink.get("queries", [query.name])), None)
+        if other is not None:
+            report.add(
+                ("sinks", number, "output"),
+                f"'changes' are told of queries of type topk, and {other.name!r} is of type {other.family}; write "
+                "answers, or list others under queries.",
+            )
+
+
+def _check_topic(number: int, sink: dict[str, Any], topics: set[tuple[str, str]], report: Report) -> None:
+    """What is read from a topic must not be written to it; which cluster it is on is not looked at."""
+    for topic, stream in sorted(topics):
+        if sink.get("type") == "kafka" and sink.get("topic") == topic:
+            report.add(
+                ("sinks", number, "topic"),
+                f"{topic!r} is what stream {stream!r} reads; answers would come in as rows.",
+            )
+
+
+def _topics_of(stream: Any) -> list[str]:
+    found = stream.get("topic") if isinstance(stream, dict) else None
+    return [topic for topic in (found if isinstance(found, list) else [found]) if isinstance(topic, str)]
+
+
+def _check_names(raw: dict[str, Any], report: Report) -> None:
+    """Names are told apart: queries by their letters, streams by more than capitals (files and SQL see none)."""
+    queries: dict[str, Loc] = {}
+    for number, query in enumerate(_list(raw, "queries")):
+        name = query.get("name") if isinstance(query, dict) else None
+        if isinstance(name, str) and queries.setdefault(name, ("queries", number)) != ("queries", number):
+            report.add(("queries", number, "name"), taken(name, report.line_of((*queries[name], "name"))))
+    streams: dict[str, str] = {}
+    for name in _map(raw, "streams"):
+        first = streams.setdefault(name.lower(), name)
+        if first != name:
+            report.add(("streams", name), f"the name {name!r} differs from {first!r} by capitals only; SQL sees none.")
+
+
+def _check_secrets(raw: dict[str, Any], report: Report) -> None:
+    """A file is read by many and kept for long: what opens a Kafka cluster is not written in it."""
+    places: list[tuple[Loc, Any]] = [(("streams", name), one) for name, one in _map(raw, "streams").items()]
+    places += [(("sinks", number), one) for number, one in enumerate(_list(raw, "sinks"))]
+    for loc, section in places:
+        if not isinstance(section, dict) or "kafka" not in (section.get("source"), section.get("type")):
+            continue
+        for option in _map(section, "options"):
+            if is_secret(option) and not report.has_variable((*loc, "options", option)):
+                report.add(
+                    (*loc, "options", option),
+                    "is a secret, and secrets do not stand in a workload file; write ${NAME}, and set NAME in the "
+                    "environment.",
+                )
+
+
+def _map(raw: dict[str, Any], key: str) -> dict[str, Any]:
+    return raw[key] if isinstance(raw.get(key), dict) else {}
+
+
+def _list(raw: dict[str, Any], key: str) -> list[Any]:
+    return raw[key] if isinstance(raw.get(key), list) else []

@@ -1,0 +1,72 @@
+"""A workload file with sorted sets as its sink, from files to the server, against the definitions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import skyband as sb
+from skyband.cli.explain import explain_file
+from skyband.jobs import run
+from tests.servers import PASSWORD
+from tests.sharding import cases
+from tests.spark.frames import write_files
+from tests.spark.test_runs import POSED, QUERIES, STREAM, finished, rows_of, workload
+
+SINKS = """
+sinks:
+  - {type: redis, url: '${CACHE}', sort: rank}
+  - {type: redis, url: '${CACHE}', prefix: plain, member: id, queries: [all], expire: 1 hour}
+"""
+
+
+@pytest.fixture(autouse=True)
+def environment(server, monkeypatch):
+    monkeypatch.setenv("CACHE", server.url())
+
+
+def newest(rows):
+    """{(query, group): ids of the newest answer, in order} by the definitions."""
+    found = {}
+    for one in POSED:
+        for key, answers in cases.wanted(one, rows).items():
+            end = max(answer[1] for answer in answers)
+            found[key] = [answer[3] for answer in answers if answer[1] == end]
+    return found
+
+
+def kept(client):
+    found = {("all", "-"): client.zrange("skyband:all", 0, -1)}
+    for key in client.scan_iter("skyband:each:\\[*\\]"):
+        found["each", json.loads(key.split(":", 2)[2])[0]] = client.zrange(key, 0, -1)
+    return {key: [json.loads(member)["id"] for member in members] for key, members in found.items()}
+
+
+def test_the_newest_answers_are_those_of_the_definitions(spark, tmp_path, client):
+    rows = rows_of(21, 150)
+    write_files(tmp_path / "in", [rows[:70], rows[70:]])
+    file = workload(tmp_path, STREAM + QUERIES + SINKS)
+    finished(file, spark)
+    assert kept(client) == newest(rows)
+    assert sorted(map(int, client.zrange("plain:all", 0, -1))) == sorted(newest(rows)["all", "-"])
+    assert client.pttl("plain:all") > 0
+    # Answered once more, with less: an older answer takes the place of what is gone.
+    for path in (tmp_path / "in").iterdir():
+        path.unlink()
+    write_files(tmp_path / "in", [rows[:70]])
+    finished(file, spark)
+    assert kept(client) == newest(rows[:70])
+
+
+def test_a_server_that_is_not_there_is_told_at_once(spark, tmp_path, server, monkeypatch):
+    rows = rows_of(22, 20)
+    write_files(tmp_path / "in", [rows])
+    file = workload(tmp_path, STREAM + QUERIES + SINKS)
+    assert PASSWORD not in explain_file(file.path, as_json=True) + explain_file(file.path, as_json=False)
+    server.stop()
+    try:
+        with pytest.raises(sb.InvalidInputError, match=r"keys skyband:… of redis://:.* cannot be used: .*refused"):
+            run(file, "once", spark=spark)
+    finally:
+        server.start()

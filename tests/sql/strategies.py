@@ -1,0 +1,159 @@
+"""Queries to write down and read back: expressions from a grammar of valid SQL, hostile ones among them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from skyband import TopK, UncertainTopK
+from skyband.uncertain.query import SEMANTICS
+
+# Unquoted, they are both columns and words of our grammar.
+KEYWORD_COLUMNS = [
+    *("origin", "every", "over", "by", "full", "rows", "size", "slide", "top", "sql", "ties", "k", "time"),
+    *("probability", "rule", "stream", "frequency", "semantics", "threshold"),
+]
+COLUMNS = ["price", "t.price", "a.b.c", "größe", "_x1", *KEYWORD_COLUMNS]
+QUOTED = ["`over`", "`FROM`", "`a``b`", "`where x > 1; --`", "`[PARTITION BY`", "t.`every`", "`)`", "`'`"]
+NUMBERS = ["0", "1", "10", "1.5", "1e3", ".5", "10L", "2.5BD", "0x1f"]
+STRINGS = [
+    "''",
+    "'D'",
+    "' OVER 10 MINUTES EVERY '",
+    "'a;b'",
+    "'--'",
+    "'/*'",
+    "'(('",
+    "'it\\'s'",
+    "'it''s'",
+    "'\\\\'",
+    "'naïve ☃'",
+    "\"double -- 'quoted'\"",
+    "r'\\d'",
+    "x'1F'",
+    "'SQL \\'x\\''",
+]
+OTHERS = [
+    "NULL",
+    "TRUE",
+    "DATE '2024-01-01'",
+    "INTERVAL '1' DAY",
+    "INTERVAL 2 HOURS",
+    "current_date()",
+    "array(1, 2)[0]",
+    "map('a', 1)['a']",
+    "transform(xs, (x, i) -> x + i)[0]",
+    "named_struct('over', 1).over",
+    "(SELECT max(x) FROM t WHERE y > 1 ORDER BY z)",
+    "rank() OVER (PARTITION BY x ORDER BY y)",
+    "EXTRACT(year FROM ts)",
+]
+BINARY = ["+", "-", "*", "/", "%", "||", "=", "<>", "!=", "<", ">=", "<=>", "AND", "or", "DIV", "&", "LIKE", "rlike"]
+# Between two tokens there may be anything that separates them.
+GAPS = [" ", " ", " ", "  ", "\t", "\n", " /* OVER 10 ROWS; */ ", " -- by x, 3\n", "\r\n", "\u00a0"]
+
+
+@st.composite
+def _larger(draw, inner):
+    """Expressions made of smaller ones, with anything between their tokens that may stand there."""
+    first, second, third = (f"({draw(inner)})" for _ in range(3))
+    words = draw(
+        st.sampled_from(
+            [
+                [first, draw(st.sampled_from(BINARY)), second],
+                ["CASE", "WHEN", first, "THEN", second, "else", third, "END"],
+                ["coalesce(", first, ",", second, ")"],
+                ["cast(", first, "AS", "DECIMAL(10, 2))"],
+                [first, "IS NOT DISTINCT", "FROM", second],
+                [first, "BETWEEN", second, "AND", third],
+                [first, "NOT IN", f"({second}, 1)"],
+                ["NOT", first],
+                ["-", first],
+                [first, "IS", "NULL"],
+            ]
+        )
+    )
+    text = words[0]
+    for word in words[1:]:
+        text += draw(st.sampled_from(GAPS)) + word
+    return text
+
+
+ATOMS = st.sampled_from([*COLUMNS, *QUOTED, *NUMBERS, *STRINGS, *OTHERS])
+FLAT = st.builds(
+    lambda first, operator, second: f"{first} {operator} {second}",
+    st.sampled_from([*COLUMNS, *QUOTED, *NUMBERS]),
+    st.sampled_from(BINARY[:13]),
+    st.sampled_from([*COLUMNS, *QUOTED, *STRINGS]),
+)
+
+
+def expressions():
+    return st.recursive(st.one_of(ATOMS, FLAT), _larger, max_leaves=6)
+
+
+NAMES = st.one_of(
+    st.sampled_from(
+        ["topk", "big", "over", "select", "a b", "it's", "`tick`", "x:y", "a\nb", "größe", "1st", "SQL", "-", "ﬁ"]
+    ),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip),
+)
+TIME_SIZES = ["10 minutes", "1 hour 30 minutes", "1 microsecond", "3 weeks 2 days 1 millisecond", "90 seconds"]
+
+
+@st.composite
+def windows(draw):
+    """Size, slide and origin on one axis."""
+    if draw(st.booleans()):
+        size = draw(st.integers(1, 2**62 - 1))
+        return size, draw(st.one_of(st.none(), st.integers(1, size))), draw(st.integers(-(2**62) + 1, 2**62 - 1))
+    ticks = draw(st.integers(1, 10**15))
+    slide = draw(st.one_of(st.none(), st.integers(1, ticks)))
+    size = draw(st.sampled_from([f"{ticks} microseconds", f"{ticks} microseconds", *TIME_SIZES]))
+    if size in TIME_SIZES:
+        slide = draw(st.sampled_from([None, 1]))
+    origin = draw(st.one_of(st.just(0), st.integers(-(2**62) + 1, 2**62 - 1), st.integers(-(10**12), 10**18)))
+    return size, None if slide is None else f"{slide} microseconds", origin
+
+
+@st.composite
+def queries(draw, texts=None, *, scored=False):
+    """Any query; `texts` makes its expressions."""
+    texts = expressions() if texts is None else texts
+    size, slide, origin = draw(windows())
+    by = draw(texts) if scored else draw(st.one_of(st.none(), texts))
+    return TopK(
+        name=draw(NAMES),
+        k=draw(st.integers(1, 2**31 - 1)),
+        size=size,
+        slide=slide,
+        by=by,
+        where=draw(st.one_of(st.none(), texts)),
+        partition_by=draw(st.lists(texts, max_size=3, unique=True)),
+        order=draw(st.sampled_from(["desc", "asc"])),
+        origin=origin,
+        full_only=draw(st.booleans()),
+        ties=draw(st.sampled_from(["row_number", "rank"])),
+    )
+
+
+@st.composite
+def uncertain_queries(draw, texts=None, *, scored=False):
+    """Any query over an uncertain stream; `texts` makes its expressions."""
+    texts = expressions() if texts is None else texts
+    size, every, _ = draw(windows())
+    by = draw(texts) if scored else draw(st.one_of(st.none(), texts))
+    semantics = draw(st.sampled_from([*SEMANTICS]))
+    threshold = draw(st.floats(0, 1, exclude_min=True)) if semantics == "pt-k" else None
+    return UncertainTopK(
+        name=draw(NAMES),
+        k=draw(st.integers(1, 2**31 - 1)),
+        size=size,
+        every=every,
+        by=by,
+        probability=None if by is None else draw(texts),
+        rule=draw(st.one_of(st.none(), texts)),
+        stream=draw(st.one_of(st.none(), texts)) if semantics in ("pk-topk", "global-topk") else None,
+        where=draw(st.one_of(st.none(), texts)),
+        semantics=semantics,
+        threshold=threshold,
+    )

@@ -1,0 +1,118 @@
+"""Queries over uncertain streams in SQL: PROBABILITY and FREQUENCY tell them from the others."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import skyband as sb
+from skyband.sql.reader import parse
+from tests.sql import spell
+from tests.sql.strategies import uncertain_queries
+
+ANY_TEXT = st.text(min_size=1).filter(str.strip)
+SHORT = "TOPK speed, 3 PROBABILITY confidence OVER 20 MINUTES FREQUENCY 2 MINUTES"
+CQL = "SELECT TOP 3 * FROM s [RANGE 20 MINUTES]"
+FAST = {"k": 3, "size": "20 minutes", "every": "2 minutes", "by": "speed", "probability": "confidence"}
+
+
+@given(query=uncertain_queries())
+def test_every_query_comes_back(query):
+    text = str(query)
+    assert sb.sql(text) == query
+    assert "\n" not in text
+    assert str(sb.sql(text)) == text
+
+
+@given(query=uncertain_queries(ANY_TEXT))
+def test_even_what_is_no_sql_comes_back(query):
+    assert sb.sql(str(query)) == query
+
+
+@given(query=uncertain_queries(scored=True))
+def test_cql_says_every_query_with_a_score(query):
+    assert sb.sql(spell.uncertain_cql(query)) == query
+
+
+@given(found=st.lists(uncertain_queries(), min_size=1, max_size=3, unique_by=lambda query: query.name))
+def test_every_workload_comes_back(found):
+    size = found[0].size  # which the queries of a class have in common
+    work = sb.Workload([query for query in found if query.size == size])
+    assert sb.Workload(sb.sql(str(work))) == work
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        (SHORT, {}),
+        ("SELECT TOP 3 * FROM s [RANGE 20 MINUTES FREQUENCY 2 MINUTES] PROBABILITY confidence ORDER BY speed DESC", {}),
+        ("topk speed desc, 3 over 20 minutes frequency interval '2' minutes probability confidence", {}),
+        ("TOPK speed, 3 PROBABILITY confidence OVER 20 MINUTES", {"every": "20 minutes"}),
+        ("TOPK speed, 3 OVER 20 MINUTES FREQUENCY 2 MINUTES", {"probability": "probability"}),
+        ("TOPK speed, 3 PROBABILITY confidence OVER 90 ROWS FREQUENCY 9 ROWS", {"size": 90, "every": 9}),
+        (
+            f"{SHORT} RULE car SEMANTICS pt-k THRESHOLD 0.25",
+            {"rule": "car", "semantics": "pt-k", "threshold": 0.25},
+        ),
+        (f"{SHORT} STREAM sensor", {"stream": "sensor"}),
+        (
+            f"{CQL} WHERE location = 'X' ORDER BY speed DESC PROBABILITY confidence FREQUENCY 2 MINUTES",
+            {"where": "location = 'X'"},
+        ),
+        (
+            f"{CQL} FREQUENCY 2 MINUTES RULE car SEMANTICS 'u-topk' PROBABILITY confidence ORDER BY speed DESC",
+            {"rule": "car", "semantics": "u-topk"},
+        ),
+    ],
+)
+def test_what_it_says(text, fields):
+    assert sb.sql(text) == sb.UncertainTopK(**{**FAST, **fields})
+
+
+def test_the_papers_query_needs_a_column_of_that_name():
+    (statement,) = parse("SELECT TOP 3 * FROM SENSOR [RANGE 20 MINUTES] ORDER BY speed DESC FREQUENCY 2 MINUTES")
+    assert (statement.stream, statement.spelling) == ("SENSOR", "cql")
+    assert statement.query.probability == "probability"
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("TOPK a ASC, 3 PROBABILITY p OVER 5 ROWS", 6, "higher scores are better"),
+        ("SELECT TOP 3 * FROM t [ROWS 5] ORDER BY a PROBABILITY p", 41, "write DESC, and a minus before the score"),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS EVERY 1 ROW", 43, "has no slide"),
+        ("TOPK a, 3 PROBABILITY p BY b OVER 5 ROWS", 25, "has no groups"),
+        ("TOPK a, 3 WITH TIES PROBABILITY p OVER 5 ROWS", 11, "of equal probabilities the better row comes first"),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS ORIGIN 3", 44, "time begins with the first row"),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS FULL WINDOWS ONLY", 37, "has no FULL WINDOWS ONLY"),
+        ("TOPK a, 3 PROBABILITY OVER 5 ROWS", 23, "the probability of a row after PROBABILITY is not complete"),
+        ("TOPK a, 3 PROBABILITY p RULE OVER 5 ROWS", 30, "the label of rows that exclude each other"),
+        ("TOPK a, 3 PROBABILITY p PROBABILITY q OVER 5 ROWS", 25, "PROBABILITY is given twice"),
+        ("TOPK a, 3 PROBABILTY p OVER 5 ROWS", 11, "did you mean PROBABILITY?"),
+        ("TOPK a, 3 OVER 5 ROWS FREQUENCY 6 ROWS", 33, "every=6 must lie between 1 and 5"),
+        ("TOPK a, 3 OVER 5 ROWS FREQUENCY 1 MINUTE", 33, "different axes"),
+        ("TOPK a, 3 OVER 5 ROWS FREQUENCY 6", 34, "expected a unit after 6"),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS best", 47, "semantics='best' must be one of 'pk-topk'"),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS", 46, "there are PK-TOPK, GLOBAL-TOPK"),
+        (
+            "TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS PT-K THRESHOLD 2",
+            62,
+            "threshold=2.0 must be a number in (0, 1]",
+        ),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS PT-K THRESHOLD -1", 62, "threshold=-1.0 must be a number in"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PT-K OVER 5 ROWS", 35, "hint: the least probability of being among"),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD much", 47, "expected a number after THRESHOLD"),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD 0.5", 47, "only semantics='pt-k' has one"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_place(text, column, message):
+    with pytest.raises(sb.InvalidSQLError) as caught:
+        sb.sql(text)
+    assert (caught.value.line, caught.value.column) == (1, column)
+    assert message in str(caught.value)
+
+
+def test_families_are_not_mixed():
+    with pytest.raises(sb.InvalidQueryError, match="famil"):
+        sb.sql("a: TOPK x, 1 OVER 5 ROWS; b: TOPK x, 1 PROBABILITY p OVER 5 ROWS")

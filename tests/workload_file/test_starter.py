@@ -1,0 +1,187 @@
+"""The first workload file: whatever the data is called and looks like, it reads back, and it suits the data."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import skyband as sb
+from skyband.durations import parse_duration
+from skyband.workload_file import DataSample, sample_of, starter
+from skyband.workload_file.starter import quoted, windows_for
+from skyband.workload_file.tree import read_tree
+from tests.workload_file.json_schema import errors
+
+NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def sample(**given):
+    return DataSample(
+        **{"path": "trades.csv", "format": "csv", "time": "ts", "columns": [("ts", "timestamp"), ("price", "number")]}
+        | given
+    )
+
+
+def read_back(tmp_path, data):
+    text = starter(data)
+    file = tmp_path / "w.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert errors(read_tree(text, lambda text, loc: text).value) == []
+    return sb.read_workload(file, {})
+
+
+def test_without_data(tmp_path):
+    file = read_back(tmp_path, None)
+    assert file.streams["numbers"].source == "rate"
+    assert [query.name for query in file.workloads["numbers"]] == ["best", "best_per_group"]
+
+
+def test_with_data(tmp_path):
+    columns = [("ts", "text"), ("trade_id", "integer"), ("symbol", "text"), ("size", "integer"), ("price", "number")]
+    data = sample(columns=columns, time_format="yyyy-MM-dd HH:mm", distinct={"symbol": 4}, rows=100)
+    file = read_back(tmp_path, data)
+    trades = file.streams["trades"]
+    assert trades.path == str(tmp_path / "trades.csv")
+    assert (trades.time, trades.time_format, trades.id) == ("ts", "yyyy-MM-dd HH:mm", "trade_id")
+    assert trades.options == {"header": True}
+    best, grouped = file.workloads["trades"]
+    assert (best.by, best.partition_by) == ("price", ())
+    assert (grouped.by, grouped.partition_by) == ("price", ("symbol",))
+
+
+def test_every_key_is_in_it_or_explained():
+    from skyband.workload_file.models import Engine, Sink, Stream
+    from skyband.workload_file.query_models import KEYS, Query
+    from skyband.workload_file.rules import OWN
+    from skyband.workload_file.server_rules import SERVER_KEYS
+
+    text = starter(sample())
+    other_types = {key for keys in KEYS.values() for key in keys} - set(KEYS["topk"])
+    other_sinks = {"formulas", *(key for keys in SERVER_KEYS.values() for key in keys)}
+    # Those of other sources, of other types and of other files.
+    left_out = {"host", "port", "rows_per_second", "partition_by", "stream", *OWN["kafka"]} | other_types | other_sinks
+    for section in (Stream, Query, Sink, Engine):
+        assert [name for name in section.model_fields if f"{name}:" not in text and name not in left_out] == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "by"),
+    [
+        ([("ts", "timestamp"), ("a b", "number")], "`a b`"),
+        ([("ts", "timestamp"), ("a`b", "number")], "`a``b`"),
+        ([("ts", "timestamp"), ("order", "number")], "`order`"),
+        ([("ts", "timestamp"), ("a.b", "integer")], "`a.b`"),
+        ([("ts", "timestamp"), ("größe", "integer")], "`größe`"),
+        ([("ts", "timestamp"), ("lat", "number"), ("n", "integer")], "n"),
+        ([("ts", "timestamp"), ("n", "number"), ("fare_amount", "number")], "fare_amount"),
+        ([("ts", "timestamp"), ("id", "integer"), ("name", "text")], "length(name)"),
+        ([("ts", "timestamp"), ("id", "integer")], "1"),
+        ([("ts", "timestamp"), ("user_id", "integer"), ("zone_id", "integer")], "zone_id"),
+        ([("ts", "timestamp"), ("a", "number"), ("A", "number"), ("b", "integer")], "b"),
+        ([("ts", "timestamp"), ("", "number"), ("ok", "boolean")], "1"),
+    ],
+)
+def test_the_score(tmp_path, columns, by):
+    assert read_back(tmp_path, sample(columns=columns)).workloads["trades"]["best"].by == by
+
+
+@pytest.mark.parametrize(
+    ("distinct", "rows", "grouped"),
+    [
+        ({"a": 3}, 100, True),
+        ({"a": 1}, 100, False),
+        ({"a": 90}, 100, False),
+        ({"a": 5000}, 10**6, False),
+        ({}, 9, False),
+    ],
+)
+def test_groups_are_few(tmp_path, distinct, rows, grouped):
+    data = sample(columns=[("ts", "timestamp"), ("a", "text"), ("x", "number")], distinct=distinct, rows=rows)
+    assert (len(read_back(tmp_path, data).workloads["trades"]) == 2) is grouped
+
+
+@given(st.floats(10, 60 * 366 * 86400))
+def test_windows_suit_the_span(seconds):
+    slide, size = (
+        parse_duration(text, field="size") for text in windows_for(NEW_YEAR, NEW_YEAR + timedelta(seconds=seconds))
+    )
+    assert 10 <= (seconds * 1e6 + size) / slide <= 70
+    assert size % slide == 0
+
+
+def test_windows_where_the_span_is_not_known():
+    assert windows_for(None, None) == windows_for(NEW_YEAR, NEW_YEAR) == ("1 minute", "10 minutes")
+
+
+@given(st.text())
+def test_quoted_text_is_read_back(text):
+    from skyband.workload_file.environment import Environment
+
+    text = text.encode("utf-16", "replace").decode("utf-16")
+    assert read_tree(f"a: {quoted(text)}\n", Environment({}).fill).value == {"a": text}
+
+
+NAMES = st.text(min_size=1, max_size=12).filter(lambda name: name.strip())
+KINDS = st.sampled_from(["timestamp", "number", "integer", "text", "boolean", "struct<a: int64>"])
+
+
+@given(
+    columns=st.lists(st.tuples(NAMES, KINDS), max_size=6),
+    time=NAMES,
+    path=st.text(min_size=1, max_size=20).filter(lambda path: path.strip()),
+    pattern=st.sampled_from([None, "seconds", "yyyy-MM-dd'T'HH:mm:ss[.SSSSSSSSS]XXX"]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_it_always_reads_back(tmp_path, columns, time, path, pattern):
+    whole = [(name.encode("utf-16", "replace").decode("utf-16"), kind) for name, kind in columns]
+    data = sample(
+        columns=[*whole, (time, "text")],
+        time=time,
+        time_format=pattern,
+        path=path,
+        distinct={name: 3 for name, _ in whole},
+        first=NEW_YEAR,
+        last=NEW_YEAR + timedelta(days=3),
+    )
+    file = read_back(tmp_path, data)
+    [stream] = file.streams.values()
+    assert (stream.time, stream.time_format) == (time, pattern)
+
+
+CSVS = {
+    "iso": "ts,price\n2024-01-01T09:30:00Z,1.5\n2024-01-01T10:30:00.5Z,2\n",
+    "minutes": "when,x\n2024-01-01 09:30,1\n2024-01-01 09:31,2\n",
+    "dates": "date,x\n2024-01-01,1\n2024-02-01,2\n",
+    "epoch": "epoch,x\n1704101400,1\n1704101500,2\n",
+    "milliseconds": "event_time,x\n1704101400000,1\n1704101500000,2\n",
+    "microseconds": "ts,x\n1704101400000000,1\n1704101500000000,2\n",
+    "semicolons": "ts;price;name\n2024-01-01 09:30:00;1.5;a\n2024-01-01 09:31:00;2;b\n",
+    "tabs": "ts\tprice\n2024-01-01 09:30:00\t1\n",
+    "odd names": '"time stamp","pri:ce","a ""b""","# c","- d","e\nf"\n2024-01-01 09:30:00,1,2,3,4,5\n',
+    "words of YAML": "ts,true,null,~,yes\n2024-01-01 09:30:00,1,2,3,4\n",
+    "variables": "ts,${HOME}\n2024-01-01 09:30:00,1\n",
+    "a byte order mark": "\ufeffts,price\n2024-01-01 09:30:00,1\n",
+    "twice the same": "ts,a,a,A,b\n2024-01-01 09:30:00,1,2,3,4\n",
+    "no name": "ts,,x\n2024-01-01 09:30:00,1,2\n",
+    "returns": "ts,x\r\n2024-01-01 09:30:00,1\r\n2024-01-01 09:31:00,2\r\n",
+    "nulls": "ts,x\n,\n2024-01-01 09:30:00,1\n2024-01-01 09:31:00,\n",
+    "ragged rows": "ts,x\n2024-01-01 09:30:00,1\n2024-01-01 09:30:00\n2024-01-01 09:31:00,2,3\n2024-01-01 09:32:00,4\n",
+    "quoted lines": 'ts,note,x\n2024-01-01 09:30:00,"a\nb",1\n2024-01-01 09:31:00,"c,d",2\n',
+    "letters of the world": "时间,prix €,😀 ts\n2024-01-01 09:30:00,1,2024-01-01 09:30:00\n",
+    "slashes": "ts,x\n2024/01/01 09:30:00,1\n",
+    "zones": "ts,x\n2024-01-01 09:30:00+01:00,1\n2024-01-01 09:30:00+0100,1\n",
+    "one column": "ts\n2024-01-01 09:30:00\n",
+    "truth": "ts,ok\n2024-01-01 09:30:00,true\n",
+}
+
+
+@pytest.mark.parametrize("name", CSVS)
+def test_odd_files_get_a_first_workload_file(tmp_path, name):
+    (tmp_path / "data.csv").write_text(CSVS[name], encoding="utf-8", newline="")
+    data = sample_of(tmp_path / "data.csv")
+    file = read_back(tmp_path, data)
+    assert data.first is not None
+    assert file.streams["data"].time == data.time
