@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import typer.main
-from skyband.topk.catalogue import algorithms
 from tools import check_docs
 
 from skyband.cli.main import CODES, app
+from skyband.topk.algorithms import algorithms
 
 PAGES = check_docs.pages()
 

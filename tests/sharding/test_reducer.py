@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skyband.sharding import envelope
 from skyband.sharding.envelope import MILLISECOND, Histogram, Note
 from skyband.topk import reducer
 from skyband.windows import ALWAYS
@@ -92,7 +93,7 @@ def test_with_too_many_lattices_all_rows_are_kept(monkeypatch):
 def test_long_inputs_are_reduced_a_stretch_at_a_time(monkeypatch):
     posed, rows = drawn(3)
     want = needed(posed, rows)
-    monkeypatch.setattr(reducer, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(envelope, "CHUNK_ROWS", 10)
     ids, envelopes = kept(posed, rows, may_be_late=False)
     assert want <= ids
     assert sum(envelope.taken for envelope in envelopes) == len(rows)
