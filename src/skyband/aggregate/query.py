@@ -112,3 +112,14 @@ class AggregateTopK(Query):
                 "window": window,
             }
         )
+
+    @property
+    def score_text(self) -> str:
+        """What the score is, in a few words."""
+        return "count" if self.aggregate == "count" else f"{self.aggregate} of {self.value or 'values'}"
+
+    @property
+    def ranked_text(self) -> str:
+        """What is ranked, in a few words."""
+        value = "" if self.value is None or self.aggregate == "count" else f" of {self.value}"
+        return f"the {self.k} values of {self.key} with the highest {self.aggregate}{value}"

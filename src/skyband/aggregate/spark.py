@@ -12,8 +12,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.reducer import Feed, Plan, feeds_of, panes_of, sum_rows
-from skyband.errors import InvalidQueryError, UnsupportedError
+from skyband.errors import InvalidQueryError
+from skyband.queries.families import FAMILIES
 from skyband.spark import totals_step as tasks
+from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import HIDDEN, Columns, plain, quoted
 from skyband.spark.plan import (
     MOST_SHARDS,
@@ -32,7 +34,7 @@ from skyband.spark.totals_processor import OUTPUT, TotalsProcessor
 
 __all__ = ["draft"]
 
-ANSWER_COLUMNS = ("query", "window_start", "window_end", "rank", "key", "score")
+_SCHEMA = FAMILIES["aggregate"].answers
 _TIME = f"{HIDDEN}time"
 _KEYS = (st.IntegralType, st.FractionalType, st.StringType, st.BinaryType, st.DateType, st.TimestampType)
 _MORE_KEYS = (st.TimestampNTZType, st.BooleanType)
@@ -93,8 +95,7 @@ class _Totalling(NamedTuple):
 def draft(request: Request) -> _Totalling:
     """Refuse what cannot be answered, and settle how the rest will be."""
     df, queries, time = request.df, request.workload.queries, request.time
-    _refuse_unsupported(request)
-    columns = Columns(df, ANSWER_COLUMNS)
+    columns = Columns(df, _SCHEMA.names)
     at = columns.time(time)
     feeds = feeds_of(queries)
     groups = [columns.groups(feed.partition_by, queries[feed.places[0]]) for feed in feeds]
@@ -133,33 +134,6 @@ def draft(request: Request) -> _Totalling:
     names = tuple(grouped.get(name, name) for name in answers.names)
     kinds = {field.name: field.dataType.simpleString() for field in answers.fields}
     return _Totalling(rows, plan, answers, names, delay, request.foresight(delay), request.held, kinds)
-
-
-def _refuse_unsupported(request: Request) -> None:
-    if not isinstance(request.df, DataFrame):
-        raise UnsupportedError(
-            f"df= holds {len(request.df)} data frames by name, but aggregate queries rank the keys of one; pass that "
-            "one, or a union of them."
-        )
-    first = request.workload.queries[0]
-    if first.axis == "count":
-        raise UnsupportedError(
-            f"query {first.name!r} has a window of {first.size} rows; on Spark, aggregates are over windows of time. "
-            "Give size= and slide= as durations, or use skyband.aggregate.Monitor, which has both."
-        )
-    if request.output != "answers":
-        raise UnsupportedError(
-            f"output={request.output!r} is for top-k queries; aggregate queries give every window's whole answer. "
-            "Leave output= out."
-        )
-    if request.late != "count":
-        raise UnsupportedError(
-            f"late={request.late!r} is for top-k queries; of aggregate queries late rows are counted. Leave late= out."
-        )
-    if request.algorithm != "auto":
-        raise UnsupportedError(
-            f"algorithm={request.algorithm!r} is for top-k queries; aggregates are kept in one way. Leave it out."
-        )
 
 
 def _key(columns: Columns, feed: Feed, query: AggregateTopK) -> tuple[Column, st.DataType]:
@@ -204,14 +178,5 @@ def _offer(columns: Columns, feed: Feed, number: int, plan: Plan, key: Column, g
 
 
 def _answer_type(plan: Plan, rows: st.StructType, time: st.DataType, key: st.DataType) -> st.StructType:
-    return st.StructType(
-        [
-            st.StructField("query", st.StringType()),
-            *(st.StructField(name, rows[name].dataType) for name in plan.group_columns),
-            st.StructField("window_start", time),
-            st.StructField("window_end", time),
-            st.StructField("rank", st.IntegerType()),
-            st.StructField("key", key),
-            st.StructField("score", st.DoubleType()),
-        ]
-    )
+    groups = {name: rows[name].dataType for name in plan.group_columns}
+    return answer_type(_SCHEMA.columns, {"window_start": time, "window_end": time, "key": key}, groups=groups)

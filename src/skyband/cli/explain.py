@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from skyband.queries import Query
-from skyband.topk.query import TopK
-from skyband.uncertain.query import UncertainTopK
 from skyband.workload_file import Sink, Stream, WorkloadFile
 from skyband.workload_file.addresses import shown_address
 from skyband.workload_file.algorithm_names import plan_for
@@ -70,7 +68,7 @@ def _shown(file: WorkloadFile, sink: Sink) -> dict[str, Any]:
 
 def _sql(query: Query) -> str | None:
     """The query as SQL, where SQL can say it."""
-    return str(query) if isinstance(query, TopK | UncertainTopK) else None
+    return query.to_sql()
 
 
 def _topics(stream: Stream) -> str:

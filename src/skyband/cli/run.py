@@ -22,6 +22,7 @@ from skyband.cli.spark_session import said, spark_for
 from skyband.cli.terminal import COUNTED, console, dropped_queries, dropped_rows
 from skyband.errors import PipelineError, SkybandError
 from skyband.queries import Query
+from skyband.queries.families import Family, family_of
 from skyband.spark.health import Pulse
 from skyband.workload_file import WorkloadFile, read_workload
 from skyband.workload_file.paths import has_scheme
@@ -104,7 +105,7 @@ class _Watched:
 
         with said(talk, "reading the streams' columns…"):
             watchers = {
-                name: [*self._watchers(workload.family), *([self._page.watcher(name)] if self._page else [])]
+                name: [*self._watchers(family_of(workload)), *([self._page.watcher(name)] if self._page else [])]
                 for name, workload in self._file.workloads.items()
             }
             running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
@@ -157,7 +158,7 @@ class _Watched:
 
         return Attendant(running)
 
-    def _watchers(self, family: str) -> list[Wanted]:
+    def _watchers(self, family: Family) -> list[Wanted]:
         from skyband.connectors.sinks import Board, Wanted  # noqa: PLC0415
 
         terminals = [sink for sink in self._file.sinks if sink.type == "terminal"]
@@ -171,7 +172,7 @@ class _Watched:
                 found.append(Wanted(self._plain(), "changes", sink.queries))
             elif self._is_terminal() or self._mode == "once":
                 self._board = self._board or Board()
-                found.append(Wanted(self._board, "both" if family == "topk" else "answers", sink.queries))
+                found.append(Wanted(self._board, "both" if family.supports("changes") else "answers", sink.queries))
             else:
                 found.append(Wanted(self._plain(), "answers", sink.queries))
         return found

@@ -13,9 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from skyband.cli.titles import asked, is_turned
 from skyband.queries import Query
-from skyband.topk.query import TopK
+from skyband.queries.answer_schema import CHANGE_COLUMNS
+from skyband.queries.families import FAMILIES
 
 __all__ = [
     "COUNTED",
@@ -49,7 +49,7 @@ MOST_QUERIES = 8
 MOST_COLUMNS = 6  # of the row's own
 LEAST_ROWS = 3
 LONGEST = 40  # letters of a cell
-_OURS = ("query", "window_start", "window_end", "change", "rank", "old_rank", "score")
+_OURS = (*FAMILIES["topk"].answers.names, *(column.name for column in CHANGE_COLUMNS))
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -83,7 +83,7 @@ def query_title(query: Query, rows: pa.Table | None) -> Text:
     """What is asked, and of which window the answer is."""
     when = "window ends" if query.moment == "window_end" else "at"
     told = "" if rows is None or not rows.num_rows else f"   {when} {cell(rows[query.moment][0].as_py())}"
-    return Text.assemble("\n", (_clean(query.name), "bold cyan"), f": {asked(query)}", (told, "dim"))
+    return Text.assemble("\n", (_clean(query.name), "bold cyan"), f": {query.headline}", (told, "dim"))
 
 
 def window_table(query: Query, rows: pa.Table, most: int) -> Table:
@@ -92,7 +92,7 @@ def window_table(query: Query, rows: pa.Table, most: int) -> Table:
     if "change" in rows.column_names:
         rows = rows.filter(pc.is_null(rows["change"]))
     if query.groups:
-        rows = rows.sort_by([("score", "ascending" if is_turned(query) else "descending")])
+        rows = rows.sort_by([("score", "ascending" if query.ascending else "descending")])
     groups = [name for name in query.groups if name in rows.column_names]
     others = [name for name in rows.column_names if name not in (*_OURS, query.moment, *groups)]
     others = [name for name in others if rows[name].null_count < rows.num_rows][:MOST_COLUMNS]
@@ -181,7 +181,7 @@ def _clean(text: str) -> str:
 
 def _moves(rows: pa.Table, query: Query) -> dict[tuple[Any, ...], Text] | None:
     """By group and rank, how the row there has moved; None where nothing tells it, or ranks are shared."""
-    if "change" not in rows.column_names or (isinstance(query, TopK) and query.ties == "rank"):
+    if "change" not in rows.column_names or getattr(query, "ties", None) == "rank":
         return None
     groups = [name for name in query.groups if name in rows.column_names]
     changes = rows.filter(pc.and_(pc.is_valid(rows["change"]), pc.is_valid(rows["rank"])))

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from skyband.cli.spark_session import said, spark_for
 from skyband.cli.terminal import cell, console, spoken
-from skyband.errors import InvalidInputError, UnsupportedError
-from skyband.topk.query import TopK
+from skyband.errors import InvalidInputError
+from skyband.queries.families import family_of, refuse_unsupported
 from skyband.workload_file import WorkloadFile, read_workload
 
 __all__ = ["verify_file"]
@@ -60,11 +60,7 @@ def _refuse_misuse(answers: Path | None, *, unfinished: bool) -> None:
 
 def _refuse_other_types(file: WorkloadFile) -> None:
     for name, workload in file.workloads.items():
-        if workload.family != TopK.family:
-            raise UnsupportedError(
-                f"the queries of stream {name!r} are of type {workload.family}; brute force in Spark SQL exists for "
-                "type topk only. Verify a file without that stream."
-            )
+        refuse_unsupported(family_of(workload), "verification", f"verification of stream {name!r}")
 
 
 def _plain(one: Any) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from skyband.connectors.csv_headers import shape_of
 from skyband.connectors.file_rows import read_files
 from skyband.connectors.kafka import RECORD, WRONG, read_records, rows_of
 from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
+from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import TIMES, quoted, reason, unlogged
 from skyband.spark.spark_errors import first_line
-from skyband.topk.query import TopK
 from skyband.workload_file import Stream
 from skyband.workload_file.paths import has_scheme, local_files
 
@@ -136,7 +136,7 @@ def _from_files(
 
 def _named_in(stream: Stream, asked: Workload[Any] | None) -> str | None:
     """All text in which a column may be named, in small letters; None where answers give whole rows back."""
-    if asked is None or asked.family == TopK.family:
+    if asked is None or family_of(asked).supports("whole rows"):
         return None
     texts = [*stream.columns.values(), stream.time, stream.id]
     for query in asked:

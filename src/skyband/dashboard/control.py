@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from skyband.errors import InvalidInputError
 from skyband.jobs.mailbox import Mailbox
+from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
-from skyband.topk.query import TopK
 from skyband.workload_file.algorithm_names import plan_for
 from skyband.workload_file.live_query_limits import known_stream, read_query, refuse_unfit
 
@@ -35,7 +35,7 @@ class Control:
         before = file.workloads[stream]
         after: Workload[Any] = Workload([*before, query])
         plan = plan_for(after.family, file.algorithm_of(stream))
-        cost = str(before.cost(query)) if isinstance(query, TopK) else None
+        cost = str(before.cost(query)) if family_of(query).supports("cost") else None
         return {
             "name": query.name,
             "stream": stream,

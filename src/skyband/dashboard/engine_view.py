@@ -6,13 +6,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skyband.dashboard.board_state import Show
 from skyband.dashboard.plan_view import sharing_of
 from skyband.dashboard.wire import moment_text, plain
 from skyband.queries.workload import Workload
-from skyband.topk.explain import Sharing
+
+if TYPE_CHECKING:
+    from skyband.topk.explain import Sharing
 
 __all__ = ["Engine"]
 

@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skyband.dashboard.file_sources import Ident, Source
-from skyband.dashboard.inference import axis_of, family_of, is_answers, with_query
+from skyband.dashboard.inference import axis_of, is_answers, with_query
 from skyband.dashboard.window_slices import coded, moment_column, start_column
 from skyband.dashboard.wire import LARGEST
+from skyband.queries.answer_schema import moment_of
+from skyband.queries.families import inferred_family
 
 __all__ = ["Answers", "NoAnswersError", "read_answers"]
 
@@ -42,7 +44,7 @@ def read_answers(path: Path, source: Source, name: str, most: int) -> Answers:
     if "score" in rows.column_names:
         rows["score"].cast(pa.float64(), safe=False)
     sizes = _sizes(rows, len(names), queries)
-    family, axis = family_of(rows.column_names), axis_of(rows)
+    family, axis = inferred_family(rows.column_names).name, axis_of(rows)
     lengths, which = np.unique(sizes, return_inverse=True)
     pairs, codes = np.unique(queries * np.int64(max(1, lengths.size)) + which, return_inverse=True)
     idents = [
@@ -77,7 +79,7 @@ def _ranked(rows: pa.Table) -> pa.Table:
     if pc.any(pc.greater(ranks, LARGEST)).as_py():
         raise NoAnswersError(f"it has a rank above {LARGEST:,}")
     rows = rows.set_column(rows.column_names.index("rank"), "rank", ranks)
-    moment = rows["window_end" if "window_end" in rows.column_names else "time"]
+    moment = rows[moment_of(rows.column_names)]
     if ranks.null_count or moment.null_count:
         rows = rows.filter(pc.and_(pc.is_valid(ranks), pc.is_valid(moment)))
     return rows

@@ -13,8 +13,9 @@ from skyband.dashboard.file_sources import Ident
 from skyband.dashboard.query_info import Asked
 from skyband.dashboard.window_slices import coded, moment_column, spelled, start_column
 from skyband.durations import format_duration
+from skyband.queries.answer_schema import moment_of
 
-__all__ = ["Inferred", "axis_of", "family_of", "in_order", "is_answers", "with_query"]
+__all__ = ["Inferred", "axis_of", "in_order", "is_answers", "with_query"]
 
 MOST_COLUMNS = 4  # that groups are looked for among
 
@@ -222,16 +223,7 @@ def _length(ticks: int, *, on_time: bool) -> str:
     return format_duration(ticks) if on_time and ticks >= 0 else f"{ticks:,} rows"
 
 
-def family_of(columns: Sequence[str]) -> str:
-    """What was asked for, as columns tell."""
-    if "probability" in columns:
-        return "uncertain"
-    if "window_end" not in columns:
-        return "incomplete"
-    return "aggregate" if "key" in columns else "topk"
-
-
 def axis_of(rows: pa.Table) -> str:
     """Whether windows are of time or of a number of objects."""
-    kind = rows["window_end" if "window_end" in rows.column_names else "time"].type
+    kind = rows[moment_of(rows.column_names)].type
     return "count" if pa.types.is_integer(kind) else "time"

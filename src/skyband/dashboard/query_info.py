@@ -6,30 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from skyband.aggregate.query import AggregateTopK
-from skyband.incomplete.query import IncompleteTopK
 from skyband.queries import Query
+from skyband.queries.answer_schema import CHANGE_COLUMNS
+from skyband.queries.families import FAMILIES, family_of
 from skyband.queries.workload import Workload
-from skyband.topk.query import TopK
-from skyband.uncertain.query import UncertainTopK
 
 __all__ = ["OURS", "Asked", "asked_of", "stream_of"]
 
 # Columns of answers that are no part of the ranked row itself.
 OURS = frozenset(
-    {
-        "query",
-        "window_start",
-        "window_end",
-        "time",
-        "rank",
-        "score",
-        "change",
-        "old_rank",
-        "probability",
-        "best",
-        "sure",
-    }
+    {name for family in FAMILIES.values() for name in family.answers.framing}
+    | {column.name for column in CHANGE_COLUMNS}
 )
 
 
@@ -94,33 +81,17 @@ def stream_of(name: str, asked: Iterable[Asked]) -> dict[str, Any]:
 
 
 def _asked(query: Query, stream: str, id_: str | None) -> Asked:
-    fields = query.to_dict()
-    every = fields["slide"] if "slide" in fields else fields["every"]
-    least = "at least " if isinstance(query, UncertainTopK) else ""
     return Asked(
         name=query.name,
         stream=stream,
         family=query.family,
         k=query.k,
-        window=f"{_length(fields['size'])}, {least}every {_length(every)}",
-        text=str(query) if isinstance(query, TopK | UncertainTopK) else None,
+        window=query.window_text,
+        text=query.to_sql(),
         groups=query.groups,
-        by=_score(query),
+        by=query.score_text,
         axis=query.axis,
-        ascending=isinstance(query, TopK) and query.order == "asc",
-        id=id_ if isinstance(query, TopK) else None,
+        ascending=query.ascending,
+        id=id_ if family_of(query).supports("whole rows") else None,
         query=query,
     )
-
-
-def _score(query: Query) -> str | None:
-    """What the score is."""
-    if isinstance(query, AggregateTopK):
-        return "count" if query.aggregate == "count" else f"{query.aggregate} of {query.value or 'values'}"
-    if isinstance(query, IncompleteTopK):
-        return f"{query.aggregate} of {query.value or 'values'}"
-    return getattr(query, "by", None)
-
-
-def _length(extent: str | int) -> str:
-    return extent if isinstance(extent, str) else f"{extent:,} rows"

@@ -166,6 +166,16 @@ class IncompleteTopK(Query):
         """
         return float(dict(self.weights or ()).get(stream, 1.0))
 
+    @property
+    def score_text(self) -> str:
+        """What the score is, in a few words."""
+        return f"{self.aggregate} of {self.value or 'values'}"
+
+    @property
+    def ranked_text(self) -> str:
+        """What is ranked, in a few words."""
+        return f"the {self.k} best values of {self.object}"
+
 
 def _checked_k(k: object) -> int:
     value = checked_k(k)

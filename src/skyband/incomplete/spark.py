@@ -17,9 +17,11 @@ from skyband.incomplete import shard
 from skyband.incomplete.plan import GatheringPlan, Told, told_of
 from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.shard import ID, TIME, Gathering, columns_of, gather_rows
+from skyband.queries.families import FAMILIES
 from skyband.sharding.bounded_input import complete_windows
 from skyband.sharding.row_order import positions_of
 from skyband.spark import tasks
+from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import HIDDEN, Columns, quoted
 from skyband.spark.plan import (
     MOST_SHARDS,
@@ -40,7 +42,7 @@ __all__ = ["draft"]
 
 MOST_WATCHED = 32  # streams whose lag is told; each is a column of an observation
 _STREAM = f"{HIDDEN}from"  # which of several data frames a row comes from
-_TAKEN = ("query", "time", "rank", "object", "score", "best", "sure")
+_SCHEMA = FAMILIES["incomplete"].answers
 
 
 class _Gathered(NamedTuple):
@@ -111,7 +113,6 @@ class _Gathered(NamedTuple):
 
 def draft(request: Request) -> _Gathered:
     """Refuse what cannot be answered, and settle how the rest will be."""
-    _refuse_unsupported(request)
     frames = _named(request.df)
     queries = tuple(_declared(query, frames) for query in request.workload)
     told = told_of(queries)
@@ -132,22 +133,6 @@ def draft(request: Request) -> _Gathered:
         delay=1000 * ((next(iter(there)) if delay is None else delay) or 0),
     )
     return _Gathered(rows, plan, _answer_type(rows, queries), types, delay, request.foresight(delay), request.held)
-
-
-def _refuse_unsupported(request: Request) -> None:
-    if request.output != "answers":
-        raise UnsupportedError(
-            f"output={request.output!r} is for top-k queries; queries over incomplete streams give every whole answer. "
-            "Leave output= out."
-        )
-    if request.late == "return":
-        raise UnsupportedError(
-            "late rows come back for top-k queries only; those of incomplete streams are counted. Leave late= out."
-        )
-    if request.algorithm != "auto":
-        raise UnsupportedError(
-            f"algorithm={request.algorithm!r} is for top-k queries; here each query has its method=. Leave it out."
-        )
 
 
 def _named(df: Any) -> dict[Any, DataFrame]:
@@ -220,7 +205,7 @@ def _together(
 def _read(
     request: Request, df: DataFrame, name: Any, queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
 ) -> DataFrame:
-    columns = Columns(df, _TAKEN)
+    columns = Columns(df, _SCHEMA.names)
     at = columns.time(request.time)
     identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
     selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
@@ -261,17 +246,9 @@ def _shards(request: Request, queries: tuple[IncompleteTopK, ...], df: DataFrame
 
 
 def _answer_type(rows: DataFrame, queries: tuple[IncompleteTopK, ...]) -> st.StructType:
-    on_time = queries[0].axis == "time"
-    fields = [
-        st.StructField("query", st.StringType()),
-        st.StructField("time", rows.schema[TIME].dataType if on_time else st.LongType()),
-        st.StructField("rank", st.IntegerType()),
-        st.StructField("object", rows.schema[columns_of(0)[0]].dataType),
-        st.StructField("score", st.DoubleType()),
-    ]
-    if any(query.intervals for query in queries):
-        fields += [st.StructField("best", st.DoubleType()), st.StructField("sure", st.BooleanType())]
-    return st.StructType(fields)
+    time = rows.schema[TIME].dataType if queries[0].axis == "time" else st.LongType()
+    own = {"time": time, "object": rows.schema[columns_of(0)[0]].dataType}
+    return answer_type(_SCHEMA.columns, own, wanted=("best", "sure") if any(one.intervals for one in queries) else ())
 
 
 def _merge(plan: GatheringPlan, kinds: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, Literal
 
 from skyband.errors import SkybandError, SnapshotError
 from skyband.queries import Query
+from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
-from skyband.workload_file.query_models import FAMILIES
 from skyband.workload_file.reader import WorkloadFile
 
 __all__ = ["Change", "Journal", "changed", "given_up", "guests", "names_of", "with_query", "without_query"]
@@ -180,7 +180,7 @@ def _change(line: dict[str, Any]) -> Change:
     if line["kind"] not in ("try", "add", "drop"):
         raise ValueError(f"kind {line['kind']!r} is none of try, add, drop")
     fields = dict(line["query"])
-    return Change(line["kind"], str(line["stream"]), FAMILIES[fields.pop("type")](**fields))
+    return Change(line["kind"], str(line["stream"]), FAMILIES[fields.pop("type")].query_class(**fields))
 
 
 def _is_cut_off(line: bytes) -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
 from skyband.jobs.journal import Change, Journal, names_of, with_query, without_query
 from skyband.queries import Query
-from skyband.uncertain.query import UncertainTopK
 from skyband.workload_file.live_query_limits import known_stream, refuse_unfit
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ class Changes:
     def _valid_from(self, stream: str, query: Query) -> str:
         """From where on the query's answers are whole: what came before was not kept for it."""
         newest = self._run.handles[stream].progress.newest
-        if isinstance(query, UncertainTopK):
+        if not query.starts_whole:
             return "valid from its next answer"
         if newest is None or query.axis != "time":
             return "valid from the first window that begins after all rows seen so far"

@@ -18,9 +18,9 @@ from skyband.connectors.sinks import FileSink
 from skyband.connectors.sources import open_batch
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.jobs.job import run
+from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import quoted
-from skyband.topk.shard_answers import ANSWER_COLUMNS
 from skyband.topk.verification import Difference, by_brute_force, compare
 from skyband.workload_file import Sink, WorkloadFile
 
@@ -190,4 +190,4 @@ def _spelled(rows: DataFrame, name: str) -> str:
 
 def _in_answers(column: str) -> str:
     """The name of a row's column in answers."""
-    return f"row_{column}" if column.lower() in ANSWER_COLUMNS else column
+    return f"row_{column}" if column.lower() in FAMILIES["topk"].answers.names else column

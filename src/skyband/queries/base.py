@@ -19,6 +19,8 @@ class Query:
 
     family: ClassVar[str]
     moment: ClassVar[str] = "window_end"  # the column of an answer that says when it was final
+    at_least: ClassVar[bool] = False  # whether answers may come more often than they are asked for
+    starts_whole: ClassVar[bool] = True  # whether one that joins a stream waits for a window that begins after that
     name: str
     k: int
     axis: Axis
@@ -43,6 +45,51 @@ class Query:
         (('symbol',), ())
         """
         return tuple(getattr(self, "partition_by", ()))
+
+    @property
+    def ascending(self) -> bool:
+        """Whether lower scores are better."""
+        return False
+
+    @property
+    def score_text(self) -> str | None:
+        """What the score is, in a few words; None where it is given with the rows.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=1, size=10, key="client", value="bytes").score_text
+        'sum of bytes'
+        """
+        return getattr(self, "by", None)
+
+    @property
+    def window_text(self) -> str:
+        """How long its windows are and how often there is an answer.
+
+        >>> import skyband as sb
+        >>> sb.TopK(k=1, size=10_000, slide=100).window_text
+        '10,000 rows, every 100 rows'
+        """
+        fields = self.to_dict()
+        every = fields["slide"] if "slide" in fields else fields["every"]
+        return f"{_length(fields['size'])}, {'at least ' if self.at_least else ''}every {_length(every)}"
+
+    @property
+    def ranked_text(self) -> str:
+        """What is ranked, in a few words."""
+        return f"the {self.k} {'lowest' if self.ascending else 'best'}"
+
+    @property
+    def headline(self) -> str:
+        """What the query asks, window and all, for the head of its answer.
+
+        >>> import skyband as sb
+        >>> sb.TopK(k=10, size="1 hour", slide="5 minutes", partition_by="symbol").headline
+        'the 10 best of 1 hour, every 5 minutes, for each symbol'
+        >>> sb.UncertainTopK(k=3, size="20 minutes", every="2 minutes").headline
+        'the 3 likeliest to be among the 3 best of 20 minutes, at least every 2 minutes'
+        """
+        each = f", for each {', '.join(self.groups)}" if self.groups else ""
+        return f"{self.ranked_text} of {self.window_text}{each}"
 
     def to_sql(self, *, named: bool = False) -> str | None:
         """The query as one line of SQL; None where its family has no SQL yet. `named` writes the default name, too.
@@ -74,6 +121,10 @@ class Query:
             if item.init and (item.name in _ALWAYS_SHOWN or value != default):
                 shown.append(f"{item.name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _length(extent: str | int) -> str:
+    return extent if isinstance(extent, str) else f"{extent:,} rows"
 
 
 def _plain(value: Any) -> Any:

@@ -1,26 +1,51 @@
-"""The registry of query families: what each is called, and where its parts are.
+"""The registry of query families: what each is called, what its answers look like, what it lacks, where its parts are.
 
 A family is a package of `skyband` with the same file names as the others (query, monitor, shard, spark, explain, …).
-Adding one is a package and a line here. Its parts are loaded when they are first asked for, so that a query of one
-family does not load the compiled code of another.
+Adding one is a package and an entry here. No other module asks which family a query is of: it reads the entry. The
+parts are loaded when they are first asked for, so that a query of one family loads no compiled code of another.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["FAMILIES", "Family", "family_of"]
+from skyband.errors import UnsupportedError
+from skyband.queries.answer_schema import AnswerColumn, AnswerSchema, moment_of
+
+__all__ = ["FAMILIES", "Family", "Feature", "family_of", "inferred_family", "refuse_unsupported", "unsupported"]
+
+Feature = Literal[
+    "algorithm",  # an algorithm chosen by name
+    "plan",  # a schedule for all queries of a class, chosen by name
+    "changes",  # the change feed
+    "late rows",  # handed back
+    "refusing late rows",
+    "frames by name",  # several data frames, one for each stream
+    "shards",  # state cut into parts
+    "count windows",  # on Spark
+    "cost",  # of one more query
+    "timeline",  # a plan that can be drawn
+    "verification",  # by brute force in Spark SQL
+    "whole rows",  # answers bring back all columns of a row
+]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Family:
-    """One family of queries: its name in workload files and in `Query.family`, and its package."""
+    """One family of queries."""
 
-    name: str
+    name: str  # in workload files, and in `Query.family`
+    label: str  # in sentences
     query: str  # the name of its class of queries
+    namespace: str  # where users find its `replay` and `Monitor`
+    answers: AnswerSchema
+    engines: str | None = None  # where the names of its algorithms or plans are: a module and a name in it
+    clauses: bool = False  # whether its module `sql` reads clauses that only its queries have
+    lacks: Mapping[Feature, str] = field(default_factory=dict)  # what it does not support: what happens, what to do
 
     @property
     def package(self) -> str:
@@ -31,27 +56,164 @@ class Family:
         """
         return f"skyband.{self.name}"
 
+    @property
+    def answered_by(self) -> str:
+        """What answers its queries, as a user writes it."""
+        return f"{self.namespace}.replay, {self.namespace}.Monitor or skyband.spark.answers"
+
     def part(self, name: str) -> ModuleType:
         """One of its modules: ``"query"``, ``"monitor"``, ``"shard"``, ``"spark"``, ``"explain"``, …"""
         return import_module(f"{self.package}.{name}")
 
+    @property
+    def query_class(self) -> Any:
+        """The class of its queries."""
+        return getattr(self.part("query"), self.query)
+
+    def supports(self, feature: Feature) -> bool:
+        """Whether its queries can be asked with this.
+
+        >>> FAMILIES["topk"].supports("changes"), FAMILIES["aggregate"].supports("changes")
+        (True, False)
+        """
+        return feature not in self.lacks
+
+    def algorithms(self) -> tuple[str, ...]:
+        """The names by which its queries can be run; none where there is one way only.
+
+        >>> FAMILIES["uncertain"].algorithms()
+        ('none', 'in', 'inco', 'dp', 'greedy')
+        """
+        if self.engines is None:
+            return ()
+        module, _, name = self.engines.rpartition(".")
+        return tuple(getattr(self.part(module), name))
+
+
+def _schema(*columns: str, optional: Collection[str] = (), ranked: Collection[str] = ()) -> AnswerSchema:
+    """Columns as ``"name kind"``; those without a kind are of a type that comes with the rows."""
+    parts = [(*column.split(), "own")[:2] for column in columns]
+    return AnswerSchema(
+        tuple(AnswerColumn(name, kind, name in optional, name in ranked) for name, kind in parts)  # type: ignore[arg-type]
+    )
+
+
+_WINDOW = ("query text", "window_start", "window_end", "rank rank")
+_MOMENT = ("query text", "time", "rank rank")
+_NO_COST = "there are no views that one more query could share."
+_NO_PLAN = "there is no plan to draw."
+_NOT_VERIFIED = "brute force in Spark SQL exists for top-k queries only. Verify a file without that stream."
 
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family("topk", "TopK"),
-        Family("aggregate", "AggregateTopK"),
-        Family("incomplete", "IncompleteTopK"),
-        Family("uncertain", "UncertainTopK"),
+        Family(
+            name="topk",
+            label="top-k",
+            query="TopK",
+            namespace="skyband",
+            answers=_schema(*_WINDOW, "score number"),
+            engines="algorithms.ENGINES",
+            lacks={
+                "frames by name": "top-k queries rank the rows of one; pass that one.",
+                "plan": "TopK queries have none. Leave it out.",
+            },
+        ),
+        Family(
+            name="aggregate",
+            label="aggregate",
+            query="AggregateTopK",
+            namespace="skyband.aggregate",
+            answers=_schema(*_WINDOW, "key", "score number", ranked=["key"]),
+            lacks={
+                "algorithm": "aggregates are kept in one way. Leave it out.",
+                "plan": "AggregateTopK queries have none. Leave it out.",
+                "changes": "aggregate queries give every window's whole answer. Leave output= out.",
+                "late rows": "of aggregate queries late rows are counted. Leave late= out.",
+                "refusing late rows": "of aggregate queries late rows are counted. Leave late= out.",
+                "frames by name": "aggregate queries rank the keys of one; pass that one, or a union of them.",
+                "count windows": "on Spark, aggregates are over windows of time. Give size= and slide= as durations, "
+                "or use skyband.aggregate.Monitor, which has both.",
+                "cost": _NO_COST,
+                "timeline": _NO_PLAN,
+                "verification": _NOT_VERIFIED,
+                "whole rows": "an answer gives a key and its total.",
+            },
+        ),
+        Family(
+            name="incomplete",
+            label="incomplete-stream",
+            query="IncompleteTopK",
+            namespace="skyband.incomplete",
+            answers=_schema(
+                *_MOMENT, "object", "score number", "best number", "sure flag",
+                optional=["best", "sure"], ranked=["object"],
+            ),
+            lacks={
+                "algorithm": "here each query has its method=. Leave it out.",
+                "plan": "IncompleteTopK queries have none. Leave it out.",
+                "changes": "queries over incomplete streams give every whole answer. Leave output= out.",
+                "late rows": "late rows of incomplete streams are counted. Leave late= out.",
+                "cost": _NO_COST,
+                "timeline": _NO_PLAN,
+                "verification": _NOT_VERIFIED,
+                "whole rows": "an answer gives an object and its score.",
+            },
+        ),
+        Family(
+            name="uncertain",
+            label="uncertain",
+            query="UncertainTopK",
+            namespace="skyband.uncertain",
+            answers=_schema(
+                *_MOMENT, "id", "score number", "probability number", "expected_rank number", "stream",
+                optional=["expected_rank", "stream"], ranked=["id", "expected_rank", "stream"],
+            ),
+            engines="schedules.METHODS",
+            clauses=True,
+            lacks={
+                "changes": "uncertain ones give every whole answer. Leave it out.",
+                "late rows": "those of uncertain streams are counted. Leave late= out.",
+                "frames by name": "uncertain queries rank rows of one; pass a union.",
+                "shards": "the probability to be among the best depends on all tuples; leave it out.",
+                "cost": _NO_COST,
+                "verification": _NOT_VERIFIED,
+                "whole rows": "an answer gives a tuple's id, score and probability.",
+            },
+        ),
     )
-}
+}  # fmt: skip
 
 
 def family_of(query: Any) -> Family:
-    """The family that a query is of.
+    """The family that a query, or a workload, is of.
 
     >>> import skyband as sb
     >>> family_of(sb.TopK(k=1, size=10)).query
     'TopK'
     """
     return FAMILIES[query.family]
+
+
+def inferred_family(names: Collection[str]) -> Family:
+    """The family whose answers have these columns: of those with this moment, the one with most of its columns here.
+
+    >>> inferred_family(["query", "window_start", "window_end", "rank", "key", "score"]).name
+    'aggregate'
+    """
+    moment = moment_of(names)
+    fitting = [family for family in FAMILIES.values() if family.answers.moment == moment]
+    return max(fitting, key=lambda family: len(set(family.answers.names) & set(names)))
+
+
+def unsupported(family: Family, feature: Feature, given: str) -> UnsupportedError:
+    """The one wording of what a family does not support: what was given, who has it, what to do instead."""
+    having = [other.label for other in FAMILIES.values() if other.supports(feature)]
+    who = " and ".join(filter(None, [", ".join(having[:-1]), having[-1]]))
+    return UnsupportedError(f"{given} is for {who} queries; {family.lacks[feature]}")
+
+
+def refuse_unsupported(family: Family, feature: Feature, given: str) -> None:
+    """Refuse what is `given` if the family does not support it."""
+    if not family.supports(feature):
+        raise unsupported(family, feature, given)

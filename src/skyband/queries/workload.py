@@ -11,8 +11,7 @@ from typing_extensions import TypeVar
 
 from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError, brief
 from skyband.queries import Axis, Query
-from skyband.queries.explanation import explain
-from skyband.queries.families import FAMILIES
+from skyband.queries.families import FAMILIES, family_of, refuse_unsupported
 
 __all__ = ["Workload", "of_family", "refuse_expressions"]
 
@@ -85,7 +84,11 @@ class Workload(Generic[Q]):
           algorithm     panes: keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time; \
 sap takes over if windows turn out to hold many objects and slides few
         """
-        return explain(self.queries, on_spark=on_spark, plan=plan)
+        family = family_of(self)
+        if plan is not None:
+            refuse_unsupported(family, "plan", f"plan={plan!r}")
+        named = {} if plan is None else {"plan": plan}
+        return str(family.part("explain").page(self.queries, on_spark=on_spark, **named))
 
     def cost(self, query: Q) -> Cost:
         """What adding `query` would cost: views and candidates held more, and the work per object.
@@ -95,9 +98,10 @@ sap takes over if windows turn out to hold many objects and slides few
         >>> print(work.cost(sb.TopK(name="half", k=20, size="12 hours", slide="1 hour")))
         +0 views, +0 candidates, +50% time
         """
-        topk = FAMILIES["topk"]
-        of_family([*self.queries, query], topk.part("query").TopK, "cost()")  # refuses what could not be added
-        found: Cost = topk.part("explain").cost(self.queries, query)
+        together = Workload([*self.queries, query])  # refuses what could not be added
+        family = family_of(together)
+        refuse_unsupported(family, "cost", "cost()")
+        found: Cost = family.part("explain").cost(self.queries, query)
         return found
 
     def __iter__(self) -> Iterator[Q]:
@@ -128,7 +132,7 @@ sap takes over if windows turn out to hold many objects and slides few
         return f"Workload([{', '.join(map(repr, self.queries))}])"
 
 
-_FAMILIES = "skyband.TopK, AggregateTopK, IncompleteTopK or UncertainTopK values"
+_FAMILIES = "skyband.{}, {}, {} or {} values".format(*(family.query for family in FAMILIES.values()))
 
 
 def of_family(queries: Any, family: type[Q], user: str) -> Workload[Q]:
@@ -138,7 +142,7 @@ def of_family(queries: Any, family: type[Q], user: str) -> Workload[Q]:
     if not isinstance(first, family):
         raise UnsupportedError(
             f"query {first.name!r} is of the type {type(first).__name__}, and {user} answers {family.__name__}; "
-            f"use {_ANSWERED_BY[first.family]}."
+            f"use {family_of(first).answered_by}."
         )
     return found
 
@@ -170,13 +174,6 @@ def refuse_expressions(queries: Iterable[Any]) -> None:
 
 _COLUMNS = ("by", "partition_by", "key", "value", "object", "stream", "probability", "rule")
 _NAME = re.compile(r"(?:[^\W\d]\w*|`[^`]+`)(?:\.(?:[^\W\d]\w*|`[^`]+`))*")
-
-_ANSWERED_BY = {
-    "topk": "skyband.replay or skyband.Monitor",
-    "aggregate": "skyband.aggregate.replay or skyband.aggregate.Monitor, or skyband.spark.answers",
-    "incomplete": "skyband.incomplete.replay or skyband.incomplete.Monitor, or skyband.spark.answers",
-    "uncertain": "skyband.uncertain.replay or skyband.uncertain.Monitor, or skyband.spark.answers",
-}
 
 
 def _refuse_mixed_families(queries: tuple[Query, ...]) -> None:

@@ -16,12 +16,13 @@ from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameErro
 from skyband.queries import Query
 from skyband.queries.workload import Workload
 from skyband.sharding.output import COPY, Output, without_copies
+from skyband.spark.answer_types import answer_type
 from skyband.topk.algorithm_selection import choose_on_spark
 from skyband.topk.algorithms import engine_named
 from skyband.topk.plan import Plan
 from skyband.topk.query import TopK
 from skyband.topk.scans import Feed, feeds_of
-from skyband.topk.shard_answers import ANSWER_COLUMNS, CHANGE_COLUMNS
+from skyband.topk.shard_answers import answer_columns
 
 __all__ = ["HIDDEN", "TIMES", "Columns", "Prepared", "plain", "prepare", "quoted", "reason", "unlogged"]
 
@@ -63,7 +64,7 @@ def prepare(
     """
     engine = engine_named(choose_on_spark(workload.queries).algorithm if algorithm == "auto" else algorithm)
     engine.refuse_ties(workload.queries)
-    columns = Columns(df, ANSWER_COLUMNS if output == "answers" else ANSWER_COLUMNS + CHANGE_COLUMNS)
+    columns = Columns(df, tuple(column.name for column in answer_columns(output)))
     at = columns.time(time)
     feeds = feeds_of(workload)
     scores = [columns.score(feed, workload.queries[feed.places[0]]) for feed in feeds]
@@ -122,18 +123,11 @@ def _only_what_is_asked_for(rows: DataFrame, plan: Plan) -> DataFrame:
 
 def _answer_type(rows: st.StructType, plan: Plan) -> st.StructType:
     bound = rows[plan.time].dataType if plan.axis == "time" else st.LongType()
-    return st.StructType(
-        [
-            st.StructField("query", st.StringType()),
-            *(st.StructField(name, rows[name].dataType) for name in plan.group_columns),
-            st.StructField("window_start", bound),
-            st.StructField("window_end", bound),
-            *([] if plan.output == "answers" else [st.StructField("change", st.StringType())]),
-            st.StructField("rank", st.IntegerType()),
-            *([] if plan.output == "answers" else [st.StructField("old_rank", st.IntegerType())]),
-            st.StructField("score", st.DoubleType()),
-            *(st.StructField(name, rows[name].dataType) for name in plan.returned),
-        ]
+    return answer_type(
+        answer_columns(plan.output),
+        {"window_start": bound, "window_end": bound},
+        groups={name: rows[name].dataType for name in plan.group_columns},
+        rest={name: rows[name].dataType for name in plan.returned},
     )
 
 

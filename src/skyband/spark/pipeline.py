@@ -13,7 +13,7 @@ from skyband.queries import Query
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.output import Output
-from skyband.spark.plan import Draft, Late, Request, frames_of, parsed_delay
+from skyband.spark.plan import Draft, Late, Request, frames_of, parsed_delay, refuse_unsupported_request
 from skyband.spark.sessions import require
 
 __all__ = ["Frames", "answers", "check", "checked_output"]
@@ -153,6 +153,7 @@ def check(
         parsed_delay(watermark)  # a batch needs none, but a wrong one is wrong there as well
     asked: Workload[Any] = Workload(workload)
     request = Request(df, asked, time, id_, watermark, algorithm, late, output, shards, whole, alone, held)
+    refuse_unsupported_request(request)
     found: Draft = FAMILIES[asked.family].part("spark").draft(request)
     return found
 

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructField
 from skyband.durations import parse_duration
 from skyband.errors import InvalidInputError, type_name
 from skyband.queries import Axis
+from skyband.queries.families import Feature, family_of, refuse_unsupported
 from skyband.queries.workload import Workload
 from skyband.sharding.output import Output
 from skyband.spark.expressions import TIMES
@@ -30,6 +31,7 @@ __all__ = [
     "delay_of",
     "frames_of",
     "parsed_delay",
+    "refuse_unsupported_request",
     "spelled",
 ]
 
@@ -113,6 +115,23 @@ class Draft(Protocol):
 
         What happens to a bounded input's rows is `counted` if somebody asks.
         """
+
+
+def refuse_unsupported_request(request: Request) -> None:
+    """Refuse what the family of the queries does not support; the registry says what that is."""
+    family, first = family_of(request.workload), request.workload.queries[0]
+    asked: list[tuple[bool, Feature, str]] = [
+        (isinstance(request.df, Mapping), "frames by name", "df= with a data frame for each stream"),
+        (first.axis == "count", "count windows", f"query {first.name!r} with a window of {first.window.size} rows"),
+        (request.output != "answers", "changes", f"output={request.output!r}"),
+        (request.late == "return", "late rows", f"late={request.late!r}"),
+        (request.late == "refuse", "refusing late rows", f"late={request.late!r}"),
+        (request.algorithm != "auto", "algorithm", f"algorithm={request.algorithm!r}"),
+        (request.shards not in (None, 1), "shards", f"shards={request.shards!r}"),
+    ]
+    for is_asked, feature, given in asked:
+        if is_asked:
+            refuse_unsupported(family, feature, given)
 
 
 def frames_of(df: Any) -> Iterator[DataFrame]:

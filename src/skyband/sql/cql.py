@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from skyband.sql import uncertain
 from skyband.sql.cursor import Cursor, one_of
 from skyband.sql.intervals import duration, is_unit, span
 from skyband.sql.statement import Draft
 from skyband.sql.window_clauses import direction, read_full, read_k, read_origin
+from skyband.sql.writer import UNCERTAIN
 
-_STOPS = frozenset(
-    {"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", *uncertain.CLAUSES}
-)
+_STOPS = frozenset({"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", *UNCERTAIN})
 _IN_WINDOW = frozenset({"RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "PARTITION"})
 _WINDOWS = "write [RANGE 10 MINUTES SLIDE 1 MINUTE] or [ROWS 10000 SLIDE 100]"
 
@@ -109,7 +107,7 @@ def _range(draft: Draft, what: str) -> str:
 
 
 def _read_uncertain(draft: Draft) -> None:
-    uncertain.read(draft, _STOPS | _IN_WINDOW)
+    draft.read_family_clause(_STOPS | _IN_WINDOW)
 
 
 def _read_where(draft: Draft) -> None:
@@ -169,7 +167,7 @@ _TAIL: dict[str, Callable[[Draft], None]] = {
     "PARTITION": _read_groups,
     "ORDER": _read_order,
     "LIMIT": _read_limit,
-    **dict.fromkeys(uncertain.CLAUSES, _read_uncertain),
+    **dict.fromkeys(UNCERTAIN, _read_uncertain),
 }
 _SHOWN = (
     ("RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "']'"),

@@ -6,21 +6,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from skyband.errors import InvalidQueryError
+from skyband.queries import Query
 from skyband.queries.workload import Workload
-from skyband.sql import select, short, uncertain
+from skyband.sql import select, short
 from skyband.sql.cursor import Cursor, spelled_name
 from skyband.sql.lexer import Token, tokenize
 from skyband.sql.problem import place, problem
 from skyband.sql.statement import Draft, Statement
 from skyband.sql.writer import DEFAULT_NAME
-from skyband.topk.query import TopK
-from skyband.uncertain.query import UncertainTopK
 
 _START = "a query begins with TOPK or SELECT, or with its name and a colon"
 _READERS: dict[str, Callable[[Cursor], Draft]] = {"TOPK": short.read, "SELECT": select.read}
 
 
-def sql(text: str) -> TopK | UncertainTopK | Workload[Any]:
+def sql(text: str) -> Query | Workload[Any]:
     """Read a query from its SQL text; several statements with ``;`` between them make a workload.
 
     The text may be in any of three spellings: the short one (``TOPK``), CQL as the papers on continuous queries write
@@ -44,7 +43,7 @@ def sql(text: str) -> TopK | UncertainTopK | Workload[Any]:
     queries: list[Any] = [statement.query for statement in parse(text)]  # of one family, or Workload refuses them
     if len(queries) > 1:
         return Workload(queries)
-    query: TopK | UncertainTopK = queries[0]
+    query: Query = queries[0]
     return query
 
 
@@ -128,7 +127,6 @@ def _statement(cursor: Cursor, name: str, *, named: bool) -> Statement:
             raise cursor.fail(f"a colon is missing between the name {begin.text!r} and {following.text}", _START)
         raise cursor.unexpected("TOPK or SELECT", _START, known=tuple(_READERS))
     draft = reader(cursor)
-    uncertain.settle(draft)
     draft.put("name", name, first)
     line, _, _ = place(cursor.source, first)
     return Statement(draft.query(), draft.spelling, named, line=line, **draft.beside)

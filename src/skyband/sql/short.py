@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from skyband.sql import uncertain
 from skyband.sql.cursor import Cursor, one_of
 from skyband.sql.intervals import span
 from skyband.sql.statement import Draft
 from skyband.sql.window_clauses import direction, read_full, read_k, read_origin, read_ties
 from skyband.sql.writer import CERTAIN, CLAUSES, STOPS
-from skyband.topk.query import TopK
 
 _SHAPE = "the shape is TOPK score, k BY groups OVER size EVERY slide"
 
@@ -22,7 +20,7 @@ def read(cursor: Cursor) -> Draft:
     _read_head(draft)
     read_ties(draft)
     while cursor.peek() is not None:
-        if uncertain.read(draft, STOPS):
+        if draft.read_family_clause(STOPS):
             continue
         clause = next((word for word in _READERS if cursor.sees(word)), None)
         if clause is None:
@@ -100,7 +98,7 @@ _READERS: dict[str, Callable[[Draft], None]] = {
 
 
 def _unknown(draft: Draft) -> Exception:
-    cursor, shown = draft.cursor, CERTAIN if draft.family is TopK else CLAUSES
+    cursor, shown = draft.cursor, CLAUSES if draft.family.clauses else CERTAIN
     hints = {
         "ORDER": "the score comes first: TOPK score, k",
         "GROUP": "groups are given with BY",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skyband.errors import InvalidQueryError, InvalidSQLError
+from skyband.queries import Query
+from skyband.queries.families import FAMILIES, Family
 from skyband.sql.cursor import Cursor
 from skyband.sql.expression import Expression
-from skyband.topk.query import TopK
-from skyband.uncertain.query import UncertainTopK
 
 Spelling = Literal["topk", "cql", "flink"]
 
@@ -18,7 +19,7 @@ Spelling = Literal["topk", "cql", "flink"]
 class Statement:
     """One statement: its query, and what it says beside the query."""
 
-    query: TopK | UncertainTopK
+    query: Query
     spelling: Spelling
     named: bool
     """Whether the text names the query; if not, the name is the default one."""
@@ -39,7 +40,7 @@ class Draft:
     fields: dict[str, Any] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
     beside: dict[str, Any] = field(default_factory=dict)
-    family: type[TopK | UncertainTopK] = TopK  # what its clauses make of it
+    family: Family = FAMILIES["topk"]  # what its clauses make of it
 
     def put(self, name: str, value: object, at: int) -> None:
         """Keep a field of the query."""
@@ -64,12 +65,19 @@ class Draft:
             seen.add(group.text)
         self.fields["partition_by"] = tuple(group.text for group in groups)
 
-    def query(self) -> TopK | UncertainTopK:
+    def read_family_clause(self, stops: Collection[str]) -> bool:
+        """Read the clause that begins here, if it is one that only queries of some family have."""
+        return any(family.part("sql").read(self, stops) for family in FAMILIES.values() if family.clauses)
+
+    def query(self) -> Query:
         """The query; what is wrong with a value is said with the place of its clause."""
+        if self.family.clauses:
+            self.family.part("sql").settle(self)
         try:
-            return self.family(**self.fields)
+            found: Query = self.family.query_class(**self.fields)
         except InvalidQueryError as error:
             raise self._placed(error) from None
+        return found
 
     def _placed(self, error: InvalidQueryError) -> InvalidSQLError:
         field_name = str(error).partition("=")[0]

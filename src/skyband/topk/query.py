@@ -105,6 +105,11 @@ class TopK(Query):
         }
         self._settle(normal)
 
+    @property
+    def ascending(self) -> bool:
+        """Whether lower scores are better."""
+        return self.order == "asc"
+
     def to_sql(self, *, named: bool = False) -> str:
         """The query as one line of SQL, its canonical form; `skyband.sql` reads it back.
 

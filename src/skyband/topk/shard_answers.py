@@ -13,14 +13,29 @@ from skyband.data.arrow import one
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
 from skyband.kernels.window_comparison import NONE
+from skyband.queries.answer_schema import CHANGE_COLUMNS, AnswerColumn
+from skyband.queries.families import FAMILIES
+from skyband.sharding.output import Output
 from skyband.topk.change_feed import CHANGES
 from skyband.topk.plan import Plan
 
-__all__ = ["ANSWER_COLUMNS", "CHANGE_COLUMNS", "Answered", "Listed", "answered", "listed", "tables"]
+__all__ = ["Answered", "Listed", "answer_columns", "answered", "listed", "tables"]
 
-ANSWER_COLUMNS = ("query", "window_start", "window_end", "rank", "score")
-CHANGE_COLUMNS = ("change", "old_rank")  # what a change feed has besides
 SLICE = 1 << 16  # rows of answers at a time: what a sink takes in one piece
+
+
+def answer_columns(output: Output) -> tuple[AnswerColumn, ...]:
+    """The columns of answers; of a change feed, with what has changed on both sides of the rank.
+
+    >>> [column.name for column in answer_columns("changes")]
+    ['query', 'window_start', 'window_end', 'change', 'rank', 'old_rank', 'score']
+    """
+    columns = FAMILIES["topk"].answers.columns
+    if output == "answers":
+        return columns
+    rank = next(place for place, column in enumerate(columns) if column.name == "rank")
+    change, old_rank = CHANGE_COLUMNS
+    return *columns[:rank], change, columns[rank], old_rank, *columns[rank + 1 :]
 
 
 class Answered(NamedTuple):

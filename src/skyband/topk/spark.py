@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from skyband.errors import UnsupportedError
 from skyband.queries.workload import Workload
 from skyband.sharding.row_order import positions_of
 from skyband.spark import tasks
@@ -83,10 +82,6 @@ class _Ranking(NamedTuple):
 def draft(request: Request) -> _Ranking:
     """Refuse what cannot be answered, and settle how the rest will be."""
     df, asked, time, late = request.df, request.workload, request.time, request.late
-    if not isinstance(df, DataFrame):
-        raise UnsupportedError(
-            f"df= holds {len(df)} data frames by name, but top-k queries rank the rows of one; pass that one."
-        )
     partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     count = _most_useful(asked, partitions) if request.shards is None else checked_shards(request.shards)
     there = delay_of(df, time)

@@ -11,14 +11,14 @@ from skyband.queries.fields import checked_choice
 from skyband.uncertain.query import SEMANTICS, UncertainTopK, classes_of, sharing_key, stream_of
 from skyband.uncertain.schedules import METHODS, Plan, greedy, unit_of
 
-__all__ = ["page"]
+__all__ = ["page", "planned"]
 
 _SHOWN = 12  # runs on the time line
 
 
-def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, method: str = "greedy") -> str:
-    """The page on these queries, run by the plan that `method` finds."""
-    method, classes = checked_choice("plan", method, METHODS), classes_of(queries)
+def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str = "greedy") -> str:
+    """The page on these queries, run by the `plan` of this name."""
+    method, classes = checked_choice("plan", plan, METHODS), classes_of(queries)
     lines = [
         (
             f"{counted(len(queries), 'query', 'queries')} over uncertain tuples on the {queries[0].axis} axis, "
@@ -39,7 +39,7 @@ def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, method: st
 
 def _class_page(queries: Sequence[UncertainTopK], method: str) -> list[str]:
     requests = tuple((query.window.slide, query.k) for query in queries)
-    plan, unit = _planned(requests, method), unit_of(requests)
+    plan, unit = planned(requests, method), unit_of(requests)
     axis = queries[0].axis
     alone = sum(k / every for every, k in requests) * unit
     shared = plan.cost_per_unit * unit
@@ -64,7 +64,8 @@ def _class_page(queries: Sequence[UncertainTopK], method: str) -> list[str]:
     ]
 
 
-def _planned(requests: tuple[tuple[int, int], ...], method: str) -> Plan:
+def planned(requests: tuple[tuple[int, int], ...], method: str) -> Plan:
+    """The schedule for (every, k) requests that the plan of this name finds."""
     if method == "greedy":
         return greedy(requests)
     from skyband.uncertain.scheduling import schedule

@@ -43,6 +43,14 @@ SEMANTICS = {
     "u-topk": "the list most likely to be the k best",
     "expected-rank": "the k tuples with the lowest expected rank",
 }
+_RANKED = {
+    "pk-topk": "the {k} likeliest to be among the {k} best",
+    "global-topk": "the {k} likeliest to be among the {k} best",
+    "pt-k": "all that are among the {k} best with a probability of at least {threshold}",
+    "u-kranks": "the likeliest for each of the first {k} ranks",
+    "u-topk": "the likeliest list of the {k} best",
+    "expected-rank": "the {k} of the lowest expected rank",
+}
 _OF_STREAMS = ("pk-topk", "global-topk")
 
 
@@ -84,6 +92,8 @@ class UncertainTopK(Query):
 
     family: ClassVar[str] = "uncertain"
     moment: ClassVar[str] = "time"
+    at_least: ClassVar[bool] = True
+    starts_whole: ClassVar[bool] = False
 
     name: str = "topk"
     k: int
@@ -139,6 +149,18 @@ class UncertainTopK(Query):
                 "window": window,
             }
         )
+
+    @property
+    def ranked_text(self) -> str:
+        """What is ranked, in a few words.
+
+        >>> import skyband as sb
+        >>> sb.UncertainTopK(k=2, size="1 hour", stream="ship").ranked_text
+        'the 2 values of ship expected to have most of the 2 best'
+        """
+        if self.stream is not None:
+            return f"the {self.k} values of {self.stream} expected to have most of the {self.k} best"
+        return _RANKED[self.semantics].format(k=self.k, threshold=self.threshold)
 
     def to_sql(self, *, named: bool = False) -> str:
         """The query as one line of SQL, its canonical form; `skyband.sql` reads it back.

@@ -13,8 +13,10 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidQueryError, UnsupportedError
+from skyband.queries.families import FAMILIES
 from skyband.sharding.row_order import positions_of
 from skyband.spark import tasks
+from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import Columns, quoted
 from skyband.spark.plan import Followed, Observed, Pipeline, Request, checked_delay, delay_of, spelled
 from skyband.spark.processor import OUTPUT, ShardProcessor
@@ -28,7 +30,7 @@ from skyband.uncertain.shard import Weighing
 
 __all__ = ["draft"]
 
-_TAKEN = ("query", "time", "rank", "id", "score", "probability", "expected_rank", "stream")
+_SCHEMA = FAMILIES["uncertain"].answers
 
 
 class _Weighed(NamedTuple):
@@ -77,12 +79,12 @@ class _Weighed(NamedTuple):
 def draft(request: Request) -> _Weighed:
     """Refuse what cannot be answered, and settle how the rest will be."""
     df, queries, time = request.df, request.workload.queries, request.time
-    method = _refuse_unsupported(request)
+    method = _method(request.algorithm)
     refuse_other_sizes(queries)
     plan = WeighingPlan(
         queries=queries, method=method, refuse_late=request.late == "refuse", may_be_late=df.isStreaming
     )
-    columns = Columns(df, _TAKEN)
+    columns = Columns(df, _SCHEMA.names)
     at = columns.time(time)
     identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
     selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
@@ -97,31 +99,13 @@ def draft(request: Request) -> _Weighed:
     return _Weighed(rows, plan, _answer_type(rows, plan), types, delay, request.foresight(delay), request.held)
 
 
-def _refuse_unsupported(request: Request) -> str:
-    """Refuse what only other families have; the name of the plan."""
-    if not isinstance(request.df, DataFrame):
-        raise UnsupportedError(
-            f"df= holds {len(request.df)} data frames by name, but uncertain queries rank rows of one; pass a union."
-        )
-    if request.output != "answers":
-        raise UnsupportedError(
-            f"output={request.output!r} is for top-k queries; uncertain ones give every whole answer. Leave it out."
-        )
-    if request.late == "return":
-        raise UnsupportedError(
-            "late rows come back for top-k queries only; those of uncertain streams are counted. Leave late= out."
-        )
-    if request.shards not in (None, 1):
-        raise UnsupportedError(
-            f"shards={request.shards!r}, but the probability to be among the best depends on all tuples; leave it out."
-        )
-    if request.algorithm == "auto":
+def _method(algorithm: str) -> str:
+    """The name of the plan."""
+    if algorithm == "auto":
         return "greedy"
-    if request.algorithm in METHODS:
-        return request.algorithm
-    raise UnsupportedError(
-        f"algorithm={request.algorithm!r} is no plan of uncertain queries; there are {', '.join(METHODS)}."
-    )
+    if algorithm in METHODS:
+        return algorithm
+    raise UnsupportedError(f"algorithm={algorithm!r} is no plan of uncertain queries; there are {', '.join(METHODS)}.")
 
 
 def _told(columns: Columns, query: UncertainTopK, names: tuple[str, str, str]) -> list[Any]:
@@ -165,19 +149,11 @@ def _stream_columns(plan: WeighingPlan) -> list[str]:
 
 
 def _answer_type(rows: DataFrame, plan: WeighingPlan) -> st.StructType:
-    queries, on_time = plan.queries, plan.axis == "time"
-    fields = [
-        st.StructField("query", st.StringType()),
-        st.StructField("time", rows.schema[TIME].dataType if on_time else st.LongType()),
-        st.StructField("rank", st.IntegerType()),
-        st.StructField("id", rows.schema[ID].dataType),
-        st.StructField("score", st.DoubleType()),
-        st.StructField("probability", st.DoubleType()),
-    ]
-    if any(query.semantics == "expected-rank" for query in queries):
-        fields.append(st.StructField("expected_rank", st.DoubleType()))
-    fields += [st.StructField("stream", rows.schema[name].dataType) for name in _stream_columns(plan)[:1]]
-    return st.StructType(fields)
+    own = {"time": rows.schema[TIME].dataType if plan.axis == "time" else st.LongType(), "id": rows.schema[ID].dataType}
+    if streams := _stream_columns(plan):
+        own["stream"] = rows.schema[streams[0]].dataType
+    wanted = {"expected_rank"} if any(query.semantics == "expected-rank" for query in plan.queries) else set()
+    return answer_type(_SCHEMA.columns, own, wanted=wanted | own.keys())
 
 
 def _unpack(kinds: pa.Schema) -> tasks.Task:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from skyband.topk.algorithms import ENGINES
-from skyband.uncertain.schedules import METHODS
+from skyband.queries.families import FAMILIES
 
 __all__ = ["KNOWN", "WHOLE", "algorithm_for", "plan_for", "types_of"]
 
-_BY_TYPE: dict[str, tuple[str, ...]] = {"topk": tuple(ENGINES), "uncertain": tuple(METHODS)}
-WHOLE = ("uncertain",)  # types of queries whose state cannot be cut into parts
-KNOWN = ("auto", *(name for names in _BY_TYPE.values() for name in names))
+WHOLE = tuple(name for name, family in FAMILIES.items() if not family.supports("shards"))  # types in one part
+KNOWN = ("auto", *(name for family in FAMILIES.values() for name in family.algorithms()))
 
 
 def types_of(algorithm: str) -> list[str]:
@@ -18,7 +16,7 @@ def types_of(algorithm: str) -> list[str]:
     >>> types_of("mintopk"), types_of("dp")
     (['topk'], ['uncertain'])
     """
-    return [kind for kind, names in _BY_TYPE.items() if algorithm in names]
+    return [kind for kind, family in FAMILIES.items() if algorithm in family.algorithms()]
 
 
 def algorithm_for(kind: str, algorithm: str) -> str:
@@ -36,4 +34,4 @@ def plan_for(kind: str, algorithm: str) -> str | None:
     >>> plan_for("uncertain", "dp"), plan_for("uncertain", "auto"), plan_for("topk", "panes")
     ('dp', None, None)
     """
-    return algorithm if kind == "uncertain" and algorithm != "auto" else None
+    return algorithm if FAMILIES[kind].supports("plan") and algorithm != "auto" else None

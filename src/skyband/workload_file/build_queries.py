@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from skyband.errors import InvalidQueryError, SkybandError
 from skyband.queries import Query as AnyQuery
+from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
-from skyband.uncertain.query import UncertainTopK, refuse_other_sizes
 from skyband.workload_file.messages import among, nearest, taken
 from skyband.workload_file.models import Stream
-from skyband.workload_file.query_models import FAMILIES, KEYS, Query, field_of
+from skyband.workload_file.query_models import KEYS, Query, field_of
 from skyband.workload_file.report import Report
 from skyband.workload_file.tree import Loc
 
@@ -43,7 +43,7 @@ def asked(entry: Query, loc: Loc, streams: Mapping[str, Stream | None], report: 
         return
     given = entry.model_dump(exclude={"stream", "sql", "type"}, exclude_none=True, exclude_unset=True)
     try:
-        query = FAMILIES[entry.type](**{field_of(key): value for key, value in given.items()})
+        query = FAMILIES[entry.type].query_class(**{field_of(key): value for key, value in given.items()})
     except InvalidQueryError as error:
         key, message = _at_key(str(error), given)
         report.add((*loc, key) if key else loc, message)
@@ -94,7 +94,7 @@ def _refuse_other_sizes(group: list[Asked], report: Report) -> None:
     """Queries over an uncertain stream that run together look at one window."""
     for number, one in enumerate(group):
         try:
-            refuse_other_sizes(other.query for other in group[: number + 1] if isinstance(other.query, UncertainTopK))
+            type(one.query).check_together(other.query for other in group[: number + 1])
         except InvalidQueryError as error:
             report.add(_key(one, "size", report), str(error).replace("Make two workloads of them.", _TWICE))
             return

@@ -6,17 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from skyband.aggregate.query import AggregateTopK
-from skyband.incomplete.query import IncompleteTopK
-from skyband.topk.query import TopK
-from skyband.uncertain.query import UncertainTopK
 from skyband.workload_file.section import Section
 from skyband.workload_file.values import Bounds, Count, Extent, Labels, Names, Origin, Share, Text, Weights
 
-__all__ = ["FAMILIES", "KEYS", "NEEDS", "Query", "field_of"]
+__all__ = ["KEYS", "NEEDS", "Query", "field_of"]
 
 Family = Literal["topk", "aggregate", "incomplete", "uncertain"]
-FAMILIES = {"topk": TopK, "aggregate": AggregateTopK, "incomplete": IncompleteTopK, "uncertain": UncertainTopK}
 
 
 class Query(Section):

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.workload_file.algorithm_names import WHOLE, types_of
 from skyband.workload_file.environment import is_secret
@@ -128,7 +129,7 @@ def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], repor
     for number, sink in enumerate(_list(raw, "sinks")):
         if not report.is_sound("sinks", number) or sink.get("output") != "changes":
             continue
-        asked = (query for workload in made.values() for query in workload if query.family != "topk")
+        asked = (query for workload in made.values() for query in workload if not family_of(query).supports("changes"))
         other = next((query for query in asked if query.name in sink.get("queries", [query.name])), None)
         if other is not None:
             report.add(

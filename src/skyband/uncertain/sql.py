@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from skyband.queries.families import FAMILIES
 from skyband.sql.cursor import Cursor
 from skyband.sql.intervals import span
 from skyband.sql.literal import unquote
@@ -40,15 +41,13 @@ def read(draft: Draft, stops: Collection[str]) -> bool:
     draft.once(clause, clause)
     draft.cursor.expect(clause)
     at = draft.cursor.place
-    draft.family = UncertainTopK
+    draft.family = FAMILIES[UncertainTopK.family]
     draft.put(_FIELDS.get(clause, clause.lower()), _READERS[clause](draft.cursor, clause, stops), at)
     return True
 
 
 def settle(draft: Draft) -> None:
     """Refuse what such a query does not have, and fill in what the papers leave out."""
-    if draft.family is not UncertainTopK:
-        return
     for field, (what, instead) in _FOREIGN.items():
         if field in draft.fields:
             message = f"a query over an uncertain stream has no {what.removeprefix('the ')}"
