@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import skyband as sb
 from skyband.spark import requirements, sessions
@@ -221,28 +222,35 @@ def test_a_warning_goes_to_the_log(caplog, monkeypatch):
     assert [BYTES in record.getMessage() for record in caplog.records] == [True]
 
 
-def test_needs_are_those_of_the_extra():
+class _Unpackaged:
+    """A module that lies on the path without having been installed."""
+
+    __version__ = "1.0"
+    __spec__ = "not None"
+
+
+def test_requirements_are_those_of_the_extra():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert {repr(need) for need in requirements.NEEDS} <= set(project["optional-dependencies"]["spark"])
+    declared = {one.name: one for one in map(Requirement, project["optional-dependencies"]["spark"])}
+    found = requirements.requirements()
+    assert {one.name for one in found} == set(requirements.NEEDED)
+    assert all(one.specifier == declared[one.name].specifier for one in found)
     requirements.check()
 
 
 @pytest.mark.parametrize(
-    ("need", "said"),
+    ("needed", "said"),
     [
-        (requirements.Need("numpy", "no_such_module", "1.0"), "numpy>=1.0 (not installed)"),
-        (requirements.Need("numpy", "no_such.module", "1.0"), "numpy>=1.0 (not installed)"),
-        (requirements.Need("numpy", "numpy", "99.1"), "numpy>=99.1 (installed is "),
-        (requirements.Need("numpy", "numpy", "1.0", below="1.1"), "numpy>=1.0,<1.1 (installed is "),
-        (
-            requirements.Need("not-a-package", "numpy", "99"),
-            "not-a-package>=99 (installed is ",
-        ),  # by import
+        ("no_such_module>=1.0", "no_such_module>=1.0 (not installed)"),
+        ("numpy>=99.1", "numpy>=99.1 (installed is "),
+        ("numpy>=1.0,<1.1", "numpy>=1.0,<1.1 (installed is "),
+        ("requirements_of_tests>=99", "requirements_of_tests>=99 (installed is 1.0"),  # by import
     ],
 )
-def test_what_is_missing_is_named_with_what_to_do(need, said):
+def test_what_is_missing_is_named_with_what_to_do(needed, said, monkeypatch):
+    monkeypatch.setitem(sys.modules, "requirements_of_tests", _Unpackaged())
     with pytest.raises(sb.MissingDependencyError) as caught:
-        requirements.check([need])
+        requirements.check([Requirement(needed)])
     assert said in str(caught.value)
     assert str(caught.value).endswith("pip install 'skyband[spark]'")
     assert isinstance(caught.value, ImportError)

@@ -6,9 +6,12 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from skyband.dashboard.addresses import address_of
 from skyband.dashboard.connections import FIRST, Connections, Listening, most_connections
@@ -22,7 +25,7 @@ Ailment = Callable[[], str | None]
 USUAL_PORT = 9464
 MOST_CONNECTIONS = 32  # or a sixteenth of the descriptors that the process may have, where that is less
 _QUIET = Seldom(logging.getLogger("skyband.metrics"))
-TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_KINDS = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
 # Name, kind, the metric it is made of, and what it means.
 _TOLD = (
     ("rows_total", "counter", "rows", "Rows read."),
@@ -55,16 +58,26 @@ def page(metrics: Mapping[str, Mapping[str, Any]]) -> str:
     >>> print(page({"trades": {"rows": 7, "bound": None}}))
     # HELP skyband_rows_total Rows read.
     # TYPE skyband_rows_total counter
-    skyband_rows_total{stream="trades"} 7
+    skyband_rows_total{stream="trades"} 7.0
     <BLANKLINE>
     """
-    lines = []
-    for name, kind, metric, meaning in _TOLD:
-        found = {stream: one[metric] for stream, one in metrics.items() if one.get(metric) is not None}
-        if found:
-            lines += [f"# HELP skyband_{name} {meaning}", f"# TYPE skyband_{name} {kind}"]
-            lines += [f'skyband_{name}{{stream="{_escaped(stream)}"}} {value}' for stream, value in found.items()]
-    return "\n".join([*lines, ""])
+    return generate_latest(_Collected(metrics)).decode()
+
+
+class _Collected:
+    """The numbers as `prometheus_client` writes them."""
+
+    def __init__(self, metrics: Mapping[str, Mapping[str, Any]]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        for name, kind, metric, meaning in _TOLD:
+            found = {stream: one[metric] for stream, one in self._metrics.items() if one.get(metric) is not None}
+            if found:
+                family = _KINDS[kind](f"skyband_{name}", meaning, labels=["stream"])
+                for stream, value in found.items():
+                    family.add_metric([stream], value)
+                yield family
 
 
 class Exposed:
@@ -146,7 +159,7 @@ def _handler(numbers: Numbers, ailment: Ailment, connections: Connections) -> ty
         def _answer(self, status: int, text: str) -> None:
             body = text.encode()
             self.send_response(status)
-            self.send_header("Content-Type", TYPE)
+            self.send_header("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -155,7 +168,3 @@ def _handler(numbers: Numbers, ailment: Ailment, connections: Connections) -> ty
             """Who reads the numbers is nobody's business."""
 
     return Handler
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

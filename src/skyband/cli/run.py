@@ -16,7 +16,6 @@ from rich.text import Text
 from skyband.cli.line_writers import JsonLines, PlainLines
 from skyband.cli.live_view import Follower, await_end
 from skyband.cli.logs import write_logs
-from skyband.cli.prometheus import Exposed
 from skyband.cli.signals import INTERRUPTED, Ending
 from skyband.cli.spark_session import said, spark_for
 from skyband.cli.terminal import COUNTED, console, dropped_queries, dropped_rows
@@ -94,7 +93,11 @@ class _Watched:
         self._ending = ending
         self._running: Run | None = None
         self._pulse = Pulse(lambda: {} if self._running is None else self._running.beats())
-        self._exposed = None if metrics is None else Exposed(metrics, self._numbers, self._pulse.ailment)
+        self._exposed = None
+        if metrics is not None:
+            from skyband.cli.prometheus import Exposed  # noqa: PLC0415 - comes with skyband[spark]
+
+            self._exposed = Exposed(metrics, self._numbers, self._pulse.ailment)
         self._out = console()
         self._board: Board | None = None
         self._lines: list[JsonLines | PlainLines] = []

@@ -1,80 +1,74 @@
-"""What `skyband.spark` needs beside Skyband itself; checked first, so that it fails with what to install."""
+"""What `skyband.spark` needs beside Skyband itself; checked first, so that it fails with what to install.
+
+The versions that will do are those of the extra ``spark``, read from the installed package: they are written once, in
+pyproject.toml.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
-from typing import NamedTuple
+
+from packaging.requirements import Requirement
 
 from skyband.errors import MissingDependencyError
 
-__all__ = ["NEEDS", "Need", "check"]
+__all__ = ["check", "requirements"]
+
+# What nothing works without; the rest of the extra is for Spark Connect, which asks for it itself.
+NEEDED = ("pyspark", "pandas", "protobuf", "grpcio")
 
 
-class Need(NamedTuple):
-    """A package by the name it is installed under, the module it brings, and the versions that will do.
+def requirements() -> list[Requirement]:
+    """What is needed, with versions; nothing where Skyband lies on the path without having been installed.
 
-    >>> Need("pandas", "pandas", "2.2", below="3")
-    pandas>=2.2,<3
+    >>> [requirement.name for requirement in requirements()]
+    ['grpcio', 'pandas', 'protobuf', 'pyspark']
     """
-
-    package: str
-    module: str
-    least: str
-    below: str | None = None
-
-    def __repr__(self) -> str:
-        return f"{self.package}>={self.least}" + (f",<{self.below}" if self.below else "")
+    try:
+        declared = map(Requirement, requires("skyband") or ())
+    except PackageNotFoundError:  # in an archive, which Spark has handed to its executors
+        return []
+    of_spark = (one for one in declared if one.marker is not None and one.marker.evaluate({"extra": "spark"}))
+    return [one for one in of_spark if one.name in NEEDED]
 
 
-# The same bounds as in the extra `spark` of pyproject.toml; a test compares them.
-NEEDS = (
-    Need("pyspark", "pyspark", "4.3", below="5"),
-    Need("pandas", "pandas", "2.2", below="3"),
-    Need("protobuf", "google.protobuf", "6.33.5"),
-    Need("grpcio", "grpc", "1.76"),
-)
-
-
-def check(needs: Sequence[Need] = NEEDS) -> None:
+def check(needed: Iterable[Requirement] | None = None) -> None:
     """Raise MissingDependencyError unless everything is there, in a version that will do.
 
-    >>> check([Need("numpy", "numpy", "1.26"), Need("flink", "no_such_module", "2.0")])
+    >>> check([Requirement("numpy>=1.26"), Requirement("flink>=2.0")])
     Traceback (most recent call last):
     ...
     skyband.errors.MissingDependencyError: skyband.spark needs flink>=2.0 (not installed) and was not loaded; ...
     """
-    wrong = [f"{need} ({what})" for need in needs if (what := _wrong(need))]
+    wrong = [
+        f"{one.name}{_bounds(one)} ({what})"
+        for one in (requirements() if needed is None else needed)
+        if (what := _wrong(one))
+    ]
     if wrong:
         raise MissingDependencyError(
             f"skyband.spark needs {', '.join(wrong)} and was not loaded; get it with: pip install 'skyband[spark]'"
         )
 
 
-def _wrong(need: Need) -> str | None:
-    there = _version(need)
+def _wrong(requirement: Requirement) -> str | None:
+    there = _version(requirement.name)
     if there is None:
         return "not installed"
-    if _numbers(there) < _numbers(need.least) or (need.below and _numbers(there) >= _numbers(need.below)):
-        return f"installed is {there}"
-    return None
+    return None if requirement.specifier.contains(there, prereleases=True) else f"installed is {there}"
 
 
-def _version(need: Need) -> str | None:
+def _version(package: str) -> str | None:
     try:
-        if find_spec(need.module) is None:
-            return None
-    except ModuleNotFoundError:  # a parent of it is not there either
-        return None
-    try:
-        return version(need.package)
-    except PackageNotFoundError:  # on the path without having been installed, as Spark's own scripts do it
-        return str(import_module(need.module).__version__)
+        return version(package)
+    except PackageNotFoundError:
+        # On the path without having been installed, as Spark's own scripts put it there.
+        return str(import_module(package).__version__) if find_spec(package) is not None else None
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    found = re.match(r"\d+(\.\d+)*", text)
-    return tuple(map(int, found[0].split("."))) if found else ()
+def _bounds(requirement: Requirement) -> str:
+    """The lower bound first."""
+    return ",".join(sorted(map(str, requirement.specifier), reverse=True))

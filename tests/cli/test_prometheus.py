@@ -27,8 +27,8 @@ def get(url):
 
 def test_every_number_has_its_line():
     lines = page(NUMBERS).splitlines()
-    assert 'skyband_rows_total{stream="trades"} 10' in lines
-    assert 'skyband_rows_total{stream="odd\\"name\\\\"} 0' in lines
+    assert 'skyband_rows_total{stream="trades"} 10.0' in lines
+    assert 'skyband_rows_total{stream="odd\\"name\\\\"} 0.0' in lines
     assert 'skyband_emit_lag_seconds{stream="trades"} 0.5' in lines
     assert not any("bound" in line or "panes" in line for line in lines)
     told = [line.split()[2] for line in lines if line.startswith("# TYPE")]
