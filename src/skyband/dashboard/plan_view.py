@@ -74,7 +74,7 @@ def _shared(workload: Workload[Any], now: int | None, axis: str) -> dict[str, An
     scale = 1e6 if axis == "time" else 1
     lanes: list[dict[str, Any]] = []
     for number, (shared, meta) in enumerate(sharing_classes(workload.queries).items(), 1):
-        sizes = {query.name: query.window.size for query in meta.queries}
+        sizes = {query.name: query.sliding.size for query in meta.queries}
         lanes += [
             {
                 "label": f"class {number}: {shared.by or 'the given score'}",
