@@ -7,9 +7,13 @@ import pytest
 
 import skyband as sb
 from skyband.topk.algorithms import ENGINES
+from skyband.topk.listed_query import ListedTopK
+from skyband.windows import ListedWindows
 
 ALGORITHMS = sorted(ENGINES)
 WITH_TIES = sorted(name for name in ENGINES if ENGINES[name].ranks_ties)
+
+WITH_LISTS = sorted(name for name in ENGINES if ENGINES[name].takes_lists)
 
 # Every engine under each policy for ties that it serves.
 POLICIES = [*((name, False) for name in ALGORITHMS), *((name, True) for name in WITH_TIES)]
@@ -20,6 +24,15 @@ under_each_policy = pytest.mark.parametrize(
 
 def time_query(asked, **more):
     """The time-window query that `asked` stands for, a microsecond a tick."""
+    if asked.listed:
+        return ListedTopK(
+            k=asked.k,
+            windows=ListedWindows(*zip(*asked.listed, strict=True)),
+            full_only=asked.full_only,
+            order="asc" if asked.ascending else "desc",
+            ties="rank" if asked.tied else "row_number",
+            **more,
+        )
     return sb.TopK(
         k=asked.k,
         size=f"{asked.size} microseconds",

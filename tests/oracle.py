@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Asked:
-    """A query in plain numbers: windows [origin + i*slide - size, origin + i*slide)."""
+    """A query in plain numbers: windows [origin + i*slide - size, origin + i*slide), or those that are listed."""
 
     k: int
     size: int
@@ -20,6 +20,7 @@ class Asked:
     full_only: bool = False
     ascending: bool = False
     tied: bool = False  # all objects with fewer than k strictly better ones are in
+    listed: tuple[tuple[int, int], ...] = ()  # (start, end) of every window; `size` is then the longest one's
 
 
 def ranked(objects, ascending=False):
@@ -64,6 +65,13 @@ def ends_between(asked, low, high):
     return ends
 
 
+def windows_between(asked, low, high):
+    """[(start, end), ...] of all windows that end at e with low < e <= high."""
+    if asked.listed:
+        return [(start, end) for start, end in asked.listed if low < end <= high]
+    return [(end - asked.size, end) for end in ends_between(asked, low, high)]
+
+
 def answers(asked, rows, *, watermark=None, first=None):
     """[(window_start, window_end, rank, id, score), ...] of a time-window stream.
 
@@ -77,10 +85,9 @@ def answers(asked, rows, *, watermark=None, first=None):
     newest = max(p for p, _, _ in objects)
     first = oldest if first is None else first
     found = []
-    for end in ends_between(asked, oldest, newest + asked.size):
+    for start, end in windows_between(asked, oldest, newest + asked.size):
         if watermark is not None and end > watermark:
             break
-        start = end - asked.size
         if asked.full_only and start < first:
             continue
         inside = [o for o in objects if start <= o[0] < end]
@@ -107,8 +114,8 @@ def minimal_candidates(asked, rows, watermark):
         return set()
     newest = max(p for p, _, _ in objects)
     needed = set()
-    for end in ends_between(asked, watermark, newest + asked.size):
-        view = [o for o in objects if o[0] >= end - asked.size]
+    for start, _ in windows_between(asked, watermark, newest + asked.size):
+        view = [o for o in objects if o[0] >= start]
         needed |= {id_ for _, (_, _, id_) in best(view, asked.k, asked.ascending, asked.tied)}
     return needed
 
@@ -125,8 +132,8 @@ def minimal_candidates_together(queries, rows, watermark):
     newest = max(p for p, _, _ in objects)
     ks = {}
     for asked in queries:
-        for end in ends_between(asked, watermark, newest + asked.size):
-            ks[end - asked.size] = max(asked.k, ks.get(end - asked.size, 0))
+        for start, _ in windows_between(asked, watermark, newest + asked.size):
+            ks[start] = max(asked.k, ks.get(start, 0))
     needed = set()
     for start, k in ks.items():
         view = [o for o in objects if o[0] >= start]

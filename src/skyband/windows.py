@@ -2,17 +2,23 @@
 
 The axis is event time in microseconds or the sequence number of an object; the arithmetic is the same. Python's
 integers floor towards minus infinity, so that positions before the origin (before 1970) need no special case.
+
+`Windows` is what engines and shards ask a query's windows. `SlidingWindow` answers by arithmetic, `ListedWindows` from
+two sorted lists.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from skyband.errors import InvalidQueryError
 
-__all__ = ["ALWAYS", "AXIS_LIMIT", "NEVER", "SlidingWindow", "common_pane"]
+__all__ = ["ALWAYS", "AXIS_LIMIT", "NEVER", "ListedWindows", "SlidingWindow", "Windows", "common_pane"]
 
 # Kernels add a size to a position in int64; staying this far inside means that the sum never wraps.
 AXIS_LIMIT = 2**62
@@ -20,8 +26,49 @@ ALWAYS = -(2**62)  # before every window
 NEVER = 2**62  # after every window
 
 
+class Windows(ABC):
+    """The windows ``[start, end)`` of one query: which ends lie in a stretch of the axis, and where each one starts.
+
+    No two windows share an end, and a window does not start before one that ends earlier. So the windows that are open
+    at some moment are known by their starts (views), and what is older than the oldest open start is needed no more.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def longest(self) -> int:
+        """The length of the longest window: a window that holds a position ends at most so much later."""
+
+    @property
+    @abstractmethod
+    def most_alive(self) -> int:
+        """The largest number of windows that one object is in (the papers' C_nw)."""
+
+    @abstractmethod
+    def first_end_after(self, position: int) -> int:
+        """The smallest end beyond `position`; `NEVER` if no window ends later."""
+
+    @abstractmethod
+    def start(self, end: int) -> int:
+        """The start of the window that ends at `end`; `NEVER` for the end `NEVER`."""
+
+    @abstractmethod
+    def first_end_from(self, start: int) -> int:
+        """The end of the oldest window that starts at `start` or later; `NEVER` if none does."""
+
+    def ends_between(self, low: int, high: int) -> Iterator[int]:
+        """The ends in ``(low, high]``, oldest first.
+
+        >>> list(SlidingWindow(size=5, slide=2).ends_between(2, 8))
+        [4, 6, 8]
+        """
+        while (low := self.first_end_after(low)) <= high:
+            yield low
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlidingWindow:
+class SlidingWindow(Windows):
     """Windows ``[end - size, end)`` with ``end = origin + i * slide``, in ticks of the stream's axis.
 
     ```text
@@ -53,12 +100,17 @@ class SlidingWindow:
                 f"size={self.size} and origin={self.origin} must stay below 2**62; larger ones leave the integer axis."
             )
 
+    @property
+    def longest(self) -> int:
+        return self.size
+
     def start(self, end: int) -> int:
-        """The start of the window that ends at `end`."""
         return end - self.size
 
+    def first_end_from(self, start: int) -> int:
+        return self.first_end_after(start + self.size - 1)
+
     def first_end_after(self, position: int) -> int:
-        """The end of the oldest window that holds `position`: the smallest end beyond it."""
         return self.origin + ((position - self.origin) // self.slide + 1) * self.slide
 
     def last_end_at(self, position: int) -> int:
@@ -93,8 +145,79 @@ class SlidingWindow:
 
     @property
     def most_alive(self) -> int:
-        """The largest number of windows that one object is in (the papers' C_nw)."""
         return -(-self.size // self.slide)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ListedWindows(Windows):
+    """Windows that need not be equally long nor equally far apart, given by their starts and ends, oldest first.
+
+    Several windows may share a start (cumulative windows), lengths may differ (calendar days across a change of the
+    clock), and there may be gaps between windows, whose objects are in no window.
+
+    >>> cumulative = ListedWindows([0, 0, 0, 30, 30, 30], [10, 20, 30, 40, 50, 60])
+    >>> cumulative.first_end_after(30), cumulative.start(30), cumulative.start(40), cumulative.longest
+    (40, 0, 30, 30)
+    """
+
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    _hash: int = field(init=False, compare=False)  # the lists are long, and queries are looked up by their hash
+
+    def __init__(self, starts: Iterable[int], ends: Iterable[int]) -> None:
+        found = tuple(map(int, starts)), tuple(map(int, ends))
+        _check_listed(*found)
+        for name, value in (("starts", found[0]), ("ends", found[1]), ("_hash", hash(found))):
+            object.__setattr__(self, name, value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        spans = f"[{self.starts[0]}, {self.ends[0]}) … [{self.starts[-1]}, {self.ends[-1]})"
+        return f"<ListedWindows: {len(self.ends)} from {spans}>"
+
+    @property
+    def longest(self) -> int:
+        return max(end - start for start, end in zip(self.starts, self.ends, strict=True))
+
+    @property
+    def most_alive(self) -> int:
+        # The most windows are open where one starts: of those up to it, the ones that end later.
+        open_at = (place - bisect_right(self.ends, start) for place, start in enumerate(self.starts, 1))
+        return max(open_at)
+
+    def first_end_after(self, position: int) -> int:
+        place = bisect_right(self.ends, position)
+        return self.ends[place] if place < len(self.ends) else NEVER
+
+    def start(self, end: int) -> int:
+        place = bisect_left(self.ends, end)
+        return self.starts[place] if place < len(self.ends) else NEVER
+
+    def first_end_from(self, start: int) -> int:
+        place = bisect_left(self.starts, start)
+        return self.ends[place] if place < len(self.ends) else NEVER
+
+
+def _check_listed(starts: tuple[int, ...], ends: tuple[int, ...]) -> None:
+    if not starts or len(starts) != len(ends):
+        raise InvalidQueryError(
+            f"{len(starts)} starts and {len(ends)} ends were given; there must be one of each for every window, and at "
+            "least one window."
+        )
+    for start, end in zip(starts, ends, strict=True):
+        if not -AXIS_LIMIT < start < end < AXIS_LIMIT:
+            raise InvalidQueryError(
+                f"a window starts at {start} and ends at {end}; it must end after its start, and both must stay "
+                "between -2**62 and 2**62."
+            )
+    for before, after in pairwise(zip(starts, ends, strict=True)):
+        if after[0] < before[0] or after[1] <= before[1]:
+            raise InvalidQueryError(
+                f"window [{after[0]}, {after[1]}) follows [{before[0]}, {before[1]}); ends must increase, because "
+                "answers are told apart by them, and starts must not decrease."
+            )
 
 
 def common_pane(windows: Iterable[SlidingWindow]) -> tuple[int, int]:

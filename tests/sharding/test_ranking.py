@@ -47,8 +47,10 @@ def test_groups_end_to_end_are_groups_in_turn(seed, algorithm, tied):
     answered = np.array([ALWAYS if random.random() < 0.3 else middle + random.randint(-9, 9) for _ in range(5)])
     engine = engine_named(algorithm)
     for some in [queries] if engine.shares else [(query,) for query in queries]:
-        together = window_ranking._rank_many(engine, some, rows, answered)
-        assert listed(together) == listed(window_ranking._rank_in_turn(engine, some, rows, answered))
+        together, needed = window_ranking._rank_many(engine, some, rows, answered, np.full(5, NEVER))
+        in_turn, rest = window_ranking._rank_in_turn(engine, some, rows, answered, np.full(5, NEVER))
+        assert listed(together) == listed(in_turn)
+        assert needed.size == rest.size == 0
 
 
 def test_slides_without_a_small_common_multiple(monkeypatch):

@@ -61,7 +61,7 @@ class Leaderboard:
         low, high = self.pushed, int(np.searchsorted(self.stream.position, until))
         mine = slice(low, high)
         newest = int(self.stream.position[high - 1]) if high else OPENING
-        end = self.query.window.last_end_at(until)
+        end = self.query.sliding.last_end_at(until)
         began = perf_counter()
         self._monitor.push(self.stream.position[mine], self.stream.score[mine], self.stream.trade_id[mine])
         if end > newest:  # nothing was traded since: time itself makes the window final
@@ -91,7 +91,7 @@ class Leaderboard:
         looked_at = self.windows[:: 1 + len(self.windows) // MOST_CHECKS]
         good = 0
         for window in looked_at:
-            low, high = np.searchsorted(position, [window.end - self.query.window.size, window.end])
+            low, high = np.searchsorted(position, [window.end - self.query.sliding.size, window.end])
             bar = np.partition(score[low:high], -k)[-k] if high - low > k else -np.inf
             best = low + np.flatnonzero(score[low:high] >= bar)
             order = np.lexsort((ids[best], position[best], score[best]))[::-1]
@@ -101,7 +101,7 @@ class Leaderboard:
     def _add(self, end: int, ids: Ints) -> None:
         places = {int(id_): place for place, id_ in enumerate(ids)}
         moves = [self._places[id_] - place if id_ in self._places else None for id_, place in places.items()]
-        low, high = np.searchsorted(self.stream.position, [end - self.query.window.size, end])
+        low, high = np.searchsorted(self.stream.position, [end - self.query.sliding.size, end])
         self.windows.append(Shown(end, ids, moves, int(high - low), self.held))
         self._places = places
 
@@ -137,14 +137,14 @@ def _run_live(console: Console, board: Leaderboard, stop: int, speed: float) -> 
             now = min(stop, OPENING + int((frame - began) * speed * 1e6))
             if now >= due or now == stop:
                 board.feed(now)
-                due = min(now + int(speed * 1e6 / PUSHES), board.query.window.first_end_after(now))
+                due = min(now + int(speed * 1e6 / PUSHES), board.query.sliding.first_end_after(now))
             live.update(_screen(console, board, now), refresh=True)
             sleep(max(0.0, frame + 1 / FRAMES - perf_counter()))
 
 
 def _run_plain(console: Console, board: Leaderboard, stop: int) -> None:
     """Let the stream pass as fast as it can and print its last windows."""
-    step = max(board.query.window.slide, 1_000_000)
+    step = max(board.query.sliding.slide, 1_000_000)
     for now in (*range(OPENING + step, stop, step), stop):
         board.feed(now)
     console.print(_title(board.query))
@@ -180,7 +180,7 @@ def _warm_up(console: Console, query: TopK) -> None:
         try:
             board = Leaderboard(query, trades(2_000, seed=0))
             board.feed(OPENING + 2_000_000)
-            board.feed(OPENING + 2_000_000 + query.window.size)
+            board.feed(OPENING + 2_000_000 + query.sliding.size)
         finally:
             timer.cancel()
 
@@ -208,13 +208,13 @@ def _title(query: TopK) -> Text:
 
 def _progress(query: TopK, now: int) -> Table:
     """The time of the stream, and how much of the next window is there."""
-    begun = query.window.last_end_at(now)
+    begun = query.sliding.last_end_at(now)
     line = Table.grid(padding=(0, 2, 0, 0), expand=True)
     line.add_column(no_wrap=True)
     line.add_column(ratio=1)
     line.add_column(no_wrap=True, justify="right")
-    bar = ProgressBar(total=query.window.slide, completed=now - begun, complete_style="cyan", finished_style="cyan")
-    line.add_row(Text(clock(now), "bold"), bar, Text(f"next window ends {clock(begun + query.window.slide)}", "dim"))
+    bar = ProgressBar(total=query.sliding.slide, completed=now - begun, complete_style="cyan", finished_style="cyan")
+    line.add_row(Text(clock(now), "bold"), bar, Text(f"next window ends {clock(begun + query.sliding.slide)}", "dim"))
     return line
 
 
@@ -265,7 +265,7 @@ def _gauges(board: Leaderboard, window: Shown) -> Table:
 
 
 def _span(query: TopK, window: Shown) -> str:
-    return f"{clock(window.end - query.window.size)} – {clock(window.end)}"
+    return f"{clock(window.end - query.sliding.size)} – {clock(window.end)}"
 
 
 def _holding(candidates: int, window: Shown) -> Text:

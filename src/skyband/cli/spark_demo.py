@@ -162,7 +162,7 @@ def _check(table: pa.Table | None, workload: Workload, stream: Trades) -> tuple[
     for name, group, end in picked:
         query = workload[name]
         stop = int(end.timestamp()) * 1_000_000
-        low, high = np.searchsorted(stream.position, [stop - query.window.size, stop])
+        low, high = np.searchsorted(stream.position, [stop - query.sliding.size, stop])
         rows = np.arange(low, high)
         if group is not None:
             rows = rows[stream.symbol[rows] == group]

@@ -92,7 +92,7 @@ def labels_of(
 def is_of(ident: Ident, asked: Asked) -> bool:
     """Whether answers can be those of a query of a workload file."""
     window = None if asked.query is None else asked.query.window
-    sized = ident.size is None or window is None or ident.size == window.size
+    sized = ident.size is None or window is None or ident.size == window.longest
     return sized and ident.source.stream in (None, asked.stream)
 
 

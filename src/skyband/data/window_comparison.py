@@ -16,7 +16,7 @@ class Windows(NamedTuple):
     """An entry for each window, in any order; the rows of the windows one after another, best first."""
 
     owners: Ints  # per window: tells query and group apart
-    slides: Ints  # per window: the step to the owner's next window; 0 where no window is ever empty
+    steps: Ints  # per window: how far the owner's next window ends after it; 0 where no window is ever empty
     ends: Ints
     known: Ints  # per window: 1 if it has been told already, and is only what the next one is compared with
     counts: Ints  # per window: its number of rows
@@ -46,7 +46,7 @@ def compare(windows: Windows, reached: int, who: int) -> Comparison:
     sorted_ = kernels.Windows(
         owners=windows.owners[order],
         ends=windows.ends[order],
-        slides=windows.slides[order],
+        steps=windows.steps[order],
         known=windows.known[order],
         begins=begins,
         rows=windows.rows[picked],

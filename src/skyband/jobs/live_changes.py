@@ -116,7 +116,7 @@ class Changes:
             return "valid from its next answer"
         if newest is None or query.axis != "time":
             return "valid from the first window that begins after all rows seen so far"
-        end = query.window.first_end_after(newest + query.window.size)
+        end = query.window.first_end_from(newest + 1)
         return f"valid from the window that ends at {(_EPOCH + timedelta(microseconds=end)).isoformat()}"
 
 

@@ -18,7 +18,7 @@ class Windows(NamedTuple):
 
     owners: Ints  # per window: tells query and group apart
     ends: Ints
-    slides: Ints  # per window: the step to the next window of its query; 0: no window is ever empty
+    steps: Ints  # per window: how far the next window of its query ends after it; 0: no window is ever empty
     known: Ints  # per window: 1 if its rows have been reported already
     begins: Ints  # per window, and one more
     rows: Ints
@@ -84,10 +84,10 @@ def find_changes(windows: Windows, reached: int, before: Ints, now: Ints, to: Ch
     size = kept = 0
     for w in range(windows.ends.size):
         first = w == 0 or windows.owners[w] != windows.owners[w - 1]
-        empty_between = not first and 0 < windows.slides[w] < windows.ends[w] - windows.ends[w - 1]
+        empty_between = not first and 0 < windows.steps[w - 1] < windows.ends[w] - windows.ends[w - 1]
         if windows.known[w] == 0:
             if empty_between:
-                size = leave(windows, w - 1, windows.ends[w - 1] + windows.slides[w], now, to, size)
+                size = leave(windows, w - 1, windows.ends[w - 1] + windows.steps[w - 1], now, to, size)
             elif not first:
                 note(windows, w, True, now)
                 size = leave(windows, w - 1, windows.ends[w], now, to, size)
@@ -97,8 +97,8 @@ def find_changes(windows: Windows, reached: int, before: Ints, now: Ints, to: Ch
             if not first:
                 note(windows, w - 1, False, before)
         if w + 1 == windows.ends.size or windows.owners[w + 1] != windows.owners[w]:
-            if 0 < windows.slides[w] <= reached - windows.ends[w]:
-                size = leave(windows, w, windows.ends[w] + windows.slides[w], now, to, size)
+            if 0 < windows.steps[w] <= reached - windows.ends[w]:
+                size = leave(windows, w, windows.ends[w] + windows.steps[w], now, to, size)
             else:
                 last[kept] = w
                 kept += 1

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 from skyband.queries.fields import Axis
-from skyband.windows import SlidingWindow
+from skyband.windows import Windows
 
 __all__ = ["Query"]
 
@@ -24,7 +24,7 @@ class Query:
     name: str
     k: int
     axis: Axis
-    window: SlidingWindow
+    window: Windows
 
     def to_dict(self) -> dict[str, Any]:
         """The query as plain values, ready for JSON; ``TopK(**query.to_dict())`` is the same query.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from skyband.topk.query import TopK
+from skyband.windows import SlidingWindow
 
 __all__ = ["MOST_KEPT", "Choice", "Seen", "choose", "choose_on_spark"]
 
@@ -39,6 +40,8 @@ def choose(queries: Sequence[TopK], seen: Seen | None = None, *, grouped: bool =
     why, query = _why_panes(queries), queries[0]
     if len(queries) > 1 or query.ties == "rank" or grouped or query.partition_by:
         return Choice("panes", why)
+    if not isinstance(query.window, SlidingWindow):
+        return Choice("panes", f"{why}; sap needs windows of one size and one slide")
     if seen is None and query.axis == "count":
         seen = Seen(query.window.size, query.window.slide)
     if seen is None:

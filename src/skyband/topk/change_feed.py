@@ -17,6 +17,7 @@ from skyband.kernels.stream import Ints
 from skyband.kernels.window_comparison import ENTERED, LEFT, MOVED
 from skyband.queries.workload import Workload, of_family
 from skyband.topk.query import TopK
+from skyband.topk.window_bounds import starts_of, steps_after
 
 __all__ = ["CHANGES", "ChangeFeed"]
 
@@ -73,13 +74,12 @@ class ChangeFeed:
         table = answers if self._shown is None else pa.concat_tables([self._shown, answers], promote_options="default")
         begins, queries, owners = self._windows_of(table)
         ends = one(table["window_end"]).cast(pa.int64()).to_numpy(zero_copy_only=False)
-        slides = [query.window.slide if query.axis == "time" else 0 for query in self._queries]
         ids = one(table["id"]).dictionary_encode(null_encoding="encode")
         who: Ints = ids.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         found = compare(
             Windows(
                 owners=owners,
-                slides=np.array(slides, np.int64)[queries],
+                steps=steps_after(self._queries, queries, ends[begins]),
                 ends=ends[begins],
                 known=(begins < known).astype(np.int64),
                 counts=np.diff(begins, append=table.num_rows),
@@ -121,12 +121,12 @@ class ChangeFeed:
         objects = table.take(pa.array(samples[found.rows]))
         windows = table.take(pa.array(begins[found.windows]))
         kind = table.schema.field("window_end").type
-        sizes = np.array([query.window.size for query in self._queries], np.int64)[queries[found.windows]]
+        starts = starts_of(self._queries, queries[found.windows], found.ends)
         columns = {"query": windows["query"]}
         if "group" in table.column_names:
             columns["group"] = windows["group"]
         columns |= {
-            "window_start": pa.array(found.ends - sizes).cast(kind),
+            "window_start": pa.array(starts).cast(kind),
             "window_end": pa.array(found.ends).cast(kind),
             "change": pa.array(CHANGES.values()).take(pa.array(found.kinds)),
             "rank": _ranks(found.ranks),

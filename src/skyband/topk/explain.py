@@ -150,7 +150,7 @@ def _figures(meta: MetaQuery) -> _Figures:
 
 def _now(meta: MetaQuery) -> int:
     """A moment in the steady state: every window that is open could have seen a whole stream."""
-    return max(query.window.origin for query in meta.queries) + 4 * meta.size
+    return max(query.sliding.origin for query in meta.queries) + 4 * meta.size
 
 
 def _views(meta: MetaQuery) -> list[View]:
@@ -160,11 +160,11 @@ def _views(meta: MetaQuery) -> list[View]:
         return meta.views(now)
     # Views lie so close that only their age matters: a few hundred ages, closer where young, and the largest k that
     # reaches back so far.
-    shortest = min(query.window.slide for query in meta.queries)
+    shortest = min(query.sliding.slide for query in meta.queries)
     steps = {int(shortest * (meta.size / shortest) ** (i / 512)) for i in range(513)}
-    ages = sorted({query.window.size for query in meta.queries} | steps)
+    ages = sorted({query.sliding.size for query in meta.queries} | steps)
     return [
-        View(now - age, (), max(query.k for query in meta.queries if query.window.size >= age))
+        View(now - age, (), max(query.k for query in meta.queries if query.sliding.size >= age))
         for age in reversed(ages)
     ]
 
@@ -172,10 +172,10 @@ def _views(meta: MetaQuery) -> list[View]:
 def _panes(meta: MetaQuery) -> tuple[int, int]:
     """The shortest and the longest pane of a typical stretch."""
     now = _now(meta)
-    until = now + min(meta.size, 8 * max(query.window.slide for query in meta.queries))
+    until = now + min(meta.size, 8 * max(query.sliding.slide for query in meta.queries))
     cuts = {now}
     for query in meta.queries:
-        window = query.window
+        window = query.sliding
         for first in (window.first_end_after(now), window.latest_start(now) + window.slide):
             # Of a query with a very short slide, a few cuts show its panes as well as all of them.
             cuts.update(range(first, min(until, first + 4096 * window.slide) + 1, window.slide))
@@ -202,8 +202,8 @@ def _expected(meta: MetaQuery) -> float:
 
 def _work(meta: MetaQuery) -> float:
     """Work per tick of the axis: rows written, and the block merged at each end."""
-    rows = sum(query.k / query.window.slide for query in meta.queries)
-    lattices = {(query.window.slide, query.window.origin % query.window.slide) for query in meta.queries}
+    rows = sum(query.k / query.sliding.slide for query in meta.queries)
+    lattices = {(query.sliding.slide, query.sliding.origin % query.sliding.slide) for query in meta.queries}
     ends = sum(1 / slide for slide, _ in lattices)
     return rows + ends * max(query.k for query in meta.queries)
 

@@ -80,7 +80,7 @@ class Lanes:
         self._whole = tuple(sorted(set(range(len(queries))) - set(self._grouped)))
         self._engine = engine
         self._axis: Axis = queries[0].axis
-        self._longest = max(query.window.size for query in queries)
+        self._longest = max(query.window.longest for query in queries)
         self._lanes: dict[int, _Lane] = {}
         self._pools = self._new_pools() if self._grouped and issubclass(engine, Panes) else None
         self._log = AnswerLog()
@@ -173,7 +173,7 @@ class Lanes:
         for mine in self._classes(places):
             windows = [self._queries[place].window for place in mine]
             # Windows that are answered already are no concern of the new engines.
-            unanswered = [window.first_end_after(watermark) - window.size for window in windows]
+            unanswered = [window.start(window.first_end_after(watermark)) for window in windows]
             for place, start in zip(mine, unanswered, strict=True):
                 lane.since[place] = max(lane.since[place], start)
             seat = self._seat(mine, [lane.since[place] for place in mine])

@@ -73,7 +73,7 @@ class MetaQuery:
     @property
     def size(self) -> int:
         """The meta query's window: the largest of all."""
-        return max(query.window.size for query in self.queries)
+        return max(query.sliding.size for query in self.queries)
 
     @property
     def windows(self) -> int:
@@ -84,7 +84,7 @@ class MetaQuery:
         """The views alive at `now`, oldest first: begun before it, with a window that ends at `now` or later."""
         serving: dict[int, list[TopK]] = {}
         for query in self.queries:
-            for start in query.window.views_alive(now - 1):
+            for start in query.sliding.views_alive(now - 1):
                 serving.setdefault(start, []).append(query)
         return [
             View(start, tuple(query.name for query in served), max(query.k for query in served))
@@ -97,7 +97,7 @@ class MetaQuery:
 
     def next_start(self, now: int) -> int:
         """The next moment after `now` at which a view opens."""
-        return min(query.window.latest_start(now) + query.window.slide for query in self.queries)
+        return min(query.sliding.latest_start(now) + query.sliding.slide for query in self.queries)
 
     def next_moment(self, now: int) -> int:
         """The end of the meta query's slide that begins at `now`: the next answer or the next view."""
@@ -112,4 +112,4 @@ class MetaQuery:
 
     def answering(self, end: int) -> list[TopK]:
         """The queries that answer at `end`."""
-        return [query for query in self.queries if query.window.last_end_at(end) == end]
+        return [query for query in self.queries if query.sliding.last_end_at(end) == end]

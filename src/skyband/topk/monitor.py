@@ -20,9 +20,10 @@ from skyband.topk.admission import Stream, first_exact_start
 from skyband.topk.algorithm_selection import Seen, choose
 from skyband.topk.algorithms import Engine, engine_named
 from skyband.topk.group_executors import Arrivals, Lanes
+from skyband.topk.listed_query import topk_from
 from skyband.topk.query import TopK
 from skyband.topk.table import answer_table
-from skyband.windows import ALWAYS
+from skyband.windows import ALWAYS, SlidingWindow
 
 __all__ = ["Monitor", "replay"]
 
@@ -140,7 +141,7 @@ class Monitor:
         self._finished = True
         if self._intake.axis == "time" and self._intake.first is not None and self._intake.newest is not None:
             self._advance(self._arrivals(None))
-            beyond = self._intake.newest + max(query.window.size for query in self.queries)
+            beyond = self._intake.newest + max(query.window.longest for query in self.queries)
             self._lanes.end(beyond, self._intake.first)
             self._collect()
 
@@ -184,7 +185,7 @@ class Monitor:
         since = [*([ALWAYS] * len(self.queries)), start]
         self._change(workload, since, {place: place for place in range(len(self.queries))})
         if start != ALWAYS:
-            self._valid_from[query.name] = start + query.window.size
+            self._valid_from[query.name] = query.window.first_end_from(start)
         return self.valid_from[query.name]
 
     def remove(self, name: str) -> None:
@@ -290,7 +291,7 @@ class Monitor:
     @classmethod
     def _load(cls, saved: dict[str, Any]) -> Monitor:
         refuse_other_family(saved, TopK.family)
-        monitor = cls([TopK(**fields) for fields in saved["queries"]], saved["algorithm"], computed=True)
+        monitor = cls([topk_from(fields) for fields in saved["queries"]], saved["algorithm"], computed=True)
         groups = None if saved["groups"] is None else GroupBook.load(saved["groups"])
         monitor._intake = Intake.load(saved["intake"], groups)
         monitor._all_grouped = saved["all_grouped"]
@@ -350,7 +351,9 @@ class Monitor:
     def _seen(self, workload: Workload) -> Seen | None:
         """How many objects windows hold, once a time window has been seen from its start to its end."""
         window, first, newest = workload.queries[0].window, self._intake.first, self._intake.newest
-        if workload.axis == "count" or first is None or newest is None or newest - first < window.size:
+        if workload.axis == "count" or not isinstance(window, SlidingWindow):
+            return None
+        if first is None or newest is None or newest - first < window.size:
             return None
         density = self._intake.objects / (newest - first)
         return Seen(density * window.size, density * window.slide)

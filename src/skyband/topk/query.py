@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
-from skyband.errors import InvalidQueryError
+from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries.base import Query
 from skyband.queries.fields import (
     Axis,
@@ -21,7 +21,7 @@ from skyband.queries.fields import (
     window_of,
 )
 from skyband.sql import writer
-from skyband.windows import SlidingWindow
+from skyband.windows import SlidingWindow, Windows
 
 __all__ = ["Order", "Ties", "TopK"]
 
@@ -62,7 +62,7 @@ class TopK(Query):
     >>> query = sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute", by="price * size")
     >>> query
     TopK(name='big', k=10, size='10 minutes', slide='1 minute', by='price * size')
-    >>> query.axis, query.window.slide
+    >>> query.axis, query.sliding.slide
     ('time', 60000000)
     >>> sb.TopK(k=3, size=10_000, slide=100).axis
     'count'
@@ -82,26 +82,19 @@ class TopK(Query):
     full_only: bool = False
     ties: Ties = "row_number"
     axis: Axis = field(init=False, compare=False)
-    window: SlidingWindow = field(init=False, compare=False)
+    window: Windows = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        slide = self.size if self.slide is None else self.slide
-        axis = same_axis(self.size, slide, "slide")
-        window = window_of(axis, self.size, slide, self.origin)
         normal: dict[str, Any] = {
+            **self._windowed(),
             "name": checked_name(self.name),
             "k": checked_k(self.k),
-            "size": spelled(axis, window.size),
-            "slide": spelled(axis, window.slide),
             "by": checked_expression("by", self.by),
             "where": checked_expression("where", self.where),
             "partition_by": checked_columns(self.partition_by),
             "order": _checked_order(self.order),
-            "origin": window.origin,
             "full_only": checked_flag("full_only", self.full_only),
             "ties": _checked_ties(self.ties),
-            "axis": axis,
-            "window": window,
         }
         self._settle(normal)
 
@@ -109,6 +102,34 @@ class TopK(Query):
     def ascending(self) -> bool:
         """Whether lower scores are better."""
         return self.order == "asc"
+
+    def _windowed(self) -> dict[str, Any]:
+        """The fields that say which windows the query has, in the form they keep."""
+        slide = self.size if self.slide is None else self.slide
+        axis = same_axis(self.size, slide, "slide")
+        window = window_of(axis, self.size, slide, self.origin)
+        return {
+            "axis": axis,
+            "window": window,
+            "size": spelled(axis, window.size),
+            "slide": spelled(axis, window.slide),
+            "origin": window.origin,
+        }
+
+    @property
+    def sliding(self) -> SlidingWindow:
+        """The query's windows where they have one size and one slide; a query with other windows is rejected.
+
+        >>> import skyband as sb
+        >>> sb.TopK(k=3, size=10_000, slide=100).sliding.most_alive
+        100
+        """
+        if isinstance(self.window, SlidingWindow):
+            return self.window
+        raise UnsupportedError(
+            f"{self.name!r} has windows that are listed by their starts and ends; this needs windows of one size and "
+            "one slide. Monitor, replay and shards answer it with algorithm='panes' or 'naive'."
+        )
 
     def to_sql(self, *, named: bool = False) -> str:
         """The query as one line of SQL, its canonical form; `skyband.sql` reads it back.

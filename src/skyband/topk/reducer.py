@@ -19,8 +19,9 @@ from skyband.sharding.row_order import by_group_and_position, positions_of, scor
 from skyband.topk.algorithms.panes import Panes
 from skyband.topk.plan import Plan
 from skyband.topk.query import TopK
+from skyband.topk.window_bounds import all_sliding, cells_between, listed_of
 from skyband.topk.window_ranking import Lined, rank_rows
-from skyband.windows import ALWAYS, NEVER
+from skyband.windows import ALWAYS, NEVER, SlidingWindow
 
 __all__ = ["reduce_rows"]
 
@@ -98,16 +99,22 @@ def _needed(
     order, begins = stream_order(table, plan.id, positions, grouping)
     lined = Lined(scores[order], positions[order], begins)
     groups = begins.size - 1
-    found = rank_rows(Panes, queries, lined, np.full(groups, ALWAYS), np.full(groups, NEVER))
-    return order[found.windows.ids]
+    # A listed window may stay open over many batches: those that end after these rows are not gone through one by one.
+    final = NEVER if all_sliding(queries) else int(positions.max(initial=ALWAYS))
+    found = rank_rows(Panes, queries, lined, np.full(groups, ALWAYS), np.full(groups, final))
+    return order[np.concatenate([found.windows.ids, found.needed])]
 
 
 def _unbeaten(queries: Sequence[TopK], positions: Ints, scores: Floats, grouping: Grouping) -> Any:
-    lattices = np.array(sorted({(q.window.slide, q.window.origin % q.window.slide) for q in queries}), np.int64)
+    sliding = [query.window for query in queries if isinstance(query.window, SlidingWindow)]
+    lattices = _lattices((window.slide, window.origin) for window in sliding)
     kept = np.zeros(scores.size, np.int64)
     if len(lattices) > MOST_LATTICES:
         return np.ones(scores.size, bool)
     order, begins = by_group_and_position(positions, grouping)
+    if listed_of(queries):
+        cells = cells_between(queries, positions[order])
+        begins = np.union1d(begins, np.flatnonzero(np.diff(cells)) + 1)
     for direction, ties in product(("desc", "asc"), ("row_number", "rank")):
         k = max((query.k for query in queries if (query.order, query.ties) == (direction, ties)), default=0)
         if k:
@@ -120,11 +127,20 @@ def _unbeaten(queries: Sequence[TopK], positions: Ints, scores: Floats, grouping
 
 
 def _firsts(positions: Ints, rows: Ints, queries: Sequence[TopK]) -> Ints:
-    starts = {(q.window.slide, (q.window.origin - q.window.size) % q.window.slide) for q in queries if q.full_only}
-    lattices = np.array(sorted(starts), np.int64)
+    full = [query for query in queries if query.full_only]
+    sliding = [query.window for query in full if isinstance(query.window, SlidingWindow)]
+    lattices = _lattices((window.slide, window.origin - window.size) for window in sliding)
     order = rows[np.argsort(positions[rows], kind="stable")]
     found = np.empty(order.size, np.int64)
-    return found[: newest_of_cells(positions, order, lattices, found)].copy()
+    if not listed_of(full):
+        return found[: newest_of_cells(positions, order, lattices, found)].copy()
+    cells = np.split(order, np.flatnonzero(np.diff(cells_between(full, positions[order], starts=True))) + 1)
+    return np.concatenate([found[: newest_of_cells(positions, cell, lattices, found)].copy() for cell in cells])
+
+
+def _lattices(slides_and_phases: Iterable[tuple[int, int]]) -> Ints:
+    """The distinct lattices, as (slide, phase) with a phase below the slide."""
+    return np.array(sorted({(slide, phase % slide) for slide, phase in slides_and_phases}), np.int64).reshape(-1, 2)
 
 
 def _addressed(plan: Plan, chunk: _Chunk) -> Iterator[Envelope]:

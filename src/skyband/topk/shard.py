@@ -24,12 +24,14 @@ from skyband.sharding.row_order import positions_of, scores_of, stream_order
 from skyband.sharding.tally import Tally
 from skyband.snapshot import decode, encode, resuming
 from skyband.topk.algorithms import engine_named
+from skyband.topk.listed_query import topk_from
 from skyband.topk.numbering import Numbering, number_column
 from skyband.topk.plan import Plan
 from skyband.topk.query import TopK
 from skyband.topk.scans import Feed, feeds_of
 from skyband.topk.shard_answers import Answered, answered, listed, tables
 from skyband.topk.shard_changes import Shown, changed, joined
+from skyband.topk.window_bounds import starts_of
 from skyband.topk.window_ranking import Lined, Ranking, rank_rows
 from skyband.windows import ALWAYS, NEVER
 
@@ -130,12 +132,13 @@ class Shard:
             waiting = positions[positions >= self.clock]
             return int(waiting.min()) + 1 if waiting.size else None
         oldest = max(int(positions.min()), self.clock)
-        return min(query.window.first_end_after(oldest) for query in self.plan.queries)
+        end = min(query.window.first_end_after(oldest) for query in self.plan.queries)
+        return None if end == NEVER else end
 
     def _end_of_stream(self, clock: int) -> int:
         if self.newest == ALWAYS:
             return clock
-        reach = 1 if self.plan.axis == "count" else max(query.window.size for query in self.plan.queries)
+        reach = 1 if self.plan.axis == "count" else max(query.window.longest for query in self.plan.queries)
         return max(clock, -(-(self.newest + reach) // MILLISECOND) * MILLISECOND)
 
     def _accept(self, arrived: Iterable[pa.Table], accept: int) -> None:
@@ -181,10 +184,9 @@ class Shard:
         is_final = windows.ends <= final[owner]
         kept[order[windows.ids[np.repeat(~is_final, windows.counts)]]] = True
         kept[order[found.needed]] = True
-        sizes = np.array([query.window.size for query in queries], np.int64)
         first = 0 if self.plan.axis == "count" else self.firsts.get(feed.identity, ALWAYS)
         since = np.array([self._reported_since(query, first) for query in queries], np.int64)
-        starts = windows.ends - sizes[windows.queries]
+        starts = starts_of(queries, windows.queries, windows.ends)
         reported = is_final & (starts >= since[windows.queries])
         return chosen(windows, reported)
 
@@ -225,7 +227,7 @@ class Shard:
             shard.firsts = saved["firsts"]
             shard.since = saved["since"]
             rows = None if saved["rows"] is None else from_bytes(saved["rows"])
-            before = tuple(TopK(**fields) for fields in saved["queries"])
+            before = tuple(topk_from(fields) for fields in saved["queries"])
             if before != plan.queries:
                 shard._take_up(before)
             if plan.output != "answers":

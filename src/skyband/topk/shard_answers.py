@@ -18,6 +18,7 @@ from skyband.queries.families import FAMILIES
 from skyband.sharding.output import Output
 from skyband.topk.change_feed import CHANGES
 from skyband.topk.plan import Plan
+from skyband.topk.window_bounds import starts_of
 
 __all__ = ["Answered", "Listed", "answer_columns", "answered", "listed", "tables"]
 
@@ -95,7 +96,6 @@ def tables(plan: Plan, number: int, rows: pa.Table, out: Listed) -> list[pa.Tabl
 
 
 def _slice(plan: Plan, number: int, rows: pa.Table, out: Listed) -> pa.Table:
-    sizes = np.array([query.window.size for query in plan.queries], np.int64)
     chosen = rows.take(pa.array(out.rows))
     bound = chosen.schema.field(plan.time).type if plan.axis == "time" else pa.int64()
     names = pa.array([query.name for query in plan.queries])
@@ -103,7 +103,7 @@ def _slice(plan: Plan, number: int, rows: pa.Table, out: Listed) -> pa.Table:
     for name in plan.group_columns:
         kind = chosen.schema.field(name).type
         columns[name] = one(chosen[name]) if name in plan.groups[number] else pa.nulls(out.rows.size, kind)
-    columns["window_start"] = pa.array(out.ends - sizes[out.queries]).cast(bound)
+    columns["window_start"] = pa.array(starts_of(plan.queries, out.queries, out.ends)).cast(bound)
     columns["window_end"] = pa.array(out.ends).cast(bound)
     if plan.output != "answers":
         columns["change"] = pa.array(CHANGES.values()).take(pa.array(out.changes, mask=out.changes == NONE))

@@ -12,6 +12,7 @@ from skyband.kernels.stream import Ints
 from skyband.sharding.grouping import group_rows
 from skyband.topk.plan import Plan
 from skyband.topk.shard_answers import Answered, Listed
+from skyband.topk.window_bounds import steps_after
 
 __all__ = ["Shown", "changed", "joined"]
 
@@ -75,10 +76,9 @@ def changed(
     if plan.groups[number]:
         firsts = together.rows[np.cumsum(together.counts) - together.counts]
         groups = group_rows(rows, plan.groups[number]).codes[firsts]
-    slides = np.array([query.window.slide if plan.axis == "time" else 0 for query in plan.queries], np.int64)
     windows = Windows(
         owners=together.queries * (int(groups.max(initial=0)) + 1) + groups,
-        slides=slides[together.queries],
+        steps=steps_after(plan.queries, together.queries, together.ends),
         ends=together.ends,
         known=(np.arange(together.ends.size) < mine.ends.size).astype(np.int64),
         counts=together.counts,

@@ -18,6 +18,7 @@ from skyband.data.id_dictionary import IdBook
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
 from skyband.topk.query import TopK
+from skyband.topk.window_bounds import all_sliding, starts_of
 
 __all__ = ["answer_table"]
 
@@ -48,7 +49,8 @@ class _Columns:
         self._position_kind = position_kind
         self._ids = ids
         self._groups: Any = groups
-        self._sizes = np.array([query.window.size for query in queries], np.int64)
+        self._queries, self._all_sliding = queries, all_sliding(queries)
+        self._sizes = np.array([query.window.longest for query in queries], np.int64)
         self._ascending = np.array([query.order == "asc" for query in queries], np.int64)
         self._tied = np.array([query.ties == "rank" for query in queries], np.int64)
         names = [query.name.encode() for query in queries]
@@ -76,8 +78,12 @@ class _Columns:
         columns = {}
         if self._groups is not None:
             columns["group"] = self._groups_of(chunk)
-        starts, ends = np.empty(chunk.keys.size, np.int64), np.empty(chunk.keys.size, np.int64)
-        expand.fill_bounds(chunk.ends, self._sizes, chunk.queries, chunk.counts, starts, ends)
+        if self._all_sliding:
+            starts, ends = np.empty(chunk.keys.size, np.int64), np.empty(chunk.keys.size, np.int64)
+            expand.fill_bounds(chunk.ends, self._sizes, chunk.queries, chunk.counts, starts, ends)
+        else:
+            begun = starts_of(self._queries, chunk.queries, chunk.ends)
+            starts, ends = np.repeat(begun, chunk.counts), np.repeat(chunk.ends, chunk.counts)
         columns["window_start"] = _arrow(starts, self._position_kind)
         columns["window_end"] = _arrow(ends, self._position_kind)
         columns["rank"] = _arrow(self._ranks_in(chunk), pa.int64())

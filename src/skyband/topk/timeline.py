@@ -14,13 +14,13 @@ __all__ = ["timeline"]
 
 def timeline(queries: Sequence[TopK], now: int | None, method: str, lanes: int, windows: int) -> Timeline | None:
     """The views alive at `now`, with places told from there; None where there are more than so many `windows`."""
-    if sum(query.window.most_alive for query in queries) > windows:
+    if sum(query.sliding.most_alive for query in queries) > windows:
         return None
     at = sharing(queries).typical if now is None else now
     scale = 1e6 if queries[0].axis == "time" else 1
     found: list[Lane] = []
     for number, (shared, meta) in enumerate(sharing_classes(queries).items(), 1):
-        sizes = {query.name: query.window.size for query in meta.queries}
+        sizes = {query.name: query.sliding.size for query in meta.queries}
         found += [
             Lane(
                 label=f"class {number}: {shared.by or 'the given score'}",

@@ -31,7 +31,7 @@ class Difference(NamedTuple):
 
 def copies(query: TopK) -> int:
     """How many windows a row is in: so many times brute force looks at it."""
-    return query.window.most_alive
+    return query.sliding.most_alive
 
 
 def by_brute_force(rows: DataFrame, workload: Workload, *, time: str, id_: str | None) -> DataFrame:
@@ -95,13 +95,13 @@ def _answers(rows: DataFrame, query: TopK, groups: list[str], time: str, id_: st
         objects = objects.withColumn("__position", sf.col(_AT)).withColumn("__reached", sf.lit(None).cast("long"))
     windowed = objects.withColumn(_END, sf.explode(_ends(query))).where(f"__reached is null or {_END} <= __reached")
     if query.full_only:
-        windowed = windowed.where(sf.col(_END) - query.window.size >= _first(objects, query))
+        windowed = windowed.where(sf.col(_END) - query.sliding.size >= _first(objects, query))
     return _ranked(windowed, query, shared, groups, id_)
 
 
 def _ends(query: TopK) -> Column:
     """The ends of all windows that hold a position: every ``origin + i * slide`` in ``(position, position + size]``."""
-    window, position = query.window, sf.col("__position")
+    window, position = query.sliding, sf.col("__position")
     steps = sf.floor((position - window.origin) / sf.lit(window.slide))
     # Division is in floating point and may be off by one where numbers are large: whole numbers settle it.
     low = sf.lit(window.origin) + (steps - 1) * window.slide

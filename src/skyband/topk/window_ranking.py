@@ -2,6 +2,7 @@
 
 Engines know nothing of groups. Shifted by a multiple of every slide, a group's windows fall on the same lattice as
 before, so that one run over the long axis answers the windows of all groups, thousands of them, in compiled code.
+Listed windows cannot be shifted; there groups take turns.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from skyband.data.answer_log import AnswerLog, Ranked, chosen, joined
 from skyband.kernels.stream import Floats, Ints, Rows
 from skyband.topk.algorithms import Engine
 from skyband.topk.query import TopK
-from skyband.windows import ALWAYS, AXIS_LIMIT, NEVER
+from skyband.topk.window_bounds import all_sliding
+from skyband.windows import ALWAYS, AXIS_LIMIT
 
 __all__ = ["Lined", "Ranking", "rank_rows"]
 
@@ -52,9 +54,9 @@ def rank_rows(engine: type[Engine], queries: Sequence[TopK], rows: Lined, answer
         keys = -rows.scores if mine[0].order == "asc" else rows.scores
         if rows.begins.size == 2:
             found, rest = _rank_one(engine, mine, rows._replace(scores=keys), int(answered[0]), int(final[0]))
-            needed.append(rest)
         else:
-            found = _rank_many(engine, mine, rows._replace(scores=keys), answered)
+            found, rest = _rank_many(engine, mine, rows._replace(scores=keys), answered, final)
+        needed.append(rest)
         parts.append(found._replace(queries=np.array(together, np.int64)[found.queries]))
     return Ranking(joined(parts), np.concatenate([np.empty(0, np.int64), *needed]))
 
@@ -64,27 +66,31 @@ def _rank_one(
 ) -> tuple[Ranked, Ints]:
     since = [ALWAYS] * len(queries)
     if answered > ALWAYS:
-        since = [query.window.first_end_after(answered) - query.window.size for query in queries]
+        since = [query.window.start(query.window.first_end_after(answered)) for query in queries]
     newest = int(rows.positions[-1]) if rows.positions.size else answered
-    until = max(newest, min(final, newest + max(query.window.size for query in queries)))
+    until = max(newest, min(final, newest + max(query.window.longest for query in queries)))
     running, log = engine(queries, since), AnswerLog()
     log.begin(0, range(len(queries)))
     running.advance(Rows(rows.scores, rows.positions, np.empty(0, np.int64), 0, 0), until, ALWAYS, log)
     found = joined(log.take())
     # An engine may be told of windows that are answered already when nothing is held that would tell it better.
     held = running.objects().ids
-    oldest = min(query.window.first_end_after(until) - query.window.size for query in queries)
+    oldest = min(query.window.start(query.window.first_end_after(until)) for query in queries)
     return chosen(found, found.ends > answered), held[rows.positions[held] >= oldest]
 
 
-def _rank_many(engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints) -> Ranked:
+def _rank_many(
+    engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints, final: Ints
+) -> tuple[Ranked, Ints]:
+    if not all_sliding(queries):
+        return _rank_in_turn(engine, queries, rows, answered, final)
     groups = rows.begins.size - 1
-    step = lcm(*(query.window.slide for query in queries))
+    step = lcm(*(query.sliding.slide for query in queries))
     low = int(rows.positions.min(initial=2**62)) // step * step if rows.positions.size else 0
-    span = int(rows.positions.max(initial=low)) - low + 1 + max(query.window.size for query in queries)
+    span = int(rows.positions.max(initial=low)) - low + 1 + max(query.window.longest for query in queries)
     stride = -(-span // step) * step
     if groups * stride >= AXIS_LIMIT // 2:
-        return _rank_in_turn(engine, queries, rows, answered)
+        return _rank_in_turn(engine, queries, rows, answered, final)
     code = np.repeat(np.arange(groups), np.diff(rows.begins))
     positions = rows.positions - low + code * stride
     running, log = engine(queries), AnswerLog()
@@ -93,17 +99,20 @@ def _rank_many(engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, ans
     found = joined(log.take())
     owner = (found.ends - 1) // stride
     ends = found.ends - owner * stride + low
-    return chosen(found._replace(ends=ends, groups=owner), ends > answered[owner])
+    return chosen(found._replace(ends=ends, groups=owner), ends > answered[owner]), np.empty(0, np.int64)
 
 
-def _rank_in_turn(engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints) -> Ranked:
-    """Where slides have no common multiple that fits the axis so often: group by group."""
-    parts = []
+def _rank_in_turn(
+    engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints, final: Ints
+) -> tuple[Ranked, Ints]:
+    """Group by group: where windows are listed, or slides have no common multiple that fits the axis so often."""
+    parts, needed = [], [np.empty(0, np.int64)]
     for group, (begin, stop) in enumerate(zip(rows.begins[:-1], rows.begins[1:], strict=True)):
         mine = Lined(rows.scores[begin:stop], rows.positions[begin:stop], np.array([0, stop - begin]))
-        found, _ = _rank_one(engine, queries, mine, int(answered[group]), NEVER)
+        found, rest = _rank_one(engine, queries, mine, int(answered[group]), int(final[group]))
+        needed.append(rest + begin)
         parts.append(found._replace(groups=np.full(found.ends.size, group, np.int64), ids=found.ids + begin))
-    return joined(parts)
+    return joined(parts), np.concatenate(needed)
 
 
 @lru_cache(maxsize=256)

@@ -11,10 +11,11 @@ import numpy as np
 from skyband.data.answer_log import AnswerLog
 from skyband.errors import UnsupportedError
 from skyband.kernels.stream import ANSWERS_FULL, DONE, TIED, Answers, Asked, Floats, Ints, Queries, Rows, Ties
+from skyband.topk.kernels.listed import REGULAR, Listed, Lists
 from skyband.topk.query import TopK
-from skyband.windows import ALWAYS
+from skyband.windows import ALWAYS, NEVER, ListedWindows, SlidingWindow
 
-__all__ = ["Engine", "Objects", "asked", "asked_together", "with_room"]
+__all__ = ["Engine", "Objects", "asked", "asked_together", "listed_windows", "with_room"]
 
 State = Mapping[str, Any]
 
@@ -30,7 +31,9 @@ class Objects(NamedTuple):
 def asked(query: TopK) -> Asked:
     """The query as kernels see it."""
     window = query.window
-    return Asked(query.k, window.size, window.slide, window.origin, int(query.full_only))
+    # A list has no lattice; the numbers that stand for one say how long an object can matter.
+    lattice = (window.slide, window.origin) if isinstance(window, SlidingWindow) else (1, 0)
+    return Asked(query.k, window.longest, *lattice, int(query.full_only))
 
 
 def asked_together(queries: Sequence[TopK], since: Sequence[int]) -> Queries:
@@ -38,6 +41,22 @@ def asked_together(queries: Sequence[TopK], since: Sequence[int]) -> Queries:
     table = np.array([asked(query) for query in queries], np.int64)
     ks, sizes, slides, origins, full_only = (np.ascontiguousarray(column) for column in table.T)
     return Queries(ks, sizes, slides, origins, full_only, np.array(since, np.int64))
+
+
+def listed_windows(queries: Sequence[TopK]) -> Lists:
+    """The lists of those queries whose windows lie on no lattice; None if all do."""
+    windows = [query.window for query in queries]
+    lists = list(dict.fromkeys(window for window in windows if isinstance(window, ListedWindows)))
+    if not lists:
+        return None
+    starts = np.concatenate([np.array(one.starts, np.int64) for one in lists])
+    ends = np.concatenate([np.array(one.ends, np.int64) for one in lists])
+    begins = np.cumsum([0, *(len(one.ends) for one in lists)], dtype=np.int64)
+    number = {window: number for number, window in enumerate(lists)}
+    of_query = np.array(
+        [number[window] if isinstance(window, ListedWindows) else REGULAR for window in windows], np.int64
+    )
+    return Listed(starts, ends, begins, of_query, np.unique(starts))
 
 
 def with_room(arrays: Any, capacity: int, *, keep: Sequence[str] = ()) -> Any:
@@ -66,11 +85,15 @@ class Engine(ABC):
     shares: ClassVar[bool] = False
     #: Whether it serves queries with ``ties="rank"``. The published structures rest on a total order.
     ranks_ties: ClassVar[bool] = False
+    #: Whether it serves windows that are listed by their starts and ends. The published structures follow a lattice.
+    takes_lists: ClassVar[bool] = False
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         """Serve `queries`, each from the windows on that start at or after its entry in `since`."""
         self._queries = tuple(queries)
         self.refuse_ties(self._queries)
+        self.refuse_lists(self._queries)
+        self._only_listed = all(isinstance(query.window, ListedWindows) for query in self._queries)
         # All queries of an engine have the same policy.
         self._ties: Ties = TIED if self._queries[0].ties == "rank" else None
         self._since = [ALWAYS] * len(self._queries) if since is None else list(since)
@@ -88,6 +111,8 @@ class Engine(ABC):
         """
         if self._only_since != ALWAYS:
             first = max(first, self._only_since) if self._queries[0].full_only else self._only_since
+        if self._only_listed:
+            rows = self._in_windows(rows)
         at = 0
         while True:
             why, at = self._run(rows, at, watermark, first, log.buffers)
@@ -97,6 +122,19 @@ class Engine(ABC):
                 log.make_room(self._longest_answer())
             else:
                 self._grow()
+
+    def _in_windows(self, rows: Rows) -> Rows:
+        """The rows that some window holds; between listed windows, and after the last of them, there may be others."""
+        held = np.zeros(rows.keys.size, bool)
+        for window in dict.fromkeys(query.window for query in self._queries):
+            assert isinstance(window, ListedWindows)
+            # Of the windows that end after a row, the first starts first.
+            starts, ends = np.array([*window.starts, NEVER]), np.array(window.ends)
+            held |= starts[np.searchsorted(ends, rows.positions, side="right")] <= rows.positions
+        if held.all():
+            return rows
+        ids = rows.ids if rows.ids.size else rows.first_id + np.arange(rows.keys.size)
+        return Rows(rows.keys[held], rows.positions[held], ids[held], rows.first_position, rows.first_id)
 
     @abstractmethod
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
@@ -142,6 +180,17 @@ class Engine(ABC):
                     f"{query.name!r} has ties='rank', and {cls.name} rests on an order in which no two objects are "
                     "equal: it lets go of objects that tie with the k-th, so that answers would lack them; "
                     "use algorithm='panes'."
+                )
+
+    @classmethod
+    def refuse_lists(cls, queries: Sequence[TopK]) -> None:
+        """Refuse queries whose windows are listed where the algorithm needs a lattice of them."""
+        for query in queries:
+            if not cls.takes_lists and not isinstance(query.window, SlidingWindow):
+                raise UnsupportedError(
+                    f"{query.name!r} has windows that are listed by their starts and ends, and {cls.name} works on "
+                    "windows of one size and one slide: it finds the next view by arithmetic; "
+                    "use algorithm='panes' or 'naive'."
                 )
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.kernels.select import empty_waiting
 from skyband.kernels.stream import Answers, Rows
-from skyband.topk.algorithms.base import Engine, Objects, State, packed, with_room
+from skyband.topk.algorithms.base import Engine, Objects, State, listed_windows, packed, with_room
 from skyband.topk.kernels import naive as kernels
 from skyband.topk.query import TopK
 
@@ -30,9 +30,11 @@ class Naive(Engine):
     name = "naive"
     summary = "the whole window, selected anew at every slide (baseline)"
     ranks_ties = True
+    takes_lists = True
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
+        self._listed = listed_windows(self._queries)
         columns: dict[str, Any] = {
             name: np.zeros(64, np.float64 if name.endswith("keys") else np.int64) for name in kernels.Window._fields[:6]
         }
@@ -41,7 +43,7 @@ class Naive(Engine):
         )
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._window, self._asked, self._ties, rows, at, watermark, first, answers)
+        return kernels.advance(self._window, self._asked, self._listed, self._ties, rows, at, watermark, first, answers)
 
     def _grow(self) -> None:
         self._window = with_room(self._window, 2 * self._window.keys.size, keep=["waiting", "registers"])

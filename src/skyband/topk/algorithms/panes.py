@@ -10,9 +10,10 @@ import numpy as np
 
 from skyband.kernels.radix import sort_room
 from skyband.kernels.stream import TIED, Answers, Floats, Ints, Queries, Rows, Ties
-from skyband.topk.algorithms.base import Engine, Objects, State, asked_together, packed, with_room
+from skyband.topk.algorithms.base import Engine, Objects, State, asked_together, listed_windows, packed, with_room
 from skyband.topk.kernels import candidates, group_runs, minimal, open_pane
 from skyband.topk.kernels import panes as kernels
+from skyband.topk.kernels.listed import REGULAR, Lists
 from skyband.topk.kernels.moments import Moments, due_by_query, moments_of, reset
 from skyband.topk.query import TopK
 
@@ -55,6 +56,7 @@ class Panes(Engine):
     summary = "the minimal candidate set, kept a pane at a time for one query or thousands: what `auto` runs"
     shares = True
     ranks_ties = True
+    takes_lists = True
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
@@ -121,7 +123,9 @@ class Panes(Engine):
         candidates.close_pane(self._held, self._pane, self._plan, self._work, newest)
         if r[candidates.BLOCK]:
             candidates.sweep(self._held, self._plan, self._work, newest)
-        starts, ks = minimal.live_views(self._together, due_by_query(self._moments, self._together), newest)
+        listed = self._plan.listed
+        due = due_by_query(self._moments, self._together, listed)
+        starts, ks = minimal.live_views(self._together, listed, due, newest)
         side, standing = int(r[candidates.SIDE]), int(r[candidates.STANDING])
         keys, positions = self._held.keys[side, :standing], self._held.positions[side, :standing]
         kept = minimal.needed(keys, positions, starts, ks, self._ties)
@@ -193,7 +197,7 @@ class Panes(Engine):
         registers[candidates.PANE_END] = candidates.NO_PANE
         registers[candidates.SWEEPS] = self._held.registers[candidates.SWEEPS]
         moments = Moments(**packed(self._moments))
-        reset(moments, answered)
+        reset(moments, self._plan.listed, answered)
         self.load({**held._asdict(), "registers": registers, "moments": moments._asdict()})
         self._settled = False
 
@@ -246,11 +250,12 @@ class Panes(Engine):
 @lru_cache(maxsize=64)
 def _prepared(queries: tuple[TopK, ...], since: tuple[int, ...]) -> tuple[Queries, candidates.Plan, Moments]:
     """What follows from the queries alone, made once for the engines of all groups."""
-    together = asked_together(queries, since)
-    return together, _plan(together, TIED if queries[0].ties == "rank" else None), moments_of(together)
+    together, listed = asked_together(queries, since), listed_windows(queries)
+    plan = _plan(together, listed, TIED if queries[0].ties == "rank" else None)
+    return together, plan, moments_of(together, plan.listed)
 
 
-def _plan(queries: Queries, ties: Ties) -> candidates.Plan:
+def _plan(queries: Queries, listed: Lists, ties: Ties) -> candidates.Plan:
     longest = int(queries.sizes.max())
     shift = 0
     while longest >> shift >= candidates.AGES:
@@ -261,7 +266,8 @@ def _plan(queries: Queries, ties: Ties) -> candidates.Plan:
     largest_k = np.append(0, np.maximum.accumulate(queries.ks[longest_first]))
     by_age = largest_k[np.searchsorted(-queries.sizes[longest_first], -ages)]
     pairs = np.stack([queries.slides, (queries.origins - queries.sizes) % queries.slides], axis=1)
-    lattices = np.unique(pairs, axis=0)
+    lattices = np.unique(pairs if listed is None else pairs[listed.of_query == REGULAR], axis=0)
     if len(lattices) > MOST_LATTICES:
         lattices = lattices[:0]
-    return candidates.Plan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices), ties)
+        listed = None if listed is None else listed._replace(cuts=listed.cuts[:0])
+    return candidates.Plan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices), ties, listed)

@@ -48,7 +48,7 @@ class PreTopk(Engine):
         super().__init__(queries, since)
         query = queries[0]
         windows = query.window.most_alive
-        fullest = min(query.k, query.window.size) if query.axis == "count" else query.k
+        fullest = min(query.k, query.sliding.size) if query.axis == "count" else query.k
         if windows > MOST_WINDOWS or windows * fullest > MOST_REFERENCES:
             one_pointer = "'mintopk', which keeps one pointer a window, or " if windows <= MOST_WINDOWS else ""
             raise UnsupportedError(

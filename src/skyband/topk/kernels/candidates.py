@@ -15,6 +15,7 @@ from skyband.kernels._jit import kernel
 from skyband.kernels.order import beats
 from skyband.kernels.radix import SortRoom, radix_sort, sort_bits
 from skyband.kernels.stream import Floats, Ints, Ties
+from skyband.topk.kernels.listed import Lists, has_cuts, last_cut, next_cut
 from skyband.topk.kernels.open_pane import CUT_AT, SELECTED, SIZE, OpenPane, learn_bar
 
 # Held.registers
@@ -55,6 +56,7 @@ class Plan(NamedTuple):
     age_shift: int
     lattices: Ints  # (n, 2): the distinct (slide, start) lattices that views begin on; empty: too many to cut panes by
     ties: Ties
+    listed: Lists
 
 
 class Work(NamedTuple):
@@ -74,11 +76,17 @@ def held_count(held: Held, pane: OpenPane) -> int:
 
 
 @kernel
+def cuts_panes(plan: Plan) -> bool:
+    """Whether it is known where views begin; they may be too many to tell."""
+    return plan.lattices.shape[0] > 0 or has_cuts(plan.listed)
+
+
+@kernel
 def youngest_view(plan: Plan, position: int) -> int:
     """Where the youngest view that holds `position` begins; the position itself where views are too many to tell."""
-    if plan.lattices.shape[0] == 0:
+    if not cuts_panes(plan):
         return position
-    begin = -(2**62)
+    begin = last_cut(plan.listed, position)
     for i in range(plan.lattices.shape[0]):
         slide, start = plan.lattices[i, 0], plan.lattices[i, 1]
         begin = max(begin, start + (position - start) // slide * slide)
@@ -88,7 +96,7 @@ def youngest_view(plan: Plan, position: int) -> int:
 @kernel
 def next_start(plan: Plan, position: int) -> int:
     """Where the next view begins after `position`."""
-    begin = 2**62
+    begin = next_cut(plan.listed, position)
     for i in range(plan.lattices.shape[0]):
         slide, start = plan.lattices[i, 0], plan.lattices[i, 1]
         begin = min(begin, start + ((position - start) // slide + 1) * slide)
@@ -165,7 +173,7 @@ def sweep_view(
 @kernel
 def shares_one_view(plan: Plan, positions: Ints, n: int) -> bool:
     """Whether the youngest view is the same for all objects at these positions."""
-    if plan.lattices.shape[0] == 0 or n == 0:
+    if not cuts_panes(plan) or n == 0:
         return False
     first, last = positions[0], positions[0]
     for i in range(1, n):

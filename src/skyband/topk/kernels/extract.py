@@ -6,6 +6,7 @@ from skyband.kernels._jit import kernel
 from skyband.kernels.order import beats
 from skyband.kernels.stream import ROWS, Answers, Queries, close_window, has_room
 from skyband.topk.kernels.candidates import ANSWERED, BLOCK, BLOCK_SIDE, NEWEST, SIDE, STANDING, Held, Plan, Work
+from skyband.topk.kernels.listed import start_for
 from skyband.topk.kernels.moments import Moments
 
 
@@ -105,7 +106,7 @@ def answer_moment(
     end = moments.due[lattice]
     while moments.begins[lattice] + r[ANSWERED] < moments.begins[lattice + 1]:
         query = moments.members[moments.begins[lattice] + r[ANSWERED]]
-        start = end - queries.sizes[query]
+        start = start_for(queries, plan.listed, query, end)
         reported = not queries.full_only[query] or start >= first
         if reported and queries.since[query] <= start <= r[NEWEST]:
             if not write_window(held, plan, work, queries.ks[query], start, answers):

@@ -31,6 +31,7 @@ from skyband.topk.kernels.candidates import (
     k_at_age,
     sweep,
 )
+from skyband.topk.kernels.listed import REGULAR, Lists, listed_due
 from skyband.topk.kernels.minimal import live_views, needed
 from skyband.topk.kernels.moments import Moments, reset
 from skyband.topk.kernels.open_pane import SIZE, OpenPane
@@ -78,7 +79,9 @@ class Arrived(NamedTuple):
 
 
 @kernel
-def load_group(segments: Segments, held: Held, pane: OpenPane, moments: Moments, group: int, answered: int) -> None:
+def load_group(
+    segments: Segments, held: Held, pane: OpenPane, moments: Moments, listed: Lists, group: int, answered: int
+) -> None:
     """Put a group's candidates into the executor. All windows that end at or before `answered` have been answered."""
     r, low, count = held.registers, segments.begins[group], segments.counts[group]
     newest = NO_PANE
@@ -94,7 +97,7 @@ def load_group(segments: Segments, held: Held, pane: OpenPane, moments: Moments,
     pane.registers[:] = 0
     pane.hint[0] = np.nan
     if count:
-        reset(moments, answered)
+        reset(moments, listed, answered)
     segments.counts[group] = 0
 
 
@@ -146,7 +149,7 @@ def advance_groups(
         at = s[AT]
         group, low, high = arrived.groups[at], arrived.begins[at], arrived.begins[at + 1]
         if s[LOADED] == 0:
-            load_group(segments, held, pane, moments, group, arrived.before[at])
+            load_group(segments, held, pane, moments, plan.listed, group, arrived.before[at])
             s[ROW], s[LOADED] = 0, 1
         answers.cursor[GROUP] = group
         positions = arrived.positions[low:high] if arrived.positions.size else arrived.positions[0:0]
@@ -187,6 +190,15 @@ def compact(segments: Segments, into: Segments) -> None:
     into.registers[TAIL] = tail
 
 
+@kernel
+def first_due(queries: Queries, listed: Lists, query: int, due: int, since: int) -> int:
+    """The end of the first window of `query` that ends at `due` or later and starts at `since` or later."""
+    if listed is not None and listed.of_query[query] != REGULAR:
+        return listed_due(listed, listed.of_query[query], due, since)
+    late, slide = since + queries.sizes[query] - due, queries.slides[query]
+    return due + max(0, -(-late // slide)) * slide
+
+
 @allocating_kernel
 def keep_minimal(
     segments: Segments, queries: Queries, joined: Joined, moments: Moments, plan: Plan, groups: Ints, answered: Ints
@@ -196,19 +208,17 @@ def keep_minimal(
     for at in range(groups.size):
         group = groups[at]
         low, count = segments.begins[group], segments.counts[group]
-        reset(moments, answered[at])
+        reset(moments, plan.listed, answered[at])
         since = joined.since[joined.row[group]]
         for lattice in range(moments.due.size):
             for place in range(moments.begins[lattice], moments.begins[lattice + 1]):
                 query = moments.members[place]
-                late = since[query] + queries.sizes[query] - moments.due[lattice]
-                slide = queries.slides[query]
-                due[query] = moments.due[lattice] + max(0, -(-late // slide)) * slide
+                due[query] = first_due(queries, plan.listed, query, moments.due[lattice], since[query])
         positions = segments.positions[low : low + count]
         newest = positions[0]
         for i in range(count):
             newest = max(newest, positions[i])
-        starts, ks = live_views(queries, due, newest)
+        starts, ks = live_views(queries, plan.listed, due, newest)
         kept = needed(segments.keys[low : low + count], positions, starts, ks, plan.ties)
         for i in range(kept.size):
             place = low + kept[i]

@@ -15,6 +15,7 @@ import numpy as np
 
 from skyband.kernels._jit import allocating_kernel, kernel
 from skyband.kernels.stream import Floats, Ints, Queries, Ties
+from skyband.topk.kernels.listed import Lists, open_start, open_windows
 
 
 class RoomTree(NamedTuple):
@@ -25,22 +26,21 @@ class RoomTree(NamedTuple):
 
 
 @allocating_kernel
-def live_views(queries: Queries, due: Ints, newest: int) -> tuple[Ints, Ints]:
+def live_views(queries: Queries, listed: Lists, due: Ints, newest: int) -> tuple[Ints, Ints]:
     """The starts of the live views at or before `newest`, ascending, and the largest k that each still has to serve.
 
     `due` are the ends of the queries' oldest unanswered windows.
     """
     total = 0
     for query in range(due.size):
-        last = newest + queries.sizes[query]
-        if due[query] <= last:
-            total += (last - due[query]) // queries.slides[query] + 1
+        total += open_windows(queries, listed, query, due[query], newest)[0]
     starts = np.empty(total, np.int64)
     ks = np.empty(total, np.int64)
     at = 0
     for query in range(due.size):
-        for end in range(due[query], newest + queries.sizes[query] + 1, queries.slides[query]):
-            starts[at] = end - queries.sizes[query]
+        count, place = open_windows(queries, listed, query, due[query], newest)
+        for i in range(count):
+            starts[at] = open_start(queries, listed, query, due[query], place, i)
             ks[at] = queries.ks[query]
             at += 1
     order = np.argsort(starts)

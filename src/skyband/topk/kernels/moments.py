@@ -1,7 +1,8 @@
 """When is the next answer due? Queries whose windows end at the same moments are due together.
 
 The ends of a query lie on a lattice ``phase + i * slide``. Thousands of queries often share a few lattices, so the
-heap that finds the next moment holds lattices, not queries.
+heap that finds the next moment holds lattices, not queries. A list of windows takes the place of a lattice for the
+queries whose windows it holds; its slide means nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from skyband.kernels._jit import kernel
 from skyband.kernels.stream import Ints, Queries
+from skyband.topk.kernels.listed import REGULAR, Lists, listed_due, listed_end_after
 
 
 class Moments(NamedTuple):
@@ -26,10 +28,11 @@ class Moments(NamedTuple):
     members: Ints  # the queries, lattice after lattice, in workload order
 
 
-def moments_of(queries: Queries) -> Moments:
+def moments_of(queries: Queries, listed: Lists) -> Moments:
     """The lattices that the queries' windows end on."""
-    pairs = np.stack([queries.slides, queries.origins % queries.slides], axis=1)
-    lattices, of = np.unique(pairs, axis=0, return_inverse=True)
+    lists = np.full(queries.ks.size, REGULAR) if listed is None else listed.of_query
+    kinds = np.stack([queries.slides, queries.origins % queries.slides, lists], axis=1)
+    lattices, of = np.unique(kinds, axis=0, return_inverse=True)
     of = of.reshape(-1)
     members = np.argsort(of, kind="stable").astype(np.int64)
     begins = np.searchsorted(of[members], np.arange(len(lattices) + 1)).astype(np.int64)
@@ -39,13 +42,17 @@ def moments_of(queries: Queries) -> Moments:
     return Moments(heap, np.zeros(len(lattices), np.int64), slides, phases, longest, begins, members)
 
 
-def due_by_query(moments: Moments, queries: Queries) -> Ints:
+def due_by_query(moments: Moments, queries: Queries, listed: Lists) -> Ints:
     """The end of each query's oldest unanswered window."""
     due = np.empty(queries.ks.size, np.int64)
     due[moments.members] = np.repeat(moments.due, np.diff(moments.begins))
     earliest = queries.since + queries.sizes  # of a query that joined late
     behind: Ints = np.maximum(0, -((due - earliest) // queries.slides)).astype(np.int64)
-    return due + behind * queries.slides
+    found: Ints = due + behind * queries.slides
+    if listed is not None:
+        for query in np.flatnonzero(listed.of_query != REGULAR):
+            found[query] = listed_due(listed, listed.of_query[query], due[query], queries.since[query])
+    return found
 
 
 @kernel
@@ -67,17 +74,29 @@ def sift_down(moments: Moments, at: int) -> None:
 
 
 @kernel
-def first_after(moments: Moments, lattice: int, position: int) -> int:
+def first_after(moments: Moments, listed: Lists, lattice: int, position: int) -> int:
     """The lattice's first end beyond `position`."""
+    if listed is not None:
+        number = listed.of_query[moments.members[moments.begins[lattice]]]
+        if number != REGULAR:
+            return listed_end_after(listed, number, position)
     slide, phase = moments.slides[lattice], moments.phases[lattice]
     return phase + ((position - phase) // slide + 1) * slide
 
 
 @kernel
-def reset(moments: Moments, position: int) -> None:
+def following(moments: Moments, listed: Lists, lattice: int) -> int:
+    """The end after the one that is due."""
+    if listed is not None:
+        return first_after(moments, listed, lattice, moments.due[lattice])
+    return moments.due[lattice] + moments.slides[lattice]
+
+
+@kernel
+def reset(moments: Moments, listed: Lists, position: int) -> None:
     """Nothing is held and an object arrives at `position`: the oldest windows that hold it are due first."""
     for lattice in range(moments.due.size):
-        moments.due[lattice] = first_after(moments, lattice, position)
+        moments.due[lattice] = first_after(moments, listed, lattice, position)
     for at in range(moments.heap.size // 2 - 1, -1, -1):
         sift_down(moments, at)
 
@@ -89,11 +108,11 @@ def next_moment(moments: Moments) -> int:
 
 
 @kernel
-def pass_moment(moments: Moments, newest: int, now: int) -> None:
+def pass_moment(moments: Moments, listed: Lists, newest: int, now: int) -> None:
     """The queries due first have been answered: on to their next windows, past empty ones up to `now`."""
     lattice = moments.heap[0]
-    end = moments.due[lattice] + moments.slides[lattice]
+    end = following(moments, listed, lattice)
     if end - moments.longest[lattice] > newest:
-        end = max(end, first_after(moments, lattice, now))
+        end = max(end, first_after(moments, listed, lattice, now))
     moments.due[lattice] = end
     sift_down(moments, 0)

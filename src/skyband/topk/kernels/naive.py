@@ -17,13 +17,12 @@ from skyband.kernels.stream import (
     Rows,
     Ties,
     close_window,
-    end_after,
     has_room,
     id_at,
-    is_reported,
     position_at,
     write_row,
 )
+from skyband.topk.kernels.listed import Lists, first_end, following_end, start_of
 
 # Window.registers
 HEAD = 0  # the oldest object held
@@ -84,23 +83,36 @@ def write_answer(state: Window, k: int, ties: Ties, end: int, answers: Answers) 
 
 @kernel
 def advance(
-    state: Window, asked: Asked, ties: Ties, rows: Rows, at: int, watermark: int, first: int, answers: Answers
+    state: Window,
+    asked: Asked,
+    listed: Lists,
+    ties: Ties,
+    rows: Rows,
+    at: int,
+    watermark: int,
+    first: int,
+    answers: Answers,
 ) -> tuple[int, int]:
-    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    """Take in the rows from `at` on and answer all windows that end at or before the watermark.
+
+    Every row lies in a window: the one that ends next after it.
+    """
     r, n, i = state.registers, rows.keys.size, at
     while True:
         due = position_at(rows, i) if i < n else watermark
         while r[TAIL] > r[HEAD] and r[NEXT_END] <= due:
             end = r[NEXT_END]
-            if is_reported(asked, end, first) and not write_answer(state, asked.k, ties, end, answers):
+            is_reported = not asked.full_only or start_of(asked, listed, end) >= first
+            if is_reported and not write_answer(state, asked.k, ties, end, answers):
                 return ANSWERS_FULL, i
-            r[NEXT_END] = end + asked.slide
-            while r[TAIL] > r[HEAD] and state.positions[r[HEAD]] < end + asked.slide - asked.size:
+            r[NEXT_END] = following_end(asked, listed, end)
+            start = start_of(asked, listed, r[NEXT_END])
+            while r[TAIL] > r[HEAD] and state.positions[r[HEAD]] < start:
                 r[HEAD] += 1
         if i == n:
             return DONE, n
         if r[TAIL] == r[HEAD]:
-            r[NEXT_END] = end_after(asked, due)
+            r[NEXT_END] = first_end(asked, listed, due)
         if r[TAIL] == state.keys.size and not make_room(state):
             return STATE_FULL, i
         state.keys[r[TAIL]], state.positions[r[TAIL]], state.ids[r[TAIL]] = rows.keys[i], due, id_at(rows, i)

@@ -30,6 +30,7 @@ from skyband.topk.kernels.candidates import (
     Plan,
     Work,
     close_pane,
+    cuts_panes,
     has_space,
     held_count,
     k_at_age,
@@ -68,7 +69,7 @@ def take_pane(held: Held, pane: OpenPane, plan: Plan, work: Work, rows: Rows, lo
     """
     r, position = held.registers, position_at(rows, low)
     same = position < r[PANE_END]
-    if plan.lattices.shape[0] and (same or high - low > 2 * plan.k):
+    if cuts_panes(plan) and (same or high - low > 2 * plan.k):
         end = r[PANE_END] if same else next_start(plan, position)
         high = min(high, first_row_at(rows, low, end))
         if same or high - low > 2 * plan.k:
@@ -113,7 +114,7 @@ def advance(
                 close_pane(held, pane, plan, work, end - 1)
             if not answer_moment(held, queries, moments, plan, work, first, answers):
                 return ANSWERS_FULL, i
-            pass_moment(moments, r[NEWEST], due)
+            pass_moment(moments, plan.listed, r[NEWEST], due)
             if next_moment(moments) > end:
                 if k_at_age(plan, end - r[NEWEST]) == 0:
                     r[STANDING] = r[BLOCK] = 0
@@ -122,7 +123,7 @@ def advance(
         if i == n:
             return DONE, n
         if held_count(held, pane) == 0:
-            reset(moments, due)
+            reset(moments, plan.listed, due)
         why, taken = take_pane(held, pane, plan, work, rows, i, first_row_at(rows, i, next_moment(moments)))
         if taken > i:
             r[NEWEST] = position_at(rows, taken - 1)

@@ -1,0 +1,157 @@
+"""Windows that lie on no lattice, as kernels see them: sorted arrays of starts and ends.
+
+Kernels that serve both kinds get None where all windows are regular. None has a type of its own, so that a kernel is
+compiled for each kind, and regular windows pay nothing for the lists. Which kind it is may be asked only of an argument
+of the function itself: there the compiler drops the branch that does not apply.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from skyband.kernels._jit import kernel
+from skyband.kernels.stream import Asked, Ints, Queries, end_after
+
+NEVER = 2**62
+ALWAYS = -(2**62)
+
+
+class Listed(NamedTuple):
+    """The lists of windows of some queries. In a list ends increase and starts do not decrease."""
+
+    starts: Ints  # of all windows, list after list
+    ends: Ints
+    begins: Ints  # (lists + 1): where each list begins
+    of_query: Ints  # per query: its list, or REGULAR
+    cuts: Ints  # the distinct starts of all lists, ascending; empty: panes are not cut
+
+
+REGULAR = -1  # the query's windows lie on a lattice
+
+Lists = Listed | None
+
+
+@kernel
+def first_beyond(numbers: Ints, low: int, high: int, value: int) -> int:
+    """The first place in ``[low, high)`` of these ascending numbers that holds more than `value`; `high` for none."""
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] > value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def place_after(listed: Listed, number: int, position: int) -> int:
+    """Where the first window of a list stands that ends beyond `position`; the list's end for none."""
+    return first_beyond(listed.ends, listed.begins[number], listed.begins[number + 1], position)
+
+
+@kernel
+def listed_end_after(listed: Listed, number: int, position: int) -> int:
+    """The first end beyond `position` in a list."""
+    place = place_after(listed, number, position)
+    return listed.ends[place] if place < listed.begins[number + 1] else NEVER
+
+
+@kernel
+def listed_start(listed: Listed, number: int, end: int) -> int:
+    """The start of the window of a list that ends at `end`."""
+    place = place_after(listed, number, end - 1)
+    return listed.starts[place] if place < listed.begins[number + 1] else NEVER
+
+
+@kernel
+def listed_due(listed: Listed, number: int, due: int, since: int) -> int:
+    """The end of a list's first window that ends at `due` or later and starts at `since` or later."""
+    stop = listed.begins[number + 1]
+    place = first_beyond(listed.starts, place_after(listed, number, due - 1), stop, since - 1)
+    return listed.ends[place] if place < stop else NEVER
+
+
+# One query's windows: naive.
+
+
+@kernel
+def first_end(asked: Asked, listed: Lists, position: int) -> int:
+    """The smallest window end beyond `position`."""
+    if listed is None:
+        return end_after(asked, position)
+    return listed_end_after(listed, 0, position)
+
+
+@kernel
+def following_end(asked: Asked, listed: Lists, end: int) -> int:
+    """The end of the window after the one that ends at `end`."""
+    if listed is None:
+        return end + asked.slide
+    return listed_end_after(listed, 0, end)
+
+
+@kernel
+def start_of(asked: Asked, listed: Lists, end: int) -> int:
+    """The start of the window that ends at `end`."""
+    if listed is None:
+        return end - asked.size
+    return listed_start(listed, 0, end)
+
+
+# Several queries' windows: panes.
+
+
+@kernel
+def start_for(queries: Queries, listed: Lists, query: int, end: int) -> int:
+    """The start of the window of `query` that ends at `end`."""
+    if listed is None:
+        return end - queries.sizes[query]
+    if listed.of_query[query] == REGULAR:
+        return end - queries.sizes[query]
+    return listed_start(listed, listed.of_query[query], end)
+
+
+@kernel
+def open_windows(queries: Queries, listed: Lists, query: int, due: int, newest: int) -> tuple[int, int]:
+    """How many windows of `query` end at `due` or later and start at or before `newest`, and the first one's place."""
+    if listed is not None:
+        number = listed.of_query[query]
+        if number != REGULAR:
+            place = place_after(listed, number, due - 1)
+            return first_beyond(listed.starts, place, listed.begins[number + 1], newest) - place, place
+    last = newest + queries.sizes[query]
+    return ((last - due) // queries.slides[query] + 1 if due <= last else 0), 0
+
+
+@kernel
+def open_start(queries: Queries, listed: Lists, query: int, due: int, place: int, i: int) -> int:
+    """The start of the i-th of the windows that `open_windows` counted."""
+    if listed is not None and listed.of_query[query] != REGULAR:
+        return listed.starts[place + i]
+    return due + i * queries.slides[query] - queries.sizes[query]
+
+
+@kernel
+def has_cuts(listed: Lists) -> bool:
+    """Whether panes are cut where listed windows start."""
+    if listed is None:
+        return False
+    return bool(listed.cuts.size > 0)
+
+
+@kernel
+def last_cut(listed: Lists, position: int) -> int:
+    """The last start of a listed window at or before `position`."""
+    if listed is None:
+        return ALWAYS
+    place = first_beyond(listed.cuts, 0, listed.cuts.size, position)
+    return listed.cuts[place - 1] if place else ALWAYS
+
+
+@kernel
+def next_cut(listed: Lists, position: int) -> int:
+    """The first start of a listed window beyond `position`."""
+    if listed is None:
+        return NEVER
+    place = first_beyond(listed.cuts, 0, listed.cuts.size, position)
+    return listed.cuts[place] if place < listed.cuts.size else NEVER

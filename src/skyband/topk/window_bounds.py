@@ -1,0 +1,72 @@
+"""Where windows start, and when the next one of a query ends: for many windows at once, known by query and end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from skyband.kernels.stream import Ints
+from skyband.topk.query import TopK
+from skyband.windows import NEVER, ListedWindows, SlidingWindow
+
+__all__ = ["all_sliding", "cells_between", "listed_of", "starts_of", "steps_after"]
+
+
+def all_sliding(queries: Sequence[TopK]) -> bool:
+    """Whether the windows of all these queries lie on lattices."""
+    return all(isinstance(query.window, SlidingWindow) for query in queries)
+
+
+def listed_of(queries: Sequence[TopK]) -> list[ListedWindows]:
+    """The lists of windows of those queries that have some, each once."""
+    return list(dict.fromkeys(query.window for query in queries if isinstance(query.window, ListedWindows)))
+
+
+def starts_of(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
+    """The starts of windows that end at `ends`; `places` tells the query of each.
+
+    >>> import skyband as sb
+    >>> starts_of([sb.TopK(k=1, size=10), sb.TopK(k=1, size=4)], np.array([0, 1]), np.array([20, 20])).tolist()
+    [10, 16]
+    """
+    lengths = np.array([query.window.longest for query in queries], np.int64)
+    starts: Ints = ends - lengths[places]
+    for place, query in enumerate(queries):
+        if isinstance(query.window, ListedWindows):
+            mine = places == place
+            listed_starts, listed_ends = _arrays(query.window)
+            starts[mine] = listed_starts[np.searchsorted(listed_ends, ends[mine])]
+    return starts
+
+
+def steps_after(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
+    """How far the next window of the same query ends after these; 0 on a count axis, where no window is empty."""
+    slides = [query.window.slide if isinstance(query.window, SlidingWindow) else 0 for query in queries]
+    if queries[0].axis == "count":
+        slides = [0] * len(queries)
+    steps: Ints = np.array(slides, np.int64)[places]
+    for place, query in enumerate(queries):
+        if isinstance(query.window, ListedWindows):
+            mine = places == place
+            listed_ends = np.append(_arrays(query.window)[1], NEVER)
+            steps[mine] = listed_ends[np.searchsorted(listed_ends, ends[mine], side="right")] - ends[mine]
+    return steps
+
+
+def cells_between(queries: Sequence[TopK], positions: Ints, *, starts: bool = False) -> Ints:
+    """Per position a number that differs where the end of a listed window lies between two positions, or at the later.
+
+    With `starts`, where a start lies between them, or at the earlier.
+    """
+    cells = np.zeros(positions.size, np.int64)
+    for window in listed_of(queries):
+        bounds = np.unique(_arrays(window)[0]) if starts else _arrays(window)[1]
+        cells += np.searchsorted(bounds, positions, side="left" if starts else "right")
+    return cells
+
+
+@lru_cache(maxsize=64)
+def _arrays(window: ListedWindows) -> tuple[Ints, Ints]:
+    return np.array(window.starts, np.int64), np.array(window.ends, np.int64)
