@@ -7,12 +7,15 @@ family does not load the compiled code of another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-__all__ = ["FAMILIES", "Family", "family_of"]
+from skyband.errors import UnsupportedError
+
+__all__ = ["FAMILIES", "Family", "family_of", "refuse_unsupported"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Family:
 
     name: str
     query: str  # the name of its class of queries
+    lacks: Mapping[str, str] = field(default_factory=dict)  # by what it cannot do: the reason, and what to do instead
 
     @property
     def package(self) -> str:
@@ -31,6 +35,15 @@ class Family:
         """
         return f"skyband.{self.name}"
 
+    @property
+    def monitor(self) -> str:
+        """How its monitor is called in Python; that of single rows is the first of `skyband` itself.
+
+        >>> FAMILIES["topk"].monitor, FAMILIES["aggregate"].monitor
+        ('skyband.Monitor', 'skyband.aggregate.Monitor')
+        """
+        return "skyband.Monitor" if self.name == "topk" else f"{self.package}.Monitor"
+
     def part(self, name: str) -> ModuleType:
         """One of its modules: ``"query"``, ``"monitor"``, ``"shard"``, ``"spark"``, ``"explain"``, …"""
         return import_module(f"{self.package}.{name}")
@@ -40,8 +53,24 @@ FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         Family("topk", "TopK"),
-        Family("aggregate", "AggregateTopK"),
-        Family("incomplete", "IncompleteTopK"),
+        Family(
+            "aggregate",
+            "AggregateTopK",
+            lacks={
+                "add": "the partials held were made for the panes of the queries at the start, so windows of another "
+                "query could not be computed from them. Start another monitor for it",
+                "remove": "its queries share running totals, which cannot be released for one of them. Ignore its "
+                "answers, or start another monitor without it",
+            },
+        ),
+        Family(
+            "incomplete",
+            "IncompleteTopK",
+            lacks={
+                "add to count windows": "tuples that were pushed before are not counted again, so its windows would "
+                "hold others. Start another monitor for it, or add it before the first push",
+            },
+        ),
         Family("uncertain", "UncertainTopK"),
     )
 }
@@ -55,3 +84,18 @@ def family_of(query: Any) -> Family:
     'TopK'
     """
     return FAMILIES[query.family]
+
+
+def refuse_unsupported(family: str, capability: str, value: str) -> None:
+    """Refuse what a family lacks, if it does; `value` is what was asked for, as the user wrote it.
+
+    >>> refuse_unsupported("topk", "add", "add('big')")
+    >>> try:
+    ...     refuse_unsupported("aggregate", "add", "add('big')")
+    ... except UnsupportedError as error:
+    ...     print(str(error).partition(":")[0])
+    add('big') is not supported for AggregateTopK queries
+    """
+    found = FAMILIES[family]
+    if capability in found.lacks:
+        raise UnsupportedError(f"{value} is not supported for {found.query} queries: {found.lacks[capability]}.")
