@@ -112,3 +112,7 @@ class AggregateTopK(Query):
                 "window": window,
             }
         )
+
+    def scan_key(self) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
+        """What queries must agree in to share partials: key, value, filter and groups."""
+        return self.key, self.value, self.where, tuple(self.partition_by)

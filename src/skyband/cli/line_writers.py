@@ -13,6 +13,7 @@ import pyarrow as pa
 from skyband.cli.terminal import cell, move
 from skyband.data.json_lines import json_lines
 from skyband.data.wide_timestamps import with_far_times_as_text
+from skyband.queries import moment_among
 
 __all__ = ["JsonLines", "PlainLines"]
 
@@ -57,8 +58,7 @@ class PlainLines(_Lines):
     @staticmethod
     def _line(row: dict[str, object]) -> str:
         shown = dict(row)
-        moment = "window_end" if "window_end" in shown else "time"
-        end, query, score = (cell(shown.pop(name)) for name in (moment, "query", "score"))
+        end, query, score = (cell(shown.pop(name)) for name in (moment_among(shown), "query", "score"))
         shown.pop("window_start", None)
         change, old_rank, rank = shown.pop("change", None), shown.pop("old_rank", None), shown.pop("rank")
         moved = "" if change is None else f"{move(str(change), _int(rank), _int(old_rank)).plain:<4} "

@@ -15,6 +15,7 @@ from skyband.dashboard.file_sources import Ident, Source
 from skyband.dashboard.inference import axis_of, family_of, is_answers, with_query
 from skyband.dashboard.window_slices import coded, moment_column, start_column
 from skyband.dashboard.wire import LARGEST
+from skyband.queries import moment_among
 
 __all__ = ["Answers", "NoAnswersError", "read_answers"]
 
@@ -77,7 +78,7 @@ def _ranked(rows: pa.Table) -> pa.Table:
     if pc.any(pc.greater(ranks, LARGEST)).as_py():
         raise NoAnswersError(f"it has a rank above {LARGEST:,}")
     rows = rows.set_column(rows.column_names.index("rank"), "rank", ranks)
-    moment = rows["window_end" if "window_end" in rows.column_names else "time"]
+    moment = rows[moment_among(rows.column_names)]
     if ranks.null_count or moment.null_count:
         rows = rows.filter(pc.and_(pc.is_valid(ranks), pc.is_valid(moment)))
     return rows

@@ -13,6 +13,7 @@ from skyband.dashboard.file_sources import Ident
 from skyband.dashboard.query_info import Asked
 from skyband.dashboard.window_slices import coded, moment_column, spelled, start_column
 from skyband.durations import format_duration
+from skyband.queries import moment_among
 
 __all__ = ["Inferred", "axis_of", "family_of", "in_order", "is_answers", "with_query"]
 
@@ -21,7 +22,7 @@ MOST_COLUMNS = 4  # that groups are looked for among
 
 def is_answers(names: Sequence[str]) -> bool:
     """Whether columns of these names can be answers: something is ranked, at some moment."""
-    return "rank" in names and ("window_end" in names or "time" in names)
+    return "rank" in names and moment_among(names) in names
 
 
 def with_query(rows: pa.Table, name: str) -> pa.Table:
@@ -233,5 +234,5 @@ def family_of(columns: Sequence[str]) -> str:
 
 def axis_of(rows: pa.Table) -> str:
     """Whether windows are of time or of a number of objects."""
-    kind = rows["window_end" if "window_end" in rows.column_names else "time"].type
+    kind = rows[moment_among(rows.column_names)].type
     return "count" if pa.types.is_integer(kind) else "time"

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from skyband.dashboard.query_info import Asked
 from skyband.dashboard.wire import Group, group_key, group_of
+from skyband.queries import moment_among
 
 __all__ = ["Cut", "coded", "cut", "moment_column", "spelled", "start_column"]
 
@@ -76,7 +77,7 @@ def cut(rows: pa.Table, asked: Callable[[str], Asked]) -> Iterator[Cut]:
 
 def moment_column(rows: pa.Table) -> Any:
     """When each row was final, in microseconds or places."""
-    return _integers(rows["window_end" if "window_end" in rows.column_names else "time"])
+    return _integers(rows[moment_among(rows.column_names)])
 
 
 def start_column(rows: pa.Table) -> Any:

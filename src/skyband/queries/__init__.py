@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyband.queries.base import Query
+from skyband.queries.base import Query, moment_among
 from skyband.queries.fields import Axis
 
-__all__ = ["Axis", "Query"]
+__all__ = ["Axis", "Query", "moment_among"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
 from skyband.queries.fields import Axis
 from skyband.windows import SlidingWindow
 
-__all__ = ["Query"]
+__all__ = ["Query", "moment_among"]
 
 _ALWAYS_SHOWN = ("name", "k", "size", "slide", "every")
 
@@ -44,6 +44,25 @@ class Query:
         """
         return tuple(getattr(self, "partition_by", ()))
 
+    def scan_key(self) -> tuple[Any, ...]:
+        """What queries must agree in to read the stream together: expressions, filter and groups.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=1, size=10, key="client", value="bytes").scan_key()
+        ('client', 'bytes', None, ())
+        """
+        raise NotImplementedError
+
+    def sharing_key(self) -> tuple[Any, ...]:
+        """What queries must agree in to share one structure; for most it is what they read.
+
+        >>> import skyband as sb
+        >>> high, low = (sb.TopK(k=1, size=10, order=order) for order in ("desc", "asc"))
+        >>> high.scan_key() == low.scan_key(), high.sharing_key() == low.sharing_key()
+        (True, False)
+        """
+        return self.scan_key()
+
     def to_sql(self, *, named: bool = False) -> str | None:
         """The query as one line of SQL; None where its family has no SQL yet. `named` writes the default name, too.
 
@@ -74,6 +93,16 @@ class Query:
             if item.init and (item.name in _ALWAYS_SHOWN or value != default):
                 shown.append(f"{item.name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def moment_among(columns: Container[str]) -> str:
+    """The column that says when answers were final, by the columns that they have: `Query.moment` without the query.
+
+    >>> moment_among(["query", "window_start", "window_end", "time"]), moment_among(["query", "time", "rank"])
+    ('window_end', 'time')
+    """
+    # Rows of queries with windows bring columns of their own, of which one may be called time; the others bring none.
+    return Query.moment if Query.moment in columns else "time"
 
 
 def _plain(value: Any) -> Any:
