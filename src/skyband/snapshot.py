@@ -7,7 +7,7 @@ another.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
@@ -16,7 +16,9 @@ import numpy as np
 
 from skyband.errors import SnapshotError
 
-__all__ = ["VERSION", "decode", "encode", "refuse_other_family", "resuming"]
+__all__ = ["VERSION", "Migration", "decode", "encode", "migrated", "refuse_other_family", "resuming"]
+
+Migration = Callable[[dict[str, Any]], dict[str, Any]]  # what one version saved, as the version after it saves it
 
 MAGIC = b"SKYBAND\x00"
 VERSION = 1
@@ -71,6 +73,27 @@ def refuse_other_family(saved: Mapping[str, Any], family: str) -> None:
         raise SnapshotError(
             f"the snapshot is not one of {mine}, it is one of {other}; nothing was resumed. Use {other}.resume."
         )
+
+
+def migrated(saved: dict[str, Any], what: str, version: int, migrations: Mapping[int, Migration]) -> dict[str, Any]:
+    """What was saved, as `version` saves it; ``migrations[n]`` leads from version n to n + 1.
+
+    The number stands under ``"version"``; what was saved before there was one is version 1.
+
+    >>> migrated({"k": 3}, "of a test", 2, {1: lambda saved: {**saved, "order": "desc"}})
+    {'k': 3, 'order': 'desc'}
+    """
+    found = saved.get("version", 1)
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise TypeError(f"version={found!r} is none")
+    if found > version:
+        raise SnapshotError(
+            f"the snapshot {what} has version {found} and this library reads versions up to {version}; nothing was "
+            "resumed. Resume it with the release of Skyband that wrote it, or a newer one."
+        )
+    for number in range(found, version):
+        saved = migrations[number](saved)
+    return saved
 
 
 @contextmanager

@@ -221,7 +221,7 @@ def test_windows_over_the_last_tuples(spark):
         ({"stream": "boat"}, {}, "boat"),
         ({}, {"algorithm": "mintopk"}, "is no plan of uncertain queries"),
         ({}, {"shards": 2}, "depends on all tuples"),
-        ({}, {"output": "changes"}, "is for top-k queries"),
+        ({}, {"output": "changes"}, "is not supported for UncertainTopK queries"),
     ],
 )
 def test_what_cannot_be_answered(spark, change, asked, said):

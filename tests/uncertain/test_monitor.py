@@ -263,7 +263,7 @@ def test_changes_that_cannot_be():
     monitor = sb.uncertain.Monitor(sb.UncertainTopK(name="a", k=1, size=10))
     with pytest.raises(sb.UnknownNameError, match="query 'b' does not exist"):
         monitor.remove("b")
-    with pytest.raises(sb.InvalidQueryError, match="query 'a' is the last one"):
+    with pytest.raises(sb.InvalidQueryError, match="'a' is the only query left"):
         monitor.remove("a")
     with pytest.raises(sb.InvalidQueryError, match="used by more than one"):
         monitor.add(sb.UncertainTopK(name="a", k=2, size=10))

@@ -99,7 +99,7 @@ def test_the_page_shows_the_plan_that_is_used():
     assert work.explain() == work.explain(plan="greedy")
     with pytest.raises(sb.InvalidQueryError, match="plan='best' must be one of"):
         work.explain(plan="best")
-    with pytest.raises(sb.UnsupportedError, match="plan='dp' is for uncertain queries; TopK queries have none"):
+    with pytest.raises(sb.UnsupportedError, match="plan='dp' is not supported for TopK queries"):
         sb.Workload(sb.TopK(k=1, size=10)).explain(plan="dp")
 
 

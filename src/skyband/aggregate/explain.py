@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from skyband.aggregate.query import AggregateTopK
 from skyband.durations import format_duration
 from skyband.queries.counted import counted
+from skyband.queries.sharing import places_by
 from skyband.windows import common_pane
 
 __all__ = ["page"]
@@ -16,13 +16,12 @@ __all__ = ["page"]
 def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
     """The page on these queries."""
     axis = queries[0].axis
-    sources: dict[Any, list[AggregateTopK]] = {}
-    for query in queries:
-        sources.setdefault((query.key, query.value, query.where, tuple(query.partition_by)), []).append(query)
+    sources = places_by(AggregateTopK.sharing_key, queries)
     lines = [
         f"{counted(len(queries), 'query', 'queries')} on the {axis} axis, {counted(len(sources), 'set')} of partials"
     ]
-    for number, ((key, value, where, groups), sharing) in enumerate(sources.items(), 1):
+    for number, ((key, value, where, groups), places) in enumerate(sources.items(), 1):
+        sharing = [queries[place] for place in places]
         pane, _ = common_pane(query.window for query in sharing)
         panes = max(-(-query.window.size // pane) for query in sharing)
         span = format_duration(pane) if axis == "time" else f"{pane} rows"

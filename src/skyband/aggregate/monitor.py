@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +14,13 @@ from skyband.aggregate.shape import Shape
 from skyband.aggregate.table import answer_table
 from skyband.data.answer_log import Ranked, joined
 from skyband.data.arrow import from_bytes, one, to_bytes
-from skyband.data.columns import length, score_column
-from skyband.data.group_dictionary import GroupBook
+from skyband.data.columns import length, refuse_other_lengths, score_column
 from skyband.data.key_dictionary import KeyColumn, key_column
 from skyband.data.validation import Batch as Checked
-from skyband.data.validation import Intake
-from skyband.errors import InvalidInputError, SnapshotError
+from skyband.errors import InvalidInputError
 from skyband.kernels.validation import rows_by_group
-from skyband.queries.workload import Workload, of_family, refuse_expressions
-from skyband.snapshot import decode, encode, refuse_other_family, resuming
+from skyband.monitor import MonitorBase
+from skyband.queries.workload import Workload
 
 __all__ = ["Monitor", "replay"]
 
@@ -30,7 +28,7 @@ _WHOLE = -1  # the lane of queries that answer for the stream as a whole; the ot
 _ALL_GROUPS = -2  # the lane of all groups together, on a time axis
 
 
-class Monitor:
+class Monitor(MonitorBase[AggregateTopK, Answered]):
     """Ranks keys by an aggregate of their values, over a stream that is pushed to it, exactly and incrementally.
 
     All queries share one partial per key and pane. A partial is added to a key's running total once and taken away once
@@ -56,24 +54,18 @@ class Monitor:
     [10.0, 9.0, 7.0]
     """
 
+    asks = AggregateTopK
+    version = 2
+    migrations: ClassVar = {1: lambda saved: {**saved, "computed": True, "valid_from": {}}}
+
     def __init__(
         self, queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK], *, computed: bool = False
     ) -> None:
-        self._workload = of_family(queries, AggregateTopK, "skyband.aggregate.Monitor")
-        if not computed:
-            refuse_expressions(self._workload)
-        self._intake = Intake(self._workload.axis)
+        self._workload = self._checked(queries, computed)
+        super().__init__(self._workload.axis, computed=computed)
         self._key_kind: pa.DataType | None = None
         self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
         self._lanes: dict[int, Lane] = {}
-        self._pending: list[Answered] = []
-        self._windows = 0
-        self._finished = False
-
-    @property
-    def queries(self) -> tuple[AggregateTopK, ...]:
-        """The queries, in workload order."""
-        return self._workload.queries
 
     @property
     def candidates(self) -> int:
@@ -95,15 +87,11 @@ class Monitor:
             One value a row: each group has its own windows and its own top k. Null and NaN are one group.
         """
         self._refuse_after_end()
-        self._refuse_missing(values, groups)
+        self._refuse_missing_groups(groups)
+        self._refuse_missing_values(values)
         rows = length(keys, "keys")
-        for name, column in (("positions", positions), ("values", values), ("groups", groups)):
-            if column is not None and length(column, name) != rows:
-                raise InvalidInputError(
-                    f"{name} has {length(column, name)} values and keys has {rows}; a row has one of each, so they "
-                    "must be equally long."
-                )
-        found = self._checked_keys(keys)
+        refuse_other_lengths(rows, "keys", positions=positions, values=values, groups=groups)
+        found = key_column(keys, earlier=self._key_kind)
         numbers = np.zeros(rows) if values is None else score_column(values, "values")
         if found.stored.null_count:
             numbers = np.where(found.stored.is_null().to_numpy(zero_copy_only=False), np.nan, numbers)
@@ -116,32 +104,7 @@ class Monitor:
         if self._intake.groups is not None and self._intake.groups.has_grown:
             self._forget_groups()
 
-    def advance_to(self, position: Any) -> None:
-        """Move time forward without a row: windows that end at or before `position` become final.
-
-        >>> import skyband as sb
-        >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size="10 seconds", aggregate="count"))
-        >>> monitor.push([1_000_000], ["a"])
-        >>> monitor.advance_to(10_000_000)
-        >>> monitor.answers().num_rows
-        1
-        """
-        self._refuse_after_end()
-        self._intake.newest, kind = self._intake.check_time(position)
-        self._intake.position_kind = self._intake.position_kind or kind
-        self._advance(self._intake.newest)
-
-    def finish(self) -> None:
-        """End the stream: every time window that holds a row is answered. Fetch them with `answers`."""
-        if self._finished:
-            return
-        self._finished = True
-        if self._intake.axis == "time" and self._intake.newest is not None:
-            self._advance(self._intake.newest + max(query.window.size for query in self.queries))
-
-    def answers(self) -> pa.Table:
-        """What has become final since the last call, by window end, query, group and rank."""
-        pending, self._pending = self._pending, []
+    def _table(self, pending: list[Answered]) -> pa.Table:
         return answer_table(
             pending,
             self.queries,
@@ -163,91 +126,42 @@ class Monitor:
         >>> monitor.metrics()["left_out"]
         2
         """
+        return super().metrics()
+
+    def _counters(self) -> dict[str, Any]:
         counters = ("partials", "entered", "left", "scored", "unrankable")
         work = [lane.engine.counters() for lane in self._lanes.values()]
         return {
-            "rows": self._intake.rows,
-            "left_out": self._intake.left_out,
-            "late": 0,  # positions never go backwards here: a late row is refused, not dropped
-            "objects": self._intake.objects,
             "groups": self._forget_groups(),
-            "windows": self._windows,
-            "candidates": self.candidates,
             "keys": sum(len(lane.book) for lane in self._lanes.values()),
             **{name: sum(done[name] for done in work) for name in counters},
         }
 
-    def snapshot(self) -> bytes:
-        """The monitor as bytes, answers not yet fetched included.
-
-        >>> import skyband as sb
-        >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size=2))
-        >>> monitor.push(None, ["a"], [1.0])
-        >>> again = sb.aggregate.Monitor.resume(monitor.snapshot())
-        >>> again.push(None, ["a"], [2.0])
-        >>> again.answers()["score"].to_pylist()
-        [3.0]
-        """
+    def _state(self) -> dict[str, Any]:
         self._forget_groups()
-        groups = self._intake.groups
         stored = [part.keys for part in self._pending if len(part.keys)]
         kind = pa.schema([] if self._key_kind is None else [("key", self._key_kind)])
-        return encode(
-            {
-                "family": AggregateTopK.family,
-                "queries": [query.to_dict() for query in self.queries],
-                "finished": self._finished,
-                "windows": self._windows,
-                "all_grouped": self._all_grouped,
-                "key_kind": kind.serialize().to_pybytes(),
-                "intake": self._intake.state(),
-                "groups": None if groups is None else groups.state(),
-                "pending": joined([part.windows for part in self._pending])._asdict(),
-                "pending_keys": to_bytes(pa.table({"key": pa.concat_arrays(stored)})) if stored else None,
-                "lanes": [{"lane": name, **lane.state()} for name, lane in self._lanes.items()],
-            }
-        )
+        return {
+            "all_grouped": self._all_grouped,
+            "key_kind": kind.serialize().to_pybytes(),
+            "pending": joined([part.windows for part in self._pending])._asdict(),
+            "pending_keys": to_bytes(pa.table({"key": pa.concat_arrays(stored)})) if stored else None,
+            "lanes": [{"lane": name, **lane.state()} for name, lane in self._lanes.items()],
+        }
 
     @classmethod
-    def resume(
-        cls, blob: bytes, queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK] | None = None
-    ) -> Monitor:
-        """The monitor that `snapshot` was taken of; with `queries`, refused unless they are the snapshot's own."""
-        asked = None if queries is None else Workload(queries)
-        with resuming():
-            monitor = cls._load(decode(blob))
-        if asked is not None and asked != monitor._workload:
-            raise SnapshotError(
-                f"the snapshot is of {monitor._workload!r} and was resumed under {asked!r}; what it holds of the past "
-                "does not suffice for other windows, so the answers would be wrong. Resume it without queries."
-            )
-        return monitor
+    def _made(cls, queries: list[AggregateTopK], saved: dict[str, Any]) -> Self:
+        return cls(queries, computed=True)
 
-    @classmethod
-    def _load(cls, saved: dict[str, Any]) -> Monitor:
-        refuse_other_family(saved, AggregateTopK.family)
-        monitor = cls([AggregateTopK(**fields) for fields in saved["queries"]], computed=True)
-        groups = None if saved["groups"] is None else GroupBook.load(saved["groups"])
-        monitor._intake = Intake.load(saved["intake"], groups)
+    def _load(self, saved: dict[str, Any]) -> None:
         kinds = pa.ipc.read_schema(pa.py_buffer(saved["key_kind"]))
-        monitor._key_kind = kinds.field(0).type if len(kinds) else None
-        monitor._all_grouped = saved["all_grouped"]
-        monitor._windows, monitor._finished = saved["windows"], saved["finished"]
+        self._key_kind = kinds.field(0).type if len(kinds) else None
+        self._all_grouped = saved["all_grouped"]
         if saved["pending_keys"] is not None:
             keys = one(from_bytes(saved["pending_keys"])["key"])
-            monitor._pending = [Answered(Ranked(**saved["pending"]), keys)]
+            self._pending = [Answered(Ranked(**saved["pending"]), keys)]
         for state in saved["lanes"]:
-            monitor._lane(state["lane"]).load(state)
-        return monitor
-
-    def _checked_keys(self, keys: Any) -> KeyColumn:
-        found = key_column(keys)
-        if self._key_kind is None or found.kind in (None, self._key_kind):
-            return found
-        raise InvalidInputError(
-            f"keys are of type {found.kind} and those of earlier pushes of type {self._key_kind}; a key would be told "
-            "apart from itself."
-        )
+            self._lane(state["lane"]).load(state)
 
     def _take_in(self, checked: Checked, keys: KeyColumn, valued: bool) -> None:
         """Lead accepted rows to their lanes, and move time to the newest of them."""
@@ -264,8 +178,8 @@ class Monitor:
         if self._intake.axis == "count":
             for lane in self._lanes.values():
                 self._collect(lane.advance(lane.objects, 1, 0))
-        elif self._intake.newest is not None:
-            self._advance(self._intake.newest)
+        else:
+            self._move_time()
 
     def _feed_groups(self, batch: Batch) -> None:
         if self._intake.axis == "time":
@@ -285,11 +199,15 @@ class Monitor:
         first = 0 if self._intake.axis == "count" or self._intake.first is None else self._intake.first
         self._collect(self._lane(name).take_in(batch, groups, first))
 
-    def _advance(self, to: int) -> None:
+    def _move_time(self) -> None:
+        if self._intake.newest is not None:
+            self._end(self._intake.newest)
+
+    def _end(self, beyond: int) -> None:
         first = self._intake.first or 0
         for name, lane in self._lanes.items():
             groups = self._intake.groups.codes if name == _ALL_GROUPS and self._intake.groups is not None else 1
-            self._collect(lane.advance(to, groups, first))
+            self._collect(lane.advance(beyond, groups, first))
 
     def _lane(self, name: int) -> Lane:
         if name not in self._lanes:
@@ -327,17 +245,8 @@ class Monitor:
             groups.forget(used)
         return len(groups)
 
-    def _refuse_after_end(self) -> None:
-        if self._finished:
-            raise InvalidInputError("the stream has ended with finish(); rows pushed now would belong to no window.")
-
-    def _refuse_missing(self, values: Any, groups: Any) -> None:
+    def _refuse_missing_values(self, values: Any) -> None:
         for query in self.queries:
-            if groups is None and query.partition_by:
-                raise InvalidInputError(
-                    f"groups=None, but {query.name!r} has partition_by={list(query.partition_by)}; "
-                    "pass the group of every row as groups=."
-                )
             if values is None and query.aggregate != "count":
                 raise InvalidInputError(
                     f"values=None, but {query.name!r} asks for the {query.aggregate} of values; only counts need none."
@@ -345,7 +254,7 @@ class Monitor:
 
 
 def replay(
-    query: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK],
+    queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK],
     positions: Any,
     keys: Any,
     values: Any = None,
@@ -363,7 +272,4 @@ def replay(
     >>> table.select(["window_end", "rank", "key", "score"]).slice(2).to_pylist()[0]
     {'window_end': 60000000, 'rank': 1, 'key': 'hat', 'score': 2.0}
     """
-    monitor = Monitor(query)
-    monitor.push(positions, keys, values, groups=groups)
-    monitor.finish()
-    return monitor.answers()
+    return Monitor(queries)._replayed(positions, keys, values, groups=groups)

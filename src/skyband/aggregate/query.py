@@ -123,3 +123,7 @@ class AggregateTopK(Query):
         """What is ranked, in a few words."""
         value = "" if self.value is None or self.aggregate == "count" else f" of {self.value}"
         return f"the {self.k} values of {self.key} with the highest {self.aggregate}{value}"
+
+    def scan_key(self) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
+        """What queries must agree in to share partials: key, value, filter and groups."""
+        return self.key, self.value, self.where, tuple(self.partition_by)

@@ -18,6 +18,7 @@ from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.shape import Shape
 from skyband.data.arrow import one
 from skyband.kernels.stream import Ints
+from skyband.queries.sharing import places_by
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.grouping import group_rows
 from skyband.windows import ALWAYS
@@ -48,10 +49,7 @@ def feeds_of(queries: Iterable[AggregateTopK]) -> tuple[Feed, ...]:
     >>> [(feed.value, feed.places) for feed in feeds_of([busy, often, high])]
     [('bytes', (0, 2)), (None, (1,))]
     """
-    places: dict[tuple[str | None, str | None, str | None, tuple[str, ...]], list[int]] = {}
-    for place, query in enumerate(queries):
-        places.setdefault((query.key, query.value, query.where, tuple(query.partition_by)), []).append(place)
-    return tuple(Feed(*shared, tuple(found)) for shared, found in places.items())
+    return tuple(Feed(*shared, places) for shared, places in places_by(AggregateTopK.scan_key, queries).items())
 
 
 @dataclass(frozen=True, kw_only=True)

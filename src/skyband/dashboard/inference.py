@@ -22,7 +22,7 @@ MOST_COLUMNS = 4  # that groups are looked for among
 
 def is_answers(names: Sequence[str]) -> bool:
     """Whether columns of these names can be answers: something is ranked, at some moment."""
-    return "rank" in names and ("window_end" in names or "time" in names)
+    return "rank" in names and moment_of(names) in names
 
 
 def with_query(rows: pa.Table, name: str) -> pa.Table:

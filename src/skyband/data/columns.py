@@ -25,6 +25,7 @@ __all__ = [
     "nan_as_null",
     "position_column",
     "refuse_orderless",
+    "refuse_other_lengths",
     "score_column",
 ]
 
@@ -50,6 +51,16 @@ def length(column: Any, name: str) -> int:
         raise InvalidInputError(
             f"{name}={brief(column)} is not a column; pass a list, a NumPy or Arrow array, a pandas or polars Series."
         ) from error
+
+
+def refuse_other_lengths(rows: int, of: str, **columns: Any) -> None:
+    """Refuse columns that have not one value for each row; `of` is the column that has `rows` of them."""
+    for name, column in columns.items():
+        if column is not None and length(column, name) != rows:
+            raise InvalidInputError(
+                f"{name} has {length(column, name)} values and {of} has {rows}; a row has one of each, so they must be "
+                "equally long."
+            )
 
 
 def as_arrow(column: Any, name: str) -> pa.Array:

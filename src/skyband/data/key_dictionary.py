@@ -28,8 +28,18 @@ class KeyColumn(NamedTuple):
     kind: pa.DataType | None  # as answers give them back; None: there is no value that would tell
 
 
-def key_column(column: Any, name: str = "keys") -> KeyColumn:
-    """Any column as keys. NaN is no key, and -0.0 is 0.0."""
+def key_column(column: Any, name: str = "keys", earlier: pa.DataType | None = None) -> KeyColumn:
+    """Any column as keys, of the kind that those of earlier pushes were of. NaN is no key, and -0.0 is 0.0."""
+    found = _key_column(column, name)
+    if None not in (earlier, found.kind) and found.kind != earlier:
+        raise InvalidInputError(
+            f"{name} are of type {found.kind} and those of earlier pushes of type {earlier}; a key would be told apart "
+            "from itself. Cast the column to one type."
+        )
+    return found
+
+
+def _key_column(column: Any, name: str) -> KeyColumn:
     array = nan_as_null(as_arrow(column, name))
     kind = array.type
     if pa.types.is_null(kind):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.columns import id_column, length, position_column, score_column
+from skyband.data.columns import id_column, length, position_column, refuse_other_lengths, score_column
 from skyband.data.group_dictionary import Coded, GroupBook
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
@@ -144,7 +144,7 @@ class Intake:
             return None
         if positions is None:
             raise InvalidInputError("positions=None, but time windows need a position for every row.")
-        _refuse_other_length("positions", positions, rows)
+        refuse_other_lengths(rows, "scores", positions=positions)
         times = position_column(positions)
         if rows:
             self._refuse_other_kind(times.kind)
@@ -175,7 +175,7 @@ class Intake:
         if ids is None:
             found = None
         else:
-            _refuse_other_length("ids", ids, rows)
+            refuse_other_lengths(rows, "scores", ids=ids)
             found = id_column(ids)
         kind = found.type if isinstance(found, pa.Array) else pa.int64()
         if rows and self.id_kind is not None and kind != self.id_kind:
@@ -191,7 +191,7 @@ class Intake:
             return None
         if self.groups is None and self.rows:
             raise InvalidInputError("groups= was given, but earlier pushes had none; their rows belong to no group.")
-        _refuse_other_length("groups", groups, rows)
+        refuse_other_lengths(rows, "scores", groups=groups)
         return (self.groups or GroupBook()).encode(groups)
 
     def _kept(self, keys: Floats, valid: Any) -> Any:
@@ -206,11 +206,3 @@ def _last_valid(values: Ints, valid: Any) -> int | None:
     if valid is not None:
         values = values[valid]
     return int(values[-1]) if values.size else None
-
-
-def _refuse_other_length(name: str, column: Any, rows: int) -> None:
-    found = length(column, name)
-    if found != rows:
-        raise InvalidInputError(
-            f"{name} has {found} values and scores has {rows}; a row has one of each, so they must be equally long."
-        )

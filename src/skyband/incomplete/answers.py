@@ -10,7 +10,7 @@ import numpy as np
 from skyband.incomplete.kernels.instances import Found
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["Answers", "joined", "room_for", "written"]
+__all__ = ["Answers", "from_end_on", "joined", "room_for", "written"]
 
 _ROOM = 1 << 14  # rows of answers at a time
 
@@ -65,3 +65,18 @@ def joined(parts: Iterable[Answers]) -> Answers:
     whole, real = np.empty(0, np.int64), np.empty(0)
     nothing = Answers(whole, whole, whole, real, whole, real, whole)
     return Answers(*map(np.concatenate, zip(nothing, *parts, strict=True)))
+
+
+def from_end_on(found: Answers, end: int) -> Answers:
+    """The answers of windows that end at or after `end`."""
+    windows = found.ends >= end
+    rows = np.repeat(windows, found.counts)
+    return Answers(
+        found.ends[windows],
+        found.counts[windows],
+        found.objects[rows],
+        found.scores[rows],
+        found.lasts[rows],
+        found.best[rows] if found.best.size else found.best,
+        found.sure[rows] if found.sure.size else found.sure,
+    )

@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.data.arrow import from_bytes, one, to_bytes
-from skyband.data.columns import length, score_column
-from skyband.data.key_dictionary import KeyBook, KeyColumn, key_column
-from skyband.data.validation import Intake
+from skyband.data.columns import length, refuse_other_lengths, score_column
+from skyband.data.key_dictionary import KeyBook, key_column
 from skyband.errors import InvalidInputError, InvalidQueryError
+from skyband.incomplete.answers import from_end_on
 from skyband.incomplete.executor import Lane
 from skyband.incomplete.pending_tuples import Arrived, Waiting
 from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.stream_names import content_hashes, stream_names, stream_numbers
 from skyband.incomplete.table import answer_table, empty_table
 from skyband.kernels.stream import Floats, Ints
-from skyband.queries.workload import Workload, of_family, refuse_expressions
-from skyband.snapshot import decode, encode, refuse_other_family, resuming
+from skyband.monitor import MonitorBase
+from skyband.queries.families import refuse_unsupported
+from skyband.queries.workload import Workload, of_family
 
 __all__ = ["Monitor", "replay"]
 
 _NONE = np.empty(0, np.int64)
 
 
-class Monitor:
+def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
+    streams = saved["queries"][0]["streams"]
+    return {**saved, "streams": streams, "groups": None, "computed": True, "valid_from": {}}
+
+
+class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
     """Ranks objects whose attributes come in different streams, over tuples that are pushed to it.
 
     Parameters
     ----------
     queries
-        One `IncompleteTopK`, several, or a `Workload` of them, all with the same `streams`.
+        One `IncompleteTopK`, several, or a `Workload` of them, all with the same `streams`. Each is answered by an
+        engine of its own. On a time axis queries may be added while the stream runs; a query that was added sees the
+        tuples from the newest position on, and answers from the first window on that begins there or later.
     lasts
         Whether answers also tell the position at which each object was seen last, as ``last``: what breaks ties.
     computed
@@ -50,6 +58,11 @@ class Monitor:
     [{'query': 'topk', 'time': 10000000, 'rank': 1, 'object': 'a', 'score': 0.8}]
     """
 
+    asks = IncompleteTopK
+    counts = "tuples"
+    version = 2
+    migrations: ClassVar = {1: _from_version_1}
+
     def __init__(
         self,
         queries: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK],
@@ -58,25 +71,15 @@ class Monitor:
         computed: bool = False,
     ) -> None:
         self._lasts = lasts
-        self._workload = of_family(queries, IncompleteTopK, "skyband.incomplete.Monitor")
-        if not computed:
-            refuse_expressions(self._workload)
-        self._streams = _declared(self._workload)
-        self._intake = Intake(self._workload.axis)
+        self._workload = self._checked(queries, computed)
+        super().__init__(self._workload.axis, computed=computed)
+        self._streams = tuple(self.queries[0].streams or ())
         self._object_kind: pa.DataType | None = None  # as answers give objects back
         self._book: KeyBook | None = None  # for objects that are no whole numbers
         self._waiting = Waiting()
         self._lanes = [Lane(query, self._streams) for query in self._workload]
         self._seen = np.zeros(len(self._streams), np.int64)  # tuples, by stream
         self._newest = np.full(len(self._streams), np.iinfo(np.int64).min)  # positions, by stream
-        self._pending: list[pa.Table] = []
-        self._windows = 0
-        self._finished = False
-
-    @property
-    def queries(self) -> tuple[IncompleteTopK, ...]:
-        """The queries, in workload order."""
-        return self._workload.queries
 
     @property
     def candidates(self) -> int:
@@ -99,19 +102,14 @@ class Monitor:
         """
         self._refuse_after_end()
         rows = length(objects, "objects")
-        for name, column in (("positions", positions), ("streams", streams), ("values", values)):
-            if column is not None and length(column, name) != rows:
-                raise InvalidInputError(
-                    f"{name} has {length(column, name)} values and objects has {rows}; a tuple has one of each, so "
-                    "they must be equally long."
-                )
-        found = self._checked_objects(objects)
+        refuse_other_lengths(rows, "objects", positions=positions, streams=streams, values=values)
+        found = key_column(objects, "objects", earlier=self._object_kind)
         numbers = score_column(values, "values")
         codes = stream_numbers(streams, self._streams)
         missing = found.stored.is_null().to_numpy(zero_copy_only=False) | (codes < 0)
         if missing.any():
             numbers = np.where(missing, np.nan, numbers)
-        self._refuse_unbounded(numbers)
+        _refuse_unbounded(numbers, self.queries)
         checked = self._intake.check(positions, numbers, None, None)
         self._intake.adopt(checked)
         self._object_kind = self._object_kind or found.kind
@@ -121,36 +119,31 @@ class Monitor:
         self._note(arrived)
         self._take_in(arrived)
 
-    def advance_to(self, position: Any) -> None:
-        """Move time forward without a tuple: answers due at or before `position` become final.
-
-        >>> import skyband as sb
-        >>> monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size="10 seconds", streams=["s"]))
-        >>> monitor.push([1_000_000], ["a"], ["s"], [0.5])
-        >>> monitor.advance_to(10_000_000)
-        >>> monitor.answers().num_rows
-        1
-        """
-        self._refuse_after_end()
-        self._intake.newest, kind = self._intake.check_time(position)
-        self._intake.position_kind = self._intake.position_kind or kind
+    def _move_time(self) -> None:
         self._take_in(None)
 
-    def finish(self) -> None:
-        """End the stream: on a time axis every window that holds a tuple is answered. Fetch them with `answers`."""
-        if self._finished:
-            return
-        self._finished = True
-        if self._intake.axis == "time" and self._intake.newest is not None:
-            beyond = self._intake.newest + max(query.window.size for query in self.queries)
-            self._advance(self._waiting.lined_up(None, None), beyond)
+    def _end(self, beyond: int) -> None:
+        self._advance(self._waiting.lined_up(None, None), beyond)
 
-    def answers(self) -> pa.Table:
-        """What has become final since the last call, by time, query and rank."""
-        pending, self._pending = self._pending, []
+    def _table(self, pending: list[pa.Table]) -> pa.Table:
         empty = empty_table(self.queries, self._intake.position_kind, self._object_kind, self._lasts)
         table = pa.concat_tables([empty, *pending], promote_options="permissive")
         return table.combine_chunks() if len(pending) > 1 else table
+
+    def _add(self, query: IncompleteTopK, after: Workload[IncompleteTopK]) -> None:
+        newest = self._intake.newest
+        if self._intake.axis == "count" and self._intake.rows:
+            refuse_unsupported(self._family(), "add to count windows", f"add({query.name!r}) after the first push")
+        _refuse_unbounded(self._waiting.values, [query])
+        self._workload = after
+        self._lanes.append(Lane(query, self._streams))
+        if newest is not None:
+            # Tuples at the newest position wait, so the new engine will see all of them.
+            self._valid_from[query.name] = query.window.first_end_after(newest + query.window.size - 1)
+
+    def _remove(self, name: str, after: Workload[IncompleteTopK]) -> None:
+        self._workload = after
+        self._lanes = [lane for lane in self._lanes if lane.query.name != name]
 
     def metrics(self) -> dict[str, Any]:
         """Counts so far: rows, left out, answers given, items held, and what each query and each stream did.
@@ -165,98 +158,58 @@ class Monitor:
         >>> found["left_out"], found["too_often"], found["streams"]["t"]["tuples"]
         (1, 1, 0)
         """
-        per_query = {lane.query.name: lane.metrics() for lane in self._lanes}
+        return super().metrics()
+
+    def _counters(self) -> dict[str, Any]:
         return {
-            "rows": self._intake.rows,
-            "left_out": self._intake.left_out,
             "too_often": sum(lane.too_often for lane in self._lanes),
-            "late": 0,  # positions never go backwards here: a late tuple is refused, not dropped
-            "tuples": self._intake.objects,
-            "windows": self._windows,
-            "candidates": self.candidates,
-            "queries": per_query,
+            "queries": {lane.query.name: lane.metrics() for lane in self._lanes},
             "streams": {
                 name: {"tuples": int(seen), "newest": int(newest) if seen and self._intake.axis == "time" else None}
                 for name, seen, newest in zip(self._streams, self._seen, self._newest, strict=True)
             },
         }
 
-    def snapshot(self) -> bytes:
-        """The monitor as bytes, answers not yet fetched included.
-
-        >>> import skyband as sb
-        >>> monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size=2, streams=["s", "t"]))
-        >>> monitor.push(None, ["a"], ["s"], [0.5])
-        >>> again = sb.incomplete.Monitor.resume(monitor.snapshot())
-        >>> again.push(None, ["a"], ["t"], [0.25])
-        >>> again.answers()["score"].to_pylist()
-        [0.75]
-        """
+    def _state(self) -> dict[str, Any]:
         kind = pa.schema([] if self._object_kind is None else [("object", self._object_kind)])
-        return encode(
-            {
-                "family": IncompleteTopK.family,
-                "lasts": self._lasts,
-                "queries": [query.to_dict() for query in self.queries],
-                "finished": self._finished,
-                "windows": self._windows,
-                "object_kind": kind.serialize().to_pybytes(),
-                "intake": self._intake.state(),
-                "book": None if self._book is None else _book_state(self._book),
-                "waiting": self._waiting.state(),
-                "seen": self._seen,
-                "newest": self._newest,
-                "pending": [to_bytes(table) for table in self._pending],
-                "lanes": [lane.state() for lane in self._lanes],
-            }
-        )
+        return {
+            "lasts": self._lasts,
+            "streams": self._streams,
+            "object_kind": kind.serialize().to_pybytes(),
+            "book": None if self._book is None else _book_state(self._book),
+            "waiting": self._waiting.state(),
+            "seen": self._seen,
+            "newest": self._newest,
+            "pending": [to_bytes(table) for table in self._pending],
+            "lanes": [lane.state() for lane in self._lanes],
+        }
 
     @classmethod
-    def resume(cls, blob: bytes) -> Monitor:
-        """The monitor that `snapshot` was taken of."""
-        with resuming():
-            saved = decode(blob)
-            refuse_other_family(saved, IncompleteTopK.family)
-            monitor = cls(
-                [IncompleteTopK(**fields) for fields in saved["queries"]], lasts=saved["lasts"], computed=True
-            )
-            monitor._finished, monitor._windows = saved["finished"], saved["windows"]
-            kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
-            monitor._object_kind = kinds.field("object").type if len(kinds) else None
-            monitor._intake = Intake.load(saved["intake"], None)
-            if saved["book"] is not None:
-                monitor._book = KeyBook(monitor._unused)
-                monitor._book.load(saved["book"]["slots"], one(from_bytes(saved["book"]["values"])["object"]))
-            monitor._waiting.load(saved["waiting"])
-            monitor._seen, monitor._newest = saved["seen"], saved["newest"]
-            monitor._pending = [from_bytes(table) for table in saved["pending"]]
-            for lane, state in zip(monitor._lanes, saved["lanes"], strict=True):
-                lane.load(state)
-        return monitor
+    def _made(cls, queries: list[IncompleteTopK], saved: dict[str, Any]) -> Self:
+        return cls(queries, lasts=saved["lasts"], computed=True)
 
-    def _checked_objects(self, objects: Any) -> KeyColumn:
-        found = key_column(objects, "objects")
-        if found.kind is not None and self._object_kind is not None and found.kind != self._object_kind:
-            raise InvalidInputError(
-                f"objects are of type {found.kind} and those of earlier pushes of type {self._object_kind}; "
-                "an object would be told apart from itself."
-            )
+    def _load(self, saved: dict[str, Any]) -> None:
+        # In the order of the first query of all, which may have been removed since.
+        self._streams = tuple(saved["streams"])
+        self._lanes = [Lane(query, self._streams) for query in self.queries]
+        kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
+        self._object_kind = kinds.field("object").type if len(kinds) else None
+        if saved["book"] is not None:
+            self._book = KeyBook(self._unused)
+            self._book.load(saved["book"]["slots"], one(from_bytes(saved["book"]["values"])["object"]))
+        self._waiting.load(saved["waiting"])
+        self._seen, self._newest = saved["seen"], saved["newest"]
+        self._pending = [from_bytes(table) for table in saved["pending"]]
+        for lane, state in zip(self._lanes, saved["lanes"], strict=True):
+            lane.load(state)
+
+    @classmethod
+    def _checked(
+        cls, queries: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK], computed: bool
+    ) -> Workload[IncompleteTopK]:
+        found = super()._checked(queries, computed)
+        _refuse_other_streams(found)
         return found
-
-    def _refuse_unbounded(self, numbers: Floats) -> None:
-        for query in self.queries:
-            low, high = query.bounds
-            outside = (numbers < low) | (numbers > high)
-            if outside.any():
-                row = int(np.argmax(outside))
-                raise InvalidInputError(
-                    f"values[{row}]={numbers[row]} is outside bounds={query.bounds} of query {query.name!r}; how far a "
-                    "score can rise would be judged wrongly. Widen the bounds; nothing of this push was taken in."
-                )
-
-    def _refuse_after_end(self) -> None:
-        if self._finished:
-            raise InvalidInputError("the stream was finished; nothing can follow its end. Start another monitor.")
 
     def _note(self, arrived: Arrived) -> None:
         self._seen += np.bincount(arrived.streams, minlength=self._seen.size)
@@ -274,6 +227,9 @@ class Monitor:
         keys, hashes = (_NONE, _NONE) if rows is None else self._known(rows.objects)
         positions, streams, values = (_NONE, _NONE, np.empty(0)) if rows is None else (rows[0], rows[2], rows[3])
         found = [lane.advance(positions, keys, streams, values, hashes, clock) for lane in self._lanes]
+        for place, query in enumerate(self.queries):
+            if query.name in self._valid_from:
+                found[place] = from_end_on(found[place], self._valid_from[query.name])
         if any(one.ends.size for one in found):
             self._windows += sum(one.ends.size for one in found)
             self._pending.append(
@@ -305,7 +261,7 @@ class Monitor:
 
 
 def replay(
-    query: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK],
+    queries: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK],
     positions: Any,
     objects: Any,
     streams: Any,
@@ -323,22 +279,31 @@ def replay(
     >>> [table[name].to_pylist() for name in ("time", "object", "score", "best", "sure")]
     [[2, 2, 4, 4], [8, 7, 8, 7], [0.9, 0.5, 0.9, 0.6], [1.9, 1.5, 1.9, 0.6], [True, True, True, False]]
     """
-    asked = of_family(query, IncompleteTopK, "skyband.incomplete.replay")
+    asked = of_family(queries, IncompleteTopK, "skyband.incomplete.replay")
     if any(one.streams is None for one in asked):
         there = stream_names(streams)
         asked = Workload([_with_streams(one, there) if one.streams is None else one for one in asked])
-    monitor = Monitor(asked)
-    monitor.push(positions, objects, streams, values)
-    monitor.finish()
-    return monitor.answers()
+    return Monitor(asked)._replayed(positions, objects, streams, values)
 
 
 def _with_streams(query: IncompleteTopK, streams: tuple[str | int, ...]) -> IncompleteTopK:
     return IncompleteTopK(**{**query.to_dict(), "streams": streams or (0,)})
 
 
-def _declared(workload: Workload[IncompleteTopK]) -> tuple[str | int, ...]:
-    """The streams of all queries, which run over the same tuples."""
+def _refuse_unbounded(numbers: Floats, queries: Iterable[IncompleteTopK]) -> None:
+    for query in queries:
+        low, high = query.bounds
+        outside = (numbers < low) | (numbers > high)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise InvalidInputError(
+                f"values[{row}]={numbers[row]} is outside bounds={query.bounds} of query {query.name!r}; how far a "
+                "score can rise would be judged wrongly. Widen the bounds; nothing of this push was taken in."
+            )
+
+
+def _refuse_other_streams(workload: Workload[IncompleteTopK]) -> None:
+    """Refuse queries that do not run over the same streams, or do not say which they are."""
     first = workload.queries[0]
     for query in workload:
         if query.streams is None:
@@ -351,7 +316,6 @@ def _declared(workload: Workload[IncompleteTopK]) -> tuple[str | int, ...]:
                 f"queries {first.name!r} and {query.name!r} have different streams ({first.streams} and "
                 f"{query.streams}); queries over the same tuples have the same streams. Make two workloads of them."
             )
-    return tuple(first.streams or ())
 
 
 def _book_state(book: KeyBook) -> dict[str, Any]:

@@ -36,6 +36,11 @@ class Waiting:
     def __len__(self) -> int:
         return 0 if self._rows is None else self._rows.values.size
 
+    @property
+    def values(self) -> Floats:
+        """The values of the tuples."""
+        return np.empty(0) if self._rows is None else self._rows.values
+
     def lined_up(self, arrived: Arrived | None, until: int | None) -> Arrived | None:
         """What waits and has arrived, up to but without the position `until` (None: all of it); the rest waits."""
         rows = _joined(self._rows, arrived if arrived is not None and arrived.values.size else None)

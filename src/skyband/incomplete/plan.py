@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from skyband.incomplete.query import IncompleteTopK
 from skyband.queries import Axis
+from skyband.queries.sharing import places_by
 
 __all__ = ["GatheringPlan", "Told", "told_of"]
 
@@ -32,10 +33,7 @@ def told_of(queries: Sequence[IncompleteTopK]) -> tuple[Told, ...]:
     >>> [told.places for told in told_of([low, high])]
     [(0, 1)]
     """
-    places: dict[tuple[str | None, str | None, str | None, str | None], list[int]] = {}
-    for place, query in enumerate(queries):
-        places.setdefault((query.object, query.stream, query.value, query.where), []).append(place)
-    return tuple(Told(*read, tuple(found)) for read, found in places.items())
+    return tuple(Told(*read, places) for read, places in places_by(IncompleteTopK.scan_key, queries).items())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -156,6 +156,10 @@ class IncompleteTopK(Query):
             }
         )
 
+    def scan_key(self) -> tuple[str | None, str | None, str | None, str | None]:
+        """What queries must agree in to read the same tuples."""
+        return self.object, self.stream, self.value, self.where
+
     def weight_of(self, stream: str | int) -> float:
         """The factor of a stream's values.
 

@@ -91,6 +91,25 @@ class Query:
         each = f", for each {', '.join(self.groups)}" if self.groups else ""
         return f"{self.ranked_text} of {self.window_text}{each}"
 
+    def scan_key(self) -> tuple[Any, ...]:
+        """What queries must agree in to read the stream together: expressions, filter and groups.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=1, size=10, key="client", value="bytes").scan_key()
+        ('client', 'bytes', None, ())
+        """
+        raise NotImplementedError
+
+    def sharing_key(self) -> tuple[Any, ...]:
+        """What queries must agree in to share one structure; for most it is what they read.
+
+        >>> import skyband as sb
+        >>> high, low = (sb.TopK(k=1, size=10, order=order) for order in ("desc", "asc"))
+        >>> high.scan_key() == low.scan_key(), high.sharing_key() == low.sharing_key()
+        (True, False)
+        """
+        return self.scan_key()
+
     def to_sql(self, *, named: bool = False) -> str | None:
         """The query as one line of SQL; None where its family has no SQL yet. `named` writes the default name, too.
 

@@ -16,9 +16,12 @@ from typing import Any, Literal
 from skyband.errors import UnsupportedError
 from skyband.queries.answer_schema import AnswerColumn, AnswerSchema, moment_of
 
-__all__ = ["FAMILIES", "Family", "Feature", "family_of", "inferred_family", "refuse_unsupported", "unsupported"]
+__all__ = ["FAMILIES", "Family", "Feature", "family_of", "inferred_family", "refuse_unsupported"]
 
 Feature = Literal[
+    "add",  # a query, to a monitor that runs
+    "add to count windows",  # the same, after the first push
+    "remove",  # a query, from a monitor that runs
     "algorithm",  # an algorithm chosen by name
     "plan",  # a schedule for all queries of a class, chosen by name
     "changes",  # the change feed
@@ -57,9 +60,18 @@ class Family:
         return f"skyband.{self.name}"
 
     @property
+    def monitor(self) -> str:
+        """How its monitor is called in Python.
+
+        >>> FAMILIES["topk"].monitor, FAMILIES["aggregate"].monitor
+        ('skyband.Monitor', 'skyband.aggregate.Monitor')
+        """
+        return f"{self.namespace}.Monitor"
+
+    @property
     def answered_by(self) -> str:
         """What answers its queries, as a user writes it."""
-        return f"{self.namespace}.replay, {self.namespace}.Monitor or skyband.spark.answers"
+        return f"{self.namespace}.replay, {self.monitor} or skyband.spark.answers"
 
     def part(self, name: str) -> ModuleType:
         """One of its modules: ``"query"``, ``"monitor"``, ``"shard"``, ``"spark"``, ``"explain"``, …"""
@@ -101,6 +113,7 @@ def _schema(*columns: str, optional: Collection[str] = (), ranked: Collection[st
 _WINDOW = ("query text", "window_start", "window_end", "rank rank")
 _MOMENT = ("query text", "time", "rank rank")
 _NO_COST = "there are no views that one more query could share."
+_NO_SCHEDULE = "only queries over uncertain streams are run together by a plan. Leave it out."
 _NO_PLAN = "there is no plan to draw."
 _NOT_VERIFIED = "brute force in Spark SQL exists for top-k queries only. Verify a file without that stream."
 
@@ -116,7 +129,7 @@ FAMILIES: dict[str, Family] = {
             engines="algorithms.ENGINES",
             lacks={
                 "frames by name": "top-k queries rank the rows of one; pass that one.",
-                "plan": "TopK queries have none. Leave it out.",
+                "plan": _NO_SCHEDULE,
             },
         ),
         Family(
@@ -126,8 +139,12 @@ FAMILIES: dict[str, Family] = {
             namespace="skyband.aggregate",
             answers=_schema(*_WINDOW, "key", "score number", ranked=["key"]),
             lacks={
+                "add": "the partials held were made for the panes of the queries at the start, so windows of another "
+                "query could not be computed from them. Start another monitor for it.",
+                "remove": "its queries share running totals, which cannot be released for one of them. Ignore its "
+                "answers, or start another monitor without it.",
                 "algorithm": "aggregates are kept in one way. Leave it out.",
-                "plan": "AggregateTopK queries have none. Leave it out.",
+                "plan": _NO_SCHEDULE,
                 "changes": "aggregate queries give every window's whole answer. Leave output= out.",
                 "late rows": "of aggregate queries late rows are counted. Leave late= out.",
                 "refusing late rows": "of aggregate queries late rows are counted. Leave late= out.",
@@ -150,8 +167,10 @@ FAMILIES: dict[str, Family] = {
                 optional=["best", "sure"], ranked=["object"],
             ),
             lacks={
+                "add to count windows": "tuples that were pushed before are not counted again, so its windows would "
+                "hold others. Start another monitor for it, or add it before the first push.",
                 "algorithm": "here each query has its method=. Leave it out.",
-                "plan": "IncompleteTopK queries have none. Leave it out.",
+                "plan": _NO_SCHEDULE,
                 "changes": "queries over incomplete streams give every whole answer. Leave output= out.",
                 "late rows": "late rows of incomplete streams are counted. Leave late= out.",
                 "cost": _NO_COST,
@@ -172,8 +191,8 @@ FAMILIES: dict[str, Family] = {
             engines="schedules.METHODS",
             clauses=True,
             lacks={
-                "changes": "uncertain ones give every whole answer. Leave it out.",
-                "late rows": "those of uncertain streams are counted. Leave late= out.",
+                "changes": "they give every whole answer. Leave output= out.",
+                "late rows": "late rows of uncertain streams are counted. Leave late= out.",
                 "frames by name": "uncertain queries rank rows of one; pass a union.",
                 "shards": "the probability to be among the best depends on all tuples; leave it out.",
                 "cost": _NO_COST,
@@ -206,14 +225,15 @@ def inferred_family(names: Collection[str]) -> Family:
     return max(fitting, key=lambda family: len(set(family.answers.names) & set(names)))
 
 
-def unsupported(family: Family, feature: Feature, given: str) -> UnsupportedError:
-    """The one wording of what a family does not support: what was given, who has it, what to do instead."""
-    having = [other.label for other in FAMILIES.values() if other.supports(feature)]
-    who = " and ".join(filter(None, [", ".join(having[:-1]), having[-1]]))
-    return UnsupportedError(f"{given} is for {who} queries; {family.lacks[feature]}")
-
-
 def refuse_unsupported(family: Family, feature: Feature, given: str) -> None:
-    """Refuse what is `given` if the family does not support it."""
+    """Refuse what a family does not support, in the one wording there is; `given` is what the user wrote.
+
+    >>> refuse_unsupported(FAMILIES["topk"], "add", "add('big')")
+    >>> try:
+    ...     refuse_unsupported(FAMILIES["aggregate"], "add", "add('big')")
+    ... except UnsupportedError as error:
+    ...     print(str(error).partition(":")[0])
+    add('big') is not supported for AggregateTopK queries
+    """
     if not family.supports(feature):
-        raise unsupported(family, feature, given)
+        raise UnsupportedError(f"{given} is not supported for {family.query} queries: {family.lacks[feature]}")

@@ -15,6 +15,7 @@ import numpy as np
 from skyband.data.answer_log import AnswerLog, Ranked
 from skyband.kernels.stream import Floats, Ints, Rows
 from skyband.queries import Axis
+from skyband.queries.sharing import places_by
 from skyband.topk.algorithms import Engine
 from skyband.topk.algorithms.panes import Panes
 from skyband.topk.group_pools import GroupPools
@@ -353,9 +354,9 @@ class Lanes:
         """The queries that sit together: those of one direction and one policy for ties where the engine shares."""
         if not self._engine.shares:
             return [(place,) for place in places]
-        kinds = product(("desc", "asc"), ("row_number", "rank"))
-        found = [tuple(p for p in places if (self._queries[p].order, self._queries[p].ties) == kind) for kind in kinds]
-        return [together for together in found if together]
+        found = places_by(lambda place: (self._queries[place].order, self._queries[place].ties), places)
+        kinds = product(("desc", "asc"), ("row_number", "rank"))  # in the order in which states have them
+        return [tuple(places[at] for at in found[kind]) for kind in kinds if kind in found]
 
     def _new_pools(self) -> GroupPools:
         return GroupPools(self._queries, self._classes(self._grouped), self._since)

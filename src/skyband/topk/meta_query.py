@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from skyband.queries import Axis
+from skyband.queries.sharing import places_by
 from skyband.topk.query import Order, Ties, TopK
 
 __all__ = ["MetaQuery", "SharingClass", "View", "sharing_classes"]
@@ -29,7 +30,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class SharingClass:
-    """What queries must have in common to share one structure."""
+    """What queries must have in common to share one structure: the parts of their `sharing_key`."""
 
     axis: Axis
     by: str | None
@@ -41,15 +42,14 @@ class SharingClass:
     @classmethod
     def of(cls, query: TopK) -> SharingClass:
         """The class that `query` belongs to."""
-        return cls(query.axis, query.by, query.where, tuple(query.partition_by), query.order, query.ties)
+        return cls(*query.sharing_key())
 
 
 def sharing_classes(queries: Iterable[TopK]) -> dict[SharingClass, MetaQuery]:
     """The meta query of each sharing class, in the order in which the classes first appear."""
-    members: dict[SharingClass, list[TopK]] = {}
-    for query in queries:
-        members.setdefault(SharingClass.of(query), []).append(query)
-    return {shared: MetaQuery(found) for shared, found in members.items()}
+    queries = tuple(queries)
+    classes = places_by(SharingClass.of, queries)
+    return {shared: MetaQuery([queries[place] for place in places]) for shared, places in classes.items()}
 
 
 class MetaQuery:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.data.answer_log import Ranked, joined
 from skyband.data.arrow import from_bytes, to_bytes
-from skyband.data.group_dictionary import GroupBook
 from skyband.data.id_dictionary import IdBook
-from skyband.data.validation import NONE, Batch, Intake
-from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
-from skyband.queries.workload import Workload, of_family, refuse_expressions
-from skyband.snapshot import decode, encode, refuse_other_family, resuming
+from skyband.data.validation import NONE, Batch
+from skyband.errors import InvalidInputError
+from skyband.monitor import MonitorBase
+from skyband.queries.workload import Workload
 from skyband.topk.admission import Stream, first_exact_start
 from skyband.topk.algorithm_selection import Seen, choose
 from skyband.topk.algorithms import Engine, engine_named
 from skyband.topk.group_executors import Arrivals, Lanes
-from skyband.topk.listed_query import topk_from
 from skyband.topk.query import TopK
 from skyband.topk.table import answer_table
 from skyband.windows import ALWAYS, SlidingWindow
@@ -28,7 +26,7 @@ from skyband.windows import ALWAYS, SlidingWindow
 __all__ = ["Monitor", "replay"]
 
 
-class Monitor:
+class Monitor(MonitorBase[TopK, Ranked]):
     """Answers continuous top-k queries over a stream that is pushed to it, exactly and incrementally.
 
     Parameters
@@ -53,30 +51,23 @@ class Monitor:
     [10000000, 15000000]
     """
 
+    asks = TopK
+    version = 2
+    migrations: ClassVar = {1: lambda saved: {**saved, "family": "topk", "computed": False}}
+
     def __init__(
         self, queries: TopK | Iterable[TopK] | Workload, algorithm: str = "auto", *, computed: bool = False
     ) -> None:
-        self._workload = of_family(queries, TopK, "skyband.Monitor")
-        if not computed:
-            refuse_expressions(self._workload)
+        self._workload = self._checked(queries, computed)
+        super().__init__(self._workload.axis, computed=computed)
         self._auto = isinstance(algorithm, str) and algorithm == "auto"
         self._consider_at = 0  # objects: `auto` looks again at what it chose when there have been so many
         self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
-        self._intake = Intake(self._workload.axis)
         self._engine = engine_named("panes" if self._auto else algorithm)
         self._engine = self._suitable_engine(self._workload)
         self._ids: IdBook | None = None
-        self._pending: list[Ranked] = []
-        self._windows = 0
-        self._finished = False
         self._ready: list[pa.Table] = []  # answers of earlier workloads
-        self._valid_from: dict[str, int] = {}
         self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
-
-    @property
-    def queries(self) -> tuple[TopK, ...]:
-        """The queries, in workload order."""
-        return self._workload.queries
 
     @property
     def algorithm(self) -> str:
@@ -103,12 +94,7 @@ class Monitor:
             One value a row: each group has its own windows and its own top k. Null and NaN are one group.
         """
         self._refuse_after_end()
-        for query in self.queries:
-            if groups is None and query.partition_by:
-                raise InvalidInputError(
-                    f"groups=None, but {query.name!r} has partition_by={list(query.partition_by)}; "
-                    "pass the group of every row as groups=."
-                )
+        self._refuse_missing_groups(groups)
         batch = self._intake.check(positions, scores, ids, groups)
         first_groups = batch.groups is not None and self._intake.groups is None
         self._intake.adopt(batch)
@@ -119,199 +105,80 @@ class Monitor:
         self._advance(self._arrivals(batch))
         self._reconsider()
 
-    def advance_to(self, position: Any) -> None:
-        """Move time forward without a row: windows that end at or before `position` become final.
-
-        >>> import skyband as sb
-        >>> monitor = sb.Monitor(sb.TopK(k=1, size="10 seconds"))
-        >>> monitor.push([1_000_000], [3.0])
-        >>> monitor.advance_to(10_000_000)
-        >>> monitor.answers().num_rows
-        1
-        """
-        self._refuse_after_end()
-        self._intake.newest, kind = self._intake.check_time(position)
-        self._intake.position_kind = self._intake.position_kind or kind
-        self._advance(self._arrivals(None))
-
-    def finish(self) -> None:
-        """End the stream: every time window that holds an object is answered. Fetch them with `answers`."""
-        if self._finished:
-            return
-        self._finished = True
-        if self._intake.axis == "time" and self._intake.first is not None and self._intake.newest is not None:
-            self._advance(self._arrivals(None))
-            beyond = self._intake.newest + max(query.window.longest for query in self.queries)
-            self._lanes.end(beyond, self._intake.first)
-            self._collect()
-
-    def answers(self) -> pa.Table:
-        """What has become final since the last call, by window end, query, group and rank."""
-        table, self._pending = self._pending_table(), []
-        if self._ready:
-            table, self._ready = pa.concat_tables([*self._ready, table], promote_options="permissive"), []
-        return table
-
-    def add(self, query: TopK) -> Any:
-        """Answer one more query from now on; the others are not disturbed.
-
-        Returns the end of the first window it answers: the first from which on all its answers are exact, given what
-        is held (None where each group has its own, or nothing has been pushed yet). `valid_from` tells it again
-        later.
-
-        >>> import skyband as sb
-        >>> monitor = sb.Monitor(sb.TopK(name="ten", k=5, size=10, slide=5))
-        >>> monitor.push(None, range(12))
-        >>> monitor.add(sb.TopK(name="five", k=5, size=5))  # shares its views with the other
-        15
-        >>> monitor.add(sb.TopK(name="more", k=6, size=10, slide=5))  # one object more than is held
-        25
-        """
-        self._refuse_after_end()
-        workload = Workload([*self.queries, query])
-        refuse_expressions([query])
-        grouped = len(self.queries) in self._grouped(workload.queries)
+    def _add(self, query: TopK, after: Workload) -> None:
+        grouped = len(self.queries) in self._grouped(after.queries)
         if self._intake.rows and query.partition_by and self._intake.groups is None:
             raise InvalidInputError(
                 f"{query.name!r} has partition_by={list(query.partition_by)}, but the rows so far came without "
                 "groups=; there is nothing to tell its groups by. Start a monitor with groups."
             )
-        if self._intake.rows and grouped and workload.axis == "count" and not self._grouped(self.queries):
+        if self._intake.rows and grouped and after.axis == "count" and not self._grouped(self.queries):
             raise InvalidInputError(
                 f"{query.name!r} counts the objects of each group, and nobody has counted them so far; "
                 "start a monitor that does."
             )
         start = self._first_exact_start(query, grouped)
         since = [*([ALWAYS] * len(self.queries)), start]
-        self._change(workload, since, {place: place for place in range(len(self.queries))})
+        self._change(after, since, {place: place for place in range(len(self.queries))})
         if start != ALWAYS:
             self._valid_from[query.name] = query.window.first_end_from(start)
-        return self.valid_from[query.name]
 
-    def remove(self, name: str) -> None:
-        """Stop answering a query; what only it needed is let go at once. Answers not yet fetched stay.
+    def _remove(self, name: str, after: Workload) -> None:
+        kept = [place for place, query in enumerate(self.queries) if query.name != name]
+        self._change(after, [ALWAYS] * len(kept), dict(enumerate(kept)))
 
-        >>> import skyband as sb
-        >>> monitor = sb.Monitor([sb.TopK(name="a", k=9, size=20), sb.TopK(name="b", k=1, size=20)])
-        >>> monitor.push(None, [float(score) for score in range(10)])
-        >>> monitor.candidates
-        9
-        >>> monitor.remove("a")
-        >>> monitor.candidates
-        1
-        """
-        self._refuse_after_end()
-        gone = self._workload[name]
-        kept = [place for place, query in enumerate(self.queries) if query is not gone]
-        if not kept:
-            raise InvalidQueryError(
-                f"{name!r} is the only query left; without it there is nothing to answer. finish() ends the stream."
-            )
-        workload = Workload(self.queries[place] for place in kept)
-        self._change(workload, [ALWAYS] * len(kept), dict(enumerate(kept)))
-        self._valid_from.pop(name, None)
+    def _counters(self) -> dict[str, Any]:
+        return {"algorithm": self.algorithm, "groups": self._forget_groups(), **self._lanes.counters()}
 
-    @property
-    def valid_from(self) -> dict[str, Any]:
-        """For each query the end of the first window it answers; None for those that were there from the beginning."""
-        kind = self._intake.position_kind or pa.int64()
-        return {
-            query.name: pa.scalar(self._valid_from[query.name]).cast(kind).as_py()
-            if query.name in self._valid_from
-            else None
-            for query in self.queries
-        }
-
-    def metrics(self) -> dict[str, Any]:
-        """Counts so far: rows pushed, left out (no score or no position), objects, windows answered, candidates held, …
-
-        >>> import skyband as sb
-        >>> monitor = sb.Monitor(sb.TopK(k=1, size=2))
-        >>> monitor.push(None, [1.0, float("nan"), 2.0])
-        >>> monitor.metrics()["left_out"]
-        1
-        """
-        found: dict[str, Any] = {
-            "algorithm": self.algorithm,
-            "rows": self._intake.rows,
-            "left_out": self._intake.left_out,
-            "late": 0,  # positions never go backwards here: a late row is refused, not dropped
-            "objects": self._intake.objects,
-            "groups": self._forget_groups(),
-            "windows": self._windows,
-            "candidates": self.candidates,
-        }
-        return found | self._lanes.counters()
-
-    def snapshot(self) -> bytes:
-        """The monitor as bytes, answers not yet fetched included.
-
-        >>> import skyband as sb
-        >>> monitor = sb.Monitor(sb.TopK(k=1, size=2))
-        >>> monitor.push(None, [1.0])
-        >>> again = sb.Monitor.resume(monitor.snapshot())
-        >>> again.push(None, [2.0])
-        >>> again.answers()["score"].to_pylist()
-        [2.0]
-        """
+    def _state(self) -> dict[str, Any]:
         self._forget_groups()
-        groups = self._intake.groups
-        return encode(
-            {
-                "queries": [query.to_dict() for query in self.queries],
-                "algorithm": self.algorithm,
-                "finished": self._finished,
-                "windows": self._windows,
-                "intake": self._intake.state(),
-                "groups": None if groups is None else groups.state(),
-                "ids": None if self._ids is None else self._ids.state(),
-                "pending": joined(self._pending)._asdict(),
-                "ready": [to_bytes(table) for table in self._ready],
-                "valid_from": self._valid_from,
-                "all_grouped": self._all_grouped,
-                "auto": self._auto,
-                "consider_at": self._consider_at,
-                "lanes": self._lanes.state(),
-            }
-        )
+        return {
+            "algorithm": self.algorithm,
+            "ids": None if self._ids is None else self._ids.state(),
+            "pending": joined(self._pending)._asdict(),
+            "ready": [to_bytes(table) for table in self._ready],
+            "all_grouped": self._all_grouped,
+            "auto": self._auto,
+            "consider_at": self._consider_at,
+            "lanes": self._lanes.state(),
+        }
 
     @classmethod
-    def resume(cls, blob: bytes, queries: TopK | Iterable[TopK] | Workload | None = None) -> Monitor:
-        """The monitor that `snapshot` was taken of; with `queries`, refused unless they are the snapshot's own."""
-        asked = None if queries is None else Workload(queries)
-        with resuming():
-            monitor = cls._load(decode(blob))
-        if asked is not None and asked != monitor._workload:
-            raise SnapshotError(
-                f"the snapshot is of {monitor._workload!r} and was resumed under {asked!r}; its candidates "
-                "are too few for other queries, so the answers would be wrong. Resume it without queries."
-            )
-        return monitor
+    def _made(cls, queries: list[TopK], saved: dict[str, Any]) -> Self:
+        return cls(queries, saved["algorithm"], computed=True)
 
-    @classmethod
-    def _load(cls, saved: dict[str, Any]) -> Monitor:
-        refuse_other_family(saved, TopK.family)
-        monitor = cls([topk_from(fields) for fields in saved["queries"]], saved["algorithm"], computed=True)
-        groups = None if saved["groups"] is None else GroupBook.load(saved["groups"])
-        monitor._intake = Intake.load(saved["intake"], groups)
-        monitor._all_grouped = saved["all_grouped"]
-        monitor._auto, monitor._consider_at = saved["auto"], saved["consider_at"]
-        monitor._lanes = Lanes(monitor.queries, monitor._grouped(monitor.queries), monitor._engine)
-        monitor._ready = [from_bytes(table) for table in saved["ready"]]
-        monitor._valid_from = saved["valid_from"]
-        monitor._ids = None if saved["ids"] is None else IdBook.load(saved["ids"])
-        monitor._pending = [Ranked(**saved["pending"])]
-        monitor._windows, monitor._finished = saved["windows"], saved["finished"]
-        monitor._lanes.load(saved["lanes"], monitor._intake.newest)
-        return monitor
+    def _load(self, saved: dict[str, Any]) -> None:
+        self._all_grouped = saved["all_grouped"]
+        self._auto, self._consider_at = saved["auto"], saved["consider_at"]
+        self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
+        self._ready = [from_bytes(table) for table in saved["ready"]]
+        self._ids = None if saved["ids"] is None else IdBook.load(saved["ids"])
+        self._pending = [Ranked(**saved["pending"])]
+        self._lanes.load(saved["lanes"], self._intake.newest)
+
+    def _move_time(self) -> None:
+        self._advance(self._arrivals(None))
+
+    def _end(self, beyond: int) -> None:
+        if self._intake.first is not None:
+            self._move_time()
+            self._lanes.end(beyond, self._intake.first)
+            self._collect()
 
     def _grouped(self, queries: tuple[TopK, ...]) -> tuple[int, ...]:
         """The places of the queries that answer for each group."""
         return tuple(place for place, query in enumerate(queries) if self._all_grouped or query.partition_by)
 
-    def _pending_table(self) -> pa.Table:
+    def _table(self, pending: list[Ranked]) -> pa.Table:
+        table = self._ranked_table(pending)
+        if self._ready:
+            table, self._ready = pa.concat_tables([*self._ready, table], promote_options="permissive"), []
+        return table
+
+    def _ranked_table(self, pending: list[Ranked]) -> pa.Table:
+        """Answers of the workload as it is now."""
         return answer_table(
-            self._pending,
+            pending,
             self.queries,
             position_kind=self._intake.position_kind or pa.int64(),
             groups=self._intake.groups,
@@ -381,15 +248,11 @@ class Monitor:
             self._intake.objects,
         )
         if self._pending:
-            self._ready.append(self._pending_table())
+            self._ready.append(self._ranked_table(self._pending))
             self._pending = []
         if self._ids is not None:
             self._ids.k, self._ids.tied = max(query.k for query in workload), _any_ties(workload)
         self._lanes, self._workload = lanes, workload
-
-    def _refuse_after_end(self) -> None:
-        if self._finished:
-            raise InvalidInputError("the stream has ended with finish(); rows pushed now would belong to no window.")
 
     def _arrivals(self, batch: Batch | None) -> Arrivals:
         """The objects to take in now: those of the batch, or, if ids are numbered first, those whose turn it is."""
@@ -474,7 +337,4 @@ def replay(
     >>> table.select(["window_end", "rank", "score"]).slice(2).to_pydict()
     {'window_end': [60000000, 60000000, 90000000], 'rank': [1, 2, 1], 'score': [3.0, 2.0, 2.0]}
     """
-    monitor = Monitor(queries, algorithm)
-    monitor.push(positions, scores, ids, groups=groups)
-    monitor.finish()
-    return monitor.answers()
+    return Monitor(queries, algorithm)._replayed(positions, scores, ids, groups=groups)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from zlib import crc32
 
+from skyband.queries.sharing import places_by
 from skyband.topk.query import TopK
 
 __all__ = ["Feed", "feeds_of"]
@@ -39,7 +40,4 @@ def feeds_of(queries: Iterable[TopK]) -> tuple[Feed, ...]:
     >>> [(feed.by, feed.places) for feed in feeds_of([big, far, small])]
     [('price', (0, 2)), ('distance', (1,))]
     """
-    places: dict[tuple[str | None, str | None, tuple[str, ...]], list[int]] = {}
-    for place, query in enumerate(queries):
-        places.setdefault((query.by, query.where, tuple(query.partition_by)), []).append(place)
-    return tuple(Feed(*shared, tuple(found)) for shared, found in places.items())
+    return tuple(Feed(*shared, places) for shared, places in places_by(TopK.scan_key, queries).items())

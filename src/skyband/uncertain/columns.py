@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.data.columns import as_arrow, length, score_column
+from skyband.data.columns import as_arrow, score_column
 from skyband.data.key_dictionary import key_column
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["SLACK", "Labels", "check_lengths", "labels", "probability_column", "refuse_excess", "rule_codes"]
+__all__ = ["SLACK", "Labels", "labels", "probability_column", "refuse_excess", "rule_codes"]
 
 SLACK = 1e-9  # probabilities that ought to add up to 1 rarely do so to the last bit
 
@@ -23,16 +23,6 @@ class Labels(NamedTuple):
 
     stored: pa.Array
     kind: pa.DataType | None  # as they came
-
-
-def check_lengths(rows: int, **columns: Any) -> None:
-    """Refuse columns that have not one value for each score."""
-    for name, column in columns.items():
-        if column is not None and length(column, name) != rows:
-            raise InvalidInputError(
-                f"{name} has {length(column, name)} values and scores has {rows}; a tuple has one of each, so they "
-                "must be equally long."
-            )
 
 
 def probability_column(column: Any, needed: Any = None) -> Floats:

@@ -8,7 +8,7 @@ from itertools import islice
 from skyband.durations import format_duration
 from skyband.queries.counted import counted
 from skyband.queries.fields import checked_choice
-from skyband.uncertain.query import SEMANTICS, UncertainTopK, classes_of, sharing_key, stream_of
+from skyband.uncertain.query import SEMANTICS, UncertainTopK, classes_of, stream_of
 from skyband.uncertain.schedules import METHODS, Plan, greedy, unit_of
 
 __all__ = ["page", "planned"]
@@ -26,7 +26,7 @@ def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str 
         )
     ]
     for number, mine in enumerate(classes, 1):
-        by, probability, rule, where = sharing_key(mine[0])
+        by, probability, rule, where = mine[0].sharing_key()
         described = [f"by {by or 'the given score'}", f"with probability {probability or 'as given'}"]
         described += [f"one of each {rule}"] * (rule is not None) + [f"where {where}"] * (where is not None)
         lines += ["", f"class {number}: {', '.join(described)}", *(f"  {line}" for line in _class_page(mine, method))]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.data.arrow import from_bytes, to_bytes
-from skyband.data.columns import position_column, score_column
-from skyband.data.validation import Batch, Intake
-from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError, UnknownNameError, UnsupportedError
+from skyband.data.columns import position_column, refuse_other_lengths, score_column
+from skyband.data.validation import Batch
+from skyband.errors import UnsupportedError
 from skyband.kernels.stream import Floats, Ints
+from skyband.monitor import MonitorBase
 from skyband.queries.fields import checked_choice
-from skyband.queries.workload import Workload, of_family
-from skyband.snapshot import decode, encode, refuse_other_family, resuming
-from skyband.uncertain.columns import check_lengths, probability_column
+from skyband.queries.workload import Workload
+from skyband.uncertain.columns import probability_column
 from skyband.uncertain.query import UncertainTopK
 from skyband.uncertain.rule_dictionary import RuleBook
 from skyband.uncertain.schedules import METHODS, Execution, Plan
@@ -26,12 +26,18 @@ from skyband.uncertain.stream_ranking import Streams
 from skyband.uncertain.table import Part, answer_table, schema, widened
 from skyband.uncertain.timetable import Joining, Timetable
 from skyband.uncertain.tuple_store import Rows, Store, ids_of
-from skyband.uncertain.validation import checked_epsilon, checked_queries
+from skyband.uncertain.validation import checked_epsilon, refuse_several_sizes
 
 __all__ = ["Monitor", "replay"]
 
 
-class Monitor:
+def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
+    *counts, windows = saved["counts"]
+    common = {"queries": saved["times"]["queries"], "windows": windows, "groups": None, "valid_from": {}}
+    return {**saved, **common, "computed": True, "counts": counts}
+
+
+class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     """Answers queries over uncertain tuples that are pushed to it, at the times of a shared plan.
 
     Time 0 of the plan is the first tuple's position, rounded down to a whole unit (the greatest common divisor of all
@@ -64,6 +70,11 @@ class Monitor:
     [{'query': 'topk', 'time': 10000000, 'rank': 1, 'id': 1, 'score': 65.0, 'probability': 0.63}]
     """
 
+    asks = UncertainTopK
+    counts = "tuples"
+    version = 2
+    migrations: ClassVar = {1: _from_version_1}
+
     def __init__(
         self,
         queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK],
@@ -73,26 +84,22 @@ class Monitor:
         since: int | None = None,
         computed: bool = False,
     ) -> None:
-        self._computed = computed
-        workload = checked_queries(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"), computed)
+        workload = self._checked(queries, computed)
+        super().__init__(workload.axis, computed=computed)
         self._epsilon = checked_epsilon(epsilon)
         self._times = Timetable(workload, checked_choice("plan", plan, METHODS), since)
         self._size = self._times.size
-        self._intake = Intake(workload.axis)
         self._store = Store()
         self._rules = RuleBook(self._size, lambda: self._store.rules_in_use)
         self._streams = StreamBook(lambda: self._store.streams_in_use)
         self._expected = self._ranks_streams = False  # whether answers have the columns for it, once there are some
         self._widen()
         self._fresh: list[Part] = []
-        self._pending: list[pa.Table] = []
-        self._runs = self._cost = self._windows = 0
-        self._finished = False
+        self._runs = self._cost = 0
 
     @property
-    def queries(self) -> tuple[UncertainTopK, ...]:
-        """The queries, in workload order."""
-        return self._times.queries
+    def _workload(self) -> Workload[UncertainTopK]:  # type: ignore[override]  # the timetable lets queries join
+        return self._times.workload
 
     @property
     def plan(self) -> Plan:
@@ -145,9 +152,8 @@ class Monitor:
         """
         self._refuse_after_end()
         keys = score_column(scores)
-        check_lengths(
-            keys.size, positions=positions, probabilities=probabilities, rules=rules, ids=ids, streams=streams
-        )
+        given = {"positions": positions, "probabilities": probabilities, "rules": rules, "ids": ids, "streams": streams}
+        refuse_other_lengths(keys.size, "scores", **given)
         checked = self._intake.check(positions, keys, ids, None)
         kept = _kept(keys, checked, positions)
         there = None
@@ -163,32 +169,12 @@ class Monitor:
         self._times.begin(self._intake.first)
         rows = Rows(places, checked.scores, chances, codes, self._streams.enter(labels, kept, places), _ids(checked))
         self._store.add(rows, in_order=ids is None or self._intake.axis == "count")
-        self._move_on()
+        self._move_time()
 
-    def advance_to(self, position: Any) -> None:
-        """Move time forward without a tuple: answers due at or before `position` become final.
+    def _end(self, beyond: int) -> None:
+        self._run_until(beyond)
 
-        >>> import skyband as sb
-        >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=1, size="10 seconds"))
-        >>> monitor.push([1_000_000], [5.0], [0.5])
-        >>> monitor.advance_to(11_000_000)
-        >>> monitor.answers()["time"].to_pylist()
-        [10000000]
-        """
-        self._refuse_after_end()
-        self._intake.newest, kind = self._intake.check_time(position)
-        self._intake.position_kind = self._intake.position_kind or kind
-        self._move_on()
-
-    def finish(self) -> None:
-        """End the stream: on a time axis every run whose window holds a tuple is made. Fetch them with `answers`."""
-        if self._finished:
-            return
-        self._finished = True
-        if self._intake.axis == "time" and self._intake.newest is not None:
-            self._run_until(self._intake.newest + self._size)
-
-    def add(self, query: UncertainTopK) -> None:
+    def add(self, query: UncertainTopK) -> Any:
         """Take in another query; the plan is made anew, and no query waits longer than its `every` for it.
 
         All queries are answered at the newest position. Rounded down to a whole unit, it becomes time 0 of the new
@@ -201,31 +187,15 @@ class Monitor:
         >>> monitor.answers().select(["query", "time"]).to_pylist()[-2:]
         [{'query': 'b', 'time': 3}, {'query': 'b', 'time': 3}]
         """
-        self._refuse_after_end()
-        after = checked_queries(
-            of_family([*self.queries, query], UncertainTopK, "skyband.uncertain.Monitor"), self._computed
-        )
+        return super().add(query)
+
+    def _add(self, query: UncertainTopK, after: Workload[UncertainTopK]) -> None:
         self._refuse_dropped(query)
         self._refuse_unlabelled(query)
         self._change(after)
 
-    def remove(self, name: str) -> None:
-        """Let go of a query; the plan is made anew, as for `add`.
-
-        >>> import skyband as sb
-        >>> queries = [sb.UncertainTopK(name="a", k=1, size=4), sb.UncertainTopK(name="b", k=2, size=4)]
-        >>> monitor = sb.uncertain.Monitor(queries)
-        >>> monitor.remove("a")
-        >>> [query.name for query in monitor.queries]
-        ['b']
-        """
-        self._refuse_after_end()
-        if name not in [query.name for query in self.queries]:
-            raise UnknownNameError.among("query", name, (query.name for query in self.queries))
-        rest = [query for query in self.queries if query.name != name]
-        if not rest:
-            raise InvalidQueryError(f"query {name!r} is the last one; a monitor without queries answers nothing.")
-        self._change(Workload(rest))
+    def _remove(self, name: str, after: Workload[UncertainTopK]) -> None:
+        self._change(after)
 
     def take_up(self, queries: Iterable[UncertainTopK], *, since: int, whole: bool, plan: str | None = None) -> None:
         """Go on with these queries, of which some are new and others that were here may be missing.
@@ -244,7 +214,7 @@ class Monitor:
         [{'query': 'every 4', 'time': 4}, {'query': 'every 4', 'time': 8}, {'query': 'every 2', 'time': 8}]
         """
         self._refuse_after_end()
-        wanted = checked_queries(of_family(queries, UncertainTopK, "skyband.uncertain.Monitor"), self._computed)
+        wanted = self._checked(queries, self._computed)
         known = {joining.query: joining for joining in self._times.joining}
         staying = [query for query in self.queries if query in wanted.queries]
         fresh = [query for query in wanted if query not in staying]
@@ -259,10 +229,7 @@ class Monitor:
             self._times.joining = [known.get(query, Joining(query, since)) for query in fresh]
         self._widen()
 
-    def answers(self) -> pa.Table:
-        """What has become final since the last call, by time, query and rank."""
-        self._settle()
-        pending, self._pending = self._pending, []
+    def _table(self, pending: list[pa.Table]) -> pa.Table:
         wanted = self._schema()
         tables = [widened(table, wanted) for table in pending]
         return pa.concat_tables([wanted.empty_table(), *tables]).combine_chunks()
@@ -280,84 +247,55 @@ class Monitor:
         >>> found["left_out"], found["runs"], found["cost"], found["error_bound"]
         (1, 1, 3, 0.0)
         """
+        return super().metrics()
+
+    def _counters(self) -> dict[str, Any]:
         return {
-            "rows": self._intake.rows,
-            "left_out": self._intake.left_out,
-            "late": 0,  # positions never go backwards here: a late tuple is refused, not dropped
-            "tuples": self._intake.objects,
             "runs": self._runs,
             "cost": self._cost,
-            "windows": self._windows,
-            "candidates": self.candidates,
             "remembered": len(self._rules),
             "dropped": self._store.dropped,
             "error_bound": self._store.error_bound,
         }
 
-    def snapshot(self) -> bytes:
-        """The monitor as bytes, answers not yet fetched included.
-
-        >>> import skyband as sb
-        >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=1, size=2))
-        >>> monitor.push(None, [5.0], [0.5])
-        >>> again = sb.uncertain.Monitor.resume(monitor.snapshot())
-        >>> again.push(None, [4.0], [1.0])
-        >>> again.answers()["probability"].to_pylist()
-        [0.5]
-        """
-        self._settle()
-        return encode(
-            {
-                "family": UncertainTopK.family,
-                "times": self._times.state(),
-                "epsilon": self._epsilon,
-                "extra": [self._expected, self._ranks_streams],
-                "counts": [self._runs, self._cost, self._windows],
-                "finished": self._finished,
-                "intake": self._intake.state(),
-                "store": self._store.state(self._intake.id_kind or pa.int64()),
-                "rules": self._rules.state(),
-                "streams": self._streams.state(),
-                "pending": [to_bytes(table) for table in self._pending],
-            }
-        )
+    def _state(self) -> dict[str, Any]:
+        return {
+            "times": self._times.state(),
+            "epsilon": self._epsilon,
+            "extra": [self._expected, self._ranks_streams],
+            "counts": [self._runs, self._cost],
+            "store": self._store.state(self._intake.id_kind or pa.int64()),
+            "rules": self._rules.state(),
+            "streams": self._streams.state(),
+            "pending": [to_bytes(table) for table in self._pending],
+        }
 
     @classmethod
-    def resume(
-        cls, blob: bytes, queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK] | None = None
-    ) -> Monitor:
-        """The monitor that `snapshot` was taken of; with `queries`, refused unless they are the snapshot's own."""
-        asked = None if queries is None else Workload(queries)
-        with resuming():
-            monitor = cls._load(decode(blob))
-        if asked is not None and asked != monitor._times.workload:
-            raise SnapshotError(
-                f"the snapshot is of {monitor._times.workload!r} and was resumed under {asked!r}; its plan and what it "
-                "holds are made for the former. Resume it without queries, then add and remove some."
-            )
-        return monitor
+    def _made(cls, queries: list[UncertainTopK], saved: dict[str, Any]) -> Self:
+        return cls(queries, plan=saved["times"]["plan"], epsilon=saved["epsilon"], computed=True)
+
+    def _load(self, saved: dict[str, Any]) -> None:
+        self._times.load(saved["times"])
+        self._expected, self._ranks_streams = saved["extra"]
+        self._runs, self._cost = saved["counts"]
+        self._store.load(saved["store"])
+        self._rules.load(saved["rules"])
+        self._streams.load(saved["streams"])
+        self._pending = [from_bytes(table) for table in saved["pending"]]
 
     @classmethod
-    def _load(cls, saved: dict[str, Any]) -> Monitor:
-        refuse_other_family(saved, UncertainTopK.family)
-        found = [UncertainTopK(**fields) for fields in saved["times"]["queries"]]
-        monitor = cls(found, plan=saved["times"]["plan"], epsilon=saved["epsilon"], computed=True)
-        monitor._times.load(saved["times"])
-        monitor._finished = saved["finished"]
-        monitor._expected, monitor._ranks_streams = saved["extra"]
-        monitor._runs, monitor._cost, monitor._windows = saved["counts"]
-        monitor._intake = Intake.load(saved["intake"], None)
-        monitor._store.load(saved["store"])
-        monitor._rules.load(saved["rules"])
-        monitor._streams.load(saved["streams"])
-        monitor._pending = [from_bytes(table) for table in saved["pending"]]
-        return monitor
+    def _checked(
+        cls, queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK], computed: bool
+    ) -> Workload[UncertainTopK]:
+        found = super()._checked(queries, computed)
+        refuse_several_sizes(found)
+        return found
 
     @property
     def _now(self) -> int | None:
         return self._intake.newest if self._intake.axis == "time" else self._intake.objects
 
-    def _move_on(self) -> None:
+    def _move_time(self) -> None:
         """Make the runs that are due, then forget what no later run looks at."""
         now = self._now
         if now is None:
@@ -437,10 +375,6 @@ class Monitor:
             stream_kind=self._streams.kind if self._ranks_streams else None,
         )
 
-    def _refuse_after_end(self) -> None:
-        if self._finished:
-            raise InvalidInputError("the stream was finished; nothing can follow its end. Start another monitor.")
-
     def _refuse_dropped(self, query: UncertainTopK) -> None:
         """Tuples of the window that were dropped for a smaller k could be in the answers of this query."""
         dropped = self._store.least_dropped
@@ -495,10 +429,7 @@ def replay(
     >>> table.select(["stream", "probability", "score"]).to_pylist()[0]
     {'stream': 'south', 'probability': 1.0625, 'score': 5.0}
     """
-    monitor = Monitor(queries, plan=plan)
-    monitor.push(positions, scores, probabilities, rules, ids, streams)
-    monitor.finish()
-    return monitor.answers()
+    return Monitor(queries, plan=plan)._replayed(positions, scores, probabilities, rules, ids, streams)
 
 
 def _kept(keys: Floats, checked: Batch, positions: Any) -> Ints | None:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.columns import length, score_column
+from skyband.data.columns import length, refuse_other_lengths, score_column
 from skyband.data.key_dictionary import restored
 from skyband.errors import InvalidQueryError
 from skyband.kernels.stream import Floats, Ints
 from skyband.queries.fields import checked_k
-from skyband.uncertain.columns import check_lengths, probability_column, refuse_excess, rule_codes
+from skyband.uncertain.columns import probability_column, refuse_excess, rule_codes
 from skyband.uncertain.kernels import possible_worlds
 from skyband.uncertain.single_pass import best_first, one_pass, settled
 from skyband.uncertain.stream_dictionary import checked_labels
@@ -34,7 +34,7 @@ class Tuples(NamedTuple):
 def tuples_of(scores: Any, probabilities: Any, rules: Any) -> Tuples:
     """Checked columns; tuples without a score are left out."""
     keys = score_column(scores)
-    check_lengths(keys.size, probabilities=probabilities, rules=rules)
+    refuse_other_lengths(keys.size, "scores", probabilities=probabilities, rules=rules)
     there = ~np.isnan(keys)
     chances = probability_column(probabilities, there)
     codes, names = rule_codes(rules, keys.size)
@@ -130,7 +130,7 @@ def stream_probabilities(scores: Any, probabilities: Any, streams: Any, k: int, 
     {'b': 0.75, 'a': 0.25}
     """
     tops = topk_probabilities(scores, probabilities, k, rules)
-    check_lengths(tops.size, streams=streams)
+    refuse_other_lengths(tops.size, "scores", streams=streams)
     found = checked_labels(streams)
     encoded = found.stored.dictionary_encode()
     codes, names = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary

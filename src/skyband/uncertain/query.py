@@ -20,6 +20,7 @@ from skyband.queries.fields import (
     spelled,
     window_of,
 )
+from skyband.queries.sharing import places_by
 from skyband.sql import writer
 from skyband.windows import SlidingWindow
 
@@ -30,7 +31,6 @@ __all__ = [
     "checked_meaning",
     "classes_of",
     "refuse_other_sizes",
-    "sharing_key",
     "stream_of",
 ]
 
@@ -171,15 +171,14 @@ class UncertainTopK(Query):
         """
         return writer.write_uncertain(self.to_dict(), named=named)
 
+    def scan_key(self) -> tuple[str | None, str | None, str | None, str | None]:
+        """What queries must agree in to be run together; streams apart, which only some of them rank."""
+        return self.by, self.probability, self.rule, self.where
+
     @classmethod
     def check_together(cls, queries: Iterable[Any]) -> None:
         """Refuse queries that run together, but over windows of different sizes."""
         refuse_other_sizes(queries)
-
-
-def sharing_key(query: UncertainTopK) -> tuple[str | None, ...]:
-    """What queries must agree in to be run together; streams apart, which only some of them rank."""
-    return query.by, query.probability, query.rule, query.where
 
 
 def stream_of(queries: Iterable[UncertainTopK]) -> str | None:
@@ -202,15 +201,10 @@ def classes_of(queries: Iterable[UncertainTopK]) -> tuple[tuple[UncertainTopK, .
     [['a', 'b', 'd'], ['c']]
     """
     queries = tuple(queries)
-    first: dict[tuple[str | None, ...], str] = {}
-    for query in queries:
-        if query.stream is not None:
-            first.setdefault(sharing_key(query), query.stream)
-    found: dict[tuple[str | None, ...], list[UncertainTopK]] = {}
-    for query in queries:
-        shared = sharing_key(query)
-        found.setdefault((*shared, query.stream or first.get(shared)), []).append(query)
-    return tuple(map(tuple, found.values()))
+    alike = places_by(UncertainTopK.sharing_key, queries)
+    first = {shared: stream_of(queries[place] for place in places) for shared, places in alike.items()}
+    found = places_by(lambda query: (query.sharing_key(), query.stream or first[query.sharing_key()]), queries)
+    return tuple(tuple(queries[place] for place in places) for places in found.values())
 
 
 def refuse_other_sizes(queries: Iterable[UncertainTopK]) -> None:

@@ -15,7 +15,7 @@ from skyband.sharding.envelope import Note
 from skyband.sharding.ordered_shard import Sequencing
 from skyband.uncertain.monitor import Monitor
 from skyband.uncertain.plan import WeighingPlan, cut_of
-from skyband.uncertain.query import UncertainTopK, sharing_key, stream_of
+from skyband.uncertain.query import UncertainTopK, stream_of
 from skyband.windows import ALWAYS
 
 __all__ = ["Weighing"]
@@ -156,7 +156,7 @@ def _matched(before: list[tuple[UncertainTopK, ...]], now: tuple[tuple[Uncertain
 
 
 def _told(together: tuple[UncertainTopK, ...]) -> tuple[Any, ...]:
-    return *sharing_key(together[0]), together[0].window.size
+    return *together[0].sharing_key(), together[0].window.size
 
 
 def _unit(together: tuple[UncertainTopK, ...]) -> int:

@@ -166,9 +166,8 @@ class Timetable:
         return Workload([*self.queries, *here]) if here else self.workload
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Everything that `load` needs, the queries apart."""
         return {
-            "queries": [query.to_dict() for query in self.queries],
             "plan": self.method,
             "since": self.since,
             "joining": [(query.to_dict(), since) for query, since in self.joining],
@@ -179,7 +178,7 @@ class Timetable:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned, with the queries that it tells of."""
+        """Go on from what `state` returned, with the same queries."""
         self.since = state["since"]
         self.joining = [Joining(UncertainTopK(**fields), since) for fields, since in state["joining"]]
         self._anchor, self._done, self._again = state["anchor"], state["done"], state["again"]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from skyband.errors import InvalidQueryError
-from skyband.queries.workload import Workload, refuse_expressions
+from skyband.queries.workload import Workload
 from skyband.uncertain.query import UncertainTopK
 
-__all__ = ["checked_epsilon", "checked_queries"]
+__all__ = ["checked_epsilon", "refuse_several_sizes"]
 
 
-def checked_queries(workload: Workload[UncertainTopK], computed: bool) -> Workload[UncertainTopK]:
-    """Queries that can be answered from the same arrays, of which expressions may have been computed already."""
-    if not computed:
-        refuse_expressions(workload)
+def refuse_several_sizes(workload: Workload[UncertainTopK]) -> None:
+    """Refuse queries that cannot be answered from the same arrays."""
     first = workload.queries[0]
     for query in workload:
         if query.window.size != first.window.size:
@@ -20,7 +18,6 @@ def checked_queries(workload: Workload[UncertainTopK], computed: bool) -> Worklo
                 f"queries {first.name!r} and {query.name!r} have different sizes ({first.size!r} and {query.size!r}); "
                 "a run answers all queries from the tuples of one window. Make two workloads of them."
             )
-    return workload
 
 
 def checked_epsilon(epsilon: object) -> float:

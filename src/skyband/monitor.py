@@ -1,0 +1,286 @@
+"""What the monitors of all families have in common: the life of a stream, pending answers, snapshots, live changes.
+
+A family's monitor says how rows are taken in (`push`), what time does (`_move_time`, `_end`), how answers become a
+table (`_table`), and what it holds (`candidates`, `_counters`, `_state`, `_load`). Everything that a user calls beside
+`push` is here, so that it has the same signature and the same rules in every family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Generic, Self
+
+import pyarrow as pa
+from typing_extensions import TypeVar
+
+from skyband.data.group_dictionary import GroupBook
+from skyband.data.validation import Intake
+from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
+from skyband.queries import Axis, Query
+from skyband.queries.families import FAMILIES, Family, refuse_unsupported
+from skyband.queries.workload import Workload, of_family, refuse_expressions
+from skyband.snapshot import Migration, decode, encode, migrated, refuse_other_family, resuming
+
+__all__ = ["MonitorBase"]
+
+Q = TypeVar("Q", bound=Query)
+P = TypeVar("P")  # what answers wait as until they are fetched
+
+
+class MonitorBase(Generic[Q, P]):
+    """Answers continuous queries of one family over a stream that is pushed to it."""
+
+    asks: ClassVar[type[Any]]  # the class of its queries
+    counts: ClassVar[str] = "objects"  # what `metrics` calls the rows that count
+    version: ClassVar[int]  # of what `_state` returns; raised when an earlier `_load` could not read it
+    migrations: ClassVar[Mapping[int, Migration]]  # by version: to the one after it
+
+    _workload: Workload[Q]
+
+    def __init__(self, axis: Axis, *, computed: bool) -> None:
+        self._computed = computed
+        self._intake = Intake(axis)
+        self._pending: list[P] = []
+        self._windows = 0
+        self._finished = False
+        self._valid_from: dict[str, int] = {}  # by query that was added later: the end of its first window
+
+    @property
+    def queries(self) -> tuple[Q, ...]:
+        """The queries, in workload order."""
+        return self._workload.queries
+
+    @property
+    def candidates(self) -> int:
+        """How many items are held."""
+        raise NotImplementedError
+
+    def advance_to(self, position: Any) -> None:
+        """Move time forward without a row: answers that are due at or before `position` become final.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor(sb.TopK(k=1, size="10 seconds"))
+        >>> monitor.push([1_000_000], [3.0])
+        >>> monitor.advance_to(10_000_000)
+        >>> monitor.answers().num_rows
+        1
+        """
+        self._refuse_after_end()
+        self._intake.newest, kind = self._intake.check_time(position)
+        self._intake.position_kind = self._intake.position_kind or kind
+        self._move_time()
+
+    def finish(self) -> None:
+        """End the stream: every time window that holds a row is answered. Fetch the answers with `answers`."""
+        if self._finished:
+            return
+        self._finished = True
+        if self._intake.axis == "time" and self._intake.newest is not None:
+            self._end(self._intake.newest + max(query.window.longest for query in self.queries))
+
+    def answers(self) -> pa.Table:
+        """What has become final since the last call, by time, query, group and rank."""
+        self._settle()
+        pending, self._pending = self._pending, []
+        return self._table(pending)
+
+    def add(self, query: Q) -> Any:
+        """Answer one more query from now on; the others are not disturbed.
+
+        Returns the end of the first window that it answers: the first from which on all its answers are exact, given
+        what is held. None where each group has its own, where it answers at once, and before the first push.
+        `valid_from` tells it again later.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor(sb.TopK(name="ten", k=5, size=10, slide=5))
+        >>> monitor.push(None, range(12))
+        >>> monitor.add(sb.TopK(name="five", k=5, size=5))  # shares its views with the other
+        15
+        >>> monitor.add(sb.TopK(name="more", k=6, size=10, slide=5))  # one object more than is held
+        25
+        """
+        self._refuse_after_end()
+        refuse_unsupported(self._family(), "add", f"add({getattr(query, 'name', query)!r})")
+        self._add(query, self._checked([*self.queries, query], self._computed))
+        return self.valid_from[query.name]
+
+    def remove(self, name: str) -> None:
+        """Stop answering a query; what only it needed is released. Answers not yet fetched stay.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor([sb.TopK(name="a", k=9, size=20), sb.TopK(name="b", k=1, size=20)])
+        >>> monitor.push(None, [float(score) for score in range(10)])
+        >>> monitor.candidates
+        9
+        >>> monitor.remove("a")
+        >>> monitor.candidates
+        1
+        """
+        self._refuse_after_end()
+        refuse_unsupported(self._family(), "remove", f"remove({name!r})")
+        gone = self._workload[name]
+        rest = [query for query in self.queries if query is not gone]
+        if not rest:
+            raise InvalidQueryError(
+                f"{name!r} is the only query left; without it there is nothing to answer. finish() ends the stream."
+            )
+        self._remove(name, Workload(rest))
+        self._valid_from.pop(name, None)
+
+    @property
+    def valid_from(self) -> dict[str, Any]:
+        """For each query the end of the first window that it answers; None for those that were not added later."""
+        kind = self._intake.position_kind or pa.int64()
+        return {
+            query.name: pa.scalar(self._valid_from[query.name]).cast(kind).as_py()
+            if query.name in self._valid_from
+            else None
+            for query in self.queries
+        }
+
+    def metrics(self) -> dict[str, Any]:
+        """Counts so far: rows pushed, left out, those that count, windows answered, items held; then the family's own.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor(sb.TopK(k=1, size=2))
+        >>> monitor.push(None, [1.0, float("nan"), 2.0])
+        >>> monitor.metrics()["left_out"]
+        1
+        """
+        family = self._counters()  # before `candidates`, which may release what was held of a group
+        common = {
+            "rows": self._intake.rows,
+            "left_out": self._intake.left_out,
+            "late": 0,  # positions never go backwards here: a late row is refused, not dropped
+            self.counts: self._intake.objects,
+            "windows": self._windows,
+            "candidates": self.candidates,
+        }
+        return common | family
+
+    def snapshot(self) -> bytes:
+        """The monitor as bytes, answers not yet fetched included.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor(sb.TopK(k=1, size=2))
+        >>> monitor.push(None, [1.0])
+        >>> again = sb.Monitor.resume(monitor.snapshot())
+        >>> again.push(None, [2.0])
+        >>> again.answers()["score"].to_pylist()
+        [2.0]
+        """
+        self._settle()
+        family = self._state()
+        groups = self._intake.groups
+        return encode(
+            {
+                "family": self.asks.family,
+                "version": self.version,
+                "queries": [query.to_dict() for query in self.queries],
+                "computed": self._computed,
+                "finished": self._finished,
+                "windows": self._windows,
+                "valid_from": self._valid_from,
+                "intake": self._intake.state(),
+                "groups": None if groups is None else groups.state(),
+                **family,
+            }
+        )
+
+    @classmethod
+    def resume(cls, blob: bytes, queries: Q | Iterable[Q] | Workload[Q] | None = None) -> Self:
+        """The monitor that `snapshot` was taken of; with `queries`, refused unless they are the snapshot's own.
+
+        Snapshots of earlier versions are converted.
+        """
+        asked = None if queries is None else Workload(queries)
+        with resuming():
+            saved = decode(blob)
+            refuse_other_family(saved, cls.asks.family)
+            saved = migrated(saved, f"of {cls._family().monitor}", cls.version, cls.migrations)
+            monitor = cls._made([cls.asks(**fields) for fields in saved["queries"]], saved)
+            monitor._computed = saved["computed"]
+            monitor._finished, monitor._windows = saved["finished"], saved["windows"]
+            monitor._valid_from = saved["valid_from"]
+            groups = None if saved["groups"] is None else GroupBook.load(saved["groups"])
+            monitor._intake = Intake.load(saved["intake"], groups)
+            monitor._load(saved)
+        if asked is not None and asked != monitor._workload:
+            raise SnapshotError(
+                f"the snapshot is of {monitor._workload!r} and was resumed under {asked!r}; what it holds was chosen "
+                "for the former, so the answers would be wrong. Resume it without queries."
+            )
+        return monitor
+
+    def _replayed(self, *columns: Any, **named: Any) -> pa.Table:
+        """All answers over a stream that consists of these columns."""
+        self.push(*columns, **named)  # type: ignore[attr-defined]  # every family has its own columns
+        self.finish()
+        return self.answers()
+
+    @classmethod
+    def _family(cls) -> Family:
+        return FAMILIES[cls.asks.family]
+
+    @classmethod
+    def _checked(cls, queries: Q | Iterable[Q] | Workload[Q], computed: bool) -> Workload[Q]:
+        """The workload of these queries, if one monitor can answer them together."""
+        found: Workload[Q] = of_family(queries, cls.asks, cls._family().monitor)
+        if not computed:
+            refuse_expressions(found)
+        return found
+
+    def _refuse_after_end(self) -> None:
+        if self._finished:
+            raise InvalidInputError(
+                "the stream has ended with finish(); what follows after it was finished would belong to no window. "
+                "Start another monitor."
+            )
+
+    def _refuse_missing_groups(self, groups: Any) -> None:
+        for query in self.queries:
+            if groups is None and query.groups:
+                raise InvalidInputError(
+                    f"groups=None, but {query.name!r} has partition_by={list(query.groups)}; "
+                    "pass the group of every row as groups=."
+                )
+
+    def _settle(self) -> None:
+        """Give answers the form in which they wait, before they are fetched or stored."""
+
+    def _move_time(self) -> None:
+        """Answer what has become final at the newest position."""
+        raise NotImplementedError
+
+    def _end(self, beyond: int) -> None:
+        """Answer every window that holds a row; all of them end at or before `beyond`."""
+        raise NotImplementedError
+
+    def _table(self, pending: list[P]) -> pa.Table:
+        """Answers as the table that a user reads."""
+        raise NotImplementedError
+
+    def _counters(self) -> dict[str, Any]:
+        """What the family adds to `metrics`."""
+        raise NotImplementedError
+
+    def _add(self, query: Q, after: Workload[Q]) -> None:
+        """Go on with one more query."""
+        raise NotImplementedError
+
+    def _remove(self, name: str, after: Workload[Q]) -> None:
+        """Go on with one query less."""
+        raise NotImplementedError
+
+    @classmethod
+    def _made(cls, queries: list[Q], saved: dict[str, Any]) -> Self:
+        """A monitor as it was before its first row, from a snapshot."""
+        raise NotImplementedError
+
+    def _state(self) -> dict[str, Any]:
+        """What the family adds to a snapshot."""
+        raise NotImplementedError
+
+    def _load(self, saved: dict[str, Any]) -> None:
+        """Go on from what `_state` returned."""
+        raise NotImplementedError

@@ -1,0 +1,233 @@
+"""The monitors of all families are used in the same way: same signatures, same rules, refusals from one place."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import skyband as sb
+from skyband.monitor import MonitorBase
+from skyband.queries.families import FAMILIES
+from skyband.snapshot import decode, encode, migrated
+
+S = 1_000_000
+MODULES = {"topk": sb.topk, "aggregate": sb.aggregate, "incomplete": sb.incomplete, "uncertain": sb.uncertain}
+SHARED = ("queries", "candidates", "valid_from")
+METHODS = ("advance_to", "finish", "answers", "add", "remove", "metrics", "snapshot", "resume")
+MADE = {
+    "topk": lambda name, size: sb.TopK(name=name, k=2, size=size),
+    "aggregate": lambda name, size: sb.AggregateTopK(name=name, k=2, size=size),
+    "incomplete": lambda name, size: sb.IncompleteTopK(name=name, k=2, size=size, streams=["s", "t"]),
+    "uncertain": lambda name, size: sb.UncertainTopK(name=name, k=2, size=size),
+}
+COLUMNS = {
+    "topk": ([3.0, 9.0, 5.0],),
+    "aggregate": (["x", "y", "x"], [3.0, 9.0, 5.0]),
+    "incomplete": (["x", "y", "x"], ["s", "t", "t"], [0.3, 0.9, 0.5]),
+    "uncertain": ([3.0, 9.0, 5.0], [0.3, 0.9, 0.5]),
+}
+families = pytest.mark.parametrize("family", FAMILIES)
+
+
+def monitor_of(family, *names, size="10 seconds"):
+    return MODULES[family].Monitor([MADE[family](name, size) for name in names])
+
+
+def push(monitor, family, *seconds):
+    monitor.push([second * S for second in seconds], *COLUMNS[family])
+
+
+def parameters(function):
+    return [(name, one.kind, one.default) for name, one in inspect.signature(function).parameters.items()]
+
+
+@families
+def test_every_family_has_the_one_base(family):
+    monitor = MODULES[family].Monitor
+    assert issubclass(monitor, MonitorBase)
+    assert monitor.asks.__name__ == FAMILIES[family].query
+    assert {*SHARED, *METHODS, "push"} <= set(dir(monitor))
+
+
+@families
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_have_equal_signatures(family, method):
+    assert parameters(getattr(MODULES[family].Monitor, method)) == parameters(getattr(sb.Monitor, method))
+
+
+@families
+def test_constructors_begin_with_queries(family):
+    first, *others = inspect.signature(MODULES[family].Monitor).parameters.values()
+    assert first.name == "queries"
+    assert [one.default for one in others if one.name == "computed"] == [False]
+
+
+def test_replay_takes_queries_then_the_columns_of_the_contract():
+    expected = {
+        "topk": ["queries", "positions", "scores", "ids", "algorithm"],
+        "aggregate": ["queries", "positions", "keys", "values"],
+        "incomplete": ["queries", "positions", "objects", "streams", "values"],
+        "uncertain": ["queries", "positions", "scores", "probabilities", "rules", "ids", "plan"],
+    }
+    for family, names in expected.items():
+        found = inspect.signature(MODULES[family].replay).parameters.values()
+        assert [one.name for one in found if one.kind is one.POSITIONAL_OR_KEYWORD] == names
+
+
+@families
+def test_replay_takes_one_query_several_or_a_workload(family):
+    query, other = MADE[family]("a", "10 seconds"), MADE[family]("b", "10 seconds")
+    columns = ([1 * S, 4 * S, 7 * S], *COLUMNS[family])
+    replay = MODULES[family].replay
+    alone = replay(query, *columns)
+    assert alone.num_rows > 0
+    assert replay([query], *columns) == replay(sb.Workload(query), *columns) == alone
+    both = replay([query, other], *columns)
+    assert both == replay(sb.Workload([query, other]), *columns) == replay(iter([query, other]), *columns)
+    assert both.filter(np.array(both["query"].to_pylist()) == "a") == alone
+    moments = list(zip(both[query.moment].to_pylist(), both["query"].to_pylist(), strict=True))
+    assert moments == sorted(moments)
+
+
+@families
+def test_a_finished_stream_takes_nothing_more(family):
+    monitor = monitor_of(family, "a", "b")
+    push(monitor, family, 1, 4, 7)
+    monitor.finish()
+    monitor.finish()
+    for late in (
+        lambda: push(monitor, family, 8, 9, 10),
+        lambda: monitor.advance_to(90 * S),
+        lambda: monitor.add(MADE[family]("c", "10 seconds")),
+        lambda: monitor.remove("a"),
+    ):
+        with pytest.raises(sb.InvalidInputError, match=r"the stream has ended with finish\(\)"):
+            late()
+
+
+@families
+def test_common_metrics(family):
+    monitor = monitor_of(family, "a")
+    push(monitor, family, 1, 4, 7)
+    found = monitor.metrics()
+    assert (found["rows"], found["left_out"], found["late"], found[monitor.counts]) == (3, 0, 0, 3)
+    assert found["candidates"] == monitor.candidates > 0
+
+
+@families
+def test_add_and_remove_work_or_are_refused_by_the_registry(family):
+    monitor = monitor_of(family, "a", "b")
+    push(monitor, family, 1, 4, 7)
+    before = monitor.snapshot()
+    changes = {
+        "add": (lambda: monitor.add(MADE[family]("c", "10 seconds")), ["a", "b", "c"]),
+        "remove": (lambda: monitor.remove("a"), ["b", "c"]),
+    }
+    for name, (change, after) in changes.items():
+        if name not in FAMILIES[family].lacks:
+            change()
+            assert [query.name for query in monitor.queries] == after
+            continue
+        with pytest.raises(sb.UnsupportedError) as raised:
+            change()
+        asked = "add('c')" if name == "add" else "remove('a')"
+        assert str(raised.value) == (
+            f"{asked} is not supported for {FAMILIES[family].query} queries: {FAMILIES[family].lacks[name]}."
+        )
+        assert monitor.snapshot() == before
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if "remove" not in FAMILIES[name].lacks])
+def test_what_cannot_be_removed(family):
+    monitor = monitor_of(family, "a")
+    with pytest.raises(sb.InvalidQueryError, match="'a' is the only query left"):
+        monitor.remove("a")
+    with pytest.raises(sb.UnknownNameError, match="query 'b' does not exist"):
+        monitor.remove("b")
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if "add" not in FAMILIES[name].lacks])
+def test_what_cannot_be_added(family):
+    monitor = monitor_of(family, "a")
+    other = MADE["topk" if family != "topk" else "aggregate"]("b", "10 seconds")
+    for query, problem in ((MADE[family]("a", "10 seconds"), "more than one query"), (other, "one family of queries")):
+        with pytest.raises(sb.InvalidQueryError, match=problem):
+            monitor.add(query)
+    expression = sb.IncompleteTopK if family == "incomplete" else type(MADE[family]("b", "10 seconds"))
+    given = {"streams": ["s", "t"]} if family == "incomplete" else {}
+    with pytest.raises(sb.InvalidQueryError, match="where="):
+        monitor.add(expression(name="b", k=1, size="10 seconds", where="x > 1", **given))
+    again = type(monitor).resume(monitor.snapshot())
+    with pytest.raises(sb.InvalidQueryError, match="where="):
+        again.add(expression(name="b", k=1, size="10 seconds", where="x > 1", **given))
+
+
+@families
+def test_a_snapshot_says_its_family_and_version(family):
+    monitor = monitor_of(family, "a")
+    saved = decode(monitor.snapshot())
+    assert (saved["family"], saved["version"]) == (family, monitor.version)
+    assert set(monitor.migrations) == set(range(1, monitor.version))
+
+
+@families
+def test_a_snapshot_of_a_newer_version_is_rejected(family):
+    monitor = monitor_of(family, "a")
+    newer = encode({**decode(monitor.snapshot()), "version": monitor.version + 1})
+    with pytest.raises(
+        sb.SnapshotError,
+        match=f"of {FAMILIES[family].monitor} has version {monitor.version + 1} and this library reads versions up to "
+        f"{monitor.version}; nothing was resumed. Resume it with the release of Skyband that wrote it, or a newer one",
+    ):
+        type(monitor).resume(newer)
+
+
+@pytest.mark.parametrize("version", [0, -1, None, "2", 1.5, True, [2]], ids=repr)
+@families
+def test_a_version_that_is_none(family, version):
+    monitor = monitor_of(family, "a")
+    wrong = encode({**decode(monitor.snapshot()), "version": version})
+    with pytest.raises(sb.SnapshotError, match="does not hold what this library writes"):
+        type(monitor).resume(wrong)
+
+
+def first_version(family, saved):
+    """A snapshot as it was written before snapshots of monitors had a number."""
+    lacked = {"topk": ("family",), "aggregate": (), "incomplete": ("streams", "groups"), "uncertain": ("groups",)}
+    own = ("version", "computed", *lacked[family], *(() if family == "topk" else ("valid_from",)))
+    old = {name: value for name, value in saved.items() if name not in own}
+    if family == "uncertain":
+        old["times"] = {"queries": old.pop("queries"), **old["times"]}
+        old["counts"] = [*old["counts"], old.pop("windows")]
+    return old
+
+
+@families
+def test_the_first_version_is_converted(family):
+    monitor = monitor_of(family, "a", "b")
+    push(monitor, family, 1, 4, 12)
+    saved = decode(monitor.snapshot())
+    again = type(monitor).resume(encode(first_version(family, saved)))
+    assert again.metrics() == monitor.metrics()
+    for one in (monitor, again):
+        push(one, family, 13, 27, 28)
+        one.finish()
+    assert again.answers() == monitor.answers()
+
+
+def test_migrations_are_made_one_after_another():
+    steps = {1: lambda saved: {"b": saved["a"] + 1}, 2: lambda saved: {"c": saved["b"] * 10}}
+    assert migrated({"a": 1}, "of a test", 3, steps) == {"c": 20}
+    assert migrated({"b": 1, "version": 2}, "of a test", 3, steps) == {"c": 10}
+    assert migrated({"c": 1, "version": 3}, "of a test", 3, steps) == {"c": 1, "version": 3}
+
+
+@families
+def test_resume_refuses_other_queries(family):
+    monitor = monitor_of(family, "a", "b")
+    blob = monitor.snapshot()
+    assert type(monitor).resume(blob, monitor.queries).queries == monitor.queries
+    with pytest.raises(sb.SnapshotError, match=r"the snapshot is of .* and was resumed under .*Resume it without"):
+        type(monitor).resume(blob, monitor.queries[:1])
