@@ -19,7 +19,7 @@ from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
 from skyband.queries import Axis, Query
 from skyband.queries.families import FAMILIES, Family, refuse_unsupported
 from skyband.queries.workload import Workload, of_family, refuse_expressions
-from skyband.snapshot import Migration, decode, encode, migrated, refuse_other_family, resuming
+from skyband.snapshot import Migration, decode, encode, migrated, resuming
 
 __all__ = ["MonitorBase"]
 
@@ -196,7 +196,7 @@ class MonitorBase(Generic[Q, P]):
         asked = None if queries is None else Workload(queries)
         with resuming():
             saved = decode(blob)
-            refuse_other_family(saved, cls.asks.family)
+            cls._refuse_other_family(saved)
             saved = migrated(saved, f"of {cls._family().monitor}", cls.version, cls.migrations)
             monitor = cls._made([cls.asks(**fields) for fields in saved["queries"]], saved)
             monitor._computed = saved["computed"]
@@ -211,6 +211,15 @@ class MonitorBase(Generic[Q, P]):
                 "for the former, so the answers would be wrong. Resume it without queries."
             )
         return monitor
+
+    @classmethod
+    def _refuse_other_family(cls, saved: Mapping[str, Any]) -> None:
+        found = FAMILIES[saved.get("family", "topk")]  # the first snapshots of top-k queries did not say it
+        if found.name != cls.asks.family:
+            raise SnapshotError(
+                f"the snapshot is not one of {cls._family().monitor}, it is one of {found.monitor}; nothing was "
+                f"resumed. Use {found.monitor}.resume."
+            )
 
     def _replayed(self, *columns: Any, **named: Any) -> pa.Table:
         """All answers over a stream that consists of these columns."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from skyband.errors import SnapshotError
 
-__all__ = ["VERSION", "Migration", "decode", "encode", "migrated", "refuse_other_family", "resuming"]
+__all__ = ["VERSION", "Migration", "decode", "encode", "migrated", "resuming"]
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]  # what one version saved, as the version after it saves it
 
@@ -63,16 +63,6 @@ def decode(blob: bytes) -> dict[str, Any]:
         if not isinstance(values, dict):
             raise TypeError(f"it is a {type(values).__name__}")
     return values
-
-
-def refuse_other_family(saved: Mapping[str, Any], family: str) -> None:
-    """Refuse what was saved by the monitor of another family of queries; top-k queries say nothing of theirs."""
-    found = saved.get("family", "topk")
-    if found != family:
-        mine, other = (f"skyband.{'' if one == 'topk' else f'{one}.'}Monitor" for one in (family, found))
-        raise SnapshotError(
-            f"the snapshot is not one of {mine}, it is one of {other}; nothing was resumed. Use {other}.resume."
-        )
 
 
 def migrated(saved: dict[str, Any], what: str, version: int, migrations: Mapping[int, Migration]) -> dict[str, Any]:
