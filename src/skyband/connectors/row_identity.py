@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.data.answer_moment import moment_of
 from skyband.data.json_lines import as_json
 from skyband.data.wide_timestamps import values_of
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
 from skyband.queries import Query
 
-__all__ = ["GROUP", "PLACE", "ends_of", "groups_of", "moment_of", "newest_answers", "refuse_taken_names", "with_places"]
+__all__ = ["GROUP", "PLACE", "ends_of", "groups_of", "newest_answers", "refuse_taken_names", "with_places"]
 
 GROUP = "answer_group"
 PLACE = "answer_place"
@@ -35,12 +36,6 @@ def groups_of(queries: Iterable[Query]) -> dict[str, tuple[str, ...]]:
     {'big': (), 'each': ('symbol',)}
     """
     return {query.name: query.groups for query in queries}
-
-
-def moment_of(rows: pa.Table | pa.Schema) -> str:
-    """The column that says when answers were final."""
-    names = rows.names if isinstance(rows, pa.Schema) else rows.column_names
-    return "window_end" if "window_end" in names else "time"
 
 
 def refuse_taken_names(rows: pa.Table, where: str) -> None:
