@@ -31,7 +31,7 @@ import skyband as sb
 from benchmarks import report
 from benchmarks.bench_spark import mixed, write_files
 from benchmarks.report import Ratio
-from skyband.connectors.postgres import PostgresSink
+from skyband.connectors.postgres_writer import PostgresWriter
 from skyband.connectors.row_identity import with_places
 from skyband.jobs import run as run_file
 from skyband.jobs.control_server import Attendant
@@ -124,7 +124,7 @@ def _answers(rows: int, batch: int) -> pa.Table:
 
 
 def _by_sink(server: Any, table: str, batches: list[pa.Table]) -> float:
-    sink = PostgresSink(table, {f"q{one}": () for one in range(QUERIES)}, url=server.url())
+    sink = PostgresWriter(table, {f"q{one}": () for one in range(QUERIES)}, url=server.url())
     sink.prepare(batches[0])
     seconds = []
     for number, batch in enumerate(batches):
@@ -137,7 +137,7 @@ def _by_sink(server: Any, table: str, batches: list[pa.Table]) -> float:
 
 def _row_by_row(server: Any, table: str, batches: list[pa.Table], *, many: bool) -> float:
     groups: dict[str, tuple[str, ...]] = {f"q{one}": () for one in range(QUERIES)}
-    sink = PostgresSink(table, groups, url=server.url())
+    sink = PostgresWriter(table, groups, url=server.url())
     sink.prepare(batches[0])
     sink.close()
     names = with_places(batches[0], groups).column_names

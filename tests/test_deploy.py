@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import yaml
@@ -64,7 +63,7 @@ def unknown_options(command):
 
 
 class TestWorkloadFile:
-    @pytest.mark.skipif("postgres" not in get_args(Sink.model_fields["type"].annotation), reason="no such sink yet")
+    @pytest.mark.skipif("postgres" not in Sink.kinds, reason="no such sink yet")
     def test_it_is_read(self):
         environment = {"KAFKA_SERVERS": "kafka:9092", "DATABASE_URL": "postgresql://skyband@postgres/skyband"}
         file = sb.read_workload(DEPLOY / "skyband.yaml", environment)

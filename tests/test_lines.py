@@ -96,7 +96,7 @@ def test_nested_columns_become_text():
 def test_a_far_time_in_a_row_breaks_no_screen():
     """A row may bring any time in its other columns; who shows answers has no object for some of them."""
     from skyband.cli.line_writers import PlainLines
-    from skyband.connectors.sinks import Board
+    from skyband.connectors.memory import Board
 
     far = pa.array([1_699_972_963_200_000_000], pa.timestamp("us", "UTC"))
     end = pa.array([60_000_000], pa.timestamp("us", "UTC"))

@@ -66,7 +66,7 @@ __version__ = "0.1.0"
 # Compiled engines and Arrow are loaded when first used: asking a question costs nothing, `import skyband` stays quick.
 __getattr__, _, _ = lazy_loader.attach(
     __name__,
-    submodules=["aggregate", "incomplete", "topk", "uncertain"],
+    submodules=["aggregate", "incomplete", "sinks", "topk", "uncertain"],
     submod_attrs={
         "topk.change_feed": ["ChangeFeed"],
         "topk.monitor": ["Monitor", "replay"],

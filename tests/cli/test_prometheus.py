@@ -12,7 +12,7 @@ import pytest
 import skyband as sb
 from skyband.cli.logs import write_logs
 from skyband.cli.prometheus import Exposed, page
-from skyband.workload_file.environment import hidden
+from skyband.connectors.secrets import hidden
 
 NUMBERS = {
     "trades": {"rows": 10, "late": 1, "candidates": 3, "emit_lag": 0.5, "bound": None, "algorithm": "panes"},

@@ -15,9 +15,9 @@ from rich.console import Console
 
 import skyband as sb
 from skyband.cli.dashboard import Page, PageOptions
-from skyband.connectors.sinks import Wanted
 from skyband.jobs import run
 from skyband.jobs.control_server import Attendant
+from skyband.spark.delivery import Wanted
 from skyband.spark.health import Pulse
 from tests.dashboard.asking import Asking, strict
 from tests.sharding import cases

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
+from skyband.connectors.files import FilesSource
 from skyband.connectors.sources import open_batch
 from skyband.jobs import run
 from skyband.jobs.verification import verify
-from skyband.workload_file import Stream
 from tests.spark.test_runs import finished, workload
 
 SCHEMA = "schema: {at: timestamp, name: string, price: double, shares: int}, "
@@ -225,7 +225,7 @@ def test_texts_that_no_query_can_name_are_not_read(spark, tmp_path):
     pq.write_table(rows, tmp_path / "in.parquet")
     aggregate = sb.Workload(sb.AggregateTopK(name="busy", k=1, size="1 hour", key="upper(key)", value="v"))
     whole = sb.Workload(sb.TopK(name="best", k=1, size="1 hour", by="v"))
-    stream = Stream(path=str(tmp_path / "in.parquet"), format="parquet", time="at")
+    stream = FilesSource(path=str(tmp_path / "in.parquet"), format="parquet", time="at")
     for asked, named in ((aggregate, {"key"}), (whole, {"key", "wide", "wider"})):
         text = explained(open_batch(spark, "s", stream, asked=asked).select("at", "v"))
         read = text[text.index("ReadSchema") :]

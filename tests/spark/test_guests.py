@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.connectors.sinks import Wanted
 from skyband.jobs import run
 from skyband.jobs.journal import Change, Journal
 from skyband.spark import start
+from skyband.spark.delivery import Wanted
 from tests.sharding import cases
 from tests.spark.frames import read_stream, write_files
 from tests.spark.test_live_changes import ALL, MORE, Live, answers_in, parts, wait_for_rows  # noqa: F401 - a fixture

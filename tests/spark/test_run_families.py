@@ -18,9 +18,10 @@ import skyband as sb
 from skyband.cli.line_writers import PlainLines
 from skyband.cli.terminal import screen
 from skyband.cli.verify import verify_file
-from skyband.connectors.sinks import Board, Wanted
+from skyband.connectors.memory import Board
 from skyband.jobs import run
-from skyband.workload_file import Engine, Sink
+from skyband.spark.delivery import Wanted
+from skyband.workload_file import Engine
 
 SECOND = 1_000_000
 FILE = """
@@ -120,7 +121,7 @@ def test_lags_of_incomplete_streams_are_told(spark, answered, data, tmp_path):
     file = replace(
         answered[0],
         workloads={"flows": answered[0].workloads["flows"]},
-        sinks=(Sink(type="memory"),),
+        sinks=(sb.sinks.Memory(),),
         engine=Engine(checkpoint=str(tmp_path / "state")),
     )
     running = run(file, "catch-up", spark=spark)

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.connectors.sinks import FileSink, Wanted
+from skyband.connectors.files import FolderWriter
 from skyband.connectors.sources import open_batch
 from skyband.jobs import run
+from skyband.spark.delivery import Wanted
 from tests.sharding import cases
 from tests.sharding.differences import by_order, compared, reported
 from tests.spark.frames import table, write_files
@@ -221,7 +222,7 @@ def test_a_crash_between_writing_and_noting_it_down_loses_nothing_and_doubles_no
 
 
 def test_a_batch_that_is_run_again_replaces_its_file(tmp_path):
-    sink = FileSink(str(tmp_path / "out"), "s*", "csv")
+    sink = FolderWriter(str(tmp_path / "out"), "s*", "csv")
     sink.take(3, table([(1, 2.0, 3, "a")]))
     sink.take(3, table([(1, 2.0, 4, "a")]))
     sink.take(4, table([]))
@@ -237,7 +238,7 @@ def test_far_times_and_formulas_in_files(tmp_path):
     far = pa.array([1_699_972_963_200_000_000, 0], pa.timestamp("us", "UTC"))
     rows = pa.table({"window_end": far, "name": ["=1+1", "-x"], "score": [-1.0, 2.0]})
     for kind, quotes in (("jsonl", False), ("csv", False), ("csv", True), ("parquet", False)):
-        FileSink(str(tmp_path / f"{kind}{quotes}"), "s", kind, quote_formulas=quotes).take(0, rows)
+        FolderWriter(str(tmp_path / f"{kind}{quotes}"), "s", kind, quote_formulas=quotes).take(0, rows)
     assert '{"window_end": "+55840-01-01T00:00:00Z"' in (tmp_path / "jsonlFalse/s-00000000.jsonl").read_text()
     for quotes, name in ((False, "=1+1"), (True, "'=1+1")):
         with (tmp_path / f"csv{quotes}/s-00000000.csv").open() as file:
@@ -247,10 +248,10 @@ def test_far_times_and_formulas_in_files(tmp_path):
 
 
 def test_what_a_killed_run_left_behind_is_removed(tmp_path):
-    FileSink(str(tmp_path / "out"), "s*", "csv").take(3, table([(1, 2.0, 3, "a")]))
+    FolderWriter(str(tmp_path / "out"), "s*", "csv").take(3, table([(1, 2.0, 3, "a")]))
     (tmp_path / "out" / ".s*-00000004.csv.77").write_text("unfinished")
     (tmp_path / "out" / ".sx-00000004.csv.77").write_text("of another stream")
-    FileSink(str(tmp_path / "out"), "s*", "csv").take(3, table([]))  # the query that was answered then was dropped
+    FolderWriter(str(tmp_path / "out"), "s*", "csv").take(3, table([]))  # the query that was answered then was dropped
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".sx-00000004.csv.77"]
 
 

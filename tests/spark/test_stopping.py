@@ -8,8 +8,8 @@ import time
 import pytest
 
 import skyband as sb
-from skyband.connectors.sinks import Wanted
 from skyband.jobs import run
+from skyband.spark.delivery import Wanted
 from tests.sharding import cases
 from tests.spark.frames import write_files
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from skyband.connectors.kinds import flat
 from skyband.workload_file import keys, schema
 from skyband.workload_file.models import Document, Engine, Sink, Stream
 from skyband.workload_file.query_models import Query
@@ -16,6 +17,7 @@ from tests.workload_file.files import FULL, SHORT, VALID
 from tests.workload_file.json_schema import errors
 from tests.workload_file.wrong import WRONG
 
+STREAM, SINK = flat(Stream, "Stream"), flat(Sink, "Sink")
 PUBLISHED = Path(__file__).parents[2] / "docs" / "workload.schema.json"
 # Problems that lie between keys that are far apart, in the words of a value, or in what there is to name.
 UNTOLD = {
@@ -54,11 +56,19 @@ def test_the_schema_says_what_it_is():
     assert "anyOf" not in json.dumps(made["properties"]["streams"])
 
 
-@pytest.mark.parametrize("section", [Document, Stream, Query, Sink, Engine])
+@pytest.mark.parametrize("section", [Document, STREAM, Query, SINK, Engine])
 def test_every_key_is_described(section):
     properties = schema()["properties"] if section is Document else schema()["$defs"][section.__name__]["properties"]
     assert list(properties) == list(section.model_fields)
     assert all(value["description"] for value in properties.values())
+
+
+@pytest.mark.parametrize(("base", "all_keys"), [(Stream, STREAM), (Sink, SINK)])
+def test_the_keys_of_every_kind_are_in_it(base, all_keys):
+    kinds = base.kinds.values()
+    assert {key for kind in kinds for key in kind.model_fields} == set(all_keys.model_fields)
+    assert all(field.description for kind in kinds for field in kind.model_fields.values())
+    assert schema()["$defs"][all_keys.__name__]["properties"][base.tag]["anyOf"][0]["enum"] == list(base.kinds)
 
 
 def test_examples_and_defaults_fit_their_keys():
@@ -106,11 +116,11 @@ def test_a_variable_may_stand_for_any_single_value():
 
 def test_keys_are_all_keys():
     found = {key.path: key for key in keys()}
-    sections = ((Stream, "streams.<name>."), (Query, "queries[]."), (Sink, "sinks[]."), (Engine, "engine."))
+    sections = ((STREAM, "streams.<name>."), (Query, "queries[]."), (SINK, "sinks[]."), (Engine, "engine."))
     assert set(found) == set(Document.model_fields) | {
         prefix + name for model, prefix in sections for name in model.model_fields
     }
     assert found["queries[].size"].type == "whole number | duration"
     assert found["streams.<name>.watermark"].default == "10 seconds"
-    assert found["streams.<name>.source"].type == "files | rate | socket | kafka"
+    assert found["streams.<name>.source"].type == "files | kafka | rate | socket"
     assert all(key.type and key.description.endswith(".") for key in keys())

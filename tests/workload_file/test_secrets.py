@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import skyband as sb
 from skyband.cli.explain import explain_file
-from skyband.workload_file.addresses import has_literal_secret, secrets_of, shown_address
+from skyband.connectors.addresses import has_literal_secret, secrets_of, shown_address
 
 FILE = """
 streams: {{rows: {{source: rate}}}}
@@ -87,11 +87,11 @@ def messages(folder, kind, url):
 
 def reached(kind, url):
     """What the sink says when its server is not there."""
-    from skyband.connectors.postgres import PostgresSink
-    from skyband.connectors.redis import SortedSets
+    from skyband.connectors.postgres_writer import PostgresWriter
+    from skyband.connectors.redis_writer import SortedSets
 
     query = sb.TopK(name="best", k=1, size="1 hour")
-    made = PostgresSink("answers", {"best": ()}, url=url) if kind == "postgres" else SortedSets([query], url=url)
+    made = PostgresWriter("answers", {"best": ()}, url=url) if kind == "postgres" else SortedSets([query], url=url)
     yield str(made)
     with pytest.raises(sb.SkybandError) as caught:
         made.reach()

@@ -22,8 +22,8 @@ from skyband.jobs.mail_address import mailbox_of
 from skyband.workload_file import WorkloadFile, read_workload
 
 if TYPE_CHECKING:
-    from skyband.connectors.sinks import Wanted
     from skyband.jobs.job import Run
+    from skyband.spark.delivery import Wanted
     from skyband.spark.health import Pulse
 
 __all__ = ["Page", "PageOptions", "page_folder"]
@@ -68,7 +68,7 @@ class Page:
 
     def watcher(self, stream: str) -> Wanted:
         """What is to be given the answers of a stream."""
-        from skyband.connectors.sinks import Wanted  # noqa: PLC0415 - loading Spark takes seconds
+        from skyband.spark.delivery import Wanted  # noqa: PLC0415 - loading Spark takes seconds
 
         return Wanted(self._show.history.outlet(stream), "answers")
 

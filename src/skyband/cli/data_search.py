@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
+from skyband.connectors.file_formats import format_of
 from skyband.errors import InvalidInputError
 from skyband.workload_file.data_files import is_partition, is_visible, visible_files
-from skyband.workload_file.paths import format_of
 
 __all__ = ["search_data"]
 

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from skyband.connectors.addresses import shown_address
+from skyband.connectors.secrets import HIDDEN, is_secret
 from skyband.queries import Query
 from skyband.workload_file import Sink, Stream, WorkloadFile
-from skyband.workload_file.addresses import shown_address
 from skyband.workload_file.algorithm_names import plan_for
-from skyband.workload_file.environment import HIDDEN, is_secret
 from skyband.workload_file.reader import read_with_data
 
 __all__ = ["explain_file"]
@@ -32,22 +32,15 @@ def _page(file: WorkloadFile) -> list[str]:
         lines += [f"  {query}" for query in workload]
         lines += ["", *(f"  {line}".rstrip() for line in _explained(file, name).splitlines()), ""]
     for sink in file.sinks:
-        where = f" in {sink.path}" if sink.path else f" to topic {sink.topic}" if sink.topic else _server(sink)
         which = "all queries" if sink.queries is None else ", ".join(sink.queries)
-        lines.append(f"sink {sink.type}{where}: {sink.output} of {which}")
+        lines.append(f"sink {sink.type}{sink.target}: {sink.output} of {which}")
     lines.append(f"state in {file.engine.checkpoint}")
     return lines
 
 
 def _described(stream: Stream) -> str:
-    where = {
-        "files": f"{stream.format} files, {stream.path}",
-        "rate": f"{stream.rows_per_second or 1} made-up rows a second",
-        "socket": f"lines of {stream.format} from {stream.host}:{stream.port}",
-        "kafka": f"{stream.format} in {_topics(stream)} of {', '.join(stream.servers or [])}",
-    }[stream.source]
     id_ = f", ties broken by {stream.id}" if stream.id else ""
-    return f"{where}; time {stream.time}, watermark {stream.watermark}{id_}"
+    return f"{stream.described()}; time {stream.time}, watermark {stream.watermark}{id_}"
 
 
 def _explained(file: WorkloadFile, stream: str) -> str:
@@ -55,26 +48,14 @@ def _explained(file: WorkloadFile, stream: str) -> str:
     return workload.explain(on_spark=True, plan=plan_for(workload.family, file.algorithm_of(stream)))
 
 
-def _server(sink: Sink) -> str:
-    """The part of a server that a sink writes to, and its address without secrets."""
-    part = f" to table {sink.table}" if sink.table else f" to keys {sink.prefix or 'skyband'}:…" if sink.url else ""
-    return f"{part} at {shown_address(sink.url)}" if sink.url else part
-
-
 def _shown(file: WorkloadFile, sink: Sink) -> dict[str, Any]:
     plain = _without_secrets(file, sink.model_dump(exclude_none=True))
-    return plain | ({"url": shown_address(sink.url)} if sink.url else {})
+    return plain | ({"url": shown_address(plain["url"])} if "url" in plain else {})
 
 
 def _sql(query: Query) -> str | None:
     """The query as SQL, where SQL can say it."""
     return query.to_sql()
-
-
-def _topics(stream: Stream) -> str:
-    if stream.topic_pattern is not None:
-        return f"topics like {stream.topic_pattern}"
-    return f"topic{'s' if len(stream.topic or []) > 1 else ''} {', '.join(stream.topic or [])}"
 
 
 def _plain(file: WorkloadFile) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from skyband.cli.terminal import newest_answer, screen, state_line
 from skyband.queries import Query
 
 if TYPE_CHECKING:
-    from skyband.connectors.sinks import Board
+    from skyband.connectors.memory import Board
     from skyband.jobs.job import Run
 
 __all__ = ["Follower", "await_end"]

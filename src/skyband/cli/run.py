@@ -20,18 +20,19 @@ from skyband.cli.signals import INTERRUPTED, Ending
 from skyband.cli.spark_session import said, spark_for
 from skyband.cli.terminal import COUNTED, console, dropped_queries, dropped_rows
 from skyband.errors import PipelineError, SkybandError
+from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.queries.families import Family, family_of
 from skyband.spark.health import Pulse
 from skyband.workload_file import WorkloadFile, read_workload
-from skyband.workload_file.paths import has_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from skyband.cli.dashboard import Page, PageOptions
-    from skyband.connectors.sinks import Board, Wanted
+    from skyband.connectors.memory import Board
     from skyband.jobs.job import Mode, Run
+    from skyband.spark.delivery import Wanted
 
 __all__ = ["run_file"]
 
@@ -162,7 +163,8 @@ class _Watched:
         return Attendant(running)
 
     def _watchers(self, family: Family) -> list[Wanted]:
-        from skyband.connectors.sinks import Board, Wanted  # noqa: PLC0415
+        from skyband.connectors.memory import Board  # noqa: PLC0415
+        from skyband.spark.delivery import Wanted  # noqa: PLC0415
 
         terminals = [sink for sink in self._file.sinks if sink.type == "terminal"]
         if self._as_json:
@@ -211,7 +213,7 @@ class _Watched:
                     told.append(f"  {dropped_rows(what, one[what], one['rows'])}\n", style)
         for line in dropped_queries(metrics):
             told.append(f"{line}\n", "bold red")
-        folders = [f"{sink.path or sink.table} ({sink.type})" for sink in self._file.sinks if sink.path or sink.table]
+        folders = [f"{sink.place} ({sink.type})" for sink in self._file.sinks if sink.place]
         if folders:
             told.append(f"written to {', '.join(folders)}\n")
         told.append(f"{monotonic() - self._began:.1f} s")

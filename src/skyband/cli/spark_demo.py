@@ -79,8 +79,9 @@ def show(
     out: Console, file: WorkloadFile, stream: Trades, spark: SparkSession, ending: Ending, page: Page | None = None
 ) -> bool:
     """Run the file, live where there is a terminal; return whether no trade is missing and no answer is wrong."""
-    from skyband.connectors.sinks import Board, Wanted  # noqa: PLC0415
+    from skyband.connectors.memory import Board  # noqa: PLC0415
     from skyband.jobs import run as run_file  # noqa: PLC0415 - loading Spark takes seconds
+    from skyband.spark.delivery import Wanted  # noqa: PLC0415
 
     workload, board, began = file.workloads["trades"], Board(), monotonic()
     watchers = [Wanted(board, "both"), *([page.watcher("trades")] if page else [])]

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
+from skyband.connectors.files import FilesSource
 from skyband.errors import InvalidInputError
+from skyband.paths import local_files
 from skyband.spark.expressions import quoted
-from skyband.workload_file import Stream
-from skyband.workload_file.paths import local_files
 
 __all__ = ["Shape", "shape_of"]
 
@@ -37,7 +37,7 @@ class Shape(NamedTuple):
     by_name: bool  # whether the header of every file is compared with this one
 
 
-def shape_of(spark: SparkSession, name: str, stream: Stream, options: dict[str, Any]) -> Shape:
+def shape_of(spark: SparkSession, name: str, stream: FilesSource, options: dict[str, Any]) -> Shape:
     """The columns of a stream's files: those of its schema, or those that Spark finds in the files."""
     kind, path = str(stream.format), str(stream.path)
     given = {option.lower(): value for option, value in options.items()}

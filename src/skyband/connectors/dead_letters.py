@@ -13,9 +13,10 @@ from uuid import uuid4
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from skyband.connectors.kafka import LARGEST, client_options
+from skyband.connectors.kafka import KafkaSource, client_options
+from skyband.connectors.kafka_records import LARGEST
+from skyband.connectors.source import SourceModel
 from skyband.errors import InvalidInputError
-from skyband.workload_file import Stream
 
 __all__ = ["DeadFolder", "DeadTopic", "bury_in", "dead_places"]
 
@@ -88,7 +89,7 @@ class DeadFolder:
 class DeadTopic:
     """A topic that malformed records go to: key and value as they were, the rest in headers. At least once."""
 
-    def __init__(self, stream: Stream, name: str) -> None:
+    def __init__(self, stream: KafkaSource, name: str) -> None:
         self._name, self._topic = name, str(stream.dead_letter_topic)
         self._options: dict[str, Any] = client_options(stream.servers, stream.options)
 
@@ -110,13 +111,15 @@ class DeadTopic:
         ).write.format("kafka").options(**self._options, topic=self._topic, includeHeaders=True).save()
 
 
-def dead_places(name: str, stream: Stream) -> list[DeadFolder | DeadTopic]:
+def dead_places(name: str, stream: SourceModel) -> list[DeadFolder | DeadTopic]:
     """Where a stream's malformed records go; nowhere, if it does not say."""
     found: list[DeadFolder | DeadTopic] = []
-    if stream.dead_letters is not None:
-        found.append(DeadFolder(stream.dead_letters, name, stream.largest_value or LARGEST))
-    if stream.dead_letter_topic is not None:
-        found.append(DeadTopic(stream, name))
+    of_topics = stream if isinstance(stream, KafkaSource) else None
+    if stream.dead_letter_folder is not None:
+        largest = None if of_topics is None else of_topics.largest_value
+        found.append(DeadFolder(stream.dead_letter_folder, name, largest or LARGEST))
+    if of_topics is not None and of_topics.dead_letter_topic is not None:
+        found.append(DeadTopic(of_topics, name))
     return found
 
 

@@ -4,26 +4,60 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import and_
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.connectors.csv_headers import Shape
-from skyband.connectors.kafka import RECORD, WRONG
+from skyband.connectors.csv_headers import Shape, shape_of
+from skyband.connectors.files import FilesSource
+from skyband.connectors.malformed import RECORD, WRONG
+from skyband.connectors.source import Reading
+from skyband.errors import InvalidInputError
+from skyband.paths import has_scheme, local_files
 from skyband.spark.expressions import HIDDEN, quoted
-from skyband.workload_file import Stream
 
-__all__ = ["read_files"]
+__all__ = ["files_of", "read_files", "rows_of_files"]
 
 _LINE = f"{HIDDEN}line"  # the text of a line that could not be read; null for one that could
+# Spark passes over files that are a week older than the newest, without a word: after a clock was wrong for a while, or
+# when old files are copied in with their times, rows would be lost.
+_FOR_EVER = "36500d"
+_LIMITS = ("maxfilespertrigger", "maxbytespertrigger")
 _CALLED = {"csv": "line of CSV", "json": "JSON object"}
+
+
+def rows_of_files(stream: FilesSource, how: Reading) -> DataFrame:
+    """The rows of a stream's files with what is wrong with each."""
+    path, options = stream.path, _options(stream)
+    if stream.schema is None and not has_scheme(path) and not files_of(stream):
+        raise InvalidInputError(
+            f"stream {how.name!r}: path {path!r} has no files yet, so that nothing tells the columns. Put a file "
+            "there, correct the path, or name the columns under schema:."
+        )
+    shape = shape_of(how.spark, how.name, stream, options)
+    reader: Any = how.spark.readStream if how.streaming else how.spark.read
+    if how.streaming:
+        path = _as_glob(path)
+        if stream.files_per_batch is not None:
+            options["maxFilesPerTrigger"] = stream.files_per_batch
+        if "maxfileage" not in map(str.lower, options):
+            options["maxFileAge"] = _FOR_EVER
+        if how.at_once:
+            options = {option: value for option, value in options.items() if option.lower() not in _LIMITS}
+    return read_files(reader, stream, shape, options, path, asked=how.asked, with_record=how.with_record)
+
+
+def files_of(stream: FilesSource) -> list[Path]:
+    """The files of a stream, as far as this machine can tell."""
+    return local_files(stream.path) or []
 
 
 def read_files(
     reader: Any,
-    stream: Stream,
+    stream: FilesSource,
     shape: Shape,
     options: dict[str, Any],
     path: str,
@@ -56,7 +90,21 @@ def read_files(
     return rows.select(*kept, (sf.lit(None).cast("string") if wrong is None else wrong).alias(WRONG))
 
 
-def _marks_lines(stream: Stream, options: dict[str, Any]) -> bool:
+def _options(stream: FilesSource) -> dict[str, Any]:
+    given: dict[str, Any] = dict(stream.options)
+    known = {key.lower() for key in given}
+    defaults = {"header": True, "inferSchema": stream.schema is None} if stream.format == "csv" else {}
+    return given | {key: value for key, value in defaults.items() if key.lower() not in known}
+
+
+def _as_glob(path: str) -> str:
+    """Spark streams folders and globs, not a file: one that is named becomes a glob that only it answers to."""
+    if has_scheme(path) or not Path(path).is_file():
+        return path
+    return f"{path[:-1]}[{path[-1]}]"
+
+
+def _marks_lines(stream: FilesSource, options: dict[str, Any]) -> bool:
     """Whether lines that cannot be read are marked; who has told Spark what to do with them is not contradicted."""
     told = {option.lower() for option in options}
     return stream.format in _CALLED and not told & {"mode", "columnnameofcorruptrecord"}

@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 from psycopg import sql
 
-from skyband.connectors.row_identity import GROUP, PLACE, moment_of
+from skyband.connectors.postgres import LONGEST_NAME
+from skyband.connectors.row_identity import GROUP, PLACE
 from skyband.data.json_lines import as_json
 from skyband.data.wide_timestamps import far_times_as_text, values_of
 from skyband.errors import InvalidInputError
-from skyband.workload_file.server_rules import LONGEST_NAME
+from skyband.queries.answer_schema import moment_of
 
 __all__ = ["Column", "Found", "Table", "copied", "sql_type", "table_for"]
 
@@ -245,7 +246,7 @@ def table_for(name: str, rows: pa.Schema) -> Table:
             )
         columns.append(Column(field.name, sql_type(field.type, field.name)))
     parts = tuple(name.split("."))
-    return Table(parts, tuple(columns), moment_of(rows))
+    return Table(parts, tuple(columns), moment_of(rows.column_names))
 
 
 def copied(rows: pa.Table) -> Iterator[memoryview]:

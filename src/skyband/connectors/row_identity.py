@@ -18,9 +18,10 @@ from skyband.data.json_lines import as_json
 from skyband.data.wide_timestamps import values_of
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
-from skyband.queries import Query, answer_schema
+from skyband.queries import Query
+from skyband.queries.answer_schema import moment_of
 
-__all__ = ["GROUP", "PLACE", "ends_of", "groups_of", "moment_of", "newest_answers", "refuse_taken_names", "with_places"]
+__all__ = ["GROUP", "PLACE", "ends_of", "groups_of", "newest_answers", "refuse_taken_names", "with_places"]
 
 GROUP = "answer_group"
 PLACE = "answer_place"
@@ -35,12 +36,6 @@ def groups_of(queries: Iterable[Query]) -> dict[str, tuple[str, ...]]:
     {'big': (), 'each': ('symbol',)}
     """
     return {query.name: query.groups for query in queries}
-
-
-def moment_of(rows: pa.Table | pa.Schema) -> str:
-    """The column that says when answers were final."""
-    names = rows.names if isinstance(rows, pa.Schema) else rows.column_names
-    return answer_schema.moment_of(names)
 
 
 def refuse_taken_names(rows: pa.Table, where: str) -> None:
@@ -64,7 +59,7 @@ def with_places(rows: pa.Table, groups: Mapping[str, tuple[str, ...]]) -> pa.Tab
 {'symbol': None, 'rank': 1, 'answer_group': '[null]', 'answer_place': 1}]
     """
     group, texts = _groups(rows, groups)
-    answer = _together([_codes(rows["query"]), _codes(rows[moment_of(rows)]), group])
+    answer = _together([_codes(rows["query"]), _codes(rows[moment_of(rows.column_names)]), group])
     rows = rows.append_column(GROUP, pa.array(texts, pa.string()).take(pa.array(group)))
     return rows.append_column(PLACE, pa.array(_places(answer), pa.int32()))
 
@@ -85,7 +80,7 @@ def newest_answers(rows: pa.Table, of: Sequence[str]) -> pa.Table:
 
 def ends_of(rows: pa.Table) -> Ints:
     """When the answers of the rows were final: in microseconds since 1970, or the number of a row."""
-    moment = rows[moment_of(rows)]
+    moment = rows[moment_of(rows.column_names)]
     if pa.types.is_timestamp(moment.type):
         moment = moment.cast(pa.timestamp("us", moment.type.tz))
     found: Ints = moment.cast(pa.int64()).to_numpy()

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame
 
+from skyband.paths import has_scheme
 from skyband.spark.control import CONTROL_FOLDER
-from skyband.workload_file.paths import has_scheme
 
 __all__ = ["ReadOnce"]
 

@@ -17,9 +17,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.connectors.dead_letters import bury_in, dead_places
-from skyband.connectors.kafka_sink import TopicSink
-from skyband.connectors.servers import Server, ask_servers, clear_servers, open_servers, server_for, servers_among
-from skyband.connectors.sinks import FileSink, Folder, Memory, Wanted, output_of, parts_of, write_to
+from skyband.connectors.memory import Memory
 from skyband.connectors.sources import dead_letters_of, open_batch, open_stream
 from skyband.durations import parse_duration
 from skyband.errors import InvalidInputError, PipelineError, SkybandError, UnsupportedError
@@ -30,19 +28,32 @@ from skyband.jobs.journal import Journal, changed, names_of
 from skyband.jobs.live_queries import Guests
 from skyband.jobs.restored_checkpoint import refuse_newer_files
 from skyband.jobs.trial_batches import failure_of
+from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.queries.workload import Workload
 from skyband.sharding.output import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.checkpoint_lock import Lock
+from skyband.spark.delivery import (
+    Folder,
+    Opening,
+    Server,
+    Wanted,
+    ask_servers,
+    clear_servers,
+    open_servers,
+    output_of,
+    parts_of,
+    servers_among,
+    write_to,
+)
 from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.pipeline import check
 from skyband.spark.plan import Observed
 from skyband.spark.sessions import session
 from skyband.spark.stream_handle import Handle, launch
-from skyband.workload_file import Sink, WorkloadFile
-from skyband.workload_file.paths import has_scheme
+from skyband.workload_file import WorkloadFile
 
 __all__ = ["Mode", "Run", "run"]
 
@@ -90,7 +101,7 @@ def run(
     if mode not in ("stream", "once", "catch-up"):
         raise InvalidInputError(f"mode={mode!r} must be 'stream', 'once' or 'catch-up'.")
     for name in file.workloads if mode != "stream" else ():
-        if file.streams[name].source not in ("files", "kafka"):
+        if not file.streams[name].is_bounded:
             raise InvalidInputError(
                 f"stream {name!r} is of source {file.streams[name].source!r}, which never ends; "
                 f"mode={mode!r} (--{mode}) is for files and topics. Run it as a stream."
@@ -441,20 +452,18 @@ class Run:
         return writer
 
     def _outlets(self, stream: str) -> list[Wanted]:
-        found = []
+        found, opening = [], Opening(self._spark, stream, lambda: self.file.workloads[stream])
         for sink in self.file.sinks:
-            if sink.type != "terminal" and _serves(sink, self.file, stream):
-                if sink.type == "memory":
-                    outlet: Any = Memory()
-                    self._memories.setdefault((stream, sink.output), []).append(outlet)
-                elif sink.type == "kafka":
-                    outlet = TopicSink(self._spark, sink, lambda: self.file.workloads[stream])
-                elif sink.type in ("postgres", "redis"):
-                    outlet = server_for(sink, stream, self.file.workloads[stream])
-                    self._servers.append(outlet)
-                else:
-                    outlet = FileSink(str(sink.path), stream, sink.type, quote_formulas=sink.formulas == "quote")
-                found.append(Wanted(outlet, sink.output, sink.queries))
+            if not any(sink.serves(query.name) for query in self.file.workloads[stream]):
+                continue
+            outlet = sink.open(opening)
+            if outlet is None:
+                continue
+            if isinstance(outlet, Memory):
+                self._memories.setdefault((stream, sink.output), []).append(outlet)
+            if isinstance(outlet, Server):
+                self._servers.append(outlet)
+            found.append(Wanted(outlet, sink.output, sink.queries))
         return found
 
     def _clean_up(self) -> None:
@@ -471,10 +480,6 @@ def _only(file: WorkloadFile, stream: str, queries: Sequence[Query]) -> Workload
 def _lock_of(checkpoint: str) -> Path | None:
     """The file that says a checkpoint is in use, where it is on this machine."""
     return None if has_scheme(checkpoint) else Path(checkpoint) / "lock"
-
-
-def _serves(sink: Sink, file: WorkloadFile, stream: str) -> bool:
-    return sink.queries is None or any(query.name in sink.queries for query in file.workloads[stream])
 
 
 def _refuse_foreign_files(folders: Sequence[Folder], stream: str, *, has_state: bool, mode: Mode) -> None:

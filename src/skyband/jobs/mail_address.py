@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skyband.errors import UnsupportedError
 from skyband.jobs.mailbox import Mailbox
-from skyband.workload_file.paths import has_scheme
+from skyband.paths import has_scheme
 from skyband.workload_file.reader import WorkloadFile
 
 __all__ = ["mailbox_of"]

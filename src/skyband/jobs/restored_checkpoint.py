@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skyband.connectors.dead_letters import DeadFolder
-from skyband.connectors.sinks import Folder
 from skyband.errors import SnapshotError
 from skyband.spark.checkpoint import Checkpoint
+from skyband.spark.delivery import Folder
 
 __all__ = ["refuse_newer_files"]
 

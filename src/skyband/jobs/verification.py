@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.connectors.sinks import FileSink
+from skyband.connectors.files import FileSink, FolderWriter, ParquetSink
 from skyband.connectors.sources import open_batch
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.jobs.job import run
@@ -22,7 +22,7 @@ from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import quoted
 from skyband.topk.verification import Difference, by_brute_force, compare
-from skyband.workload_file import Sink, WorkloadFile
+from skyband.workload_file import WorkloadFile
 
 __all__ = ["Verified", "verify"]
 
@@ -81,9 +81,9 @@ def _answer(spark: SparkSession, file: WorkloadFile, stream: str, folder: Path) 
     """Run the file once for one stream, with its settings, into a folder of its own; return what was counted."""
     mine = replace(
         file,
-        streams={stream: file.streams[stream].model_copy(update={"dead_letters": None, "dead_letter_topic": None})},
+        streams={stream: file.streams[stream].without_dead_letters()},
         workloads={stream: file.workloads[stream]},
-        sinks=(Sink(type="parquet", path=str(folder)),),
+        sinks=(ParquetSink(path=str(folder)),),
         engine=file.engine.model_copy(update={"checkpoint": str(folder / "state")}),
     )
     running = run(mine, "once", spark=spark)
@@ -94,7 +94,8 @@ def _answer(spark: SparkSession, file: WorkloadFile, stream: str, folder: Path) 
 def _written_to(file: WorkloadFile, stream: str, folder: Path) -> Workload[Any]:
     """The queries whose answers a run of the file writes to a folder."""
     workload = file.workloads[stream]
-    sink = next((one for one in file.sinks if one.path and Path(one.path).resolve() == folder.resolve()), None)
+    sinks = (one for one in file.sinks if isinstance(one, FileSink))
+    sink = next((one for one in sinks if Path(one.path).resolve() == folder.resolve()), None)
     if sink is not None and sink.output != "answers":
         raise UnsupportedError(
             f"{str(folder)!r} holds changes (output: {sink.output}), not whole answers, which alone can be verified. "
@@ -110,7 +111,7 @@ def _read(spark: SparkSession, stream: str, folder: Path) -> DataFrame | None:
 
     Text formats have no types: their columns are read as text, and cast where they are compared.
     """
-    found = {kind: FileSink(str(folder), stream, kind).files() for kind in KINDS}
+    found = {kind: FolderWriter(str(folder), stream, kind).files() for kind in KINDS}
     kinds = [kind for kind, files in found.items() if files]
     if len(kinds) > 1:
         raise InvalidInputError(

@@ -11,10 +11,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
+from skyband.paths import has_scheme
 from skyband.sharding.output import without_copies
 from skyband.spark.control import CONTROL_FOLDER
 from skyband.spark.spark_errors import first_line
-from skyband.workload_file.paths import has_scheme
 
 __all__ = ["Checkpoint"]
 

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from skyband.errors import Problem
-from skyband.workload_file.models import Engine, Sink, Stream
+from skyband.sinks import Sink
+from skyband.workload_file.models import Engine, Stream
 from skyband.workload_file.reader import WorkloadFile, read_workload
 from skyband.workload_file.sample import DataSample
 from skyband.workload_file.sampling import sample_of

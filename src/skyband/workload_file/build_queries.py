@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from skyband.connectors.messages import among, nearest
 from skyband.errors import InvalidQueryError, SkybandError
 from skyband.queries import Query as AnyQuery
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
-from skyband.workload_file.messages import among, nearest, taken
 from skyband.workload_file.models import Stream
 from skyband.workload_file.query_models import KEYS, Query, field_of
-from skyband.workload_file.report import Report
+from skyband.workload_file.report import Report, taken
 from skyband.workload_file.tree import Loc
 
 __all__ = ["Asked", "asked", "workloads"]

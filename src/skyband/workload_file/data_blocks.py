@@ -9,8 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from skyband.workload_file.models import Format
-from skyband.workload_file.paths import is_packed, is_tabs
+from skyband.connectors.file_formats import Format, is_packed, is_tabs
 
 __all__ = ["BLOCK", "PIECE", "head_of", "options_for", "pieces_of", "table_of", "with_partition"]
 

@@ -6,12 +6,12 @@ import glob
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from skyband.connectors.messages import nearest
+from skyband.paths import has_scheme
 from skyband.sql.column_names import columns_in
 from skyband.workload_file.build_queries import Asked
 from skyband.workload_file.data_columns import KnownColumns, columns_of, local_files
-from skyband.workload_file.messages import nearest
-from skyband.workload_file.models import Stream
-from skyband.workload_file.paths import has_scheme
+from skyband.workload_file.models import FilesSource, Stream
 from skyband.workload_file.report import Report
 from skyband.workload_file.tree import Loc
 
@@ -25,7 +25,7 @@ def check_data(streams: dict[str, Stream], queries: Sequence[Asked], report: Rep
     """Report paths without data, and names that are no columns of it; only of streams that are asked about."""
     for name in dict.fromkeys(one.stream for one in queries):
         stream = streams[name]
-        if stream.source == "files" and not _has_data(name, stream, report):
+        if isinstance(stream, FilesSource) and not _has_data(name, stream, report):
             continue
         known = columns_of(stream)
         if known is None:
@@ -89,9 +89,9 @@ def _place(one: Asked, key: str, report: Report) -> Loc:
     return next(loc for loc in ((*one.loc, key), (*one.loc, "sql"), one.loc) if report.has(loc))
 
 
-def _has_data(name: str, stream: Stream, report: Report) -> bool:
+def _has_data(name: str, stream: FilesSource, report: Report) -> bool:
     """Whether there are files at the stream's path; if not, that is a problem unless they may come later."""
-    path, loc = str(stream.path), ("streams", name, "path")
+    path, loc = stream.path, ("streams", name, "path")
     if has_scheme(path) or local_files(stream):
         return True
     is_glob = glob.has_magic(path)

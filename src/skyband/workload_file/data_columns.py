@@ -12,11 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from skyband.paths import has_scheme
 from skyband.workload_file.data_blocks import head_of, table_of
 from skyband.workload_file.data_files import is_partition, visible_files
-from skyband.workload_file.kafka_rules import RECORD
-from skyband.workload_file.models import Stream
-from skyband.workload_file.paths import has_scheme
+from skyband.workload_file.models import FilesSource, Stream
 
 __all__ = ["KnownColumns", "columns_of", "local_files"]
 
@@ -43,12 +42,9 @@ class KnownColumns:
 
 def columns_of(stream: Stream) -> KnownColumns | None:
     """The columns of a stream's rows before any are computed; None where that cannot be told without Spark."""
-    if stream.source == "rate":
-        return KnownColumns(("timestamp", "value"))
-    if stream.source == "kafka":
-        own = tuple(stream.schema or ("value",))
-        return KnownColumns((*own, *(f"kafka_{part}" for part in RECORD)))
-    files = [] if stream.path is None else local_files(stream)
+    if not isinstance(stream, FilesSource):
+        return KnownColumns(tuple(stream.given_columns(stream.model_dump(exclude_none=True))))
+    files = local_files(stream)
     folders = tuple(
         dict.fromkeys(name.partition("=")[0] for file in files for name in file.parts if is_partition(name))
     )
@@ -66,9 +62,9 @@ def columns_of(stream: Stream) -> KnownColumns | None:
     return KnownColumns((*names, *folders), whole)
 
 
-def local_files(stream: Stream) -> list[Path]:
+def local_files(stream: FilesSource) -> list[Path]:
     """The files of a stream as Spark would find them on this machine; none where it is not on this machine."""
-    if stream.path is None or has_scheme(stream.path):
+    if has_scheme(stream.path):
         return []
     found: list[Path] = []
     for name in sorted(glob.glob(stream.path)):
@@ -78,7 +74,7 @@ def local_files(stream: Stream) -> list[Path]:
     return [file for file in found if "{" in pattern or fnmatchcase(file.name, pattern)]
 
 
-def _in_file(stream: Stream, file: Path, options: Mapping[str, Any]) -> KnownColumns | None:
+def _in_file(stream: FilesSource, file: Path, options: Mapping[str, Any]) -> KnownColumns | None:
     """The columns of one file; None where they cannot be read."""
     try:
         if stream.format == "parquet":

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from skyband.connectors.file_formats import ENDING, Format, format_of, is_packed, is_tabs
 from skyband.errors import InvalidInputError
-from skyband.workload_file.models import Format
-from skyband.workload_file.paths import ENDING, format_of, is_packed, is_tabs
 
 __all__ = ["DataFiles", "find_files", "is_partition", "is_visible", "visible_files"]
 

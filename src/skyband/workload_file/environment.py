@@ -5,28 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from skyband.connectors.secrets import hidden, is_secret
 from skyband.workload_file.tree import Loc, spelled
 
-__all__ = ["HIDDEN", "SHORT", "Environment", "hidden", "is_secret"]
+__all__ = ["Environment"]
 
-HIDDEN = "***"
-SHORT = 3  # letters of a secret that may be anywhere by chance
 _USE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
-_SECRET = re.compile(
-    r"pass(word|wd|phrase)|pwd|secret|token|credential|authorization|(private|access|api|account|shared|sas).?key|\bsas\b"
-    r"|jaas|keystore\.key|_auth$",
-    re.IGNORECASE,
-)
-
-
-def is_secret(key: str) -> bool:
-    """Whether a key, or a variable's name, sounds like something nobody else should read.
-
-    >>> is_secret("fs.s3a.secret.key"), is_secret("DB_PASSWORD"), is_secret("port")
-    (True, True, False)
-    """
-    return _SECRET.search(key) is not None
 
 
 class Environment:
@@ -91,16 +76,3 @@ class Environment:
         'name is ***'
         """
         return hidden(message, self._secrets)
-
-
-def hidden(message: str, secrets: Iterable[str]) -> str:
-    """The message without the secrets in it.
-
-    >>> hidden("no login for alice with hunter2", {"hunter2"})
-    'no login for alice with ***'
-    """
-    for secret in sorted(secrets, key=len, reverse=True):
-        for shown in {secret, repr(secret)[1:-1]}:
-            if len(shown) > SHORT:
-                message = message.replace(shown, HIDDEN)
-    return message

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skyband.workload_file.paths import absolute, has_scheme
+from skyband.paths import absolute, has_scheme
 from skyband.workload_file.report import Report
 from skyband.workload_file.tree import Loc, spelled
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from skyband.workload_file.section import Section
-from skyband.workload_file.values import Bounds, Count, Extent, Labels, Names, Origin, Share, Text, Weights
+from skyband.connectors.section import Section, Wrong
+from skyband.connectors.values import Count, Text
+from skyband.workload_file.values import Bounds, Extent, Labels, Names, Origin, Share, Weights
 
 __all__ = ["KEYS", "NEEDS", "Query", "field_of"]
 
@@ -16,6 +18,23 @@ Family = Literal["topk", "aggregate", "incomplete", "uncertain"]
 
 class Query(Section):
     """One continuous top-k query: either its fields, or SQL."""
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        "window": "size",
+        "range": "size",
+        "step": "slide",
+        "frequency": "every",
+        "score": "by",
+        "order_by": "by",
+        "group_by": "partition_by",
+        "groups": "partition_by",
+        "filter": "where",
+        "limit": "k",
+        "top": "k",
+        "query": "sql",
+        "confidence": "probability",
+        "family": "type",
+    }
 
     name: Text | None = Field(
         default=None,
@@ -146,6 +165,33 @@ class Query(Section):
         default=None, description="Uncertain, for pt-k: the least probability of being among the k best."
     )
 
+    @classmethod
+    def fields(cls) -> list[str]:
+        """The keys that SQL takes the place of."""
+        return [name for name in cls.model_fields if name not in ("name", "stream", "sql")]
+
+    @classmethod
+    def rules(cls, raw: Mapping[str, Any]) -> Wrong:
+        """Either fields or SQL, enough of them, and those of the query's type."""
+        if "sql" in raw:
+            for key in cls.fields():
+                if key in raw:
+                    yield key, "cannot stand beside sql; say it in the SQL, or write all of the query as keys."
+            return
+        kind = raw.get("type", "topk")
+        if not isinstance(kind, str) or kind not in KEYS:
+            return
+        for key in raw:
+            types = [name for name, keys in KEYS.items() if key in keys]
+            if types and kind not in types:
+                yield key, f"is for type: {' or '.join(types)}; the type of this query is {kind}{_instead(key, kind)}."
+        if not any(key in raw for key in NEEDS[kind]):
+            yield "", f"is no query yet; write {', '.join(NEEDS[kind])}, or sql."
+            return
+        for key, what in NEEDS[kind].items():
+            if key not in raw:
+                yield key, f"is missing; say {what}."
+
 
 _ALL = ("k", "size", "where")
 KEYS: dict[str, tuple[str, ...]] = {  # the keys that queries of a type have
@@ -180,3 +226,9 @@ def field_of(key: str) -> str:
     ('stream', 'by')
     """
     return "stream" if key == "stream_by" else key
+
+
+def _instead(key: str, kind: str) -> str:
+    """What the type has in a key's place, if anything."""
+    other = {"slide": "every", "every": "slide", "by": "key"}.get(key, "")
+    return f", which has {other}" if other in KEYS[kind] else ""

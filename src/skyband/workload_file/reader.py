@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from skyband.connectors.addresses import secrets_of_file
+from skyband.connectors.secrets import hidden
 from skyband.errors import Problem, UnknownNameError
+from skyband.paths import absolute
 from skyband.queries.workload import Workload
-from skyband.workload_file.addresses import secrets_of_file, with_absolute_files
 from skyband.workload_file.algorithm_names import WHOLE, algorithm_for
 from skyband.workload_file.build_queries import Asked, asked, workloads
 from skyband.workload_file.data_check import check_data
-from skyband.workload_file.environment import Environment, hidden
+from skyband.workload_file.environment import Environment
 from skyband.workload_file.folders import check_folders
 from skyband.workload_file.models import Document, Engine, Sink, Stream
-from skyband.workload_file.paths import absolute, format_of, is_tabs
 from skyband.workload_file.read_text import text_of
 from skyband.workload_file.report import Report
 from skyband.workload_file.tree import read_tree
@@ -52,9 +53,7 @@ class WorkloadFile:
     @property
     def needs_kafka(self) -> bool:
         """Whether a stream that is asked about, or a sink, is one of Kafka's."""
-        return any(self.streams[name].source == "kafka" for name in self.workloads) or any(
-            sink.type == "kafka" for sink in self.sinks
-        )
+        return any(one.needs_kafka for one in (*(self.streams[name] for name in self.workloads), *self.sinks))
 
     def checkpoint_of(self, stream: str) -> str:
         """The folder of a stream's state, below the file's checkpoint."""
@@ -131,11 +130,11 @@ def _read(
     variables.know(secrets_of_file(tree.value))
     report = Report(str(file), tree, variables)
     raw = without_nulls(top_of(tree.value, report))
-    document = checked(raw, report)
-    streams = sound_streams(raw, report)
+    document, sections = checked(raw, report)
+    streams = sound_streams(raw, sections, report)
     found = [
         one
-        for number, entry in sound_queries(raw, report).items()
+        for number, entry in sound_queries(raw, sections, report).items()
         for one in asked(entry, ("queries", number), streams, report)
     ]
     made = workloads(found, streams, report)
@@ -151,39 +150,11 @@ def _settled(file: Path, document: Document, made: dict[str, Workload[Any]], sec
     folder = file.parent
     engine = document.engine
     checkpoint = absolute(engine.checkpoint or f".skyband/{file.stem}", folder)
-    sinks = (
-        sink.model_copy(
-            update={
-                "path": None if sink.path is None else absolute(sink.path, folder),
-                "options": with_absolute_files(sink.options, folder),
-            }
-        )
-        for sink in document.sinks
-    )
     return WorkloadFile(
         path=file,
-        streams={name: _completed(stream, folder) for name, stream in document.streams.items()},
+        streams={name: stream.settled(folder) for name, stream in document.streams.items()},
         workloads=made,
-        sinks=tuple(sinks),
+        sinks=tuple(sink.settled(folder) for sink in document.sinks),
         engine=engine.model_copy(update={"checkpoint": checkpoint}),
         secrets=secrets,
     )
-
-
-def _completed(stream: Stream, folder: Path) -> Stream:
-    """The stream with its path made absolute and the defaults that depend on its source filled in."""
-    if stream.source == "rate":
-        return stream.model_copy(update={"time": stream.time or "timestamp"})
-    if stream.source == "socket":
-        return stream
-    dead = {"dead_letters": None if stream.dead_letters is None else absolute(stream.dead_letters, folder)}
-    if stream.source == "kafka":
-        return stream.model_copy(update=dead)
-    path = str(stream.path)
-    kind = stream.format or format_of(path)
-    known = {option.lower() for option in stream.options}
-    usual: dict[str, bool | str] = {"header": True} if kind == "csv" and "header" not in known else {}
-    if kind == "csv" and is_tabs(path) and known.isdisjoint(("sep", "delimiter")):
-        usual["sep"] = "\t"
-    update = {"path": absolute(path, folder), "format": kind, "options": {**usual, **stream.options}, **dead}
-    return stream.model_copy(update=update)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from skyband.connectors.secrets import is_secret
 from skyband.errors import Problem, WorkloadFileError
-from skyband.workload_file.environment import Environment, is_secret
+from skyband.workload_file.environment import Environment
 from skyband.workload_file.tree import Loc, Place, Tree, spelled
 
-__all__ = ["Report"]
+__all__ = ["Report", "taken"]
 
 
 class Report:
@@ -78,3 +79,11 @@ class Report:
                 value = value[part]
             message = message.replace(repr(value), repr(written))
         return self._environment.hide(message)
+
+
+def taken(name: str, line: int) -> str:
+    """The message for a query's name that another query has."""
+    return (
+        f"{name!r} is the name of another query too (line {line}); answers are told apart by it. Give each query a "
+        "name of its own."
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from skyband.workload_file.models import Format
+from skyband.connectors.file_formats import Format
 
 __all__ = ["DataSample"]
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from skyband.workload_file.models import Document
-from skyband.workload_file.paths import ENDING
-from skyband.workload_file.query_models import KEYS, NEEDS
-from skyband.workload_file.rules import FIELDS, NEEDED, OWN, STREAM_NAME
-from skyband.workload_file.server_rules import SERVER_KEYS, SERVER_NEEDS
+from skyband.connectors.conditions import NULL, Schema, absent, given
+from skyband.connectors.kinds import flat
+from skyband.workload_file.models import Document, Sink, Stream
+from skyband.workload_file.query_models import KEYS, NEEDS, Query
+from skyband.workload_file.validation import STREAM_NAME
 
 __all__ = ["Key", "keys", "schema"]
 
-Schema = dict[str, Any]
-
-_NULL: Schema = {"type": "null"}
 _VARIABLE: Schema = {
     "description": "Text with an environment variable in it: ${NAME} or ${NAME:-default}.",
     "type": "string",
@@ -27,8 +23,6 @@ _EXAMPLE = {
     "streams": {"trades": {"path": "trades.csv", "time": "ts"}},
     "queries": [{"name": "big", "k": 10, "size": "10 minutes", "slide": "1 minute", "by": "price * shares"}],
 }
-_FILES = ["parquet", "jsonl", "csv"]
-_SHOWN = ["terminal", "memory"]
 _PREFIX = {"Stream": "streams.<name>.", "Query": "queries[].", "Sink": "sinks[].", "Engine": "engine."}
 
 
@@ -48,7 +42,11 @@ def schema() -> Schema:
     ['engine', 'queries', 'sinks', 'streams']
     """
     made = Document.model_json_schema()
-    sections: dict[str, Schema] = made["$defs"]
+    # An editor says more about a section with all keys, of which each kind has some, than about one of many unions.
+    parts = {"Stream": flat(Stream, "Stream").model_json_schema(), "Sink": flat(Sink, "Sink").model_json_schema()}
+    sections: dict[str, Schema] = {**made["$defs"], **parts}
+    made["properties"]["streams"]["additionalProperties"] = {"$ref": "#/$defs/Stream"}
+    made["properties"]["sinks"]["items"] = {"$ref": "#/$defs/Sink"}
     for section in (made, *sections.values()):
         section.pop("title", None)
         section["properties"] = {
@@ -57,21 +55,12 @@ def schema() -> Schema:
     made["properties"]["sinks"]["default"] = [{"type": "terminal"}]
     made["properties"]["engine"].pop("default")
     made["properties"]["streams"]["propertyNames"] = {"pattern": STREAM_NAME}
-    sections["Stream"]["allOf"] = [_for_source(source) for source in NEEDED]
+    for name, base in (("Stream", Stream), ("Sink", Sink)):
+        sections[name]["allOf"] = [_for_kind(base, kind) for kind in base.kinds.values()]
     sections["Query"] |= {
-        "if": _given("sql"),
-        "then": _absent(FIELDS),
+        "if": given("sql"),
+        "then": absent(Query.fields()),
         "else": {"allOf": [_for_type(kind) for kind in KEYS]},
-    }
-    sections["Sink"] |= {
-        "if": {"properties": {"type": {"enum": _FILES}}},
-        "then": _given("path"),
-        "else": {"if": {"properties": {"type": {"enum": _SHOWN}}}, "then": _absent(["path"])},
-        "allOf": [
-            *(_for_server(kind) for kind in SERVER_KEYS),
-            _for_no_server(),
-            {"if": {"properties": {"type": {"not": {"const": "csv"}}}}, "then": _absent(["formulas"])},
-        ],
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -100,11 +89,11 @@ def _property(value: Schema, needed: bool) -> Schema:
     """A key's schema: a key without a value is a key left out, and a variable may stand for what is no text."""
     value = {key: item for key, item in value.items() if key != "title"}
     kinds = value.pop("anyOf") if "anyOf" in value else [_take_kind(value)]
-    kinds = [_with_variables(part) for kind in kinds if kind != _NULL for part in kind.get("anyOf", [kind])]
+    kinds = [_with_variables(part) for kind in kinds if kind != NULL for part in kind.get("anyOf", [kind])]
     if any(_is_narrow(kind) for kind in kinds):
         kinds.append(_A_VARIABLE)
     if not needed:
-        kinds.append(_NULL)
+        kinds.append(NULL)
     if value.get("default", ...) is None:
         del value["default"]
     described = {key: value.pop(key) for key in ("description",) if key in value}
@@ -135,41 +124,18 @@ def _is_narrow(kind: Schema) -> bool:
     )
 
 
-def _for_source(source: str) -> Schema:
-    foreign = sorted({key for keys_ in OWN.values() for key in keys_} - set(OWN[source]))
-    then = [_given(*NEEDED[source]), _absent(foreign)]
-    if source == "files":
-        told = {"properties": {"path": {"type": "string", "pattern": rf"\$\{{|{ENDING}"}}}
-        then.append({"if": told, "else": _given("format")})
-        then.append({"properties": {"format": {"not": {"const": "text"}}}})
-    if source == "socket":
-        then.append({"properties": {"format": {"not": {"enum": ["parquet", "text"]}}}})
-    if source == "kafka":
-        then.append({"properties": {"format": {"not": {"const": "parquet"}}}})
-        then.append(
-            {"if": {"properties": {"format": {"const": "text"}}}, "then": _absent(["schema"]), "else": _given("schema")}
-        )
-        then.append({"if": _given("topic"), "then": _absent(["topic_pattern"]), "else": _given("topic_pattern")})
-    return {"if": _is("source", source, default="files"), "then": {"allOf": then}}
-
-
 def _for_type(kind: str) -> Schema:
     foreign = sorted({key for keys_ in KEYS.values() for key in keys_} - set(KEYS[kind]))
-    then = {"allOf": [_given(*NEEDS[kind]), _absent(foreign)]}
+    then = {"allOf": [given(*NEEDS[kind]), absent(foreign)]}
     return {"if": _is("type", kind, default="topk"), "then": then}
 
 
-def _for_server(kind: str) -> Schema:
-    foreign = {key for keys_ in SERVER_KEYS.values() for key in keys_} - set(SERVER_KEYS[kind])
-    then: list[Schema] = [_given(*SERVER_NEEDS[kind]), _absent(sorted({*foreign, "path"}))]
-    if kind == "redis":
-        then.append({"properties": {"output": {"not": {"const": "changes"}}}})
-    return {"if": {"properties": {"type": {"const": kind}}}, "then": {"allOf": then}}
-
-
-def _for_no_server() -> Schema:
-    servers = sorted({key for keys_ in SERVER_KEYS.values() for key in keys_})
-    return {"if": {"properties": {"type": {"enum": [*_FILES, *_SHOWN]}}}, "then": _absent(servers)}
+def _for_kind(base: Any, kind: Any) -> Schema:
+    """What the sections of a kind have, and what they have not."""
+    foreign = sorted({key for one in base.kinds.values() for key in one.model_fields} - set(kind.model_fields))
+    needed = [name for name, field in kind.model_fields.items() if field.is_required()]
+    then = [given(*needed), absent(foreign), *kind.conditions]
+    return {"if": _is(base.tag, kind.kind(), default=base.usual), "then": {"allOf": then}}
 
 
 def _is(key: str, value: str, *, default: str) -> Schema:
@@ -177,14 +143,6 @@ def _is(key: str, value: str, *, default: str) -> Schema:
     if value == default:
         return {"properties": {key: {"enum": [value, None]}}}
     return {"properties": {key: {"const": value}}, "required": [key]}
-
-
-def _given(*names: str) -> Schema:
-    return {"required": list(names), "properties": {name: {"not": _NULL} for name in names}}
-
-
-def _absent(names: Iterable[str]) -> Schema:
-    return {"properties": dict.fromkeys(names, _NULL)}
 
 
 def _key(path: str, value: Schema) -> Key:
@@ -196,7 +154,7 @@ def _key(path: str, value: Schema) -> Key:
 def _spelled(value: Schema) -> str:
     """What a key takes, in a few words."""
     if "anyOf" in value:
-        kinds = [_spelled(kind) for kind in value["anyOf"] if kind != _NULL and "Variable" not in kind.get("$ref", "")]
+        kinds = [_spelled(kind) for kind in value["anyOf"] if kind != NULL and "Variable" not in kind.get("$ref", "")]
         return " | ".join(dict.fromkeys(kinds))
     if "enum" in value:
         return " | ".join(value["enum"])

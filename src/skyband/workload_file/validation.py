@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from skyband.connectors.addresses import has_literal_secret, shown_address
+from skyband.connectors.messages import among, shown
+from skyband.connectors.secrets import is_secret
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.workload_file.algorithm_names import WHOLE, types_of
-from skyband.workload_file.environment import is_secret
-from skyband.workload_file.messages import among, shown, taken, worded
-from skyband.workload_file.models import Document, Stream
+from skyband.workload_file.models import Document, Sink, Stream
 from skyband.workload_file.query_models import Query
-from skyband.workload_file.report import Report
-from skyband.workload_file.rules import engine_rules, query_rules, sink_rules, stream_rules
-from skyband.workload_file.server_rules import check_server_secrets
+from skyband.workload_file.report import Report, taken
 from skyband.workload_file.tree import Loc
 
-__all__ = ["check_families", "check_sinks", "checked", "sound_queries", "sound_streams", "top_of", "without_nulls"]
+__all__ = [
+    "STREAM_NAME",
+    "Sections",
+    "check_families",
+    "check_sinks",
+    "checked",
+    "sound_queries",
+    "sound_streams",
+    "top_of",
+    "without_nulls",
+]
+
+STREAM_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
+T = TypeVar("T")
 
 
 def top_of(value: Any, report: Report) -> dict[str, Any]:
@@ -53,47 +66,49 @@ def without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
     return top
 
 
-def checked(raw: dict[str, Any], report: Report) -> Document | None:
-    """Each key by itself, then the keys of each section together."""
-    document = None
+class Sections(dict[int, Any]):
+    """The sections of a file that were found sound by themselves, by the identity of what each was made from.
+
+    They are at hand where another section has problems, and none is validated a second time.
+    """
+
+    def of(self, raw: Any, kind: type[T]) -> T | None:
+        """The model of a section; None for one that has problems."""
+        found = self.get(id(raw))
+        return found if isinstance(found, kind) else None
+
+
+def checked(raw: dict[str, Any], report: Report) -> tuple[Document | None, Sections]:
+    """Each key by itself and the keys of each section together; then what models cannot see."""
+    document, sections = None, Sections()
     try:
-        document = Document.model_validate(raw)
+        document = Document.model_validate(raw, context=sections)
     except ValidationError as error:
         for one in error.errors(include_url=False):
-            report.add(one["loc"], worded(one))
-    for name, stream in _map(raw, "streams").items():
-        _apply(("streams", name), stream_rules(name, stream) if isinstance(stream, dict) else (), report)
-    for number, query in enumerate(_list(raw, "queries")):
-        _apply(("queries", number), query_rules(query) if isinstance(query, dict) else (), report)
-    for number, sink in enumerate(_list(raw, "sinks")):
-        _apply(("sinks", number), sink_rules(sink) if isinstance(sink, dict) else (), report)
-    _apply(("engine",), engine_rules(_map(raw, "engine")), report)
+            report.add(_untagged(one["loc"]), one["msg"])
     _check_names(raw, report)
     _check_secrets(raw, report)
-    check_server_secrets(raw, report)
-    return document
+    return document, sections
 
 
-def _apply(loc: Loc, wrong: Iterable[tuple[str | tuple[str, ...], str]], report: Report) -> None:
-    for key, message in wrong:
-        below = (key,) if isinstance(key, str) else key
-        report.add((*loc, *filter(None, below)), message)
+def _untagged(loc: Loc) -> Loc:
+    """The place of a key in the file: pydantic names the kind of stream or sink before the key."""
+    return (*loc[:2], *loc[3:]) if loc[:1] in (("streams",), ("sinks",)) else loc
 
 
-def sound_streams(raw: dict[str, Any], report: Report) -> dict[str, Stream | None]:
+def sound_streams(raw: dict[str, Any], sections: Sections, report: Report) -> dict[str, Stream | None]:
     """The streams by name; None for one that has problems of its own, but can still be asked about."""
     return {
-        name: Stream.model_validate(stream) if report.is_sound("streams", name) else None
+        name: sections.of(stream, Stream) if report.is_sound("streams", name) else None
         for name, stream in _map(raw, "streams").items()
     }
 
 
-def sound_queries(raw: dict[str, Any], report: Report) -> dict[int, Query]:
+def sound_queries(raw: dict[str, Any], sections: Sections, report: Report) -> dict[int, Query]:
     """The entries under queries that have no problems, by number."""
+    found = {number: sections.of(query, Query) for number, query in enumerate(_list(raw, "queries"))}
     return {
-        number: Query.model_validate(query)
-        for number, query in enumerate(_list(raw, "queries"))
-        if report.is_sound("queries", number)
+        number: query for number, query in found.items() if query is not None and report.is_sound("queries", number)
     }
 
 
@@ -163,24 +178,39 @@ def _check_names(raw: dict[str, Any], report: Report) -> None:
             report.add(("queries", number, "name"), taken(name, report.line_of((*queries[name], "name"))))
     streams: dict[str, str] = {}
     for name in _map(raw, "streams"):
+        if not re.match(STREAM_NAME, name):
+            report.add(
+                ("streams", name),
+                f"the name {name!r} must be of letters, digits, _ and -; it names a folder, and a table in SQL.",
+            )
         first = streams.setdefault(name.lower(), name)
         if first != name:
             report.add(("streams", name), f"the name {name!r} differs from {first!r} by capitals only; SQL sees none.")
 
 
 def _check_secrets(raw: dict[str, Any], report: Report) -> None:
-    """A file is read by many and kept for long: what opens a Kafka cluster is not written in it."""
-    places: list[tuple[Loc, Any]] = [(("streams", name), one) for name, one in _map(raw, "streams").items()]
-    places += [(("sinks", number), one) for number, one in enumerate(_list(raw, "sinks"))]
-    for loc, section in places:
-        if not isinstance(section, dict) or "kafka" not in (section.get("source"), section.get("type")):
+    """A file is read by many and kept for long: what opens a cluster or a database is not written in it."""
+    places: list[tuple[Loc, Any, Any]] = [
+        (("streams", name), one, Stream.kinds.get(Stream.kind_of(one))) for name, one in _map(raw, "streams").items()
+    ]
+    places += [
+        (("sinks", number), one, Sink.kinds.get(Sink.kind_of(one))) for number, one in enumerate(_list(raw, "sinks"))
+    ]
+    for loc, section, kind in places:
+        if not isinstance(section, dict) or kind is None or kind.secrets_rule is None:
             continue
+        instead, allows_default = kind.secrets_rule
+        url = section.get("url")
+        if isinstance(url, str) and has_literal_secret(report.written((*loc, "url")) or url):
+            report.add(
+                (*loc, "url"),
+                f"{shown_address(url)!r} has a password in it, and secrets do not stand in a workload file; {instead}",
+            )
         for option in _map(section, "options"):
-            if is_secret(option) and not report.has_variable((*loc, "options", option)):
+            written = report.written((*loc, "options", option))
+            if is_secret(str(option)) and (written is None or (":-" in written and not allows_default)):
                 report.add(
-                    (*loc, "options", option),
-                    "is a secret, and secrets do not stand in a workload file; write ${NAME}, and set NAME in the "
-                    "environment.",
+                    (*loc, "options", option), f"is a secret, and secrets do not stand in a workload file; {instead}"
                 )
 
 

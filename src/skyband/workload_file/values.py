@@ -1,71 +1,20 @@
-"""The kinds of values that keys take, each checked by itself and described for the published schema."""
+"""The kinds of values that the keys of queries and of the engine take, each described for the published schema."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
-from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema
 
-from skyband.durations import parse_duration
-from skyband.errors import InvalidQueryError
+from skyband.connectors.values import DURATION, checked_duration, refused
 
-__all__ = [
-    "Bounds",
-    "Count",
-    "Extent",
-    "Gap",
-    "Labels",
-    "LateRows",
-    "Memory",
-    "Names",
-    "Origin",
-    "Part",
-    "Scalar",
-    "Servers",
-    "Share",
-    "SqlType",
-    "Starting",
-    "Text",
-    "Topic",
-    "Topics",
-    "Weights",
-    "refused",
-]
-
-_TOPIC = r"[A-Za-z0-9._-]{1,249}"
-# Signs, digits, a unit: what is wrong inside is said by the parser. Lookaheads and flags are not for every validator.
-_DURATION = r"^\s*([Ii][Nn][Tt][Ee][Rr][Vv][Aa][Ll]\s+)?([+-]?[0-9]+(\.[0-9]+)?\s*[A-Za-z]+\s*)+$"
-_TYPES = """
-    array bigint binary boolean byte char character date dec decimal double float int integer interval long map
-    numeric real short smallint string struct time timestamp timestamp_ltz timestamp_ntz tinyint varchar variant
-""".split()  # noqa: SIM905 - a word list reads better as words
-
-
-def refused(why: str) -> PydanticCustomError:
-    """The error of a check made here; its words reach the user as they are."""
-    return PydanticCustomError("skyband", "{why}", {"why": why})
-
-
-def _duration(value: str, info: ValidationInfo) -> str:
-    field = info.field_name or "value"
-    try:
-        ticks = parse_duration(value, field=field)
-    except InvalidQueryError as error:
-        why = str(error).removeprefix(f"{field}=")
-        never_counted = field in ("watermark", "trigger")
-        raise refused(why.partition("; an integer makes")[0] + "." if never_counted else why) from error
-    if ticks < 0:
-        raise refused(f"{value!r} must not be negative; time does not wait for the future.")
-    return value
+__all__ = ["Bounds", "Extent", "Labels", "LateRows", "Memory", "Names", "Origin", "Share", "Weights"]
 
 
 def _extent(value: Any, info: ValidationInfo) -> str | int:
     if isinstance(value, str):
-        return _duration(value, info)
+        return checked_duration(value, info)
     if isinstance(value, bool) or not isinstance(value, int):
         raise refused(f"{value!r} is neither a duration such as '10 minutes' nor a whole number of rows.")
     if value < 1:
@@ -76,12 +25,6 @@ def _extent(value: Any, info: ValidationInfo) -> str | int:
 def _origin(value: Any) -> str | int:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise refused(f"{value!r} is neither a date or time such as '2024-01-01' nor a whole number.")
-    return value
-
-
-def _scalar(value: Any) -> bool | int | float | str:
-    if not isinstance(value, bool | int | float | str):
-        raise refused("a single value is expected here: text, a number, true or false.")
     return value
 
 
@@ -145,74 +88,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _servers(value: Any) -> list[str]:
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise refused("brokers are written as host:port, with commas between them or in a list.")
-    found = [server.strip() for text in texts for server in text.split(",") if server.strip()]
-    for server in found:
-        port = re.fullmatch(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})", server)
-        if port is None or not 1 <= int(port[1]) <= 65535:
-            raise refused(f"{server!r} is no broker; write host:port, such as 127.0.0.1:9092.")
-    if not found:
-        raise refused("is empty; name at least one broker as host:port.")
-    return found
-
-
-def _topic(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(_TOPIC, value) or value in (".", ".."):
-        raise refused(f"{value!r} is no name of a topic; one has letters, digits, '.', '_' and '-', at most 249.")
-    return value
-
-
-def _topics(value: Any) -> list[str]:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or not names:
-        raise refused("a topic is expected here, or a list of them.")
-    found = [_topic(name) for name in names]
-    if len(set(found)) < len(found):
-        raise refused(f"{value!r} names a topic twice; its records would be read once all the same.")
-    return found
-
-
-def _starting(value: Any) -> str | dict[str, dict[str, int]]:
-    if isinstance(value, dict) and value:
-        for topic, offsets in value.items():
-            _topic(topic)
-            fits = isinstance(offsets, dict) and offsets and all(map(_is_offset, offsets.items()))
-            if not fits:
-                raise refused(
-                    f"{topic!r} needs an offset for each of its partitions, such as {{0: 1200, 1: 1100}}; -2 is the "
-                    "earliest and -1 the latest."
-                )
-        return value
-    if not isinstance(value, str):
-        raise refused(f"{value!r} is neither earliest, latest, a time nor offsets by topic and partition.")
-    if value not in ("earliest", "latest"):
-        try:
-            datetime.fromisoformat(value)
-        except ValueError:
-            near = get_close_matches(value.lower(), ["earliest", "latest"], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "a time is written like 2024-01-01T09:30:00+00:00."
-            raise refused(f"{value!r} is neither earliest, latest nor a time; {hint}") from None
-    return value
-
-
-def _is_offset(entry: tuple[str, Any]) -> bool:
-    partition, offset = entry
-    return partition.isdecimal() and isinstance(offset, int) and not isinstance(offset, bool) and offset >= -2
-
-
-def _sql_type(value: str) -> str:
-    word = re.split(r"[\s(<]", value.strip(), maxsplit=1)[0].lower()
-    if word in _TYPES:
-        return value
-    near = get_close_matches(word, _TYPES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "types are timestamp, double, bigint, string, boolean, …"
-    raise refused(f"{value!r} is no type of Spark SQL; {hint}")
-
-
-Text = Annotated[str, Field(pattern=r"\S")]
 _SHARE = {
     "anyOf": [
         {"type": "number", "minimum": 0, "maximum": 1},
@@ -236,10 +111,7 @@ LateRows = Annotated[
         }
     ),
 ]
-Count = Annotated[int, Field(ge=1)]
 Memory = Annotated[str, Field(pattern=r"^[0-9]+[kKmMgGtT][bB]?$", examples=["4g", "512m"])]
-SqlType = Annotated[Text, AfterValidator(_sql_type)]
-Gap = Annotated[str, AfterValidator(_duration), WithJsonSchema({"type": "string", "pattern": _DURATION})]
 Origin = Annotated[
     str | int,
     PlainValidator(_origin),
@@ -248,10 +120,7 @@ Origin = Annotated[
 Extent = Annotated[
     str | int,
     PlainValidator(_extent),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _DURATION}]}),
-]
-Scalar = Annotated[
-    bool | int | float | str, PlainValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": DURATION}]}),
 ]
 Names = Annotated[
     list[str],
@@ -283,59 +152,4 @@ Bounds = Annotated[
 ]
 Share = Annotated[
     float, PlainValidator(_share), WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1})
-]
-Servers = Annotated[
-    list[str],
-    PlainValidator(_servers),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": r"\S"},
-                {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "minItems": 1},
-            ]
-        }
-    ),
-]
-_IN_A_LIST = {
-    "$ref": "#/$defs/Variable"
-}  # what may stand for a value; that of a key itself is added to the schema later
-_A_TOPIC = {"type": "string", "pattern": f"^{_TOPIC}$"}
-Topic = Annotated[str, PlainValidator(_topic), WithJsonSchema(_A_TOPIC)]
-Part = Literal["key", "headers", "topic", "partition", "offset", "timestamp"]
-Topics = Annotated[
-    list[str],
-    PlainValidator(_topics),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                _A_TOPIC,
-                {
-                    "type": "array",
-                    "items": _A_TOPIC,
-                    "minItems": 1,
-                    "uniqueItems": True,
-                },
-            ]
-        }
-    ),
-]
-Starting = Annotated[
-    str | dict[str, dict[str, int]],
-    PlainValidator(_starting),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": r"^(earliest|latest|[0-9]{4}-[0-9-]+.*)$"},
-                {
-                    "type": "object",
-                    "minProperties": 1,
-                    "additionalProperties": {
-                        "type": "object",
-                        "minProperties": 1,
-                        "additionalProperties": {"type": "integer", "minimum": -2},
-                    },
-                },
-            ]
-        }
-    ),
 ]

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.connectors.sinks import Wanted
 from skyband.jobs import run
+from skyband.spark.delivery import Wanted
 from tests.connectors.kafka.topics import Sent, value_of
 from tests.connectors.kafka.work import POSED, SECOND, finished, rows_of, wanted, workload
 from tests.sharding import cases

@@ -41,7 +41,9 @@ SOUND = b'{"ts": "1970-01-01T00:00:00.000001Z", "id": 77, "g": "}  {", "s": -5.0
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_what_is_wrong_with_each(spark, topics, tmp_path, kind):
     """All kinds at once, read as a batch: what becomes of them in a stream is below."""
-    from skyband.connectors.sources import WRONG, _sifted
+    from skyband.connectors.malformed import WRONG
+    from skyband.connectors.source import Reading
+    from skyband.connectors.sources import read_rows
 
     topic = topics.name()
     file = workload(tmp_path, topics, topic, more="largest_value: 5000").streams["rows"]
@@ -58,7 +60,7 @@ def test_what_is_wrong_with_each(spark, topics, tmp_path, kind):
     else:
         sent = dict(POISON.values()) | {SOUND: None}
     topics.send(topic, [Sent(value) for value in sent])
-    found = [row[WRONG] for row in _sifted(spark, "rows", file, streaming=False).collect()]
+    found = [row[WRONG] for row in read_rows(file, Reading(spark, "rows", streaming=False)).collect()]
     assert found == list(sent.values())
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 import skyband as sb
-from skyband.connectors.kafka import refuse_missing_connector
+from skyband.connectors.kafka_records import refuse_missing_connector
 from skyband.connectors.sources import open_batch
 from tests.connectors.kafka.topics import Sent, value_of
 from tests.connectors.kafka.work import FILE, SECOND, answers, finished, rows_of, wanted, workload

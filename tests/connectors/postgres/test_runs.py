@@ -10,8 +10,8 @@ import pytest
 
 import skyband as sb
 from skyband.cli.explain import explain_file
-from skyband.connectors.sinks import Wanted
 from skyband.jobs import run
+from skyband.spark.delivery import Wanted
 from tests.servers import PASSWORD
 from tests.sharding import cases
 from tests.sharding.differences import by_order, compared, reported

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.connectors.postgres import PostgresSink
+from skyband.connectors.postgres_writer import PostgresWriter
 from tests.servers import PASSWORD, free_port
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -62,7 +62,7 @@ def sink(database):
     made = []
 
     def making(table="answers", groups=GROUPS, **more):
-        made.append(PostgresSink(table, groups, **{"url": database.url(), "retry": 20, **more}))
+        made.append(PostgresWriter(table, groups, **{"url": database.url(), "retry": 20, **more}))
         return made[-1]
 
     yield making
@@ -347,9 +347,9 @@ def test_all_of_it_by_libpqs_variables(sink, database, monkeypatch):
 
 def test_without_the_driver_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "skyband.connectors.postgres")
+    monkeypatch.delitem(sys.modules, "skyband.connectors.postgres_writer")
     with pytest.raises(sb.MissingDependencyError, match=r"pip install 'skyband\[postgres\]'"):
-        import skyband.connectors.postgres  # noqa: F401
+        import skyband.connectors.postgres_writer  # noqa: F401
 
 
 # Servers that go and come back.

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 import skyband as sb
-from skyband.connectors.redis import SortedSets
+from skyband.connectors.redis_writer import SortedSets
 from tests.connectors.postgres.test_sink import HOSTILE, answers, at
 from tests.servers import PASSWORD, free_port
 
@@ -194,9 +194,9 @@ def test_a_password_from_the_environment_and_tls(sink, server, client, monkeypat
 
 def test_without_the_client_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "redis", None)
-    monkeypatch.delitem(sys.modules, "skyband.connectors.redis")
+    monkeypatch.delitem(sys.modules, "skyband.connectors.redis_writer")
     with pytest.raises(sb.MissingDependencyError, match=r"pip install 'skyband\[redis\]'"):
-        import skyband.connectors.redis  # noqa: F401
+        import skyband.connectors.redis_writer  # noqa: F401
 
 
 def test_a_server_that_restarts(sink, server, caplog):

@@ -1,4 +1,4 @@
-"""Addresses of servers in a workload file: what is a secret in them, and how they are shown without it."""
+"""Addresses of servers: what is a secret in them, and how they are shown without it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from skyband.workload_file.environment import HIDDEN, SHORT, is_secret
-from skyband.workload_file.paths import absolute
+from skyband.connectors.secrets import HIDDEN, SHORT, is_secret
+from skyband.paths import absolute
 
 __all__ = [
     "has_literal_secret",

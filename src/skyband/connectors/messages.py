@@ -3,88 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import Protocol
 
 from pydantic_core import ErrorDetails
 
-from skyband.workload_file.models import Document, Engine, Sink, Stream
-from skyband.workload_file.query_models import Query
-from skyband.workload_file.section import Section
-from skyband.workload_file.tree import Loc
+__all__ = ["Wording", "among", "nearest", "shown", "worded"]
 
-__all__ = ["among", "nearest", "section_of", "shown", "taken", "worded"]
-
-_SECTIONS: dict[str, type[Section]] = {"streams": Stream, "queries": Query, "sinks": Sink, "engine": Engine}
-# What people write who know the thing by another name.
-_OTHER_NAMES = {
-    Stream: {
-        "type": "source",
-        "timestamp": "time",
-        "url": "path",
-        "file": "path",
-        "folder": "path",
-        "key": "id",
-        "topics": "topic",
-        "subscribe": "topic",
-        "brokers": "servers",
-        "bootstrap_servers": "servers",
-        "bootstrap.servers": "servers",
-        "offsets": "starting",
-        "starting_offsets": "starting",
-        "max_offsets_per_trigger": "rows_per_batch",
-        "dead_letter": "dead_letters",
-    },
-    Query: {
-        "window": "size",
-        "range": "size",
-        "step": "slide",
-        "frequency": "every",
-        "score": "by",
-        "order_by": "by",
-        "group_by": "partition_by",
-        "groups": "partition_by",
-        "filter": "where",
-        "limit": "k",
-        "top": "k",
-        "query": "sql",
-        "confidence": "probability",
-        "family": "type",
-    },
-    Sink: {
-        "format": "type",
-        "folder": "path",
-        "mode": "output",
-        "address": "url",
-        "host": "url",
-        "dsn": "url",
-        "password": "options",
-        "sslmode": "options",
-        "ttl": "expire",
-        "key_prefix": "prefix",
-        "brokers": "servers",
-        "bootstrap_servers": "servers",
-    },
-    Engine: {"config": "settings", "conf": "settings", "state": "checkpoint"},
-    Document: {"stream": "streams", "query": "queries", "sink": "sinks", "sources": "streams", "spark": "engine"},
-}
-_NEEDED = {
-    "streams": "name at least one stream, with its source or path",
-    "queries": "ask at least one query",
-    "type": "say where answers go: terminal, parquet, jsonl, csv, memory, kafka, postgres or redis",
-}
+Loc = tuple[str | int, ...]
 
 
-def worded(error: ErrorDetails) -> str:  # noqa: PLR0911 - one message for each kind of error
-    """The message for one of pydantic's errors."""
+class Wording(Protocol):
+    """What a section says about its own keys."""
+
+    missing: Mapping[str, str]
+
+    def unknown_key(self, name: str) -> str:
+        """The message for a key that the section has not."""
+
+
+def worded(error: ErrorDetails, section: Wording) -> str:  # noqa: PLR0911 - one message for each kind of error
+    """The message for one of pydantic's errors about a section."""
     value, context, loc = error["input"], error.get("ctx", {}), error["loc"]
     match error["type"]:
         case "skyband":
             return str(context["why"])
         case "extra_forbidden":
-            return _unknown_key(loc)
+            return section.unknown_key(str(loc[-1]))
         case "missing":
-            return f"is missing; {_NEEDED.get(str(loc[-1]), 'give it a value')}."
+            return f"is missing; {section.missing.get(str(loc[-1]), 'give it a value')}."
         case "literal_error" | "enum":
             return among(value, re.findall(r"'([^']*)'", str(context["expected"])))
         case "greater_than_equal":
@@ -94,7 +42,7 @@ def worded(error: ErrorDetails) -> str:  # noqa: PLR0911 - one message for each 
         case "string_pattern_mismatch":
             return _unfit_text(value, loc)
         case "too_short":
-            return f"is empty; {_NEEDED.get(str(loc[-1]), 'give at least one, or leave the key out')}."
+            return f"is empty; {section.missing.get(str(loc[-1]), 'give at least one, or leave the key out')}."
     return _wrong_kind(error["type"], value)
 
 
@@ -136,33 +84,6 @@ def shown(value: object) -> str:
         return "a mapping"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…'"
-
-
-def taken(name: str, line: int) -> str:
-    """The message for a query's name that another query has."""
-    return (
-        f"{name!r} is the name of another query too (line {line}); answers are told apart by it. Give each query a "
-        "name of its own."
-    )
-
-
-def section_of(loc: Loc) -> type[Section]:
-    """The model whose keys stand at this place.
-
-    >>> section_of(("queries", 0, "k")).__name__, section_of(("sinks",)).__name__
-    ('Query', 'Document')
-    """
-    deep = 2 if loc[:1] == ("engine",) else 3
-    return _SECTIONS.get(str(loc[0]), Document) if len(loc) >= deep else Document
-
-
-def _unknown_key(loc: Loc) -> str:
-    section, name = section_of(loc), str(loc[-1])
-    if name == "<<":
-        return "merging is not part of YAML any more; write the keys out."
-    near = _OTHER_NAMES.get(section, {}).get(name.lower()) or nearest(name, section.model_fields)
-    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(section.model_fields)}."
-    return f"there is no such key; {hint}"
 
 
 def _unfit_text(value: object, loc: Loc) -> str:

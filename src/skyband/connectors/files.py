@@ -1,0 +1,272 @@
+"""Files: rows from CSV, JSON and Parquet files, answers to files of Parquet, JSON lines and CSV."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from uuid import uuid4
+
+from pydantic import Field
+
+from skyband.connectors.conditions import Schema, given
+from skyband.connectors.file_formats import ENDING, Format, format_of, is_tabs
+from skyband.connectors.section import Wrong
+from skyband.connectors.sink import SinkModel
+from skyband.connectors.source import ParsedSource, Reading
+from skyband.connectors.values import Count, Scalar, Text
+from skyband.errors import InvalidInputError
+from skyband.paths import absolute, has_scheme
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from skyband.spark.delivery import Opening
+
+__all__ = ["CsvSink", "FileSink", "FilesSource", "FolderWriter", "JsonlSink", "ParquetSink"]
+
+
+class FilesSource(ParsedSource):
+    """Rows of the files in a folder."""
+
+    missing: ClassVar[Mapping[str, str]] = {**ParsedSource.missing, "path": "say where the files are"}
+    conditions: ClassVar[tuple[Schema, ...]] = (
+        {"if": {"properties": {"path": {"type": "string", "pattern": rf"\$\{{|{ENDING}"}}}, "else": given("format")},
+        {"properties": {"format": {"not": {"const": "text"}}}},
+    )
+    is_bounded: ClassVar[bool] = True
+    marks_malformed: ClassVar[bool] = True
+
+    source: Literal["files"] = Field(default="files", description="files in a folder")
+    format: Format | None = Field(
+        default=None, description="How rows are written. Default: what the path's ending says."
+    )
+    path: Text = Field(
+        description="A file, a folder or a glob. Relative to the folder of the workload file; with a scheme (s3a://, "
+        "hdfs://, file:/) it is taken as it is.",
+        examples=["trades.csv", "trades/*.parquet", "s3a://bucket/trades"],
+    )
+    options: dict[str, Scalar] = Field(
+        default={},
+        repr=False,
+        description="Options of Spark's reader, passed on as they are. For csv header is true unless said otherwise, "
+        "and sep is a tab if the path ends in .tsv.",
+        examples=[{"header": True, "sep": ";"}],
+    )
+    files_per_batch: Count | None = Field(
+        default=None, description="How many files a micro-batch takes at most. Default: all there are."
+    )
+    dead_letters: Text | None = Field(
+        default=None,
+        description="A folder for malformed rows and records, with the reason, as lines of JSON. Relative to the "
+        "folder of the workload file.",
+        examples=["malformed"],
+    )
+    time: Text = Field(description="The column with the event time.", examples=["ts"])
+
+    @classmethod
+    def rules(cls, raw: Mapping[str, Any]) -> Wrong:
+        """The format is one of files, and known."""
+        if isinstance(raw.get("path"), str) and "format" not in raw and not format_of(raw["path"]):
+            yield "format", f"is missing, and the ending of {raw['path']!r} does not tell; write csv, json or parquet."
+        if has_scheme(raw.get("dead_letters")):
+            yield "dead_letters", f"{raw['dead_letters']!r} is no folder of this machine; give one."
+        if raw.get("format") == "text":
+            yield "format", "'text' is for source: kafka; files are parquet, csv or json."
+        yield from super().rules(raw)
+
+    def read(self, how: Reading) -> DataFrame:
+        """The rows of the files, with what is wrong with each."""
+        from skyband.connectors.file_rows import rows_of_files
+
+        return rows_of_files(self, how)
+
+    def settled(self, folder: Path) -> Self:
+        """With its path made absolute, and the format and options that its ending tells."""
+        kind = self.format or format_of(self.path)
+        known = {option.lower() for option in self.options}
+        usual: dict[str, bool | str] = {"header": True} if kind == "csv" and "header" not in known else {}
+        if kind == "csv" and is_tabs(self.path) and known.isdisjoint(("sep", "delimiter")):
+            usual["sep"] = "\t"
+        update = {
+            "path": absolute(self.path, folder),
+            "format": kind,
+            "options": {**usual, **self.options},
+            "dead_letters": None if self.dead_letters is None else absolute(self.dead_letters, folder),
+        }
+        return self.model_copy(update=update)
+
+    def described(self) -> str:
+        """Which files."""
+        return f"{self.format} files, {self.path}"
+
+    @property
+    def dead_letter_folder(self) -> str | None:
+        """As it says."""
+        return self.dead_letters
+
+
+class FileSink(SinkModel):
+    """A folder of files, one for each micro-batch that has answers."""
+
+    foreign_keys: ClassVar[Mapping[str, str]] = {"path": "is for files; a sink of type {kind} writes none."}
+
+    path: Text = Field(
+        description="The folder for the files. Relative to the folder of the workload file.", examples=["answers"]
+    )
+
+    @classmethod
+    def rules(cls, raw: Mapping[str, Any]) -> Wrong:
+        """The folder is one of this machine."""
+        if has_scheme(raw.get("path")):
+            why = "is no folder of this machine, and files are written by the process that runs the workload"
+            yield "path", f"{raw['path']!r} {why}. Spark's own sinks go there: skyband.spark.start(…, write=…)."
+
+    def open(self, opening: Opening) -> FolderWriter:
+        """A writer of files."""
+        return FolderWriter(self.path, opening.stream, self.type)
+
+    def settled(self, folder: Path) -> Self:
+        """With the folder made absolute."""
+        return self.model_copy(update={"path": absolute(self.path, folder)})
+
+    @property
+    def place(self) -> str:
+        """The folder."""
+        return self.path
+
+    @property
+    def target(self) -> str:
+        """The folder."""
+        return f" in {self.path}"
+
+
+class ParquetSink(FileSink):
+    """Writes files of Parquet.
+
+    >>> ParquetSink(path="answers").type
+    'parquet'
+    """
+
+    missing: ClassVar[Mapping[str, str]] = {"path": "say which folder the parquet files go to"}
+
+    type: Literal["parquet"] = Field(default="parquet", description="files in a folder")
+
+
+class JsonlSink(FileSink):
+    """Writes files of JSON, a line for each row."""
+
+    missing: ClassVar[Mapping[str, str]] = {"path": "say which folder the jsonl files go to"}
+
+    type: Literal["jsonl"] = Field(default="jsonl", description="files in a folder")
+
+
+class CsvSink(FileSink):
+    """Writes files of CSV."""
+
+    missing: ClassVar[Mapping[str, str]] = {"path": "say which folder the csv files go to"}
+
+    type: Literal["csv"] = Field(default="csv", description="files in a folder")
+    formulas: Literal["keep", "quote"] | None = Field(
+        default=None,
+        description="What happens to text that a spreadsheet would run as a formula, because it begins with =, +, "
+        "-, @, a tab or a carriage return. keep: it is written as it is. quote: an apostrophe is put before it. "
+        "Default keep.",
+    )
+
+    def open(self, opening: Opening) -> FolderWriter:
+        """A writer of files."""
+        return FolderWriter(self.path, opening.stream, self.type, quote_formulas=self.formulas == "quote")
+
+
+class FolderWriter:
+    """A file for each micro-batch that has answers, in a folder: complete or not there, and never twice."""
+
+    holds = "answers"
+
+    def __init__(self, folder: str, stream: str, kind: str, *, quote_formulas: bool = False) -> None:
+        self.folder = Path(folder)
+        self._stream = stream
+        self._kind = kind
+        self._quotes = quote_formulas
+        self._swept = False
+
+    def take(self, batch: int, rows: pa.Table) -> None:
+        """Write the file, or replace it."""
+        path = self.folder / f"{self._stream}-{batch:08}.{self._kind}"
+        # Beside the file and hidden: readers of the folder pass over it, and taking its place is one step.
+        unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
+        try:
+            self._sweep()
+            if not rows.num_rows:
+                path.unlink(missing_ok=True)  # the workload was changed before the batch was run again
+                return
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _WRITERS[self._kind](self._safe(rows), unfinished)
+            os.replace(unfinished, path)
+        except OSError as error:
+            with suppress(OSError):
+                unfinished.unlink()
+            raise InvalidInputError(
+                f"answers cannot be written to {str(path)!r} ({error.strerror or error}); the stream stops, and "
+                "nothing is lost: once the folder can be written, run it again."
+            ) from error
+
+    def _safe(self, rows: pa.Table) -> pa.Table:
+        from skyband.data.json_lines import without_formulas
+
+        return without_formulas(rows) if self._quotes else rows
+
+    def files(self) -> list[Path]:
+        """What this stream has written there."""
+        return sorted(self.folder.glob(self._pattern()))
+
+    def clear(self) -> None:
+        """Remove what this stream has written there."""
+        for path in self.files():
+            path.unlink()
+
+    def _pattern(self) -> str:
+        return f"{_escaped(self._stream)}-{'[0-9]' * 8}.{self._kind}"
+
+    def _sweep(self) -> None:
+        """Remove what an earlier run was killed in the middle of."""
+        if not self._swept:
+            for left in self.folder.glob(f".{self._pattern()}.*"):
+                left.unlink(missing_ok=True)
+            self._swept = True
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+
+
+def _write_parquet(rows: pa.Table, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(rows, path)
+
+
+def _write_csv(rows: pa.Table, path: Path) -> None:
+    import pyarrow.csv as pcsv
+
+    from skyband.data.json_lines import flat
+
+    pcsv.write_csv(flat(rows), path)
+
+
+def _write_lines(rows: pa.Table, path: Path) -> None:
+    from skyband.data.json_lines import json_lines
+
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json_lines(rows))
+
+
+_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
+    "parquet": _write_parquet,
+    "csv": _write_csv,
+    "jsonl": _write_lines,
+}

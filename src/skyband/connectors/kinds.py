@@ -1,0 +1,152 @@
+"""Sections of several kinds (sinks by type, streams by source): one model each, gathered in a discriminated union."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from copy import copy
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
+
+from pydantic import Discriminator, Tag, ValidationError, WithJsonSchema, create_model
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from skyband.connectors.conditions import Schema
+from skyband.connectors.secrets import SecretsRule
+from skyband.connectors.section import Section
+from skyband.errors import InvalidInputError
+
+__all__ = ["Kind", "flat", "union"]
+
+
+class Kind(Section):
+    """A section that is one of several kinds, told by the value of one of its keys.
+
+    A class with a default for that key is a kind, and known from then on: no other place lists them.
+    """
+
+    tag: ClassVar[str]  # the key that tells the kind
+    usual: ClassVar[str] = ""  # the kind of a section that does not say
+    kinds: ClassVar[dict[str, Any]]  # the models of all kinds, by name
+    noun: ClassVar[str]  # what messages call such a section
+    purpose: ClassVar[str]  # what the kind decides
+    foreign: ClassVar[str]  # what is said about a key of other kinds
+    foreign_keys: ClassVar[Mapping[str, str]] = {}  # what is said about a key of this kind in a section of another
+    conditions: ClassVar[tuple[Schema, ...]] = ()  # what the published schema says about keys together
+    needs_kafka: ClassVar[bool] = False  # whether the session needs Spark's connector for Kafka
+    secrets_rule: ClassVar[SecretsRule | None] = None  # None: options may hold anything
+
+    if not TYPE_CHECKING:  # type checkers know the keys of each model
+
+        def __init__(self, /, **keys: Any) -> None:
+            try:
+                super().__init__(**keys)
+            except ValidationError as error:
+                wrong = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors(include_url=False)]
+                told = " ".join(f"{loc}: {why}" if loc else why for loc, why in wrong)
+                raise InvalidInputError(f"{self.noun.format(kind=self.kind())}: {told}") from None
+
+        __init__.__pydantic_base_init__ = (
+            True  # where a file is read, sections are made without it, and errors gathered
+        )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **given: Any) -> None:
+        """Note the kind."""
+        super().__pydantic_init_subclass__(**given)
+        if cls.kind():
+            cls.kinds[cls.kind()] = cls
+
+    @classmethod
+    def kind(cls) -> str:
+        """The name of the kind; empty for what several kinds have in common."""
+        field = cls.model_fields.get(getattr(cls, "tag", ""))
+        return "" if field is None or field.default is PydanticUndefined else str(field.default)
+
+    @classmethod
+    def known_keys(cls) -> Iterable[str]:
+        """Those of all kinds: one who has forgotten the kind is told what was meant."""
+        return flat_fields(next(one for one in cls.__mro__ if "kinds" in vars(one)))
+
+    @classmethod
+    def unknown_key(cls, name: str) -> str:
+        """A key of another kind is told as such."""
+        owners = [kind for kind in cls.kinds.values() if name in kind.model_fields]
+        if not owners:
+            return super().unknown_key(name)
+        said = next((kind.foreign_keys[name] for kind in owners if name in kind.foreign_keys), cls.foreign)
+        return said.format(owners=" or ".join(kind.kind() for kind in owners), kind=cls.kind())
+
+    @classmethod
+    def kind_of(cls, value: Any) -> str:
+        """The kind that a value is to be read as; empty where it names none."""
+        found = value.get(cls.tag, cls.usual) if isinstance(value, dict) else getattr(value, cls.tag, "")
+        return found if isinstance(found, str) and found in cls.kinds else ""
+
+
+def flat_fields(base: type[Kind]) -> dict[str, FieldInfo]:
+    """The keys of all kinds: the one that tells the kind, those of the kinds in their order, those that all have."""
+    shared = [name for name in base.model_fields if name != base.tag]
+    found = {base.tag: base.model_fields[base.tag]}
+    for kind in base.kinds.values():
+        found |= {name: field for name, field in kind.model_fields.items() if name not in (*found, *shared)}
+    return found | {name: base.model_fields[name] for name in shared}
+
+
+@cache
+def flat(base: type[Kind], name: str) -> type[Section]:
+    """A model with the keys of all kinds: for the published schema, and for a section whose kind is not known."""
+    fields: dict[str, Any] = {}
+    for key, field in flat_fields(base).items():
+        one = copy(field)
+        annotation: Any = field.annotation
+        if key == base.tag:
+            annotation = Literal[tuple(base.kinds)]
+            one.default = base.usual or PydanticUndefined
+        elif field.is_required():
+            annotation = (Annotated[annotation, *field.metadata] if field.metadata else annotation) | None
+            one.default, one.metadata = None, []
+        one.description = _described(base, key)
+        one.examples = _examples(base, key) or None
+        fields[key] = (annotation, one)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message='Field name "schema"')
+        made = create_model(name, __base__=Section, __doc__=base.__doc__, __module__=__name__, **fields)
+    *others, last = base.kinds
+    made.other_names = base.other_names
+    made.missing = {base.tag: f"say {base.purpose}: {', '.join(others)} or {last}"}
+    return made
+
+
+def union(base: type[Kind], name: str) -> Any:
+    """The type of a section that is one of the kinds; `name` is that of the model with the keys of all of them."""
+    kinds = [Annotated[kind, Tag(tag)] for tag, kind in base.kinds.items()]
+    members: Any = Union[(*kinds, Annotated[flat(base, name), Tag("")])]
+    return Annotated[members, Discriminator(base.kind_of), WithJsonSchema({})]  # its schema is the flat one
+
+
+def _described(base: type[Kind], key: str) -> str:
+    """What a key of some kinds is for, with their names before it; each description once."""
+    if key in base.model_fields and key != base.tag:
+        return str(base.model_fields[key].description)
+    said: dict[str, list[str]] = {}
+    for name, kind in base.kinds.items():
+        if key in kind.model_fields:
+            said.setdefault(str(kind.model_fields[key].description), []).append(name)
+    if key == base.tag:
+        each = (f"{_listed(names)}: {text}" for text, names in said.items())
+        return f"{base.model_fields[key].description} {'; '.join(each)}."
+    return " ".join(f"{_listed(names).capitalize()}: {text[0].lower()}{text[1:]}" for text, names in said.items())
+
+
+def _examples(base: type[Kind], key: str) -> list[Any]:
+    """The examples of all kinds, each once."""
+    owners = [base] if key in base.model_fields else base.kinds.values()
+    given = [one for kind in owners if key in kind.model_fields for one in kind.model_fields[key].examples or ()]
+    return [one for place, one in enumerate(given) if one not in given[:place]]
+
+
+def _listed(names: list[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

@@ -1,0 +1,65 @@
+"""The kinds of values that many keys take, each checked by itself and described for the published schema."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from skyband.durations import parse_duration
+from skyband.errors import InvalidQueryError
+
+__all__ = ["DURATION", "Count", "Gap", "Scalar", "SqlType", "Text", "checked_duration", "refused"]
+
+# Signs, digits, a unit: what is wrong inside is said by the parser. Lookaheads and flags are not for every validator.
+DURATION = r"^\s*([Ii][Nn][Tt][Ee][Rr][Vv][Aa][Ll]\s+)?([+-]?[0-9]+(\.[0-9]+)?\s*[A-Za-z]+\s*)+$"
+_TYPES = """
+    array bigint binary boolean byte char character date dec decimal double float int integer interval long map
+    numeric real short smallint string struct time timestamp timestamp_ltz timestamp_ntz tinyint varchar variant
+""".split()  # noqa: SIM905 - a word list reads better as words
+
+
+def refused(why: str) -> PydanticCustomError:
+    """The error of a check made here; its words reach the user as they are."""
+    return PydanticCustomError("skyband", "{why}", {"why": why})
+
+
+def checked_duration(value: str, info: ValidationInfo) -> str:
+    """The text, if it is a duration and not negative."""
+    field = info.field_name or "value"
+    try:
+        ticks = parse_duration(value, field=field)
+    except InvalidQueryError as error:
+        why = str(error).removeprefix(f"{field}=")
+        never_counted = field in ("watermark", "trigger")
+        raise refused(why.partition("; an integer makes")[0] + "." if never_counted else why) from error
+    if ticks < 0:
+        raise refused(f"{value!r} must not be negative; time does not wait for the future.")
+    return value
+
+
+def _scalar(value: Any) -> bool | int | float | str:
+    if not isinstance(value, bool | int | float | str):
+        raise refused("a single value is expected here: text, a number, true or false.")
+    return value
+
+
+def _sql_type(value: str) -> str:
+    word = re.split(r"[\s(<]", value.strip(), maxsplit=1)[0].lower()
+    if word in _TYPES:
+        return value
+    near = get_close_matches(word, _TYPES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "types are timestamp, double, bigint, string, boolean, …"
+    raise refused(f"{value!r} is no type of Spark SQL; {hint}")
+
+
+Text = Annotated[str, Field(pattern=r"\S")]
+Count = Annotated[int, Field(ge=1)]
+SqlType = Annotated[Text, AfterValidator(_sql_type)]
+Gap = Annotated[str, AfterValidator(checked_duration), WithJsonSchema({"type": "string", "pattern": DURATION})]
+Scalar = Annotated[
+    bool | int | float | str, PlainValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})
+]
