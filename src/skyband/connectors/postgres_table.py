@@ -246,7 +246,7 @@ def table_for(name: str, rows: pa.Schema) -> Table:
             )
         columns.append(Column(field.name, sql_type(field.type, field.name)))
     parts = tuple(name.split("."))
-    return Table(parts, tuple(columns), moment_of(rows.column_names))
+    return Table(parts, tuple(columns), moment_of(rows.names))
 
 
 def copied(rows: pa.Table) -> Iterator[memoryview]:
