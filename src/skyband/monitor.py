@@ -7,7 +7,7 @@ table (`_table`), and what it holds (`candidates`, `_counters`, `_state`, `_load
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, ClassVar, Generic, Self
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
 from skyband.queries import Axis, Query
 from skyband.queries.families import FAMILIES, Family, refuse_unsupported
 from skyband.queries.workload import Workload, of_family, refuse_expressions
-from skyband.snapshot import Migration, decode, encode, migrated, resuming
+from skyband.snapshot import StateFormat, decode, refuse_other_family, resuming
 
 __all__ = ["MonitorBase"]
 
@@ -32,8 +32,7 @@ class MonitorBase(Generic[Q, P]):
 
     asks: ClassVar[type[Any]]  # the class of its queries
     counts: ClassVar[str] = "objects"  # what `metrics` calls the rows that count
-    version: ClassVar[int]  # of what `_state` returns; raised when an earlier `_load` could not read it
-    migrations: ClassVar[Mapping[int, Migration]]  # by version: to the one after it
+    state_format: ClassVar[StateFormat]  # of its snapshots: the version, and the way from earlier ones
 
     _workload: Workload[Q]
 
@@ -172,10 +171,9 @@ class MonitorBase(Generic[Q, P]):
         self._settle()
         family = self._state()
         groups = self._intake.groups
-        return encode(
+        return self.state_format.encode(
             {
                 "family": self.asks.family,
-                "version": self.version,
                 "queries": [query.to_dict() for query in self.queries],
                 "computed": self._computed,
                 "finished": self._finished,
@@ -196,9 +194,9 @@ class MonitorBase(Generic[Q, P]):
         asked = None if queries is None else Workload(queries)
         with resuming():
             saved = decode(blob)
-            cls._refuse_other_family(saved)
-            saved = migrated(saved, f"of {cls._family().monitor}", cls.version, cls.migrations)
-            monitor = cls._made([cls.asks(**fields) for fields in saved["queries"]], saved)
+            refuse_other_family(saved, cls.asks.family)
+            saved = cls.state_format.migrated(saved)
+            monitor = cls._made([cls._query(fields) for fields in saved["queries"]], saved)
             monitor._computed = saved["computed"]
             monitor._finished, monitor._windows = saved["finished"], saved["windows"]
             monitor._valid_from = saved["valid_from"]
@@ -211,15 +209,6 @@ class MonitorBase(Generic[Q, P]):
                 "for the former, so the answers would be wrong. Resume it without queries."
             )
         return monitor
-
-    @classmethod
-    def _refuse_other_family(cls, saved: Mapping[str, Any]) -> None:
-        found = FAMILIES[saved.get("family", "topk")]  # the first snapshots of top-k queries did not say it
-        if found.name != cls.asks.family:
-            raise SnapshotError(
-                f"the snapshot is not one of {cls._family().monitor}, it is one of {found.monitor}; nothing was "
-                f"resumed. Use {found.monitor}.resume."
-            )
 
     def _replayed(self, *columns: Any, **named: Any) -> pa.Table:
         """All answers over a stream that consists of these columns."""
@@ -280,6 +269,12 @@ class MonitorBase(Generic[Q, P]):
     def _remove(self, name: str, after: Workload[Q]) -> None:
         """Go on with one query less."""
         raise NotImplementedError
+
+    @classmethod
+    def _query(cls, fields: dict[str, Any]) -> Q:
+        """The query that `Query.to_dict` was called of."""
+        found: Q = cls.asks(**fields)
+        return found
 
     @classmethod
     def _made(cls, queries: list[Q], saved: dict[str, Any]) -> Self:

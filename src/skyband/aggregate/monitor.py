@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.validation import rows_by_group
 from skyband.monitor import MonitorBase
 from skyband.queries.workload import Workload
+from skyband.snapshot import StateFormat
 
 __all__ = ["Monitor", "replay"]
 
@@ -55,8 +56,7 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
     """
 
     asks = AggregateTopK
-    version = 2
-    migrations: ClassVar = {1: lambda saved: {**saved, "computed": True, "valid_from": {}}}
+    state_format = StateFormat("aggregate monitor", [lambda saved: {**saved, "computed": True, "valid_from": {}}])
 
     def __init__(
         self, queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK], *, computed: bool = False

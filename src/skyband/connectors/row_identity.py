@@ -18,7 +18,7 @@ from skyband.data.json_lines import as_json
 from skyband.data.wide_timestamps import values_of
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
-from skyband.queries import Query, moment_among
+from skyband.queries import Query
 
 __all__ = ["GROUP", "PLACE", "ends_of", "groups_of", "moment_of", "newest_answers", "refuse_taken_names", "with_places"]
 
@@ -40,7 +40,7 @@ def groups_of(queries: Iterable[Query]) -> dict[str, tuple[str, ...]]:
 def moment_of(rows: pa.Table | pa.Schema) -> str:
     """The column that says when answers were final."""
     names = rows.names if isinstance(rows, pa.Schema) else rows.column_names
-    return moment_among(names)
+    return "window_end" if "window_end" in names else "time"
 
 
 def refuse_taken_names(rows: pa.Table, where: str) -> None:

@@ -16,7 +16,6 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from skyband.connectors.row_identity import moment_of
 from skyband.data.json_lines import flat, json_lines, without_formulas
 from skyband.data.wide_timestamps import with_far_times_as_text
 from skyband.errors import InvalidInputError
@@ -137,7 +136,7 @@ class Board:
     def take(self, batch: int, rows: pa.Table) -> None:
         """Keep the rows of each query's newest window; of several groups, of all that have that window."""
         rows = with_far_times_as_text(rows)
-        moments = rows[moment_of(rows)]
+        moments = rows[_moment(rows)]
         for query in rows["query"].unique().to_pylist():
             mine = pc.equal(rows["query"], query)
             newest = rows.filter(pc.and_(mine, pc.equal(moments, pc.max(moments.filter(mine)))))
@@ -203,10 +202,15 @@ def _in_order(rows: pa.Table, places: dict[str, int]) -> pa.Table:
     """By when they were final, query in workload order, and as they came: a group's rows are together and ranked."""
     place = pc.index_in(rows["query"], pa.array(list(places)))
     order = pc.sort_indices(
-        pa.table({"end": rows[moment_of(rows)], "place": place, "row": pa.array(range(rows.num_rows))}),
+        pa.table({"end": rows[_moment(rows)], "place": place, "row": pa.array(range(rows.num_rows))}),
         [("end", "ascending"), ("place", "ascending"), ("row", "ascending")],
     )
     return rows.take(order)
+
+
+def _moment(rows: pa.Table) -> str:
+    """The column that says when answers were final; where it is `time`, rows bring no columns of their own."""
+    return "window_end" if "window_end" in rows.column_names else "time"
 
 
 def _escaped(name: str) -> str:

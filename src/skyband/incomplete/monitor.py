@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from skyband.kernels.stream import Floats, Ints
 from skyband.monitor import MonitorBase
 from skyband.queries.families import refuse_unsupported
 from skyband.queries.workload import Workload, of_family
+from skyband.snapshot import StateFormat
 
 __all__ = ["Monitor", "replay"]
 
@@ -60,8 +61,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 
     asks = IncompleteTopK
     counts = "tuples"
-    version = 2
-    migrations: ClassVar = {1: _from_version_1}
+    state_format = StateFormat("incomplete monitor", [_from_version_1])
 
     def __init__(
         self,

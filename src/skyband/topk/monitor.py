@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from skyband.data.validation import NONE, Batch
 from skyband.errors import InvalidInputError
 from skyband.monitor import MonitorBase
 from skyband.queries.workload import Workload
+from skyband.snapshot import StateFormat
 from skyband.topk.admission import Stream, first_exact_start
 from skyband.topk.algorithm_selection import Seen, choose
 from skyband.topk.algorithms import Engine, engine_named
@@ -52,8 +53,7 @@ class Monitor(MonitorBase[TopK, Ranked]):
     """
 
     asks = TopK
-    version = 2
-    migrations: ClassVar = {1: lambda saved: {**saved, "family": "topk", "computed": False}}
+    state_format = StateFormat("topk monitor", [lambda saved: {**saved, "family": "topk", "computed": False}])
 
     def __init__(
         self, queries: TopK | Iterable[TopK] | Workload, algorithm: str = "auto", *, computed: bool = False
