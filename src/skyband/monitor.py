@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Self
 import pyarrow as pa
 from typing_extensions import TypeVar
 
+from skyband.data.arrow import from_bytes, to_bytes
 from skyband.data.group_dictionary import GroupBook
 from skyband.data.validation import Intake
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
@@ -40,6 +41,7 @@ class MonitorBase(Generic[Q, P]):
         self._computed = computed
         self._intake = Intake(axis)
         self._pending: list[P] = []
+        self._ready: list[pa.Table] = []  # answers of earlier workloads
         self._windows = 0
         self._finished = False
         self._valid_from: dict[str, int] = {}  # by query that was added later: the end of its first window
@@ -81,7 +83,10 @@ class MonitorBase(Generic[Q, P]):
         """What has become final since the last call, by time, query, group and rank."""
         self._settle()
         pending, self._pending = self._pending, []
-        return self._table(pending)
+        table = self._table(pending)
+        if self._ready:
+            table, self._ready = pa.concat_tables([*self._ready, table], promote_options="permissive"), []
+        return table
 
     def add(self, query: Q) -> Any:
         """Answer one more query from now on; the others are not disturbed.
@@ -99,8 +104,13 @@ class MonitorBase(Generic[Q, P]):
         25
         """
         self._refuse_after_end()
-        refuse_unsupported(self.asks.family, "add", f"add({getattr(query, 'name', query)!r})")
-        self._add(query, self._checked([*self.queries, query], self._computed))
+        after = self._checked([*self.queries, query], self._computed)
+        if self._intake.rows:
+            self._refuse_unknown_groups(query)
+            if self._intake.axis == "count":
+                asked = f"add({query.name!r}) after the first push"
+                refuse_unsupported(self.asks.family, "add to count windows", asked)
+        self._add(query, after)
         return self.valid_from[query.name]
 
     def remove(self, name: str) -> None:
@@ -116,7 +126,6 @@ class MonitorBase(Generic[Q, P]):
         1
         """
         self._refuse_after_end()
-        refuse_unsupported(self.asks.family, "remove", f"remove({name!r})")
         gone = self._workload[name]
         rest = [query for query in self.queries if query is not gone]
         if not rest:
@@ -179,6 +188,7 @@ class MonitorBase(Generic[Q, P]):
                 "finished": self._finished,
                 "windows": self._windows,
                 "valid_from": self._valid_from,
+                "ready": [to_bytes(table) for table in self._ready],
                 "intake": self._intake.state(),
                 "groups": None if groups is None else groups.state(),
                 **family,
@@ -200,6 +210,7 @@ class MonitorBase(Generic[Q, P]):
             monitor._computed = saved["computed"]
             monitor._finished, monitor._windows = saved["finished"], saved["windows"]
             monitor._valid_from = saved["valid_from"]
+            monitor._ready = [from_bytes(table) for table in saved["ready"]]
             groups = None if saved["groups"] is None else GroupBook.load(saved["groups"])
             monitor._intake = Intake.load(saved["intake"], groups)
             monitor._load(saved)
@@ -242,6 +253,19 @@ class MonitorBase(Generic[Q, P]):
                     f"groups=None, but {query.name!r} has partition_by={list(query.groups)}; "
                     "pass the group of every row as groups=."
                 )
+
+    def _refuse_unknown_groups(self, query: Q) -> None:
+        if query.groups and self._intake.groups is None:
+            raise InvalidInputError(
+                f"{query.name!r} has partition_by={list(query.groups)}, but the rows so far came without groups=; "
+                "there is nothing to tell its groups by. Start a monitor with groups."
+            )
+
+    def _put_aside(self) -> None:
+        """Make a table of pending answers, before the queries change that they speak of."""
+        if self._pending:
+            self._ready.append(self._table(self._pending))
+            self._pending = []
 
     def _settle(self) -> None:
         """Give answers the form in which they wait, before they are fetched or stored."""

@@ -20,7 +20,6 @@ from skyband.incomplete.stream_names import content_hashes, stream_names, stream
 from skyband.incomplete.table import answer_table, empty_table
 from skyband.kernels.stream import Floats, Ints
 from skyband.monitor import MonitorBase
-from skyband.queries.families import refuse_unsupported
 from skyband.queries.workload import Workload, of_family
 from skyband.snapshot import StateFormat
 
@@ -31,7 +30,7 @@ _NONE = np.empty(0, np.int64)
 
 def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
     streams = saved["queries"][0]["streams"]
-    return {**saved, "streams": streams, "groups": None, "computed": True, "valid_from": {}}
+    return {**saved, "streams": streams, "groups": None, "computed": True, "valid_from": {}, "ready": []}
 
 
 class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
@@ -132,8 +131,6 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 
     def _add(self, query: IncompleteTopK, after: Workload[IncompleteTopK]) -> None:
         newest = self._intake.newest
-        if self._intake.axis == "count" and self._intake.rows:
-            refuse_unsupported(self.asks.family, "add to count windows", f"add({query.name!r}) after the first push")
         _refuse_unbounded(self._waiting.values, [query])
         self._workload = after
         self._lanes.append(Lane(query, self._streams))

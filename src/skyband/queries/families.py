@@ -49,28 +49,17 @@ class Family:
         return import_module(f"{self.package}.{name}")
 
 
+_NOT_COUNTED = (
+    "rows that were pushed before are not counted again, so its windows would hold other rows. Add it before the first "
+    "push, or start another monitor for it"
+)
+
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         Family("topk", "TopK"),
-        Family(
-            "aggregate",
-            "AggregateTopK",
-            lacks={
-                "add": "the partials held were made for the panes of the queries at the start, so windows of another "
-                "query could not be computed from them. Start another monitor for it",
-                "remove": "its queries share running totals, which cannot be released for one of them. Ignore its "
-                "answers, or start another monitor without it",
-            },
-        ),
-        Family(
-            "incomplete",
-            "IncompleteTopK",
-            lacks={
-                "add to count windows": "tuples that were pushed before are not counted again, so its windows would "
-                "hold others. Start another monitor for it, or add it before the first push",
-            },
-        ),
+        Family("aggregate", "AggregateTopK", lacks={"add to count windows": _NOT_COUNTED}),
+        Family("incomplete", "IncompleteTopK", lacks={"add to count windows": _NOT_COUNTED}),
         Family("uncertain", "UncertainTopK"),
     )
 }
@@ -91,10 +80,10 @@ def refuse_unsupported(family: str, capability: str, value: str) -> None:
 
     >>> refuse_unsupported("topk", "add", "add('big')")
     >>> try:
-    ...     refuse_unsupported("aggregate", "add", "add('big')")
+    ...     refuse_unsupported("aggregate", "add to count windows", "add('big') after the first push")
     ... except UnsupportedError as error:
     ...     print(str(error).partition(":")[0])
-    add('big') is not supported for AggregateTopK queries
+    add('big') after the first push is not supported for AggregateTopK queries
     """
     found = FAMILIES[family]
     if capability in found.lacks:

@@ -34,7 +34,7 @@ __all__ = ["Monitor", "replay"]
 
 def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
     *counts, windows = saved["counts"]
-    common = {"queries": saved["times"]["queries"], "windows": windows, "groups": None, "valid_from": {}}
+    common = {"queries": saved["times"]["queries"], "windows": windows, "groups": None, "valid_from": {}, "ready": []}
     return {**saved, **common, "computed": True, "counts": counts}
 
 
