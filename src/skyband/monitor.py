@@ -7,19 +7,20 @@ table (`_table`), and what it holds (`candidates`, `_counters`, `_state`, `_load
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, ClassVar, Generic, Self
 
 import pyarrow as pa
 from typing_extensions import TypeVar
 
+from skyband.data.arrow import from_bytes, to_bytes
 from skyband.data.group_dictionary import GroupBook
 from skyband.data.validation import Intake
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
 from skyband.queries import Axis, Query
 from skyband.queries.families import FAMILIES, Family, refuse_unsupported
 from skyband.queries.workload import Workload, of_family, refuse_expressions
-from skyband.snapshot import Migration, decode, encode, migrated, resuming
+from skyband.snapshot import StateFormat, decode, refuse_other_family, resuming
 
 __all__ = ["MonitorBase"]
 
@@ -32,8 +33,7 @@ class MonitorBase(Generic[Q, P]):
 
     asks: ClassVar[type[Any]]  # the class of its queries
     counts: ClassVar[str] = "objects"  # what `metrics` calls the rows that count
-    version: ClassVar[int]  # of what `_state` returns; raised when an earlier `_load` could not read it
-    migrations: ClassVar[Mapping[int, Migration]]  # by version: to the one after it
+    state_format: ClassVar[StateFormat]  # of its snapshots: the version, and the way from earlier ones
 
     _workload: Workload[Q]
 
@@ -41,6 +41,7 @@ class MonitorBase(Generic[Q, P]):
         self._computed = computed
         self._intake = Intake(axis)
         self._pending: list[P] = []
+        self._ready: list[pa.Table] = []  # answers of earlier workloads
         self._windows = 0
         self._finished = False
         self._valid_from: dict[str, int] = {}  # by query that was added later: the end of its first window
@@ -82,7 +83,10 @@ class MonitorBase(Generic[Q, P]):
         """What has become final since the last call, by time, query, group and rank."""
         self._settle()
         pending, self._pending = self._pending, []
-        return self._table(pending)
+        table = self._table(pending)
+        if self._ready:
+            table, self._ready = pa.concat_tables([*self._ready, table], promote_options="permissive"), []
+        return table
 
     def add(self, query: Q) -> Any:
         """Answer one more query from now on; the others are not disturbed.
@@ -100,8 +104,13 @@ class MonitorBase(Generic[Q, P]):
         25
         """
         self._refuse_after_end()
-        refuse_unsupported(self._family(), "add", f"add({getattr(query, 'name', query)!r})")
-        self._add(query, self._checked([*self.queries, query], self._computed))
+        after = self._checked([*self.queries, query], self._computed)
+        if self._intake.rows:
+            self._refuse_unknown_groups(query)
+            if self._intake.axis == "count":
+                asked = f"add({query.name!r}) after the first push"
+                refuse_unsupported(self._family(), "add to count windows", asked)
+        self._add(query, after)
         return self.valid_from[query.name]
 
     def remove(self, name: str) -> None:
@@ -117,7 +126,6 @@ class MonitorBase(Generic[Q, P]):
         1
         """
         self._refuse_after_end()
-        refuse_unsupported(self._family(), "remove", f"remove({name!r})")
         gone = self._workload[name]
         rest = [query for query in self.queries if query is not gone]
         if not rest:
@@ -172,15 +180,15 @@ class MonitorBase(Generic[Q, P]):
         self._settle()
         family = self._state()
         groups = self._intake.groups
-        return encode(
+        return self.state_format.encode(
             {
                 "family": self.asks.family,
-                "version": self.version,
                 "queries": [query.to_dict() for query in self.queries],
                 "computed": self._computed,
                 "finished": self._finished,
                 "windows": self._windows,
                 "valid_from": self._valid_from,
+                "ready": [to_bytes(table) for table in self._ready],
                 "intake": self._intake.state(),
                 "groups": None if groups is None else groups.state(),
                 **family,
@@ -196,12 +204,13 @@ class MonitorBase(Generic[Q, P]):
         asked = None if queries is None else Workload(queries)
         with resuming():
             saved = decode(blob)
-            cls._refuse_other_family(saved)
-            saved = migrated(saved, f"of {cls._family().monitor}", cls.version, cls.migrations)
-            monitor = cls._made([cls.asks(**fields) for fields in saved["queries"]], saved)
+            refuse_other_family(saved, cls.asks.family)
+            saved = cls.state_format.migrated(saved)
+            monitor = cls._made([cls._query(fields) for fields in saved["queries"]], saved)
             monitor._computed = saved["computed"]
             monitor._finished, monitor._windows = saved["finished"], saved["windows"]
             monitor._valid_from = saved["valid_from"]
+            monitor._ready = [from_bytes(table) for table in saved["ready"]]
             groups = None if saved["groups"] is None else GroupBook.load(saved["groups"])
             monitor._intake = Intake.load(saved["intake"], groups)
             monitor._load(saved)
@@ -211,15 +220,6 @@ class MonitorBase(Generic[Q, P]):
                 "for the former, so the answers would be wrong. Resume it without queries."
             )
         return monitor
-
-    @classmethod
-    def _refuse_other_family(cls, saved: Mapping[str, Any]) -> None:
-        found = FAMILIES[saved.get("family", "topk")]  # the first snapshots of top-k queries did not say it
-        if found.name != cls.asks.family:
-            raise SnapshotError(
-                f"the snapshot is not one of {cls._family().monitor}, it is one of {found.monitor}; nothing was "
-                f"resumed. Use {found.monitor}.resume."
-            )
 
     def _replayed(self, *columns: Any, **named: Any) -> pa.Table:
         """All answers over a stream that consists of these columns."""
@@ -254,6 +254,19 @@ class MonitorBase(Generic[Q, P]):
                     "pass the group of every row as groups=."
                 )
 
+    def _refuse_unknown_groups(self, query: Q) -> None:
+        if query.groups and self._intake.groups is None:
+            raise InvalidInputError(
+                f"{query.name!r} has partition_by={list(query.groups)}, but the rows so far came without groups=; "
+                "there is nothing to tell its groups by. Start a monitor with groups."
+            )
+
+    def _put_aside(self) -> None:
+        """Make a table of pending answers, before the queries change that they speak of."""
+        if self._pending:
+            self._ready.append(self._table(self._pending))
+            self._pending = []
+
     def _settle(self) -> None:
         """Give answers the form in which they wait, before they are fetched or stored."""
 
@@ -280,6 +293,12 @@ class MonitorBase(Generic[Q, P]):
     def _remove(self, name: str, after: Workload[Q]) -> None:
         """Go on with one query less."""
         raise NotImplementedError
+
+    @classmethod
+    def _query(cls, fields: dict[str, Any]) -> Q:
+        """The query that `Query.to_dict` was called of."""
+        found: Q = cls.asks(**fields)
+        return found
 
     @classmethod
     def _made(cls, queries: list[Q], saved: dict[str, Any]) -> Self:

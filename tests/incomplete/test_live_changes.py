@@ -91,16 +91,6 @@ def test_streams_keep_their_numbers_when_the_first_query_goes():
     ]
 
 
-def test_count_windows_take_queries_before_the_first_push_only():
-    monitor = sb.incomplete.Monitor(sb.IncompleteTopK(name="a", k=1, size=2, streams=["s"]))
-    assert monitor.add(sb.IncompleteTopK(name="b", k=1, size=3, streams=["s"])) is None
-    monitor.push(None, ["x"], ["s"], [0.5])
-    before = monitor.snapshot()
-    with pytest.raises(sb.UnsupportedError, match=r"add\('c'\) after the first push is not supported for Incomplete"):
-        monitor.add(sb.IncompleteTopK(name="c", k=1, size=3, streams=["s"]))
-    assert monitor.snapshot() == before
-
-
 def test_a_query_whose_bounds_exclude_tuples_that_wait():
     monitor = sb.incomplete.Monitor(sb.IncompleteTopK(name="a", k=1, size="9 seconds", streams=["s"], bounds=(0, 9)))
     monitor.push([1 * S], ["x"], ["s"], [7.0])

@@ -38,11 +38,12 @@ class Answered(NamedTuple):
 class Lane:
     """Takes rows in and gives answers out. `places` are those of its queries in the workload."""
 
-    def __init__(self, shape: Shape, places: tuple[int, ...], grouped: bool, group: int = -1) -> None:
+    def __init__(self, shape: Shape, places: Ints, grouped: bool, group: int = -1) -> None:
         self.engine = Engine(shape)
         self.book = KeyBook(self.engine.unused, grouped)
         self.objects = 0
-        self._places = np.array(places, np.int64)
+        self.shape = shape
+        self.places = places
         self._grouped = grouped
         self._group = group  # whose lane it is, -1 if it is nobody's or everybody's
 
@@ -71,7 +72,7 @@ class Lane:
         windows = joined([part.windows for part in parts])
         groups = windows.groups if self._grouped else np.full_like(windows.groups, self._group)
         keys = self.book.values(windows.ids)
-        return [Answered(windows._replace(queries=self._places[windows.queries], groups=groups), keys)]
+        return [Answered(windows._replace(queries=self.places[windows.queries], groups=groups), keys)]
 
     @property
     def groups(self) -> Ints:

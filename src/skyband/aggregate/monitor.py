@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from skyband.aggregate.cohort import ALL_GROUPS, WHOLE, Cohort
 from skyband.aggregate.executor import Answered, Batch, Lane
 from skyband.aggregate.query import AggregateTopK
-from skyband.aggregate.shape import Shape
 from skyband.aggregate.table import answer_table
 from skyband.data.answer_log import Ranked, joined
 from skyband.data.arrow import from_bytes, one, to_bytes
@@ -21,18 +21,24 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.validation import rows_by_group
 from skyband.monitor import MonitorBase
 from skyband.queries.workload import Workload
+from skyband.snapshot import StateFormat
+from skyband.windows import ALWAYS
 
 __all__ = ["Monitor", "replay"]
 
-_WHOLE = -1  # the lane of queries that answer for the stream as a whole; the others are known by their group
-_ALL_GROUPS = -2  # the lane of all groups together, on a time axis
+
+def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
+    first = {"queries": saved["queries"], "since": [ALWAYS] * len(saved["queries"]), "lanes": saved["lanes"]}
+    return {**saved, "cohorts": [first], "computed": True, "valid_from": {}, "ready": []}
 
 
 class Monitor(MonitorBase[AggregateTopK, Answered]):
     """Ranks keys by an aggregate of their values, over a stream that is pushed to it, exactly and incrementally.
 
     All queries share one partial per key and pane. A partial is added to a key's running total once and taken away once
-    for each window size, and sums are exact, so that answers do not depend on how the stream was cut into pushes.
+    for each window size, and sums are exact, so that answers do not depend on how the stream was cut into pushes. On a
+    time axis queries may be added while the stream runs; a query that was added has partials of its own, and answers
+    from the first window on that begins after the newest row.
 
     Parameters
     ----------
@@ -55,8 +61,7 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
     """
 
     asks = AggregateTopK
-    version = 2
-    migrations: ClassVar = {1: lambda saved: {**saved, "computed": True, "valid_from": {}}}
+    state_format = StateFormat("aggregate monitor", [_from_version_1])
 
     def __init__(
         self, queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK], *, computed: bool = False
@@ -65,12 +70,13 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
         super().__init__(self._workload.axis, computed=computed)
         self._key_kind: pa.DataType | None = None
         self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
-        self._lanes: dict[int, Lane] = {}
+        self._cohorts: list[Cohort] = []
+        self._begin(self.queries, ALWAYS)
 
     @property
     def candidates(self) -> int:
         """How many partials are held, one for each key and pane that some window still needs."""
-        return sum(lane.engine.partials for lane in self._lanes.values())
+        return sum(lane.engine.partials for _, lane in self._lanes())
 
     def push(self, positions: Any, keys: Any, values: Any = None, *, groups: Any = None) -> None:
         """Take in the next rows of the stream. A push that is refused changes nothing.
@@ -130,10 +136,10 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
 
     def _counters(self) -> dict[str, Any]:
         counters = ("partials", "entered", "left", "scored", "unrankable")
-        work = [lane.engine.counters() for lane in self._lanes.values()]
+        work = [lane.engine.counters() for _, lane in self._lanes()]
         return {
             "groups": self._forget_groups(),
-            "keys": sum(len(lane.book) for lane in self._lanes.values()),
+            "keys": sum(len(lane.book) for _, lane in self._lanes()),
             **{name: sum(done[name] for done in work) for name in counters},
         }
 
@@ -146,7 +152,7 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
             "key_kind": kind.serialize().to_pybytes(),
             "pending": joined([part.windows for part in self._pending])._asdict(),
             "pending_keys": to_bytes(pa.table({"key": pa.concat_arrays(stored)})) if stored else None,
-            "lanes": [{"lane": name, **lane.state()} for name, lane in self._lanes.items()],
+            "cohorts": [cohort.state() for cohort in self._cohorts],
         }
 
     @classmethod
@@ -160,8 +166,8 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
         if saved["pending_keys"] is not None:
             keys = one(from_bytes(saved["pending_keys"])["key"])
             self._pending = [Answered(Ranked(**saved["pending"]), keys)]
-        for state in saved["lanes"]:
-            self._lane(state["lane"]).load(state)
+        names = [query.name for query in self.queries]
+        self._cohorts = [Cohort.load(state, names, self._all_grouped) for state in saved["cohorts"]]
 
     def _take_in(self, checked: Checked, keys: KeyColumn, valued: bool) -> None:
         """Lead accepted rows to their lanes, and move time to the newest of them."""
@@ -171,19 +177,20 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
         codes = None if checked.groups is None else checked.groups.codes
         batch = Batch(stored, checked.scores if valued else np.empty(0), checked.positions, codes)
         if len(stored):
-            if self._whole_places():
-                self._feed(_WHOLE, batch._replace(groups=None))
-            if codes is not None and self._grouped_places():
+            self._feed(WHOLE, batch._replace(groups=None))
+            if codes is not None:
                 self._feed_groups(batch)
         if self._intake.axis == "count":
-            for lane in self._lanes.values():
+            for _, lane in self._lanes():
                 self._collect(lane.advance(lane.objects, 1, 0))
         else:
             self._move_time()
 
     def _feed_groups(self, batch: Batch) -> None:
         if self._intake.axis == "time":
-            self._feed(_ALL_GROUPS, batch)
+            self._feed(ALL_GROUPS, batch)
+            return
+        if not self._grouped_places():
             return
         # Each group counts its own rows, so that each has panes of its own.
         codes: Any = batch.groups
@@ -195,9 +202,10 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
             self._feed(code, Batch(keys[mine], values[mine], batch.positions, None))
 
     def _feed(self, name: int, batch: Batch) -> None:
-        groups = self._intake.groups.codes if name == _ALL_GROUPS and self._intake.groups is not None else 1
         first = 0 if self._intake.axis == "count" or self._intake.first is None else self._intake.first
-        self._collect(self._lane(name).take_in(batch, groups, first))
+        for cohort in self._cohorts:
+            if name in cohort.lanes or cohort.members(name, self._all_grouped):
+                self._collect(cohort.lane(name, self._all_grouped).take_in(batch, self._groups(name), first))
 
     def _move_time(self) -> None:
         if self._intake.newest is not None:
@@ -205,24 +213,46 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
 
     def _end(self, beyond: int) -> None:
         first = self._intake.first or 0
-        for name, lane in self._lanes.items():
-            groups = self._intake.groups.codes if name == _ALL_GROUPS and self._intake.groups is not None else 1
-            self._collect(lane.advance(beyond, groups, first))
+        for name, lane in self._lanes():
+            self._collect(lane.advance(beyond, self._groups(name), first))
 
-    def _lane(self, name: int) -> Lane:
-        if name not in self._lanes:
-            places = self._whole_places() if name == _WHOLE else self._grouped_places()
-            shape = Shape(tuple(self.queries[place] for place in places))
-            self._lanes[name] = Lane(shape, places, name == _ALL_GROUPS, max(name, -1))
-        return self._lanes[name]
+    def _groups(self, name: int) -> int:
+        """How many groups a lane holds side by side."""
+        return self._intake.groups.codes if name == ALL_GROUPS and self._intake.groups is not None else 1
+
+    def _lanes(self) -> Iterator[tuple[int, Lane]]:
+        for cohort in self._cohorts:
+            yield from cohort.lanes.items()
+
+    def _begin(self, queries: Iterable[AggregateTopK], since: int) -> None:
+        """Let queries begin together, with windows that begin at or after `since`."""
+        mine = tuple(queries)
+        self._cohorts.append(Cohort(mine, [since] * len(mine)))
+        self._settle_cohorts()
+
+    def _settle_cohorts(self) -> None:
+        self._cohorts = [cohort for cohort in self._cohorts if not cohort.is_empty]
+        for cohort in self._cohorts:
+            cohort.settle([query.name for query in self.queries])
+
+    def _add(self, query: AggregateTopK, after: Workload[AggregateTopK]) -> None:
+        self._put_aside()
+        self._workload = after
+        newest = self._intake.newest
+        self._begin([query], ALWAYS if newest is None else newest + 1)
+        if newest is not None:
+            self._valid_from[query.name] = query.window.first_end_after(newest + query.window.size)
+
+    def _remove(self, name: str, after: Workload[AggregateTopK]) -> None:
+        self._put_aside()
+        for cohort in self._cohorts:
+            cohort.remove(name)
+        self._workload = after
+        self._settle_cohorts()
 
     def _grouped_places(self) -> tuple[int, ...]:
         """The places of the queries that answer for each group."""
         return tuple(place for place, query in enumerate(self.queries) if self._all_grouped or query.partition_by)
-
-    def _whole_places(self) -> tuple[int, ...]:
-        grouped = self._grouped_places()
-        return tuple(place for place in range(len(self.queries)) if place not in grouped)
 
     def _collect(self, answered: list[Answered]) -> None:
         self._windows += sum(part.windows.ends.size for part in answered)
@@ -238,8 +268,9 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
             return 0
         if self._intake.axis == "time":
             used = np.zeros(groups.codes, bool)
-            if _ALL_GROUPS in self._lanes:
-                used[self._lanes[_ALL_GROUPS].groups] = True
+            for name, lane in self._lanes():
+                if name == ALL_GROUPS:
+                    used[lane.groups] = True
             for part in self._pending:
                 used[part.windows.groups[part.windows.groups >= 0]] = True
             groups.forget(used)

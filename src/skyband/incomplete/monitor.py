@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,8 @@ from skyband.incomplete.stream_names import content_hashes, stream_names, stream
 from skyband.incomplete.table import answer_table, empty_table
 from skyband.kernels.stream import Floats, Ints
 from skyband.monitor import MonitorBase
-from skyband.queries.families import refuse_unsupported
 from skyband.queries.workload import Workload, of_family
+from skyband.snapshot import StateFormat
 
 __all__ = ["Monitor", "replay"]
 
@@ -30,7 +30,7 @@ _NONE = np.empty(0, np.int64)
 
 def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
     streams = saved["queries"][0]["streams"]
-    return {**saved, "streams": streams, "groups": None, "computed": True, "valid_from": {}}
+    return {**saved, "streams": streams, "groups": None, "computed": True, "valid_from": {}, "ready": []}
 
 
 class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
@@ -60,8 +60,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 
     asks = IncompleteTopK
     counts = "tuples"
-    version = 2
-    migrations: ClassVar = {1: _from_version_1}
+    state_format = StateFormat("incomplete monitor", [_from_version_1])
 
     def __init__(
         self,
@@ -132,8 +131,6 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 
     def _add(self, query: IncompleteTopK, after: Workload[IncompleteTopK]) -> None:
         newest = self._intake.newest
-        if self._intake.axis == "count" and self._intake.rows:
-            refuse_unsupported(self._family(), "add to count windows", f"add({query.name!r}) after the first push")
         _refuse_unbounded(self._waiting.values, [query])
         self._workload = after
         self._lanes.append(Lane(query, self._streams))

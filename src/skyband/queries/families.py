@@ -19,9 +19,7 @@ from skyband.queries.answer_schema import AnswerColumn, AnswerSchema, moment_of
 __all__ = ["FAMILIES", "Family", "Feature", "family_of", "inferred_family", "refuse_unsupported"]
 
 Feature = Literal[
-    "add",  # a query, to a monitor that runs
-    "add to count windows",  # the same, after the first push
-    "remove",  # a query, from a monitor that runs
+    "add to count windows",  # a query, to a monitor, after the first push
     "algorithm",  # an algorithm chosen by name
     "plan",  # a schedule for all queries of a class, chosen by name
     "changes",  # the change feed
@@ -42,7 +40,6 @@ class Family:
     """One family of queries."""
 
     name: str  # in workload files, and in `Query.family`
-    label: str  # in sentences
     query: str  # the name of its class of queries
     namespace: str  # where users find its `replay` and `Monitor`
     answers: AnswerSchema
@@ -117,12 +114,16 @@ _NO_SCHEDULE = "only queries over uncertain streams are run together by a plan. 
 _NO_PLAN = "there is no plan to draw."
 _NOT_VERIFIED = "brute force in Spark SQL exists for top-k queries only. Verify a file without that stream."
 
+_NOT_COUNTED = (
+    "rows that were pushed before are not counted again, so its windows would hold other rows. Add it before the first "
+    "push, or start another monitor for it."
+)
+
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         Family(
             name="topk",
-            label="top-k",
             query="TopK",
             namespace="skyband",
             answers=_schema(*_WINDOW, "score number"),
@@ -134,15 +135,11 @@ FAMILIES: dict[str, Family] = {
         ),
         Family(
             name="aggregate",
-            label="aggregate",
             query="AggregateTopK",
             namespace="skyband.aggregate",
             answers=_schema(*_WINDOW, "key", "score number", ranked=["key"]),
             lacks={
-                "add": "the partials held were made for the panes of the queries at the start, so windows of another "
-                "query could not be computed from them. Start another monitor for it.",
-                "remove": "its queries share running totals, which cannot be released for one of them. Ignore its "
-                "answers, or start another monitor without it.",
+                "add to count windows": _NOT_COUNTED,
                 "algorithm": "aggregates are kept in one way. Leave it out.",
                 "plan": _NO_SCHEDULE,
                 "changes": "aggregate queries give every window's whole answer. Leave output= out.",
@@ -159,7 +156,6 @@ FAMILIES: dict[str, Family] = {
         ),
         Family(
             name="incomplete",
-            label="incomplete-stream",
             query="IncompleteTopK",
             namespace="skyband.incomplete",
             answers=_schema(
@@ -167,8 +163,7 @@ FAMILIES: dict[str, Family] = {
                 optional=["best", "sure"], ranked=["object"],
             ),
             lacks={
-                "add to count windows": "tuples that were pushed before are not counted again, so its windows would "
-                "hold others. Start another monitor for it, or add it before the first push.",
+                "add to count windows": _NOT_COUNTED,
                 "algorithm": "here each query has its method=. Leave it out.",
                 "plan": _NO_SCHEDULE,
                 "changes": "queries over incomplete streams give every whole answer. Leave output= out.",
@@ -181,7 +176,6 @@ FAMILIES: dict[str, Family] = {
         ),
         Family(
             name="uncertain",
-            label="uncertain",
             query="UncertainTopK",
             namespace="skyband.uncertain",
             answers=_schema(
@@ -228,12 +222,12 @@ def inferred_family(names: Collection[str]) -> Family:
 def refuse_unsupported(family: Family, feature: Feature, given: str) -> None:
     """Refuse what a family does not support, in the one wording there is; `given` is what the user wrote.
 
-    >>> refuse_unsupported(FAMILIES["topk"], "add", "add('big')")
+    >>> refuse_unsupported(FAMILIES["topk"], "add to count windows", "add('big')")
     >>> try:
-    ...     refuse_unsupported(FAMILIES["aggregate"], "add", "add('big')")
+    ...     refuse_unsupported(FAMILIES["aggregate"], "changes", "output='changes'")
     ... except UnsupportedError as error:
     ...     print(str(error).partition(":")[0])
-    add('big') is not supported for AggregateTopK queries
+    add('big') after the first push is not supported for AggregateTopK queries
     """
     if not family.supports(feature):
         raise UnsupportedError(f"{given} is not supported for {family.query} queries: {family.lacks[feature]}")

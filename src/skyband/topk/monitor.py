@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.data.answer_log import Ranked, joined
-from skyband.data.arrow import from_bytes, to_bytes
 from skyband.data.id_dictionary import IdBook
 from skyband.data.validation import NONE, Batch
 from skyband.errors import InvalidInputError
 from skyband.monitor import MonitorBase
 from skyband.queries.workload import Workload
+from skyband.snapshot import StateFormat
 from skyband.topk.admission import Stream, first_exact_start
 from skyband.topk.algorithm_selection import Seen, choose
 from skyband.topk.algorithms import Engine, engine_named
@@ -52,8 +52,7 @@ class Monitor(MonitorBase[TopK, Ranked]):
     """
 
     asks = TopK
-    version = 2
-    migrations: ClassVar = {1: lambda saved: {**saved, "family": "topk", "computed": False}}
+    state_format = StateFormat("topk monitor", [lambda saved: {**saved, "family": "topk", "computed": False}])
 
     def __init__(
         self, queries: TopK | Iterable[TopK] | Workload, algorithm: str = "auto", *, computed: bool = False
@@ -66,7 +65,6 @@ class Monitor(MonitorBase[TopK, Ranked]):
         self._engine = engine_named("panes" if self._auto else algorithm)
         self._engine = self._suitable_engine(self._workload)
         self._ids: IdBook | None = None
-        self._ready: list[pa.Table] = []  # answers of earlier workloads
         self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
 
     @property
@@ -107,11 +105,6 @@ class Monitor(MonitorBase[TopK, Ranked]):
 
     def _add(self, query: TopK, after: Workload) -> None:
         grouped = len(self.queries) in self._grouped(after.queries)
-        if self._intake.rows and query.partition_by and self._intake.groups is None:
-            raise InvalidInputError(
-                f"{query.name!r} has partition_by={list(query.partition_by)}, but the rows so far came without "
-                "groups=; there is nothing to tell its groups by. Start a monitor with groups."
-            )
         if self._intake.rows and grouped and after.axis == "count" and not self._grouped(self.queries):
             raise InvalidInputError(
                 f"{query.name!r} counts the objects of each group, and nobody has counted them so far; "
@@ -136,7 +129,6 @@ class Monitor(MonitorBase[TopK, Ranked]):
             "algorithm": self.algorithm,
             "ids": None if self._ids is None else self._ids.state(),
             "pending": joined(self._pending)._asdict(),
-            "ready": [to_bytes(table) for table in self._ready],
             "all_grouped": self._all_grouped,
             "auto": self._auto,
             "consider_at": self._consider_at,
@@ -151,7 +143,6 @@ class Monitor(MonitorBase[TopK, Ranked]):
         self._all_grouped = saved["all_grouped"]
         self._auto, self._consider_at = saved["auto"], saved["consider_at"]
         self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
-        self._ready = [from_bytes(table) for table in saved["ready"]]
         self._ids = None if saved["ids"] is None else IdBook.load(saved["ids"])
         self._pending = [Ranked(**saved["pending"])]
         self._lanes.load(saved["lanes"], self._intake.newest)
@@ -170,13 +161,6 @@ class Monitor(MonitorBase[TopK, Ranked]):
         return tuple(place for place, query in enumerate(queries) if self._all_grouped or query.partition_by)
 
     def _table(self, pending: list[Ranked]) -> pa.Table:
-        table = self._ranked_table(pending)
-        if self._ready:
-            table, self._ready = pa.concat_tables([*self._ready, table], promote_options="permissive"), []
-        return table
-
-    def _ranked_table(self, pending: list[Ranked]) -> pa.Table:
-        """Answers of the workload as it is now."""
         return answer_table(
             pending,
             self.queries,
@@ -247,9 +231,7 @@ class Monitor(MonitorBase[TopK, Ranked]):
             self._intake.first or 0,
             self._intake.objects,
         )
-        if self._pending:
-            self._ready.append(self._ranked_table(self._pending))
-            self._pending = []
+        self._put_aside()
         if self._ids is not None:
             self._ids.k, self._ids.tied = max(query.k for query in workload), _any_ties(workload)
         self._lanes, self._workload = lanes, workload

@@ -131,14 +131,6 @@ class TopK(Query):
             "one slide. Monitor, replay and shards answer it with algorithm='panes' or 'naive'."
         )
 
-    def scan_key(self) -> tuple[str | None, str | None, tuple[str, ...]]:
-        """What queries must agree in to rank the same rows by the same score in the same groups."""
-        return self.by, self.where, tuple(self.partition_by)
-
-    def sharing_key(self) -> tuple[Axis, str | None, str | None, tuple[str, ...], Order, Ties]:
-        """What queries must agree in to share one set of candidates: also the direction and the policy for ties."""
-        return (self.axis, *self.scan_key(), self.order, self.ties)
-
     def to_sql(self, *, named: bool = False) -> str:
         """The query as one line of SQL, its canonical form; `skyband.sql` reads it back.
 
@@ -147,6 +139,14 @@ class TopK(Query):
         big: TOPK price * size, 10 OVER 10 MINUTES EVERY 1 MINUTE
         """
         return writer.write(self.to_dict(), named=named)
+
+    def scan_key(self) -> tuple[str | None, str | None, tuple[str, ...]]:
+        """What queries must agree in to rank the same rows by the same score in the same groups."""
+        return self.by, self.where, tuple(self.partition_by)
+
+    def sharing_key(self) -> tuple[Axis, str | None, str | None, tuple[str, ...], Order, Ties]:
+        """What queries must agree in to share one set of candidates: also the direction and the policy for ties."""
+        return (self.axis, *self.scan_key(), self.order, self.ties)
 
 
 def _checked_order(order: object) -> Order:

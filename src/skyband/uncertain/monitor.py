@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from skyband.kernels.stream import Floats, Ints
 from skyband.monitor import MonitorBase
 from skyband.queries.fields import checked_choice
 from skyband.queries.workload import Workload
+from skyband.snapshot import StateFormat
 from skyband.uncertain.columns import probability_column
 from skyband.uncertain.query import UncertainTopK
 from skyband.uncertain.rule_dictionary import RuleBook
@@ -33,7 +34,7 @@ __all__ = ["Monitor", "replay"]
 
 def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
     *counts, windows = saved["counts"]
-    common = {"queries": saved["times"]["queries"], "windows": windows, "groups": None, "valid_from": {}}
+    common = {"queries": saved["times"]["queries"], "windows": windows, "groups": None, "valid_from": {}, "ready": []}
     return {**saved, **common, "computed": True, "counts": counts}
 
 
@@ -72,8 +73,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     asks = UncertainTopK
     counts = "tuples"
-    version = 2
-    migrations: ClassVar = {1: _from_version_1}
+    state_format = StateFormat("uncertain monitor", [_from_version_1])
 
     def __init__(
         self,

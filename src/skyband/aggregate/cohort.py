@@ -1,0 +1,90 @@
+"""Queries that began together: they share partials and running totals, those that begin later have their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skyband.aggregate.executor import Lane
+from skyband.aggregate.query import AggregateTopK
+from skyband.aggregate.shape import Shape
+from skyband.windows import NEVER
+
+__all__ = ["ALL_GROUPS", "WHOLE", "Cohort"]
+
+WHOLE = -1  # the lane of queries that answer for the stream as a whole; the others are known by their group
+ALL_GROUPS = -2  # the lane of all groups together, on a time axis
+
+
+class Cohort:
+    """The queries of one beginning, in lanes. A query that was removed stays in their shape and answers no more."""
+
+    def __init__(self, queries: Sequence[AggregateTopK], since: Sequence[int]) -> None:
+        self.lanes: dict[int, Lane] = {}
+        self._queries = tuple(queries)
+        self._since = list(since)  # the smallest window starts that they answer for; NEVER: removed
+        self._places: dict[str, int] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all its queries have been removed."""
+        return all(start == NEVER for start in self._since)
+
+    def settle(self, names: Sequence[str]) -> None:
+        """Learn the names of all queries of the workload, in its order."""
+        self._places = {name: place for place, name in enumerate(names)}
+        for lane in self.lanes.values():
+            lane.places = self._places_of(lane.shape)
+
+    def remove(self, name: str) -> None:
+        """Answer a query no more; lanes of which no query is left are released."""
+        for at, query in enumerate(self._queries):
+            if query.name == name:
+                self._since[at] = NEVER
+        for key, lane in list(self.lanes.items()):
+            starts = self._starts(lane.shape)
+            lane.engine.answer_since(starts)
+            if all(start == NEVER for start in starts):
+                del self.lanes[key]
+
+    def members(self, name: int, all_grouped: bool) -> tuple[AggregateTopK, ...]:
+        """The queries that a lane is for, those that were removed too; none if none of them is left."""
+        mine = [bool(all_grouped or query.partition_by) == (name != WHOLE) for query in self._queries]
+        if all(start == NEVER for start, is_mine in zip(self._since, mine, strict=True) if is_mine):
+            return ()
+        return tuple(query for query, is_mine in zip(self._queries, mine, strict=True) if is_mine)
+
+    def lane(self, name: int, all_grouped: bool) -> Lane:
+        """A lane, made where there is none yet."""
+        if name not in self.lanes:
+            shape = Shape(self.members(name, all_grouped))
+            lane = Lane(shape, self._places_of(shape), name == ALL_GROUPS, max(name, -1))
+            lane.engine.answer_since(self._starts(shape))
+            self.lanes[name] = lane
+        return self.lanes[name]
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs."""
+        return {
+            "queries": [query.to_dict() for query in self._queries],
+            "since": self._since,
+            "lanes": [{"lane": name, **lane.state()} for name, lane in self.lanes.items()],
+        }
+
+    @classmethod
+    def load(cls, state: dict[str, Any], names: Sequence[str], all_grouped: bool) -> Cohort:
+        """The cohort that `state` was taken of."""
+        cohort = cls([AggregateTopK(**fields) for fields in state["queries"]], state["since"])
+        cohort.settle(names)
+        for lane in state["lanes"]:
+            cohort.lane(lane["lane"], all_grouped).load(lane)
+        return cohort
+
+    def _starts(self, shape: Shape) -> list[int]:
+        since = {query.name: start for query, start in zip(self._queries, self._since, strict=True)}
+        return [since[query.name] for query in shape.queries]
+
+    def _places_of(self, shape: Shape) -> Any:
+        return np.array([self._places.get(query.name, -1) for query in shape.queries], np.int64)
