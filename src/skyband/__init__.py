@@ -33,6 +33,7 @@ from skyband.topk.query import TopK
 from skyband.uncertain.query import UncertainTopK
 
 if TYPE_CHECKING:
+    from skyband import sinks as sinks
     from skyband.topk.change_feed import ChangeFeed
     from skyband.topk.monitor import Monitor, replay
     from skyband.workload_file import read_workload

@@ -21,6 +21,7 @@ from skyband.connectors.memory import MemorySink as Memory
 from skyband.connectors.postgres import PostgresSink as Postgres
 from skyband.connectors.redis import RedisSink as Redis
 from skyband.connectors.sink import SinkModel as Sink
+from skyband.connectors.stdout import StdoutSink as Stdout
 from skyband.connectors.terminal import TerminalSink as Terminal
 
-__all__ = ["Csv", "Jsonl", "Kafka", "Memory", "Parquet", "Postgres", "Redis", "Sink", "Terminal"]
+__all__ = ["Csv", "Jsonl", "Kafka", "Memory", "Parquet", "Postgres", "Redis", "Sink", "Stdout", "Terminal"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,7 @@ __all__ = [
     "Opening",
     "Outlet",
     "Server",
+    "Sink",
     "Wanted",
     "ask_servers",
     "clear_servers",
@@ -106,6 +107,26 @@ class Opening(NamedTuple):
     def asked(self, names: Sequence[str] | None) -> list[Query]:
         """The queries of these names; None: all."""
         return queries_named(self.workload(), names)
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where answers are to go, as `skyband.sinks` and workload files say it."""
+
+    @property
+    def type(self) -> str:
+        """What kind of sink it is."""
+
+    @property
+    def output(self) -> Literal["answers", "changes"]:
+        """Whether it takes whole answers or what changed."""
+
+    @property
+    def queries(self) -> list[str] | None:
+        """The queries whose answers it takes; None: all."""
+
+    def open(self, opening: Opening) -> Outlet | None:
+        """What takes the answers of a stream; None where the program that runs it shows them itself."""
 
 
 def output_of(wanted: Sequence[Wanted]) -> Output:

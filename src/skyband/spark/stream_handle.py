@@ -23,9 +23,11 @@ from skyband.sharding.output import Output
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
+from skyband.spark.delivery import Sink
 from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import Progress, show_progress
+from skyband.spark.opened_sinks import OpenedSinks
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
 from skyband.spark.resume_check import AnyPlan, refuse_unresumable
@@ -43,7 +45,9 @@ def start(
     df: Frames,
     workload: Query | Iterable[Query] | Workload[Any],
     *,
-    write: Write,
+    write: Write | None = None,
+    sinks: Sequence[Sink] | None = None,
+    name: str = "answers",
     checkpoint: str,
     time: str,
     id: str | None = None,  # noqa: A002 - the word users have for it
@@ -54,7 +58,7 @@ def start(
     output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
 ) -> Handle:
-    """Answer a workload over a stream, and write the answers where `write` says.
+    """Answer a workload over a stream, and write the answers where `sinks` or `write` say: one of the two.
 
     Parameters
     ----------
@@ -63,6 +67,12 @@ def start(
     write
         Given the answers, returns the writer of them:
         ``lambda out: out.writeStream.format("parquet").option("path", folder)``. Its checkpoint is set here.
+    sinks
+        Where answers go, in the words of a workload file: ``[sb.sinks.Parquet(path="answers")]``, see `skyband.sinks`.
+        This process writes them, a micro-batch at a time, and one that is run again replaces itself. Each says with
+        ``output=`` whether it takes answers or changes, and with ``queries=`` of which queries.
+    name
+        What the stream is called: files of `sinks` begin with it, and ``{stream}`` of a table stands for it.
     checkpoint
         A folder for the stream's state and its control messages. Start again with the same folder to go on where the
         stream stopped or was killed: the sink then holds every answer once. The workload may have changed: removed
@@ -87,20 +97,66 @@ def start(
     >>> handle.metrics()["windows"]  # doctest: +SKIP
     1440
     """
-    return launch(
-        df,
-        workload,
-        write=write,
-        checkpoint=checkpoint,
-        time=time,
-        id_=id,
-        watermark=watermark,
-        bounded=bounded,
-        algorithm=algorithm,
-        late=late,
-        output=checked_output(output),
-        shards=shards,
-    )
+    if (write is None) == (sinks is None):
+        raise InvalidInputError("start() writes where write= or sinks= say; give one of the two.")
+    asked, wanted, opened = workload, checked_output(output), None
+    if sinks is not None:
+        asked, opened = _open(df, workload, sinks, name, checkpoint, wanted)
+        write, wanted = opened.write, opened.output
+    assert write is not None
+    try:
+        return launch(
+            df,
+            asked,
+            write=write,
+            checkpoint=checkpoint,
+            time=time,
+            id_=id,
+            watermark=watermark,
+            bounded=bounded,
+            algorithm=algorithm,
+            late=late,
+            output=wanted,
+            shards=shards,
+            whole=opened is not None,
+            opened=opened,
+        )
+    except BaseException:
+        if opened is not None:
+            opened.close()
+        raise
+
+
+def _open(
+    df: Frames,
+    workload: Query | Iterable[Query] | Workload[Any],
+    sinks: Sequence[Sink],
+    name: str,
+    checkpoint: str,
+    output: Output,
+) -> tuple[Workload[Any], OpenedSinks]:
+    """The sinks of a stream, before it is started."""
+    if output != "answers":
+        raise InvalidInputError(f"output={output!r} is said by each of the sinks; leave it out here.")
+    asked: Workload[Any] = Workload(workload)
+    spark = _streaming(df)[0].sparkSession
+    opened = OpenedSinks(sinks, asked, spark, name)
+    try:
+        if Checkpoint(spark, checkpoint).read() is None:
+            opened.refuse_foreign_files(checkpoint)
+    except BaseException:
+        opened.close()
+        raise
+    return asked, opened
+
+
+def _streaming(df: Frames) -> list[DataFrame]:
+    frames = list(frames_of(df))
+    if not frames or not all(frame.isStreaming for frame in frames):
+        raise InvalidInputError(
+            "start() runs a stream, and df is none; for a batch DataFrame write answers(df, …), which is complete."
+        )
+    return frames
 
 
 def launch(
@@ -124,6 +180,7 @@ def launch(
     limits: LateLimits | None = None,
     before: AnyPlan | None = None,
     locked: bool = False,
+    opened: OpenedSinks | None = None,
 ) -> Handle:
     """What `start` does; answers and changes may be asked for together, and rows with all their columns.
 
@@ -132,14 +189,9 @@ def launch(
     `dead` are malformed records and their writer; they run as a query of their own, from their own place in the source.
     `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that the state
     was written under. `locked`: whether the caller has locked the checkpoint already.
-    `limits` says how many rows may be late.
+    `limits` says how many rows may be late. `opened` are sinks that are closed when the stream ends.
     """
-    frames = list(frames_of(df))
-    if not frames or not all(frame.isStreaming for frame in frames):
-        raise InvalidInputError(
-            "start() runs a stream, and df is none; for a batch DataFrame write answers(df, …), which is complete."
-        )
-    spark = frames[0].sparkSession
+    spark = _streaming(df)[0].sparkSession
     kept = Checkpoint(spark, checkpoint)
     about = kept.read()
     mode: Late = "return" if callable(late) else late
@@ -183,6 +235,7 @@ def launch(
             bounded=bounded,
             plan=draft.plan,
             lock=lock,
+            opened=opened,
         )
         handle._begin()
     except BaseException:
@@ -207,10 +260,12 @@ class Handle:
         bounded: bool,
         plan: AnyPlan,
         lock: Lock,
+        opened: OpenedSinks | None = None,
     ) -> None:
         self._pipeline = pipeline
         self.plan = plan  # what its state is written under
         self._lock = lock
+        self._opened = opened
         self._checkpoint = checkpoint
         self._control = control
         self._write = write
@@ -320,6 +375,8 @@ class Handle:
         Raises PipelineError if there is none within the session's `spark.sql.streaming.stopTimeout`.
         """
         self._stopping = True
+        if self._opened is not None:
+            self._opened.stop_waiting()
         for query in self._queries:
             _stop(query)
         self._ended.wait(60)
@@ -354,6 +411,8 @@ class Handle:
         finally:
             self._collected()
             self._lock.release()
+            if self._opened is not None:
+                self._opened.close()
             self._ended.set()
 
     def _start_queries(self) -> list[StreamingQuery]:
