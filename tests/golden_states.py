@@ -20,17 +20,14 @@ import pyarrow as pa
 import skyband as sb
 from skyband.aggregate import open_panes, state_store
 from skyband.aggregate.reducer import sum_rows
-from skyband.aggregate.shard import Memory, TotalsShard
 from skyband.aggregate.shard import merged as merged_totals
-from skyband.incomplete.plan import GatheringPlan
-from skyband.incomplete.shard import Gathering, gather_rows
+from skyband.incomplete.plan import IncompletePlan
+from skyband.incomplete.reducer import gather_rows
 from skyband.incomplete.shard import merged as merged_objects
-from skyband.sharding.envelope import Note
+from skyband.sharding.segments import MemorySegments
+from skyband.sharding.shard import Shard, shard_type
 from skyband.topk.reducer import reduce_rows
-from skyband.topk.shard import Shard
-from skyband.uncertain.plan import WeighingPlan
 from skyband.uncertain.reducer import weigh_rows
-from skyband.uncertain.shard import Weighing
 from tests.aggregate import oracle as aggregate_oracle
 from tests.oracle import Asked
 from tests.sharding import cases, pipeline, test_gathering, test_totals, test_weighing_rows
@@ -68,7 +65,7 @@ class Case(NamedTuple):
 
     @property
     def shards(self) -> int:
-        return getattr(self.plan, "units", self.plan.shards)
+        return self.plan.units
 
     @property
     def half(self) -> int:
@@ -85,26 +82,20 @@ class Case(NamedTuple):
             tables = []
             for number, shard in enumerate(shards):
                 mine = [one for one in arrived if one.shard == number]
-                rows, notes = (
-                    [one.rows for one in mine],
-                    [type(one.note).from_bytes(one.note.to_bytes()) for one in mine],
-                )
-                tables += _stepped(shard, rows, notes, step)
+                rows = [one.rows for one in mine]
+                notes = [shard.note_type.from_bytes(one.note.to_bytes()) for one in mine]
+                watermark = None if step is None else step.watermark
+                tables += shard.step(rows, notes, watermark, end=step is None)[0]
                 if restarts:
                     shards[number] = self._shard(number, _stored(shard))
             answers += self.read([table for table in tables if table.num_rows])
         return Ran(answers, [_stored(shard) for shard in shards])
 
-    def _shard(self, number: int, stored: Stored | None) -> Any:
-        kind = SHARDS[type(self.plan)]
-        if kind is TotalsShard:
-            segments = Memory({} if stored is None else stored.segments)
-            found = kind(self.plan, number, segments)
-            if stored is not None:
-                found = kind.resume(self.plan, number, stored.blob, segments)
-            found.segments = segments
-            return found
-        return kind(self.plan, number) if stored is None else kind.resume(self.plan, number, stored.blob)
+    def _shard(self, number: int, stored: Stored | None) -> Shard:
+        kind = shard_type(self.plan)
+        if stored is None:
+            return kind(self.plan, number)
+        return kind.resume(self.plan, number, stored.blob, MemorySegments(stored.segments))
 
 
 class Ran(NamedTuple):
@@ -114,24 +105,9 @@ class Ran(NamedTuple):
     states: list[Stored]
 
 
-SHARDS = {
-    pipeline.Plan: Shard,
-    test_totals.Plan: TotalsShard,
-    GatheringPlan: Gathering,
-    WeighingPlan: Weighing,
-}
-
-
-def _stepped(shard: Any, rows: list[pa.Table], notes: list[Note], step: Step | None) -> list[pa.Table]:
-    found = shard.step(rows, notes, None if step is None else step.watermark, end=step is None)
-    if isinstance(shard, TotalsShard):
-        return [] if found.answers is None else [found.answers]
-    return found[0]
-
-
-def _stored(shard: Any) -> Stored:
+def _stored(shard: Shard) -> Stored:
     blob = shard.state()
-    return Stored(blob, dict(getattr(shard, "segments", {})))
+    return Stored(blob, dict(shard.segments))
 
 
 def steps_of(rows: list[Any], table: Callable[[list[Any]], pa.Table], seed: str) -> list[Step]:
@@ -208,7 +184,7 @@ def incomplete(name: str, axis: str) -> Case:
         sb.IncompleteTopK(name="sum", k=3, **shared),
         sb.IncompleteTopK(name="least", k=2, aggregate="min", method="sorted-lists", **shared),
     )
-    plan = GatheringPlan(queries=queries, shards=2 if axis == "time" else 1, refuse_late=False)
+    plan = IncompletePlan(queries=queries, shards=2 if axis == "time" else 1, refuse_late=False)
     rows, position = [], 50 * MS
     for number in range(140):
         position += random.choice([0, 0, 300, 1000, 2500, 4000])
@@ -389,7 +365,7 @@ def monitors() -> dict[str, Watched]:
 def main(folder: Path) -> None:
     """Store the states of the code at hand."""
     folder.mkdir(parents=True, exist_ok=True)
-    state_store._PARCEL = open_panes._PARCEL = 16  # several segments, and small ones
+    state_store._SEGMENT = open_panes._SEGMENT = 16  # several segments, and small ones
     for make in CASES.values():
         case = make()
         save(folder, case, case.run(0, case.half, restarts=True).states)

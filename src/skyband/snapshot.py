@@ -1,13 +1,13 @@
 """Numbers, text and arrays as checked bytes: nothing in a snapshot is code.
 
 Layout: magic, version, digest of the rest, length of the header, header (JSON), then the arrays' bytes one after
-another.
+another. The version there is that of the layout. What is stored in it counts versions of its own: see `StateFormat`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from skyband.errors import SnapshotError
 
-__all__ = ["VERSION", "decode", "encode", "refuse_other_family", "resuming"]
+__all__ = ["FORMATS", "VERSION", "StateFormat", "decode", "encode", "refuse_other_family", "resuming", "unchanged"]
 
 MAGIC = b"SKYBAND\x00"
 VERSION = 1
@@ -134,3 +134,67 @@ def _restore(value: Any, data: memoryview) -> Any:
             raise ValueError(f"{length} bytes at {at} are not there")
         return bytes(data[at : at + length])
     return {key: _restore(item, data) for key, item in value.items()}
+
+
+Migration = Callable[[dict[str, Any]], dict[str, Any]]
+FORMATS: dict[str, StateFormat] = {}  # by name: all that have been loaded
+
+
+class StateFormat:
+    """One kind of stored state: its name, its version, and how a state of an earlier version becomes one of this.
+
+    A state that says no version is of version 1, from before versions were stored. `migrations` lead from version 1 to
+    2, from 2 to 3, and so on to the version that is written. To change what is stored, append a migration; the golden
+    files in the tests stay as they are, and those of the new version are added.
+
+    >>> totals = StateFormat("example totals", [lambda saved: {"total": saved["sum"]}])
+    >>> totals.decode(encode({"sum": 3}))
+    {'total': 3}
+    >>> totals.decode(totals.encode({"total": 3}))
+    {'total': 3}
+    """
+
+    def __init__(
+        self,
+        name: str,
+        migrations: Sequence[Migration],
+        *,
+        pack: Callable[[Mapping[str, Any]], bytes] = encode,
+        unpack: Callable[[bytes], dict[str, Any]] = decode,
+    ) -> None:
+        self.name = name
+        self.version = 1 + len(migrations)
+        self._migrations = tuple(migrations)
+        self._pack, self._unpack = pack, unpack
+        FORMATS[name] = self
+
+    def encode(self, values: Mapping[str, Any]) -> bytes:
+        """The state as bytes that say their version."""
+        return self._pack(self.stamped(values))
+
+    def decode(self, blob: bytes) -> dict[str, Any]:
+        """The state behind bytes of this version or an earlier one, as this version has it."""
+        return self.migrated(self._unpack(blob))
+
+    def stamped(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The state with its version."""
+        return {"version": self.version, **values}
+
+    def migrated(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """A stored state as this version has it, without the version; SnapshotError if it is of a later one."""
+        values = dict(saved)
+        found = values.pop("version", 1)
+        if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= self.version:
+            raise SnapshotError(
+                f"the stored state of the {self.name} has version {found!r}, and this library reads versions 1 to "
+                f"{self.version}. Nothing was resumed, and what is stored was not changed. Resume it with the version "
+                "of Skyband that wrote it or a later one, or start without it."
+            )
+        for migrate in self._migrations[found - 1 :]:
+            values = migrate(values)
+        return values
+
+
+def unchanged(saved: dict[str, Any]) -> dict[str, Any]:
+    """The migration where a new version differs only in that it says its version."""
+    return saved
