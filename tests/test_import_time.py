@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from skyband.queries.families import FAMILIES
+
 HEAVY = ["numba", "llvmlite", "pyarrow", "pyspark", "pandas", "polars", "rich", "typer", "matplotlib"]
 
 
@@ -35,6 +37,12 @@ def test_running_a_query_never_meets_spark():
     loaded = loaded_after("import skyband as sb; sb.replay(sb.TopK(k=1, size=2), None, [1.0, 2.0])")
     assert {"numba", "pyarrow"} <= loaded
     assert loaded.isdisjoint(["pyspark", "polars", "matplotlib", "typer"])
+
+
+def test_what_spark_loads_to_ask_for_the_state_is_light():
+    modules = ["spark.processor", *(f"{family}.plan" for family in FAMILIES)]
+    loaded = loaded_after("import " + ", ".join(f"skyband.{module}" for module in modules))
+    assert loaded.isdisjoint({*HEAVY, "numpy"} - {"pyspark"})
 
 
 def test_one_query_loads_one_engine():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from skyband.sharding.envelope import Note, foreseen
+from skyband.sharding.envelope import foreseen
 from skyband.topk.plan import Plan
-from skyband.topk.reducer import reduce_rows
+from skyband.topk.reducer import TopKNote, reduce_rows
 from skyband.topk.scans import feeds_of
-from skyband.topk.shard import Shard
+from skyband.topk.shard import TopKShard
 from skyband.windows import ALWAYS
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("g", pa.string()), ("s", pa.float64())])
@@ -84,12 +84,12 @@ class Pipeline:
             for envelope in reduce_rows(self.plan, scored(self.plan, rows).to_batches(max_chunksize=7)):
                 tables, notes = arrived[envelope.shard]
                 tables.append(envelope.rows)
-                notes.append(Note.from_bytes(envelope.note.to_bytes()))
+                notes.append(TopKNote.from_bytes(envelope.note.to_bytes()))
             self.newest = max([row[0] for row in rows if row[0] is not None] + [self.newest or ALWAYS], default=None)
             self.newest = None if self.newest == ALWAYS else self.newest
         for number, (tables, notes) in arrived.items():
             state = self.states.get(number)
-            shard = Shard(self.plan, number) if state is None else Shard.resume(self.plan, number, state)
+            shard = TopKShard(self.plan, number) if state is None else TopKShard.resume(self.plan, number, state)
             answers, tally = shard.step(tables, notes, watermark, soon=self._soon(notes), end=end)
             self.late += tally.late
             self.candidates = tally.candidates

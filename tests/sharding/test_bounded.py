@@ -11,16 +11,16 @@ import pytest
 import skyband as sb
 from skyband.aggregate.reducer import panes_of, sum_rows
 from skyband.data.arrow import from_bytes
-from skyband.incomplete.plan import GatheringPlan
-from skyband.incomplete.shard import Gathering, gather_rows, merged
+from skyband.incomplete.plan import IncompletePlan
+from skyband.incomplete.reducer import gather_rows
+from skyband.incomplete.shard import merged
 from skyband.sharding import bounded_input
 from skyband.sharding.row_order import positions_of
-from skyband.spark import tasks, totals_step
+from skyband.spark import tasks
 from skyband.topk.reducer import reduce_rows
-from skyband.topk.shard import Shard
-from skyband.uncertain.plan import WeighingPlan
+from skyband.topk.shard import TopKShard
+from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.reducer import weigh_rows
-from skyband.uncertain.shard import Weighing
 from tests.aggregate import cases as aggregate_cases
 from tests.aggregate import oracle as aggregate_oracle
 from tests.drive import ALGORITHMS
@@ -47,29 +47,13 @@ def at_the_shards(tables, envelopes_of, shards, cut_by):
     return [pa.RecordBatch.from_pylist(rows[low : low + 3], ENVELOPES) for low in range(0, len(rows), 3)]
 
 
-def local(batches, step_of, shards, end):
-    task = tasks.answer_in_order(step_of, {number: number for number in range(shards)}, end)
+def local(batches, plan, end):
+    task = tasks.answer_in_order(plan, {number: number for number in range(plan.units)}, end)
     return [row for batch in task(batches) for row in batch.to_pylist()]
 
 
 def by_first_end(found):
     return sorted((row for row in found if row["answers"]), key=lambda row: row["first_end"])
-
-
-def watched(step_of, most):
-    """The same steps; the largest number of rows held between them goes into `most`."""
-
-    def watching(number):
-        step = step_of(number)
-
-        def steps(*arguments):
-            stepped = step(*arguments)
-            most.append(stepped.held)
-            return stepped
-
-        return steps
-
-    return watching
 
 
 @pytest.mark.parametrize("axis", ["time", "count"])
@@ -88,7 +72,7 @@ def test_top_k_in_any_order(seed, axis):
     random.shuffle(rows)
     files = [scored(plan, part) for part in cases.draw_cuts(random, rows) if part]
     envelopes = at_the_shards(files, partial(reduce_rows, plan), shards, partial(positions_of, time="ts"))
-    found = local(envelopes, tasks.stepping(partial(Shard, plan)), shards, "window_end")
+    found = local(envelopes, plan, "window_end")
     want = {}
     for one in posed:
         want |= cases.wanted(one, rows, axis)
@@ -98,7 +82,7 @@ def test_top_k_in_any_order(seed, axis):
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_what_is_held_follows_the_overlap_in_time_not_the_input(ordered):
+def test_what_is_held_follows_the_overlap_in_time_not_the_input(ordered, monkeypatch):
     """Count windows keep every row until it is counted: of a long input in order, few are held at once."""
     plan = plan_of([sb.TopK(k=2, size=10, slide=5, by="s")], shards=1, may_be_late=False)
     rows = [(1000 * (number + 1), float(number % 17), number, "a") for number in range(2000)]
@@ -106,8 +90,15 @@ def test_what_is_held_follows_the_overlap_in_time_not_the_input(ordered):
         rows = [rows[place] for place in np.random.default_rng(1).permutation(2000)]
     files = [scored(plan, rows[low : low + 200]) for low in range(0, 2000, 200)]
     most = []
+
+    def watched(shard, *arguments, step=TopKShard.step, **more):
+        answers, tally = step(shard, *arguments, **more)
+        most.append(tally.candidates)
+        return answers, tally
+
+    monkeypatch.setattr(TopKShard, "step", watched)
     envelopes = at_the_shards(files, partial(reduce_rows, plan), 1, partial(positions_of, time="ts"))
-    found = local(envelopes, watched(tasks.stepping(partial(Shard, plan)), most), 1, "window_end")
+    found = local(envelopes, plan, "window_end")
     assert sum(row["windows"] for row in found) == 400
     assert len(most) > (100 if ordered else 10)
     assert max(most) < (40 if ordered else 400)
@@ -121,12 +112,12 @@ def test_incomplete_streams_in_any_order(shards, seed):
     positions, objects, streams, values = some_tuples(rng, plain, 200, count_axis=False, text=seed % 2 == 0)
     positions = (positions + 60) * 1000
     expected = listed(sb.incomplete.replay(query, positions, objects, streams, values))
-    plan = GatheringPlan(queries=(query,), shards=shards, refuse_late=False)
+    plan = IncompletePlan(queries=(query,), shards=shards, refuse_late=False)
     rows = test_gathering.rows_of(positions, objects, streams, values, np.arange(200))
     rows = rows.take(pa.array(rng.permutation(200)))
     files = [rows.slice(low, 50) for low in range(0, 200, 50)]
     envelopes = at_the_shards(files, partial(gather_rows, plan), shards, partial(positions_of, time="position"))
-    found = local(envelopes, tasks.stepping(partial(Gathering, plan)), shards, "time")
+    found = local(envelopes, plan, "time")
     parts = [(row["first_end"], from_bytes(row["answers"])) for row in by_first_end(found)]
     complete = list(bounded_input.complete_windows(parts, "time"))
     moments = [set(table["time"].to_pylist()) for table in complete]
@@ -140,12 +131,12 @@ def test_uncertain_streams_in_any_order(seed):
     rng = np.random.default_rng(seed)
     columns = test_weighing.drawn(seed)
     expected = sb.uncertain.replay(test_weighing.QUERIES, *columns).to_pylist()
-    plan = WeighingPlan(queries=test_weighing.QUERIES, method="greedy", refuse_late=False, may_be_late=False)
+    plan = UncertainPlan(queries=test_weighing.QUERIES, method="greedy", refuse_late=False, may_be_late=False)
     rows = test_weighing.rows_of(*columns)
     rows = rows.take(pa.array(rng.permutation(rows.num_rows)))
     files = [rows.slice(low, 40) for low in range(0, rows.num_rows, 40)]
     envelopes = at_the_shards(files, partial(weigh_rows, plan), 1, partial(positions_of, time="position"))
-    found = local(envelopes, tasks.stepping(partial(Weighing, plan)), 1, "time")
+    found = local(envelopes, plan, "time")
     tables = [from_bytes(row["answers"]) for row in found if row["answers"]]
     got = pa.concat_tables(tables, promote_options="permissive").select(list(expected[0])).to_pylist()
     keyed = sorted(got, key=lambda row: (row["time"], row["query"], row["rank"]))
@@ -167,7 +158,7 @@ def test_aggregates_in_any_order(seed):
     files = [pa.Table.from_batches([test_totals.task(part, case.key_kind, case.valued)]) for part in parts]
     envelopes = at_the_shards(files, partial(sum_rows, plan), plan.units, panes_of)
     assert sum(sum(batch["taken"].to_pylist()) for batch in envelopes) == len(rows)
-    found = local(envelopes, partial(totals_step.stepping, plan), plan.units, "end")
+    found = local(envelopes, plan, "end")
     parts = [(row["first_end"], from_bytes(row["answers"])) for row in by_first_end(found)]
     tables = [test_totals.merged(plan, 0, [table]) for table in bounded_input.complete_windows(parts, "end")]
     got = test_totals.told(plan, pa.concat_tables(tables)) if tables else []

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.incomplete.plan import GatheringPlan
-from skyband.incomplete.shard import Gathering, gather_rows
-from skyband.uncertain.plan import WeighingPlan
+from skyband.incomplete.plan import IncompletePlan
+from skyband.incomplete.reducer import gather_rows
+from skyband.incomplete.shard import IncompleteShard
+from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.reducer import weigh_rows
-from skyband.uncertain.shard import Weighing
+from skyband.uncertain.shard import UncertainShard
 from tests.aggregate import oracle as aggregates
 from tests.sharding import pipeline, test_gathering, test_totals, test_weighing
 
@@ -50,31 +51,31 @@ def summed():
             for at, key, group in zip(positions(batch), fresh(batch), fresh(batch), strict=True)
         ]
         shards.step([rows], 20 * batch * MILLISECOND)
-        yield sum(map(len, shards.blobs)) + sum(len(part) for parcels in shards.parcels for part in parcels.values())
+        yield sum(map(len, shards.blobs)) + sum(len(part) for segments in shards.segments for part in segments.values())
 
 
 def gathered():
     query = sb.IncompleteTopK(
         k=2, size="10 milliseconds", every="5 milliseconds", streams=["a", "b"], **test_gathering.SHARED
     )
-    plan = GatheringPlan(queries=(query,), shards=1, refuse_late=False)
-    shard = Gathering(plan, 0)
+    plan = IncompletePlan(queries=(query,), shards=1, refuse_late=False)
+    shard = IncompleteShard(plan, 0)
     for batch in range(BATCHES):
         rows = test_gathering.rows_of(positions(batch), fresh(batch), ["a", "b"] * (EACH // 2), ROWS / EACH, ROWS)
         found = list(gather_rows(plan, rows.to_batches()))
         shard.step([one.rows for one in found], [one.note for one in found], 20 * batch * MILLISECOND)
-        shard = Gathering.resume(plan, 0, shard.state())
+        shard = IncompleteShard.resume(plan, 0, shard.state())
         yield len(shard.state())
 
 
 def weighed():
-    plan = WeighingPlan(queries=test_weighing.QUERIES, method="greedy", refuse_late=False)
-    shard = Weighing(plan, 0)
+    plan = UncertainPlan(queries=test_weighing.QUERIES, method="greedy", refuse_late=False)
+    shard = UncertainShard(plan, 0)
     for batch in range(BATCHES):
         rows = test_weighing.rows_of(positions(batch), ROWS * 1.0, np.full(EACH, 0.4), fresh(batch), ROWS)
         found = list(weigh_rows(plan, rows.to_batches()))
         shard.step([one.rows for one in found], [one.note for one in found], 20 * batch * MILLISECOND)
-        shard = Weighing.resume(plan, 0, shard.state())
+        shard = UncertainShard.resume(plan, 0, shard.state())
         yield len(shard.state())
 
 

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.incomplete.plan import GatheringPlan
-from skyband.incomplete.shard import ID, TIME, Gathering, columns_of, gather_rows, merged
+from skyband.incomplete.plan import IncompletePlan
+from skyband.incomplete.reducer import ID, TIME, columns_of, gather_rows
+from skyband.incomplete.shard import IncompleteShard, merged
 from tests.incomplete.drive import listed, some_question, some_tuples
 
 SHARED = {"object": "o", "stream": "s", "value": "v"}
@@ -37,7 +38,7 @@ def asked(rng, **more):
 
 def run(plan, batches, restarts=False, foresees=False):
     """The answers over batches of (rows, watermark), merged per batch, with the tallies."""
-    shards = [Gathering(plan, number) for number in range(plan.shards)]
+    shards = [IncompleteShard(plan, number) for number in range(plan.shards)]
     tables, tallies = [], []
 
     def all_step(envelopes, watermark, **more):
@@ -48,7 +49,7 @@ def run(plan, batches, restarts=False, foresees=False):
             found += out
             tallies.append(tally)
             if restarts:
-                shards[number] = Gathering.resume(plan, number, shard.state())
+                shards[number] = IncompleteShard.resume(plan, number, shard.state())
         if found:
             tables.append(merged(plan, found))
 
@@ -79,7 +80,7 @@ def test_as_one_monitor_over_the_ordered_stream(shards, seed):
         batches.append((part, watermark))
         if high:
             watermark = max(0, int(positions[arrival[:high]].max()) - 20_000) // 1000 * 1000
-    plan = GatheringPlan(queries=(query,), shards=shards, refuse_late=False)
+    plan = IncompletePlan(queries=(query,), shards=shards, refuse_late=False)
     found, tallies = run(plan, batches, restarts=seed % 3 == 0, foresees=seed % 2 == 1)
     assert sum(tally.late for tally in tallies) == 0
     assert listed(found) == expected
@@ -87,20 +88,20 @@ def test_as_one_monitor_over_the_ordered_stream(shards, seed):
 
 def test_late_tuples_are_left_out_and_counted():
     query = sb.IncompleteTopK(k=2, size="10 milliseconds", streams=["a", "b"], **SHARED)
-    plan = GatheringPlan(queries=(query,), shards=2, refuse_late=False)
+    plan = IncompletePlan(queries=(query,), shards=2, refuse_late=False)
     first = rows_of([1_000, 25_000], ["x", "y"], ["a", "a"], [0.5, 0.5], [1, 2])
     second = rows_of([2_000, 26_000], ["x", "y"], ["b", "b"], [0.5, 0.25], [3, 4])
     found, tallies = run(plan, [(first, None), (second, 20_000)])
     assert sum(tally.late for tally in tallies) == 1
     assert listed(found) == [(10_000, [("x", 0.5)]), (30_000, [("y", 0.75)])]
-    strict = GatheringPlan(queries=(query,), shards=2, refuse_late=True)
+    strict = IncompletePlan(queries=(query,), shards=2, refuse_late=True)
     with pytest.raises(sb.InvalidInputError, match="came behind the watermark"):
         run(strict, [(first, None), (second, 20_000)])
 
 
 def test_too_often_is_counted_once():
     query = sb.IncompleteTopK(k=1, size="10 milliseconds", streams=["a"], **SHARED)
-    plan = GatheringPlan(queries=(query,), shards=3, refuse_late=False)
+    plan = IncompletePlan(queries=(query,), shards=3, refuse_late=False)
     rows = rows_of([1_000, 2_000, 3_000], ["x", "x", "y"], ["a", "a", "a"], [0.5, 0.75, 0.25], [1, 2, 3])
     found, tallies = run(plan, [(rows, None)], restarts=True)
     assert sum(tally.too_often for tally in tallies) == 1
@@ -113,7 +114,7 @@ def test_too_often_is_counted_once():
 )
 def test_what_no_query_can_take_is_refused(streams, values, said):
     query = sb.IncompleteTopK(k=1, size="10 milliseconds", streams=["a", "b"], **SHARED)
-    plan = GatheringPlan(queries=(query,), shards=2, refuse_late=False)
+    plan = IncompletePlan(queries=(query,), shards=2, refuse_late=False)
     rows = rows_of([1_000, 2_000], ["x", "y"], streams, values, [1, 2])
     with pytest.raises(sb.SkybandError, match=said):
         list(gather_rows(plan, rows.to_batches()))
@@ -121,7 +122,7 @@ def test_what_no_query_can_take_is_refused(streams, values, said):
 
 def test_rows_that_lack_something_are_counted_and_move_time():
     query = sb.IncompleteTopK(k=1, size="10 milliseconds", streams=["a"], **SHARED)
-    plan = GatheringPlan(queries=(query,), shards=2, refuse_late=False)
+    plan = IncompletePlan(queries=(query,), shards=2, refuse_late=False)
     rows = rows_of(
         [1_000, 2_000, 3_000, None, 99_000, 5_000],
         ["x", None, "z", "w", "v", "u"],
@@ -138,7 +139,7 @@ def test_rows_that_lack_something_are_counted_and_move_time():
 
 def test_a_filter_has_been_applied_before():
     query = sb.IncompleteTopK(k=1, size="10 milliseconds", streams=["a"], where="v > 1", **SHARED)
-    plan = GatheringPlan(queries=(query,), shards=2, refuse_late=False)
+    plan = IncompletePlan(queries=(query,), shards=2, refuse_late=False)
     rows = rows_of([1_000, 2_000], ["x", "y"], ["a", "a"], [0.5, None], [1, 2])
     found, _ = run(plan, [(rows, None)], restarts=True)
     assert listed(found) == [(10_000, [("x", 0.5)])]
@@ -147,13 +148,13 @@ def test_a_filter_has_been_applied_before():
 def test_a_query_that_joins_answers_for_windows_after_all_that_was_seen():
     old = sb.IncompleteTopK(name="old", k=1, size="10 milliseconds", streams=["a"], **SHARED)
     new = sb.IncompleteTopK(name="new", k=2, size="20 milliseconds", every="10 milliseconds", streams=["a"], **SHARED)
-    before = GatheringPlan(queries=(old,), shards=1, refuse_late=False)
-    shard = Gathering(before, 0)
+    before = IncompletePlan(queries=(old,), shards=1, refuse_late=False)
+    shard = IncompleteShard(before, 0)
     rows = rows_of([1_000, 12_000], ["x", "y"], ["a", "a"], [0.5, 0.25], [1, 2])
     envelopes = list(gather_rows(before, rows.to_batches()))
     shard.step([one.rows for one in envelopes], [one.note for one in envelopes], None)
-    after = GatheringPlan(queries=(new, old), shards=1, refuse_late=False)
-    again = Gathering.resume(after, 0, shard.state())
+    after = IncompletePlan(queries=(new, old), shards=1, refuse_late=False)
+    again = IncompleteShard.resume(after, 0, shard.state())
     more = rows_of([21_000, 44_000], ["z", "z"], ["a", "a"], [0.5, 0.75], [3, 4])
     envelopes = list(gather_rows(after, more.to_batches()))
     out, _ = again.step([one.rows for one in envelopes], [one.note for one in envelopes], 5_000)

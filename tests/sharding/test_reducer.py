@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skyband.aggregate.reducer import AggregateNote
 from skyband.sharding import envelope
 from skyband.sharding.envelope import MILLISECOND, Histogram, Note
 from skyband.topk import reducer
+from skyband.topk.reducer import TopKNote
+from skyband.uncertain.reducer import UncertainNote
 from skyband.windows import ALWAYS
 from tests import oracle
 from tests.sharding import cases
@@ -138,8 +141,13 @@ def test_a_histogram_tells_how_many_rows_are_behind_any_watermark(seed):
 
 def test_a_note_travels():
     for positions in ([], [1, 5000, 5000, 2**40], [-(2**50), 2**50]):
-        note = Note(7, 3, Histogram.of(np.array(positions, np.int64)), {"a": np.array([1, 2])})
-        there = Note.from_bytes(note.to_bytes())
-        assert there[:3] == note[:3]
+        note = TopKNote(7, 3, Histogram.of(np.array(positions, np.int64)), firsts={"a": np.array([1, 2])})
+        there = TopKNote.from_bytes(note.to_bytes())
+        assert (there.newest, there.oldest, there.histogram) == (7, 3, note.histogram)
         assert {name: list(cells) for name, cells in there.firsts.items()} == {"a": [1, 2]}
-    assert Note.from_bytes(Note(7, 3, None, {}).to_bytes()) == Note(7, 3, None, {})
+    assert TopKNote.from_bytes(Note(7, 3).to_bytes()) == TopKNote(7, 3), "a part of an envelope says no more"
+    cut = UncertainNote.from_bytes(UncertainNote(7, 3, newest_cut=(5, ALWAYS)).to_bytes())
+    assert list(cut.newest_cut) == [5, ALWAYS]
+    panes = AggregateNote(7, 3, pane_ends=np.array([10]), pane_firsts=np.array([4]))
+    there = AggregateNote.from_bytes(panes.to_bytes())
+    assert (there.pane_ends.tolist(), there.pane_firsts.tolist()) == ([10], [4])

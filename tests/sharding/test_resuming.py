@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import skyband as sb
-from skyband.incomplete.plan import GatheringPlan
+from skyband.incomplete.plan import IncompletePlan
 from skyband.spark.resume_check import refuse_unresumable
-from skyband.uncertain.plan import WeighingPlan
+from skyband.uncertain.plan import UncertainPlan
 from tests.sharding import pipeline
 
 TOLD = {"object": "o", "stream": "st", "value": "v", "streams": ["a"]}
@@ -19,11 +19,11 @@ def ranked(*queries):
 
 
 def gathered(*queries):
-    return GatheringPlan(queries=queries, shards=1, refuse_late=False)
+    return IncompletePlan(queries=queries, shards=1, refuse_late=False)
 
 
 def weighed(*queries):
-    return WeighingPlan(queries=queries, method="greedy", refuse_late=False, may_be_late=True)
+    return UncertainPlan(queries=queries, method="greedy", refuse_late=False, may_be_late=True)
 
 
 @pytest.mark.parametrize(

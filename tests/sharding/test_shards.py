@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.sharding.envelope import Note
-from skyband.topk.reducer import reduce_rows
-from skyband.topk.shard import Shard
+from skyband.topk.reducer import TopKNote, reduce_rows
+from skyband.topk.shard import TopKShard
 from tests import oracle
 from tests.drive import ALGORITHMS, WITH_TIES, time_query
 from tests.oracle import Asked
@@ -171,11 +170,11 @@ def test_a_query_changed_under_its_name_is_one_added_anew(seed, change):
 def resumed(plan, **changed):
     """What a shard of `plan` says when it is resumed under a plan with something changed."""
     other = replace(plan_of(changed.pop("queries", plan.queries), shards=plan.shards), **changed)
-    shard = Shard(plan, 0)
+    shard = TopKShard(plan, 0)
     (arrived,) = reduce_rows(plan, scored(plan, [(1000, 1.0, 1, "a")]).to_batches())
     shard.step([arrived.rows], [arrived.note], None)
     with pytest.raises(sb.SnapshotError) as caught:
-        Shard.resume(other, 0, shard.state())
+        TopKShard.resume(other, 0, shard.state())
     return str(caught.value)
 
 
@@ -197,11 +196,11 @@ def test_groups_by_a_new_expression_begin_with_rows_to_come(output):
     """Rows that are held lack its value; none of them is of a query that is grouped by it."""
     grouped = sb.TopK(name="g", k=2, size="2 seconds", by="s", partition_by=["upper(g)"])
     before, after = (replace(plan_of(asked, shards=1), output=output) for asked in ([TIME], [TIME, grouped]))
-    shard = Shard(before, 0)
+    shard = TopKShard(before, 0)
     (arrived,) = reduce_rows(before, scored(before, [(1000, 1.0, 1, "a")]).to_batches())
     shard.step([arrived.rows], [arrived.note], None)
-    shard = Shard.resume(after, 0, shard.state())
-    shard = Shard.resume(after, 0, shard.state())
+    shard = TopKShard.resume(after, 0, shard.state())
+    shard = TopKShard.resume(after, 0, shard.state())
     found, _ = shard.step([], [], 2_000_000)  # no row has the new column yet
     assert {name for table in found for name in table["query"].to_pylist()} == {"t"}
     rows = scored(after, [(2_500_000, 3.0, 2, "b"), (2_600_000, 2.0, 3, "c")])
@@ -223,11 +222,11 @@ def test_a_query_added_to_count_windows_is_refused():
 
 def test_damaged_bytes_are_refused():
     plan = plan_of([TIME], shards=1)
-    state = Shard(plan, 0).state()
+    state = TopKShard(plan, 0).state()
     for damaged in (b"", b"PAR1", state[:-1], state + b"\0", state[:40] + b"\xff" + state[41:]):
         with pytest.raises(sb.SnapshotError):
-            Shard.resume(plan, 0, damaged)
-    Shard.resume(plan, 0, state)
+            TopKShard.resume(plan, 0, damaged)
+    TopKShard.resume(plan, 0, state)
 
 
 # What is held, and when the next answer is due.
@@ -236,11 +235,13 @@ def test_damaged_bytes_are_refused():
 def stepped(random, posed, rows, algorithm, delay):
     """A shard after each of its steps, the rows it has accepted so far, and the clock."""
     plan = plan_of([one.query() for one in posed], algorithm=algorithm, shards=1)
-    shard, accepted, newest = Shard(plan, 0), [], None
+    shard, accepted, newest = TopKShard(plan, 0), [], None
     for batch in cases.draw_cuts(random, rows):
         watermark = None if newest is None else newest // 1000 * 1000 - delay
         arrived = list(reduce_rows(plan, scored(plan, batch).to_batches()))
-        shard.step([one.rows for one in arrived], [Note.from_bytes(one.note.to_bytes()) for one in arrived], watermark)
+        shard.step(
+            [one.rows for one in arrived], [TopKNote.from_bytes(one.note.to_bytes()) for one in arrived], watermark
+        )
         accepted += [row for row in batch if watermark is None or row[0] >= watermark]
         newest = max([row[0] for row in batch] + ([] if newest is None else [newest]), default=None)
         yield shard, accepted, watermark
@@ -286,7 +287,7 @@ def test_what_is_held_is_what_some_open_window_ranks(seed, algorithm, ties):
 
 def test_the_next_end_of_count_windows_is_when_a_row_can_be_numbered():
     plan = plan_of([COUNT], shards=1)
-    shard = Shard(plan, 0)
+    shard = TopKShard(plan, 0)
     assert shard.next_end is None
     (arrived,) = reduce_rows(plan, scored(plan, [(7000, 1.0, 1, "a"), (9000, 2.0, 2, "a")]).to_batches())
     shard.step([arrived.rows], [arrived.note], None)
@@ -300,7 +301,7 @@ def test_the_next_end_of_count_windows_is_when_a_row_can_be_numbered():
 def test_a_step_tells_what_it_did():
     asked = Asked(k=1, size=2000, slide=1000)
     plan = plan_of([time_query(asked, name="q", by="s")], shards=1)
-    shard = Shard(plan, 0)
+    shard = TopKShard(plan, 0)
     (arrived,) = reduce_rows(plan, scored(plan, [(1000, 1.0, 1, "a"), (2500, 2.0, 2, "a")]).to_batches())
     shard.step([arrived.rows], [arrived.note], None)
     answers, tally = shard.step([], [], 3000)

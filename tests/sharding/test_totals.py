@@ -10,17 +10,18 @@ import pytest
 
 import skyband as sb
 from skyband.aggregate import open_panes, state_store
-from skyband.aggregate.reducer import Plan, sum_rows
-from skyband.aggregate.shard import Memory, TotalsShard, merged
+from skyband.aggregate.plan import AggregatePlan
+from skyband.aggregate.reducer import AggregateNote, sum_rows
+from skyband.aggregate.shard import AggregateShard, merged
 from skyband.data.arrow import from_bytes, to_bytes
-from skyband.sharding.envelope import Note
+from skyband.sharding.segments import MemorySegments
 from tests.aggregate import cases, oracle
 
 SHARDS = 2
 
 
 def plan_of(queries, *, grouped=False, valued=True):
-    return Plan(
+    return AggregatePlan(
         queries=tuple(queries),
         shards=SHARDS,
         time="ts",
@@ -57,7 +58,7 @@ class Shards:
 
     def __init__(self, plan, kind, valued=True):
         self.plan, self.kind, self.valued = plan, kind, valued
-        self.parcels = [Memory() for _ in range(SHARDS)]
+        self.segments = [MemorySegments() for _ in range(SHARDS)]
         self.blobs = [None] * SHARDS
         self.held, self.late, self.left_out, self.rows = 0, 0, 0, 0
 
@@ -66,20 +67,20 @@ class Shards:
         for rows in tasks:
             for envelope in sum_rows(self.plan, [task(rows, self.kind, self.valued)]):
                 arrived[envelope.shard][0].append(from_bytes(to_bytes(envelope.rows)))
-                arrived[envelope.shard][1].append(Note.from_bytes(envelope.note.to_bytes()))
+                arrived[envelope.shard][1].append(AggregateNote.from_bytes(envelope.note.to_bytes()))
                 self.rows += envelope.taken
                 self.left_out += envelope.left_out
         tables, self.held, clocks = [], 0, set()
         for unit, (partials, notes) in enumerate(arrived):
-            shard = TotalsShard(self.plan, unit, self.parcels[unit])
+            shard = AggregateShard(self.plan, unit, self.segments[unit])
             if self.blobs[unit] is not None:
-                shard = TotalsShard.resume(self.plan, unit, self.blobs[unit], self.parcels[unit])
-            worked = shard.step(partials, notes, watermark, **more)
+                shard = AggregateShard.resume(self.plan, unit, self.blobs[unit], self.segments[unit])
+            answers, tally = shard.step(partials, notes, watermark, **more)
             self.blobs[unit] = shard.state()
-            self.held += worked.partials
-            self.late += worked.late
+            self.held += tally.candidates
+            self.late += tally.late
             clocks.add(shard.clock)
-            tables += [] if worked.answers is None else [worked.answers]
+            tables += answers
         assert len(clocks) == 1  # else a window would be answered in parts
         return told(self.plan, merged(self.plan, 0, tables)) if tables else []
 
@@ -98,10 +99,10 @@ def told(plan, table):
 
 
 @pytest.mark.parametrize("seed", range(100))
-@pytest.mark.parametrize("parcel", [1, 1 << 15])
-def test_any_steps_give_the_same(seed, parcel, monkeypatch):
-    monkeypatch.setattr(state_store, "_PARCEL", parcel)
-    monkeypatch.setattr(open_panes, "_PARCEL", parcel)
+@pytest.mark.parametrize("segment", [1, 1 << 15])
+def test_any_steps_give_the_same(seed, segment, monkeypatch):
+    monkeypatch.setattr(state_store, "_SEGMENT", segment)
+    monkeypatch.setattr(open_panes, "_SEGMENT", segment)
     random = Random(seed)
     grouped = random.random() < 0.4
     case = cases.draw(random, axis="time", grouped=grouped, most=80)
@@ -138,7 +139,7 @@ def test_any_steps_give_the_same(seed, parcel, monkeypatch):
     assert (shards.late, shards.rows) == (late, len(case.rows))
     assert shards.left_out == sum(not oracle.is_object(row, False, case.valued) for row in case.rows)
     assert shards.held == 0
-    assert [len(parcels) for parcels in shards.parcels] == [0, 0]
+    assert [len(segments) for segments in shards.segments] == [0, 0]
 
 
 QUERY = sb.AggregateTopK(k=2, size="60 microseconds", slide="10 microseconds", key="k", value="v")
@@ -147,17 +148,17 @@ QUERY = sb.AggregateTopK(k=2, size="60 microseconds", slide="10 microseconds", k
 def test_partials_are_written_once_in_windows_and_never_again():
     written = []
 
-    class Watched(Memory):
+    class Watched(MemorySegments):
         def put(self, number, data):
             written.append(number)
             super().put(number, data)
 
     shards = Shards(plan_of([QUERY]), pa.int64())
-    shards.parcels = [Watched(), Watched()]
+    shards.segments = [Watched(), Watched()]
     for pane in range(30):
         rows = [oracle.Row(10 * pane + place, place % 7, 1.0) for place in range(10)]
         shards.step([rows], 10 * pane)
-        assert all(len(parcels) <= 9 for parcels in shards.parcels)
+        assert all(len(segments) <= 9 for segments in shards.segments)
     closed = [number for number in written if number >= 0]
     assert sorted(closed) == sorted([*range(29), *range(29)])
 
@@ -175,10 +176,10 @@ def test_state_follows_keys_not_the_length_of_the_window():
 
 
 def test_other_keys_are_refused():
-    shard = TotalsShard(plan_of([QUERY]), 0, Memory())
+    shard = AggregateShard(plan_of([QUERY]), 0, MemorySegments())
     other = plan_of([sb.AggregateTopK(k=2, size="60 microseconds", slide="10 microseconds", key="other", value="v")])
     with pytest.raises(sb.SnapshotError, match="other keys, values or groups"):
-        TotalsShard.resume(other, 0, shard.state(), Memory())
+        AggregateShard.resume(other, 0, shard.state(), MemorySegments())
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.uncertain.plan import WeighingPlan
+from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.reducer import ID, TIME, columns_of, weigh_rows
-from skyband.uncertain.shard import Weighing
+from skyband.uncertain.shard import UncertainShard
 
 SHARED = {"by": "s", "probability": "p", "rule": "r", "size": "40 milliseconds"}
 QUERIES = (
@@ -40,7 +40,7 @@ def drawn(seed, n=150):
 
 
 def run(plan, batches, restarts=False):
-    shard = Weighing(plan, 0)
+    shard = UncertainShard(plan, 0)
     tables, late = [], 0
     steps = [(list(weigh_rows(plan, rows.to_batches(max_chunksize=9))), watermark) for rows, watermark in batches]
     for envelopes, watermark in [*steps, ([], None)]:
@@ -49,7 +49,7 @@ def run(plan, batches, restarts=False):
         tables += found[0]
         late += found[1].late
         if restarts:
-            shard = Weighing.resume(plan, 0, shard.state())
+            shard = UncertainShard.resume(plan, 0, shard.state())
     return pa.concat_tables(tables, promote_options="permissive"), late
 
 
@@ -65,7 +65,7 @@ def test_as_one_monitor_over_the_ordered_stream(seed):
         batches.append((rows.slice(low, 31), watermark))
         watermark = max(0, int(positions[arrival[: low + 31]].max()) - 9_000) // 1000 * 1000
     found, late = run(
-        WeighingPlan(queries=QUERIES, method="greedy", refuse_late=False), batches, restarts=seed % 2 == 0
+        UncertainPlan(queries=QUERIES, method="greedy", refuse_late=False), batches, restarts=seed % 2 == 0
     )
     assert late == 0
     assert [round_(row) for row in found.to_pylist()] == [round_(row) for row in expected]
@@ -76,7 +76,7 @@ def round_(row):
 
 
 def test_what_exists_in_no_world_is_refused():
-    plan = WeighingPlan(queries=QUERIES, method="greedy", refuse_late=False)
+    plan = UncertainPlan(queries=QUERIES, method="greedy", refuse_late=False)
     for chance in (0.0, 1.5, None):
         rows = rows_of([1_000], [5.0], [chance], [None], [1])
         with pytest.raises(sb.InvalidInputError, match=r"does not lie in \(0, 1\]"):
@@ -84,7 +84,7 @@ def test_what_exists_in_no_world_is_refused():
 
 
 def test_rows_without_score_or_time_are_left_out():
-    plan = WeighingPlan(queries=QUERIES, method="greedy", refuse_late=False)
+    plan = UncertainPlan(queries=QUERIES, method="greedy", refuse_late=False)
     rows = rows_of([1_000, 2_000, None, 4_000], [5.0, float("nan"), 1.0, None], [0.5] * 4, [None] * 4, [1, 2, 3, 4])
     (found,) = weigh_rows(plan, rows.to_batches())
     assert (found.taken, found.left_out, found.rows.num_rows) == (4, 2, 1)
@@ -92,14 +92,14 @@ def test_rows_without_score_or_time_are_left_out():
 
 def test_queries_come_and_go_at_a_restart():
     positions, scores, chances, rules, ids = drawn(3)
-    plan = WeighingPlan(queries=(QUERIES[0], QUERIES[2]), method="greedy", refuse_late=False)
-    shard = Weighing(plan, 0)
+    plan = UncertainPlan(queries=(QUERIES[0], QUERIES[2]), method="greedy", refuse_late=False)
+    shard = UncertainShard(plan, 0)
     half = 75
     first = list(weigh_rows(plan, rows_of(positions, scores, chances, rules, ids).slice(0, half).to_batches()))
     shard.step([one.rows for one in first], [one.note for one in first], int(positions[half]) // 1000 * 1000)
     fewer = sb.UncertainTopK(name="few", k=1, every="8 milliseconds", **SHARED)
-    after = WeighingPlan(queries=(QUERIES[2], fewer), method="greedy", refuse_late=False)
-    again = Weighing.resume(after, 0, shard.state())
+    after = UncertainPlan(queries=(QUERIES[2], fewer), method="greedy", refuse_late=False)
+    again = UncertainShard.resume(after, 0, shard.state())
     rest = list(weigh_rows(after, rows_of(positions, scores, chances, rules, ids).slice(half).to_batches()))
     out, _ = again.step([one.rows for one in rest], [one.note for one in rest], None)
     end, _ = again.step([], [], None, end=True)

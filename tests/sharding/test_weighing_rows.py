@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.uncertain.plan import WeighingPlan
+from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column, weigh_rows
-from skyband.uncertain.shard import Weighing
+from skyband.uncertain.shard import UncertainShard
 from tests.uncertain import oracle
 
 MS = 1000
@@ -57,7 +57,7 @@ def table_of(rows, classes=1):
 
 def plan_of(queries, *, cut=True, **more):
     options = {"method": "greedy", "refuse_late": False, "may_be_late": True, **more}
-    plan = WeighingPlan(queries=tuple(queries), **options)
+    plan = UncertainPlan(queries=tuple(queries), **options)
     if not cut:
         plan.__dict__["cuts"] = (None,) * len(plan.classes)
     return plan
@@ -67,7 +67,7 @@ class Run:
     """A shard that gets rows in tasks and micro-batches, as Spark would bring them."""
 
     def __init__(self, plan):
-        self.plan, self.shard = plan, Weighing(plan, 0)
+        self.plan, self.shard = plan, UncertainShard(plan, 0)
         self.tables, self.late, self.reduced, self.taken, self.watermark = [], 0, 0, 0, None
         self.soon = None  # the next watermark, where it is foreseen
 
@@ -88,7 +88,7 @@ class Run:
 
     def restart(self, plan=None):
         self.plan = plan or self.plan
-        self.shard = Weighing.resume(self.plan, 0, self.shard.state())
+        self.shard = UncertainShard.resume(self.plan, 0, self.shard.state())
 
     def end(self):
         self.step([], [], self.watermark, end=True)
@@ -177,7 +177,7 @@ def test_what_is_cut_and_what_is_not():
     kept, (found,) = kept_of([sb.UncertainTopK(**ONE)], rows)
     assert kept == [1, 2, 3, 4, 5, 6, 7]
     assert (found.taken, found.left_out, found.reduced, found.note.newest) == (8, 0, 1, 5500)
-    assert found.note.firsts["0"].tolist() == [1000]
+    assert list(found.note.newest_cut) == [1000]
 
 
 def test_the_newest_tuple_of_a_ranked_stream_stays():
@@ -358,7 +358,7 @@ def test_tuples_that_are_counted_go_on_being_counted():
         sb.UncertainTopK(**{**counted, "name": "deep", "stream": "site"}),
     ):
         with pytest.raises(sb.SnapshotError, match="query 'deep' is new to this checkpoint"):
-            Weighing.resume(plan_of([often, fresh]), 0, run.shard.state())
+            UncertainShard.resume(plan_of([often, fresh]), 0, run.shard.state())
 
 
 def test_another_plan_at_a_restart():

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 import skyband as sb
+from skyband.aggregate.reducer import sum_rows
+from skyband.aggregate.spark import OUTPUT as AGGREGATE_OUTPUT
 from skyband.data.arrow import from_bytes
+from skyband.snapshot import decode, encode
 from skyband.spark import tasks
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.topk.reducer import reduce_rows
 from skyband.windows import NEVER
+from tests.aggregate import oracle as aggregate_oracle
+from tests.sharding import test_totals
 from tests.sharding.pipeline import plan_of, scored
 
 KEY = 7  # the key that Spark knows shard 0 by
@@ -93,6 +99,40 @@ def test_the_state_is_one_value_that_tells_its_size(driven):
     driven.tester.updateValueState("shard", KEY, (blob[:-1],))
     with pytest.raises(sb.SnapshotError):
         driven.push([(2 * SECOND, 3.0, 2, "a")])
+
+
+def test_a_state_of_a_later_version_is_rejected_and_left_as_it_is(driven):
+    driven.push([(1 * SECOND, 3.0, 1, "a")])
+    (blob,) = driven.tester.peekValueState("shard", KEY)
+    later = encode({**decode(blob), "version": 99})
+    driven.tester.updateValueState("shard", KEY, (later,))
+    with pytest.raises(sb.SnapshotError, match="the topk shard has version 99"):
+        driven.push([(2 * SECOND, 3.0, 2, "a")])
+    assert driven.tester.peekValueState("shard", KEY) == (later,)
+
+
+def test_shards_of_keys_have_segments_beside_their_value():
+    query = sb.AggregateTopK(k=1, size="10 seconds", slide="5 seconds", key="key", value="value")
+    plan = test_totals.plan_of([query])
+    processor = ShardProcessor(plan, {0: KEY, 1: KEY + 1}, output=AGGREGATE_OUTPUT)
+    tester = TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda _: NEVER)
+    rows = [aggregate_oracle.Row(second * SECOND, "a", 1.0) for second in (1, 2, 6, 13)]
+    for home in (0, 1):
+        packed = [
+            tasks.pack(envelope, {0: KEY, 1: KEY + 1})
+            for envelope in sum_rows(plan, [test_totals.task(rows, pa.string(), True)])
+            if envelope.shard == home
+        ]
+        tester.test(KEY + home, [Row(**row) for batch in packed for row in batch.to_pylist()])
+    handle = tester.handle
+    assert (list(handle.value_states), list(handle.map_states)) == (["totals"], ["parcels"])
+    out = tester.setWatermark(11_000)
+    assert {tuple(row.asDict()) for row in out} == {tuple(part.split()[0] for part in AGGREGATE_OUTPUT.split(", "))}
+    found = [row for packed in out if packed.answers for row in from_bytes(packed.answers).to_pylist()]
+    assert [(row["end"], row["score"]) for row in found] == [(5 * SECOND, 2.0), (10 * SECOND, 3.0)]
+    home = test_totals.home(rows[0])
+    handle.setGroupingKey(KEY + home)
+    assert list(handle.listTimers()) == [14_999], "as soon as the watermark reaches the end"
 
 
 def test_messages(driven):

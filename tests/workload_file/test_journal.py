@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +74,22 @@ def test_what_is_no_change_is_told_with_its_line(journal, line):
         file.write(line + "\n")
     with pytest.raises(sb.SnapshotError, match=r"changes.jsonl:2 is no change of a workload"):
         journal.read()
+
+
+def test_lines_of_an_earlier_version_are_read(journal):
+    journal.path.parent.mkdir(parents=True)
+    journal.path.write_bytes((Path(__file__).parents[1] / "golden" / "journal_version_1.jsonl").read_bytes())
+    assert journal.read() == [Change("add", "s", query) for query in QUERIES]
+
+
+def test_a_line_of_a_later_version_is_rejected(journal):
+    journal.append(Change("add", "s", NEW))
+    later = {**json.loads(journal.path.read_text()), "version": 99}
+    journal.path.write_text(json.dumps(later) + "\n")
+    before = journal.path.read_bytes()
+    with pytest.raises(sb.SnapshotError, match=r"changes.jsonl:1 cannot be read: .* journal of changes has version 99"):
+        journal.read()
+    assert journal.path.read_bytes() == before
 
 
 def test_a_file_with_its_changes(read):  # noqa: F811

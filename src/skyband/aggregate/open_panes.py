@@ -8,19 +8,20 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.aggregate.reducer import pane_ends
-from skyband.aggregate.state_store import Parcels
 from skyband.data.arrow import from_bytes, to_bytes
+from skyband.sharding.segments import Segments
+from skyband.snapshot import StateFormat, unchanged
 
-__all__ = ["Waiting"]
+__all__ = ["OpenPanes"]
 
-_PARCEL = 1 << 15  # partials: fewer panes are put together up to here
+_SEGMENT = 1 << 15  # partials: fewer panes are put together up to here
 
 
-class Waiting:
-    """Keeps partials in parcels of their own, numbered down from -1, beside those of an engine."""
+class OpenPanes:
+    """Stores partials in segments of their own, numbered down from -1, beside those of an engine."""
 
-    def __init__(self, parcels: Parcels, pane: tuple[int, int]) -> None:
-        self._parcels = parcels
+    def __init__(self, segments: Segments, pane: tuple[int, int]) -> None:
+        self._segments = segments
         self._pane = pane
         self._next = -1
         self._kept: dict[int, tuple[int, int, int]] = {}  # by number: the oldest pane, its end, how many partials
@@ -38,8 +39,8 @@ class Waiting:
         due = [number for number, (_, end, _) in self._kept.items() if end <= clock]
         tables = [] if fresh is None or not fresh.num_rows else [fresh]
         for number in due:
-            tables.append(_unpacked(self._parcels.get(number)))
-            self._parcels.remove(number)
+            tables.append(_unpacked(self._segments.get(number)))
+            self._segments.remove(number)
             del self._kept[number]
         if not tables:
             return None
@@ -50,11 +51,11 @@ class Waiting:
         return table.filter(pa.array(ended)) if ended.any() else None
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs; the parcels stay where they are."""
+        """Everything that `load` needs; the segments stay where they are."""
         return {"next": self._next, "kept": [[number, *kept] for number, kept in self._kept.items()]}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Continue from what `state` returned."""
         self._next = state["next"]
         self._kept = {number: (low, end, size) for number, low, end, size in state["kept"]}
 
@@ -65,20 +66,27 @@ class Waiting:
         table, ends = table.take(pa.array(order)), ends[order]
         low = 0
         while low < ends.size:
-            high = min(int(np.searchsorted(ends, ends[min(low + _PARCEL, ends.size) - 1], side="right")), ends.size)
+            high = min(int(np.searchsorted(ends, ends[min(low + _SEGMENT, ends.size) - 1], side="right")), ends.size)
             first = int(np.searchsorted(ends, ends[low], side="right"))
-            if first - low >= _PARCEL // 2:
+            if first - low >= _SEGMENT // 2:
                 high = first  # a pane that is large enough goes alone: it is not read before it ends
-            self._parcels.put(self._next, _packed(table.slice(low, high - low)))
+            self._segments.put(self._next, _packed(table.slice(low, high - low)))
             self._kept[self._next] = (int(ends[low]) - self._pane[0], int(ends[low]), high - low)
             self._next -= 1
             low = high
 
 
+# A table has no place for a version but the metadata of its schema.
+SEGMENT = StateFormat("aggregate segment of open panes", [unchanged])
+_VERSION = b"skyband_version"
+
+
 def _packed(table: pa.Table) -> bytes:
-    data = to_bytes(table)
+    data = to_bytes(table.replace_schema_metadata({_VERSION: str(SEGMENT.version)}))
     return len(data).to_bytes(8, "little") + bytes(pa.compress(data, codec="lz4", asbytes=True))
 
 
 def _unpacked(data: bytes) -> pa.Table:
-    return from_bytes(pa.decompress(data[8:], int.from_bytes(data[:8], "little"), codec="lz4", asbytes=True))
+    table = from_bytes(pa.decompress(data[8:], int.from_bytes(data[:8], "little"), codec="lz4", asbytes=True))
+    version = int((table.schema.metadata or {}).get(_VERSION, 1))
+    return SEGMENT.migrated({"version": version, "partials": table})["partials"].replace_schema_metadata(None)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,78 +13,25 @@ import pyarrow.compute as pc
 from skyband.aggregate.kernels.exact_sum import LIMBS, limb_range
 from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE
 from skyband.aggregate.kernels.sums import sum_up
-from skyband.aggregate.query import AggregateTopK
-from skyband.aggregate.shape import Shape
+from skyband.aggregate.plan import AggregatePlan
 from skyband.data.arrow import one
 from skyband.kernels.stream import Ints
-from skyband.queries.sharing import places_by
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.grouping import group_rows
 from skyband.windows import ALWAYS
 
-__all__ = ["LIMB", "Feed", "Plan", "feeds_of", "pane_ends", "panes_of", "sum_rows"]
+__all__ = ["LIMB", "AggregateNote", "pane_ends", "panes_of", "sum_rows"]
 
 LIMB = "limb_"  # and the limb's number: a column of the partials' sums
 _CHUNK = 1 << 20  # rows that are summed at a time
 
 
-class Feed(NamedTuple):
-    """What its queries have in common, and their places in the workload."""
+@dataclass(frozen=True)
+class AggregateNote(Note):
+    """Also tells the first row of each pane, where full windows only are reported."""
 
-    key: str | None
-    value: str | None
-    where: str | None
-    partition_by: tuple[str, ...]
-    places: tuple[int, ...]
-
-
-def feeds_of(queries: Iterable[AggregateTopK]) -> tuple[Feed, ...]:
-    """The feeds of a workload, in the order in which they first appear.
-
-    >>> import skyband as sb
-    >>> busy = sb.AggregateTopK(name="busy", k=3, size="1 hour", key="client", value="bytes")
-    >>> high = sb.AggregateTopK(name="high", k=3, size="1 day", key="client", value="bytes", aggregate="max")
-    >>> often = sb.AggregateTopK(name="often", k=3, size="1 day", key="client", aggregate="count")
-    >>> [(feed.value, feed.places) for feed in feeds_of([busy, often, high])]
-    [('bytes', (0, 2)), (None, (1,))]
-    """
-    return tuple(Feed(*shared, places) for shared, places in places_by(AggregateTopK.scan_key, queries).items())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A workload over rows of one shape. Frozen, and light enough to travel with every task."""
-
-    queries: tuple[AggregateTopK, ...]
-    shards: int  # for each feed
-    time: str  # the column that event time is read from
-    groups: tuple[tuple[str, ...], ...]  # per feed: the columns that tell its groups apart
-    keys: tuple[str, ...]  # per feed: the column that holds its key
-    values: tuple[str | None, ...]  # per feed: that which holds its value; None where only their number counts
-    wanted: tuple[
-        str, ...
-    ]  # per feed: whether the row counts; false where it lacks something, null where not asked for
-    homes: tuple[str, ...]  # per feed: the number of the shard that the key lives in
-    utc: bool  # whether times are instants, not what a clock on the wall says
-
-    @cached_property
-    def feeds(self) -> tuple[Feed, ...]:
-        """The queries by feed."""
-        return feeds_of(self.queries)
-
-    @property
-    def units(self) -> int:
-        """How many shards there are, over all feeds; those of feed f begin at ``f * shards``."""
-        return self.shards * len(self.feeds)
-
-    def shape(self, feed: int) -> Shape:
-        """What the queries of a feed share."""
-        return Shape(tuple(self.queries[place] for place in self.feeds[feed].places))
-
-    @cached_property
-    def group_columns(self) -> tuple[str, ...]:
-        """The group columns of all feeds, each once: the columns of an answer that tell its group."""
-        return tuple(dict.fromkeys(name for names in self.groups for name in names))
+    pane_ends: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    pane_firsts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def pane_ends(table: pa.Table, pane: tuple[int, int]) -> Ints:
@@ -102,7 +48,7 @@ def panes_of(table: pa.Table) -> Ints:
     return begins
 
 
-def sum_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+def sum_rows(plan: AggregatePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
     """The partials of a task's rows, addressed to shards; then a note to every shard on what all rows were like.
 
     All shards hear of the newest row and of the first, so that all of them agree on where the stream ends and began.
@@ -122,8 +68,8 @@ def sum_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope
     if not counts[0]:
         return
     for feed, found in enumerate(firsts):
-        pairs = np.array([*found.keys(), *found.values()], np.int64)
-        note = Note(newest, min(found.values(), default=newest), None, {"": pairs} if pairs.size else {})
+        ends, oldest = (np.array([*part], np.int64) for part in (found.keys(), found.values()))
+        note = AggregateNote(newest, min(found.values(), default=newest), pane_ends=ends, pane_firsts=oldest)
         for shard in range(plan.shards):
             yield Envelope(feed * plan.shards + shard, pa.table({}), note, int(counts[0]), int(counts[1]), 0)
             counts[:] = 0  # they are told once
@@ -142,14 +88,14 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         yield found
 
 
-def _left_out(plan: Plan, table: pa.Table) -> int:
+def _left_out(plan: AggregatePlan, table: pa.Table) -> int:
     refused = pc.is_null(table[plan.time])
     for name in plan.wanted:
         refused = pc.or_(refused, pc.invert(pc.fill_null(table[name], True)))
     return int(pc.sum(refused).as_py() or 0)
 
 
-def _summed(plan: Plan, feed: int, table: pa.Table, firsts: dict[int, int]) -> Iterator[Envelope]:
+def _summed(plan: AggregatePlan, feed: int, table: pa.Table, firsts: dict[int, int]) -> Iterator[Envelope]:
     """The partials of one feed, a table for each shard; `firsts` learns the first row of each pane, by its end."""
     table = table.filter(table[plan.wanted[feed]]).combine_chunks()
     if not table.num_rows:
@@ -189,7 +135,7 @@ def _summed(plan: Plan, feed: int, table: pa.Table, firsts: dict[int, int]) -> I
     homes = _array(table[plan.homes[feed]], np.int64)[samples]
     for shard in np.unique(homes).tolist():
         mine = partials.take(pa.array(np.flatnonzero(homes == shard)))
-        note = Note(ALWAYS, int(panes_of(mine).min()), None, {})
+        note = AggregateNote(ALWAYS, int(panes_of(mine).min()))
         yield Envelope(feed * plan.shards + shard, mine, note, 0, 0, 0)
 
 

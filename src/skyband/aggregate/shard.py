@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,107 +12,79 @@ import pyarrow.compute as pc
 from skyband.aggregate.engine import Engine
 from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE, NEVER
 from skyband.aggregate.kernels.totals import Partials
-from skyband.aggregate.open_panes import Waiting
+from skyband.aggregate.open_panes import OpenPanes
+from skyband.aggregate.plan import AggregatePlan
 from skyband.aggregate.query import AggregateTopK
-from skyband.aggregate.reducer import LIMB, Plan, pane_ends
+from skyband.aggregate.reducer import LIMB, AggregateNote, pane_ends
 from skyband.aggregate.shape import Shape
-from skyband.aggregate.state_store import Keeper, Parcels, packed, unpacked
+from skyband.aggregate.state_store import StateStore, packed, unpacked
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.key_dictionary import KeyBook, key_column, restored
 from skyband.errors import SnapshotError
 from skyband.kernels.stream import Ints
-from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.grouping import group_rows
-from skyband.snapshot import resuming
+from skyband.sharding.segments import Segments
+from skyband.sharding.shard import Shard, Tally
+from skyband.snapshot import StateFormat, unchanged
 from skyband.windows import ALWAYS, AXIS_LIMIT
 
-__all__ = ["Memory", "TotalsShard", "Worked", "merged"]
+__all__ = ["SHARD", "AggregateShard", "merged"]
 
 
-class Memory(dict[int, bytes]):
-    """Parcels in this process."""
-
-    def get(self, number: int) -> bytes:  # type: ignore[override]
-        return self[number]
-
-    def put(self, number: int, data: bytes) -> None:
-        self[number] = data
-
-    def remove(self, number: int) -> None:
-        del self[number]
-
-
-class Worked(NamedTuple):
-    """What a step did, and what is held after it."""
-
-    answers: pa.Table | None
-    late: int  # rows
-    unrankable: int
-    partials: int  # held, in windows or waiting for their panes to end
-    newest: int | None  # the newest row of the stream
-
-
-class TotalsShard:
+class AggregateShard(Shard):
     """The keys of one feed that a hash leads here, with their totals.
 
     The clock is where windows are answered up to, the same in all shards: it follows from the watermark, from messages
     that reach all of them, and from the newest row, of which all are told.
     """
 
-    def __init__(self, plan: Plan, unit: int, parcels: Parcels) -> None:
-        self.plan = plan
-        self.feed, self.number = divmod(unit, plan.shards)
-        self.clock = ALWAYS
-        self.newest = ALWAYS
+    plan: AggregatePlan
+    state_format = StateFormat("aggregate shard", [unchanged], pack=packed, unpack=unpacked)
+    note_type = AggregateNote
+
+    def __init__(self, plan: AggregatePlan, number: int, segments: Segments | None = None) -> None:
+        super().__init__(plan, number, segments)
+        self.feed = number // plan.shards
         self._columns = plan.groups[self.feed]
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
         self._engine = Engine(plan.shape(self.feed))
         self._book = KeyBook(self._engine.unused, bool(self._columns))
-        self._keeper = Keeper(self._engine, parcels)
+        self._store = StateStore(self._engine, self.segments)
         self._pane = self._engine.shape.pane
-        self._waiting = Waiting(parcels, self._pane)
+        self._waiting = OpenPanes(self.segments, self._pane)
+        self._arrived: pa.Table | None = None  # partials of this step
         self._groups: list[tuple[Any, ...]] = []  # by code
         self._codes: dict[tuple[Any, ...], int] = {}
         self._kinds: pa.Schema | None = None  # of the groups and the key
         self._first = AXIS_LIMIT  # where the stream began
         self._unrankable = 0
 
-    def step(
-        self,
-        arrived: Sequence[pa.Table],
-        notes: Iterable[Note],
-        watermark: int | None,
-        *,
-        soon: int | None = None,
-        end: bool = False,
-    ) -> Worked:
-        """Take partials in, move time to `watermark` (or to the stream's end), and answer what has become final.
-
-        Where the watermark is known to be at `soon` next, time moves there, once the partials are in.
-        A partial is late as a whole: if its pane ended at or before the watermark, all its rows are behind that.
-        """
-        accept = self.clock if watermark is None else max(self.clock, watermark)
+    def accept(self, arrived: Sequence[pa.Table], notes: Sequence[AggregateNote], limit: int) -> int:
+        """Take in partials. One is late as a whole: if its pane ended at or before `limit`, so did all its rows."""
         for note in notes:
-            self.newest = max(self.newest, note.newest)
-            for ends, firsts in (found.reshape(2, -1) for found in note.firsts.values()):
-                self._first = min(self._first, int(firsts[ends > accept].min(initial=AXIS_LIMIT)))
-        fresh = [table for table in arrived if table.num_rows]
-        table = pa.concat_tables(fresh, promote_options="default").combine_chunks() if fresh else None
+            self._first = min(self._first, int(note.pane_firsts[note.pane_ends > limit].min(initial=AXIS_LIMIT)))
+        if not arrived:
+            return 0
         late = 0
-        if table is not None:
-            timely = pane_ends(table, self._pane) > accept
-            if not timely.all():
-                late = int(_numbers(table["count"])[~timely].sum())
-                table = table.filter(pa.array(timely))
-        self.clock = self._end_of_stream(accept) if end else max(accept, ALWAYS if soon is None else soon)
-        closed = self._waiting.take(table, self.clock)
+        table = pa.concat_tables(arrived, promote_options="default").combine_chunks()
+        timely = pane_ends(table, self._pane) > limit
+        if not timely.all():
+            late = int(_numbers(table["count"])[~timely].sum())
+            table = table.filter(pa.array(timely))
+        self._arrived = table
+        return late
+
+    def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
+        """Hand the partials of panes that have ended to the engine, and answer the windows that have."""
+        closed = self._waiting.take(self._arrived, self.clock)
+        self._arrived = None
         if closed is not None:
             self._take_in(closed)
         self._engine.advance(self.clock, self._book.keys, max(1, len(self._groups)), self._first)
         unrankable = self._engine.counters()["unrankable"]
         more, self._unrankable = unrankable - self._unrankable, unrankable
-        newest = None if self.newest == ALWAYS else self.newest
-        return Worked(self._answers(), late, more, self._engine.partials + len(self._waiting), newest)
+        held = self._engine.partials + len(self._waiting)
+        return self._answers(), Tally(candidates=held, unrankable=more)
 
     @property
     def next_end(self) -> int | None:
@@ -122,12 +94,6 @@ class TotalsShard:
             queries = self._engine.shape.queries
             end = min(end, *(query.window.first_end_after(oldest) for query in queries))
         return None if end >= NEVER else end
-
-    def _end_of_stream(self, clock: int) -> int:
-        if self.newest == ALWAYS:
-            return clock
-        reach = max(query.window.size for query in self.plan.queries)
-        return max(clock, -(-(self.newest + reach) // MILLISECOND) * MILLISECOND)
 
     def _take_in(self, table: pa.Table) -> None:
         name = self.plan.keys[self.feed]
@@ -172,10 +138,10 @@ class TotalsShard:
             found[place] = code
         return found[grouping.codes]
 
-    def _answers(self) -> pa.Table | None:
+    def _answers(self) -> list[pa.Table]:
         found = self._engine.answers()
         if not found or self._kinds is None:
-            return None
+            return []
         tables = []
         names = list(self._kinds.names)
         places = np.array(self.plan.feeds[self.feed].places, np.int64)
@@ -190,7 +156,7 @@ class TotalsShard:
             columns[names[-1]] = restored(self._book.values(windows.ids), self._kinds.field(names[-1]).type)
             columns["score"] = pa.array(windows.keys)
             tables.append(pa.table(columns))
-        return pa.concat_tables(tables)
+        return [pa.concat_tables(tables)]
 
     def _group_table(self, groups: list[tuple[Any, ...]]) -> pa.Table:
         kinds = self._kinds or pa.schema([])
@@ -202,63 +168,59 @@ class TotalsShard:
             }
         )
 
-    def state(self) -> bytes:
-        """The shard as checked bytes, its parcels apart."""
+    def save(self) -> dict[str, Any]:
+        """What `load` needs, beside the segments, which are written here."""
         self._book.forget()
         book = self._book.state()
         slots = book["slots"]
         used, codes = np.unique(book["groups"], return_inverse=True)
         groups = [self._groups[code] for code in used.tolist()] if self._columns else []  # others are forgotten
         keys = pa.table({"key": self._book.values(slots)})
-        return packed(
-            {
-                "queries": [query.to_dict() for query in self._engine.shape.queries],
-                "since": self.since,
-                "unit": self.feed * self.plan.shards + self.number,
-                "clock": self.clock,
-                "newest": self.newest,
-                "first": self._first,
-                "waiting": self._waiting.state(),
-                "kinds": None if self._kinds is None else self._kinds.serialize().to_pybytes(),
-                "groups": to_bytes(self._group_table(groups)) if self._columns and self._kinds is not None else None,
-                "book": {**book, "slots": slots.astype(np.int32), "groups": codes.astype(np.int32)},
-                "keys": to_bytes(keys),
-                "totals": self._keeper.sleep(slots),
-            }
-        )
+        return {
+            "queries": [query.to_dict() for query in self._engine.shape.queries],
+            "since": self.since,
+            "unit": self.number,
+            "clock": self.clock,
+            "newest": self.newest,
+            "first": self._first,
+            "waiting": self._waiting.state(),
+            "kinds": None if self._kinds is None else self._kinds.serialize().to_pybytes(),
+            "groups": to_bytes(self._group_table(groups)) if self._columns and self._kinds is not None else None,
+            "book": {**book, "slots": slots.astype(np.int32), "groups": codes.astype(np.int32)},
+            "keys": to_bytes(keys),
+            "totals": self._store.spill(slots),
+        }
 
-    @classmethod
-    def resume(cls, plan: Plan, unit: int, blob: bytes, parcels: Parcels) -> TotalsShard:
-        """The shard that `state` was taken of."""
-        with resuming():
-            saved = unpacked(blob)
-            shard = cls(plan, unit, parcels)
-            before = tuple(AggregateTopK(**fields) for fields in saved["queries"])
-            if saved["unit"] != unit or _source(before[0]) != _source(shard._engine.shape.queries[0]):
-                raise SnapshotError(
-                    "the shard was stored by a workload with other keys, values or groups; nothing was resumed. Go on "
-                    "with those it was stored by."
-                )
-            shard.clock, shard.newest, shard._first = saved["clock"], saved["newest"], saved["first"]
-            shard._take_up(before, saved["since"])
-            shard._waiting.load(saved["waiting"])
-            if saved["kinds"] is not None:
-                shard._kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
-            if saved["groups"] is not None:
-                shard._groups = list(_tuples(from_bytes(saved["groups"])))
-                shard._codes = {group: code for code, group in enumerate(shard._groups)}
-            book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
-            shard._book.load(book, one(from_bytes(saved["keys"])["key"]))
-            shard._keeper.wake(Shape(before), saved["totals"], book["slots"], shard._book.keys.prefix.size)
-            shard._unrankable = shard._engine.counters()["unrankable"]
-        return shard
+    def load(self, saved: dict[str, Any]) -> None:
+        """Continue from what `save` returned."""
+        before = tuple(AggregateTopK(**fields) for fields in saved["queries"])
+        if saved["unit"] != self.number or _source(before[0]) != _source(self._engine.shape.queries[0]):
+            raise SnapshotError(
+                "the shard was stored by a workload with other keys, values or groups; nothing was resumed. Go on "
+                "with those it was stored by."
+            )
+        self.clock, self.newest, self._first = saved["clock"], saved["newest"], saved["first"]
+        self._take_up(before, saved["since"])
+        self._waiting.load(saved["waiting"])
+        if saved["kinds"] is not None:
+            self._kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
+        if saved["groups"] is not None:
+            self._groups = list(_tuples(from_bytes(saved["groups"])))
+            self._codes = {group: code for code, group in enumerate(self._groups)}
+        book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
+        self._book.load(book, one(from_bytes(saved["keys"])["key"]))
+        self._store.restore(Shape(before), saved["totals"], book["slots"], self._book.keys.prefix.size)
+        self._unrankable = self._engine.counters()["unrankable"]
+
+
+SHARD = AggregateShard
 
 
 def _source(query: AggregateTopK) -> tuple[Any, ...]:
     return query.key, query.value, query.where, tuple(query.partition_by)
 
 
-def merged(plan: Plan, feed: int, tables: Sequence[pa.Table]) -> pa.Table:
+def merged(plan: AggregatePlan, feed: int, tables: Sequence[pa.Table]) -> pa.Table:
     """The answers of a feed, from those of its shards: of each window the k best of all.
 
     A key lives in one shard, so that the k best of all are among the k best of each.

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from skyband.aggregate.plan import AggregatePlan, Feed, feeds_of
 from skyband.aggregate.query import AggregateTopK
-from skyband.aggregate.reducer import Feed, Plan, feeds_of, panes_of, sum_rows
+from skyband.aggregate.reducer import panes_of, sum_rows
+from skyband.aggregate.shard import merged as merged_shards
 from skyband.errors import InvalidQueryError
 from skyband.queries.families import FAMILIES
-from skyband.spark import totals_step as tasks
+from skyband.sharding.bounded_input import complete_windows
 from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import HIDDEN, Columns, plain, quoted
 from skyband.spark.plan import (
@@ -27,13 +33,14 @@ from skyband.spark.plan import (
     checked_shards,
     delay_of,
 )
+from skyband.spark.processor import ShardProcessor
 from skyband.spark.shard_keys import spread
-from skyband.spark.tasks import ENVELOPES, LOCAL, answer_in_order, to_shards
+from skyband.spark.tasks import ENVELOPES, LOCAL, Task, answer_in_order, local_answers, to_shards
 from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged
-from skyband.spark.totals_processor import OUTPUT, TotalsProcessor
 
 __all__ = ["draft"]
 
+OUTPUT = "answers binary, unit long, late long, unrankable long, candidates long, bytes long, newest long"
 _SCHEMA = FAMILIES["aggregate"].answers
 _TIME = f"{HIDDEN}time"
 _KEYS = (st.IntegralType, st.FractionalType, st.StringType, st.BinaryType, st.DateType, st.TimestampType)
@@ -44,7 +51,7 @@ class _Totalling(NamedTuple):
     """Rows with their keys and values, and the plan to answer them by."""
 
     rows: DataFrame
-    plan: Plan
+    plan: AggregatePlan
     answers: st.StructType  # as tasks name its columns
     names: tuple[str, ...]  # as users do
     delay: int | None  # of the watermark that is to be set, in milliseconds
@@ -71,10 +78,10 @@ class _Totalling(NamedTuple):
         make_partials = to_shards(partial(sum_rows, self.plan), keys, None if streaming else panes_of)
         envelopes = self.rows.mapInArrow(make_partials, ENVELOPES)
         if not streaming:
-            answer = answer_in_order(partial(tasks.stepping, self.plan), keys, "end")
+            answer = answer_in_order(self.plan, keys, "end")
             local = by_oldest(envelopes, self.plan.units, counted).mapInArrow(answer, LOCAL)
             return Pipeline(self._merged(local, counted), None)
-        processor = TotalsProcessor(self.plan, keys, self.foresight, held=self.held)
+        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held, output=OUTPUT)
         local = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -87,9 +94,24 @@ class _Totalling(NamedTuple):
 
     def _merged(self, local: DataFrame, counted: Observed | None = None) -> DataFrame:
         kinds = to_arrow_schema(self.answers, timezone="UTC")
-        task = tasks.merge(self.plan, kinds, in_order=not local.isStreaming)
+        task = _merge(self.plan, kinds, in_order=not local.isStreaming)
         feed = sf.floor(sf.col("unit") / self.plan.shards)
         return merged(local, task, self.answers, "window_end", counted, first=feed).toDF(*self.names)
+
+
+def _merge(plan: AggregatePlan, kinds: pa.Schema, *, in_order: bool) -> Task:
+    """The task that puts the answers of all shards together. It must be given all answers of a micro-batch.
+
+    `in_order`: whether they come by feed, as those of a bounded input do.
+    """
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = ((unit // plan.shards, first, table) for unit, first, table in local_answers(batches))
+        for feed, tables in groupby(found if in_order else sorted(found, key=itemgetter(0)), key=itemgetter(0)):
+            for table in complete_windows(((first, table) for _, first, table in tables), "end"):
+                yield from merged_shards(plan, feed, [table]).cast(kinds).to_batches()
+
+    return task
 
 
 def draft(request: Request) -> _Totalling:
@@ -109,7 +131,7 @@ def draft(request: Request) -> _Totalling:
             "of them; cast them to one type, or make two workloads."
         )
     numbers = range(len(feeds))
-    plan = Plan(
+    plan = AggregatePlan(
         queries=queries,
         shards=shards,
         time=_TIME,
@@ -163,7 +185,9 @@ def _one_nothing(group: Column, df: DataFrame) -> Column:
     return sf.when(~sf.isnan(group), group + sf.lit(0.0).cast(kind))
 
 
-def _offer(columns: Columns, feed: Feed, number: int, plan: Plan, key: Column, groups: list[Column]) -> list[Column]:
+def _offer(
+    columns: Columns, feed: Feed, number: int, plan: AggregatePlan, key: Column, groups: list[Column]
+) -> list[Column]:
     """What a row is to a feed: its key and value, where they live, and whether they count (null: filtered out)."""
     query = plan.queries[feed.places[0]]
     offered = [key.alias(plan.keys[number])]
@@ -177,6 +201,6 @@ def _offer(columns: Columns, feed: Feed, number: int, plan: Plan, key: Column, g
     return [*offered, wanted.alias(plan.wanted[number]), home.alias(plan.homes[number])]
 
 
-def _answer_type(plan: Plan, rows: st.StructType, time: st.DataType, key: st.DataType) -> st.StructType:
+def _answer_type(plan: AggregatePlan, rows: st.StructType, time: st.DataType, key: st.DataType) -> st.StructType:
     groups = {name: rows[name].dataType for name in plan.group_columns}
     return answer_type(_SCHEMA.columns, {"window_start": time, "window_end": time, "key": key}, groups=groups)

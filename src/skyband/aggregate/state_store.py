@@ -1,13 +1,14 @@
-"""How an engine sleeps between two steps: its totals as one value, and its partials in parcels that are written once.
+"""How an engine is stored between two steps: its totals as one value, its partials in segments that are written once.
 
 Totals are small, a row for each key, and change with every step. Partials are many, a row for each key and pane, and
-never change: a parcel of panes is stored when the panes close, read when one of them leaves a window, and removed when
+never change: a segment of panes is stored when the panes close, read when one of them leaves a window, and removed when
 the last of them has left the last. So what a step reads and writes follows from the keys, not from the window's length.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,41 +29,34 @@ from skyband.aggregate.kernels.partials import (
 )
 from skyband.aggregate.shape import Shape
 from skyband.kernels.stream import Ints
-from skyband.snapshot import decode, encode
+from skyband.sharding.segments import Segments
+from skyband.snapshot import StateFormat, decode, encode, unchanged
 
-__all__ = ["Keeper", "Parcels", "packed", "unpacked"]
+__all__ = ["StateStore", "packed", "unpacked"]
 
-_SPARE = 1 << 18  # partials that there is room for when an engine wakes up: memory is taken when it is written to
-_PARCEL = 1 << 15  # partials: fewer panes are put together up to here, so that tiny panes make few parcels
-
-
-class Parcels(Protocol):
-    """Where parcels are kept, by number."""
-
-    def get(self, number: int) -> bytes: ...
-    def put(self, number: int, data: bytes) -> None: ...
-    def remove(self, number: int) -> None: ...
+_SPARE = 1 << 18  # partials that there is room for when an engine is restored: memory is taken when it is written to
+_SEGMENT = 1 << 15  # partials: fewer panes are put together up to here, so that tiny panes make few segments
 
 
-class Keeper:
-    """Puts an engine to sleep and wakes it up again."""
+class StateStore:
+    """Stores an engine between two steps: spills its panes into segments, and restores it."""
 
-    def __init__(self, engine: Engine, parcels: Parcels) -> None:
+    def __init__(self, engine: Engine, segments: Segments) -> None:
         self._engine = engine
-        self._parcels = parcels
-        self._begins: list[int] = []  # of the parcels kept: the first pane of each
-        self._stored = 0  # panes before this one are in parcels
+        self._segments = segments
+        self._begins: list[int] = []  # of the segments stored: the first pane of each
+        self._stored = 0  # panes before this one are in segments
 
-    def sleep(self, slots: Ints) -> dict[str, Any]:
-        """Store new parcels, remove old ones, and return the totals; `slots` are those with a key."""
+    def spill(self, slots: Ints) -> dict[str, Any]:
+        """Store new segments, remove old ones, and return the totals; `slots` are those with a key."""
         state = self._engine._state
         clock = state.clock
-        assert not clock[IS_OPEN], "a pane that is still open has no place to sleep"
+        assert not clock[IS_OPEN], "a pane that is still open cannot be stored"
         first, last = int(clock[FIRST_PANE]), int(clock[LAST_PANE])
         self._store(max(first, self._stored), last)
         self._stored = last
         while self._begins and (self._begins[1] if len(self._begins) > 1 else last) <= first:
-            self._parcels.remove(self._begins.pop(0))
+            self._segments.remove(self._begins.pop(0))
         panes = np.arange(first, last) & (state.lows.size - 1)
         low = int(state.lows[panes[0]]) if panes.size else 0
         marks = np.zeros(state.slots.size, bool)
@@ -93,8 +87,8 @@ class Keeper:
             "extremes": state.extremes[on_ladders],
         }
 
-    def wake(self, before: Shape, saved: dict[str, Any], slots: Ints, size: int) -> None:
-        """Go on from what `sleep` returned, with `size` slots; the queries of `before` may have been others."""
+    def restore(self, before: Shape, saved: dict[str, Any], slots: Ints, size: int) -> None:
+        """Continue from what `spill` returned, with `size` slots; the queries of `before` may have been others."""
         self._begins, self._stored = list(saved["parcels"]), int(saved["clock"][LAST_PANE])
         shape = self._engine.shape
         if shape != before:
@@ -121,39 +115,39 @@ class Keeper:
         self._engine.load({"low": saved["low"], "limbs": saved["limbs"], **state._asdict()}, self._fetch)
 
     def _store(self, low: int, high: int) -> None:
-        """Put the panes from `low` to `high` into parcels."""
+        """Put the panes from `low` to `high` into segments."""
         state = self._engine._state
         ring, end = state.firsts.size - 1, int(state.clock[TAIL])
         while low < high:
             behind, first, stop = low, int(state.firsts[low & ring]), 0
-            while behind < high and (behind == low or stop - first < _PARCEL):
+            while behind < high and (behind == low or stop - first < _SEGMENT):
                 behind += 1
                 stop = end if behind == int(state.clock[LAST_PANE]) else int(state.firsts[behind & ring])
             numbers = np.arange(first, stop) & (state.slots.size - 1)
-            parcel = {
+            segment = {
                 "limb": self._engine._low,
                 "panes": behind - low,
                 "first": first,
                 "slots": _narrow(state.slots[numbers]),
                 "adds": _columns(state.adds[numbers]),
             }
-            self._parcels.put(low, packed(parcel))
+            self._segments.put(low, SEGMENT.encode(segment))
             self._begins.append(low)
             low = behind
 
     def _fetch(self, pane: int) -> None:
-        """Bring a pane's parcel into memory."""
+        """Bring a pane's segment into memory."""
         begin = max(begin for begin in self._begins if begin <= pane)
-        parcel = unpacked(self._parcels.get(begin))
+        segment = SEGMENT.decode(self._segments.get(begin))
         state, engine = self._engine._state, self._engine
-        slots = parcel["slots"].astype(np.int64)
-        adds = _rows(parcel["adds"], slots.size)
-        numbers = (parcel["first"] + np.arange(slots.size)) & (state.slots.size - 1)
-        alive = parcel["first"] + np.arange(slots.size) >= state.clock[HEAD]
+        slots = segment["slots"].astype(np.int64)
+        adds = _rows(segment["adds"], slots.size)
+        numbers = (segment["first"] + np.arange(slots.size)) & (state.slots.size - 1)
+        alive = segment["first"] + np.arange(slots.size) >= state.clock[HEAD]
         numbers, slots, adds = numbers[alive], slots[alive], adds[alive]
         state.slots[numbers] = slots
-        state.adds[numbers] = _fitted(adds, parcel["limb"], engine._low, state.adds.shape[1])
-        panes = np.arange(max(begin, int(state.clock[FIRST_PANE])), begin + parcel["panes"])
+        state.adds[numbers] = _fitted(adds, segment["limb"], engine._low, state.adds.shape[1])
+        panes = np.arange(max(begin, int(state.clock[FIRST_PANE])), begin + segment["panes"])
         state.here[panes & (state.here.size - 1)] = True
 
 
@@ -204,7 +198,7 @@ def _picked(array: Any, places: list[int | None], otherwise: Any) -> Any:
     return found
 
 
-def packed(values: dict[str, Any]) -> bytes:
+def packed(values: Mapping[str, Any]) -> bytes:
     """Values as checked, compressed bytes."""
     data = encode(values)
     return len(data).to_bytes(8, "little") + bytes(pa.compress(data, codec="lz4", asbytes=True))
@@ -214,6 +208,9 @@ def unpacked(data: bytes) -> dict[str, Any]:
     """The values that were packed."""
     size = int.from_bytes(data[:8], "little")
     return decode(pa.decompress(data[8:], size, codec="lz4", asbytes=True))
+
+
+SEGMENT = StateFormat("aggregate segment", [unchanged], pack=packed, unpack=unpacked)
 
 
 def _empty(engine: Engine, saved: dict[str, Any], size: int) -> State:

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from skyband.incomplete.query import IncompleteTopK
-from skyband.queries import Axis
 from skyband.queries.sharing import places_by
+from skyband.sharding.plan import ShardPlan
 
-__all__ = ["GatheringPlan", "Told", "told_of"]
+__all__ = ["IncompletePlan", "Told", "told_of"]
 
 
 class Told(NamedTuple):
@@ -37,8 +37,11 @@ def told_of(queries: Sequence[IncompleteTopK]) -> tuple[Told, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatheringPlan:
-    """A workload over tuples of one shape. Frozen, and light enough to travel with every task."""
+class IncompletePlan(ShardPlan):
+    """A workload over tuples of one shape."""
+
+    family = "incomplete"
+    merges_answers = True
 
     queries: tuple[IncompleteTopK, ...]  # with their streams declared
     shards: int
@@ -49,8 +52,3 @@ class GatheringPlan:
     def told(self) -> tuple[Told, ...]:
         """The queries by what they read."""
         return told_of(self.queries)
-
-    @property
-    def axis(self) -> Axis:
-        """What all windows run along."""
-        return self.queries[0].axis

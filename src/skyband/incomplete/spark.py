@@ -14,9 +14,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnsupportedError
 from skyband.incomplete import shard
-from skyband.incomplete.plan import GatheringPlan, Told, told_of
+from skyband.incomplete.plan import IncompletePlan, Told, told_of
 from skyband.incomplete.query import IncompleteTopK
-from skyband.incomplete.shard import ID, TIME, Gathering, columns_of, gather_rows
+from skyband.incomplete.reducer import ID, TIME, columns_of, gather_rows
 from skyband.queries.families import FAMILIES
 from skyband.sharding.bounded_input import complete_windows
 from skyband.sharding.row_order import positions_of
@@ -49,7 +49,7 @@ class _Gathered(NamedTuple):
     """Tuples of all streams, and the plan to answer them by."""
 
     rows: DataFrame
-    plan: GatheringPlan
+    plan: IncompletePlan
     answers: st.StructType
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
@@ -92,7 +92,7 @@ class _Gathered(NamedTuple):
         gather = tasks.to_shards(partial(gather_rows, self.plan), keys, cut_by)
         envelopes = self._observed().mapInArrow(gather, tasks.ENVELOPES)
         if not streaming:
-            answer = tasks.answer_in_order(tasks.stepping(partial(Gathering, self.plan)), keys, "time")
+            answer = tasks.answer_in_order(self.plan, keys, "time")
             local = by_oldest(envelopes, self.plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
             return Pipeline(self._merged(local, counted), None)
         processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held)
@@ -126,7 +126,7 @@ def draft(request: Request) -> _Gathered:
             "Leave withWatermark() out and pass watermark= instead: it follows the newest row of all streams."
         )
     delay = checked_delay(first, request.time, request.watermark, next(iter(there))) if streaming else None
-    plan = GatheringPlan(
+    plan = IncompletePlan(
         queries=queries,
         shards=_shards(request, queries, first),
         refuse_late=request.late == "refuse",
@@ -251,7 +251,7 @@ def _answer_type(rows: DataFrame, queries: tuple[IncompleteTopK, ...]) -> st.Str
     return answer_type(_SCHEMA.columns, own, wanted=("best", "sure") if any(one.intervals for one in queries) else ())
 
 
-def _merge(plan: GatheringPlan, kinds: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _merge(plan: IncompletePlan, kinds: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The task that puts the answers of all shards together. It must be given all answers of a micro-batch."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

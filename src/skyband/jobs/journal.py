@@ -17,11 +17,13 @@ from skyband.errors import SkybandError, SnapshotError
 from skyband.queries import Query
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
+from skyband.snapshot import StateFormat, unchanged
 from skyband.workload_file.reader import WorkloadFile
 
 __all__ = ["Change", "Journal", "changed", "given_up", "guests", "names_of", "with_query", "without_query"]
 
 MOST_TRIES = 6  # of a query before it is taken to end Java each time; anybody may have killed Java a few times
+LINE = StateFormat("journal of changes", [unchanged])
 _JOINS = ("try", "add")
 _LOG = logging.getLogger("skyband.control")
 
@@ -53,7 +55,8 @@ class Journal:
     def append(self, change: Change) -> None:
         """Write a change down; once this returns, it survives."""
         fields = {"type": change.query.family, **change.query.to_dict()}
-        line = json.dumps({"kind": change.kind, "stream": change.stream, "query": fields}) + "\n"
+        values = LINE.stamped({"kind": change.kind, "stream": change.stream, "query": fields})
+        line = json.dumps(values) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab", buffering=0) as file:
             size = file.tell()
@@ -79,6 +82,8 @@ class Journal:
                 except (ValueError, KeyError, TypeError, SkybandError) as error:
                     if _is_cut_off(line):
                         continue
+                    if isinstance(error, SnapshotError):
+                        raise SnapshotError(f"{self.path}:{number} cannot be read: {error}") from error
                     raise SnapshotError(
                         f"{self.path}:{number} is no change of a workload ({error}); what was changed while the file "
                         "ran cannot be told. Mend the line or remove it, then run again."
@@ -176,7 +181,8 @@ def _has(file: WorkloadFile, change: Change) -> bool:
     return len(queries) > 1 and change.query in queries
 
 
-def _change(line: dict[str, Any]) -> Change:
+def _change(saved: dict[str, Any]) -> Change:
+    line = LINE.migrated(saved)
     if line["kind"] not in ("try", "add", "drop"):
         raise ValueError(f"kind {line['kind']!r} is none of try, add, drop")
     fields = dict(line["query"])
@@ -185,5 +191,5 @@ def _change(line: dict[str, Any]) -> Change:
 
 def _is_cut_off(line: bytes) -> bool:
     """Whether a crash may have left this: it begins like a change, and does not end."""
-    begin = b'{"kind"'
-    return begin.startswith(line) or (line.startswith(begin) and not line.endswith(b"}}"))
+    begins = (b'{"version"', b'{"kind"')  # lines of version 1 say no version
+    return any(begin.startswith(line) for begin in begins) or (line.startswith(begins) and not line.endswith(b"}}"))

@@ -8,7 +8,6 @@ is late, whatever the order in which files were written and read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,45 +15,30 @@ import pyarrow.compute as pc
 
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope, Note
+from skyband.sharding.shard import Shard, Tally
 from skyband.windows import NEVER
 
-__all__ = ["Step", "Stepped", "complete_windows", "cut_by_time", "step_in_order"]
+__all__ = ["complete_windows", "cut_by_time", "step_in_order"]
 
 STEP_ROWS = 1 << 18  # a step ranks all rows held, so fewer new ones are not worth one
 SLICE_ROWS = 1 << 13  # rows of an envelope; the fewer, the less of a badly ordered input overlaps in time
 
 
-class Stepped(NamedTuple):
-    """What one step of a shard gives."""
-
-    answers: list[pa.Table]
-    held: int  # rows, after the step
-    windows: int = 0
-    too_often: int = 0
-    unrankable: int = 0
-
-
-Step = Callable[[list[pa.Table], list[Note], int | None, bool], Stepped]
-
-
-def step_in_order(arrived: Iterable[tuple[pa.Table, Note]], step: Step) -> Iterator[Stepped]:
-    """Step a shard through all of its envelopes, which come by their oldest row, and to the end of the stream.
-
-    `step` is given tables, notes, the position that time moves to, and whether the stream ends there.
-    """
+def step_in_order(arrived: Iterable[tuple[pa.Table, Note]], shard: Shard) -> Iterator[tuple[list[pa.Table], Tally]]:
+    """Step a shard through all of its envelopes, which come by their oldest row, and to the end of the stream."""
     tables: list[pa.Table] = []
     notes: list[Note] = []
     rows = held = 0
     for table, note in arrived:
         # As many new rows as are held: however long the input, all steps together rank each row a few times.
         if rows >= max(STEP_ROWS, held) and note.oldest < NEVER:
-            stepped = step(tables, notes, note.oldest, False)
-            yield stepped
-            tables, notes, rows, held = [], [], 0, stepped.held
+            answers, tally = shard.step(tables, notes, None, soon=note.oldest)
+            yield answers, tally
+            tables, notes, rows, held = [], [], 0, tally.candidates
         tables.append(table)
         notes.append(note)
         rows += table.num_rows
-    yield step(tables, notes, None, True)
+    yield shard.step(tables, notes, None, end=True)
 
 
 def cut_by_time(envelope: Envelope, positions_of: Callable[[pa.Table], Ints]) -> Iterator[Envelope]:
@@ -70,7 +54,7 @@ def cut_by_time(envelope: Envelope, positions_of: Callable[[pa.Table], Ints]) ->
         if low == 0:
             yield envelope._replace(rows=part)
             continue
-        note = envelope.note._replace(oldest=int(positions[order[low]]), firsts={}, histogram=None)
+        note = Note(envelope.note.newest, int(positions[order[low]]))  # the first part's note tells the rest
         yield Envelope(envelope.shard, part, note, 0, 0, 0)
 
 

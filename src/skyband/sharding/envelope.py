@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -47,25 +48,26 @@ class Histogram(NamedTuple):
         return int(counts[: np.searchsorted(cells * MILLISECOND, position)].sum())
 
 
-class Note(NamedTuple):
-    """About all rows of a stretch, those that were reduced away too."""
+@dataclass(frozen=True)
+class Note:
+    """About all rows of a stretch, those that were reduced away too. A family's own kind of note says more about them.
+
+    Notes travel within a micro-batch and are never stored, so that they have no version.
+    """
 
     newest: int
-    oldest: int  # of the rows that some feed ranks
-    histogram: Histogram | None  # None: nobody asks
-    firsts: dict[str, Ints]  # what a family tells of the rows it left behind; of a feed that reports full windows only:
-    # positions of which the first not late counts
+    oldest: int  # of the rows that some query ranks
+    histogram: Histogram | None = None  # None: late rows are counted otherwise, or there are none
 
     def to_bytes(self) -> bytes:
         """The note, ready to travel."""
-        return encode({**self._asdict(), "histogram": self.histogram and self.histogram._asdict()})
+        return encode({**vars(self), "histogram": self.histogram and self.histogram._asdict()})
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Note:
-        """The note that travelled."""
+    def from_bytes(cls, data: bytes) -> Self:
+        """The note that travelled, as the kind of note that the family writes."""
         saved = decode(data)
-        histogram = saved["histogram"] and Histogram(**saved["histogram"])
-        return cls(saved["newest"], saved["oldest"], histogram, saved["firsts"])
+        return cls(**{**saved, "histogram": saved["histogram"] and Histogram(**saved["histogram"])})
 
 
 def foreseen(notes: Iterable[Note], delay: int | None) -> int | None:
@@ -74,8 +76,8 @@ def foreseen(notes: Iterable[Note], delay: int | None) -> int | None:
     What has ended by then can be answered now: all rows that came before the watermark moved are here, and those of the
     next micro-batch are late if they are before it. `delay` is the watermark's; None where others have a say in it.
 
-    >>> about = Note(newest=5_000_700, oldest=0, histogram=None, firsts={})
-    >>> foreseen([about], delay=2_000_000), foreseen([about], None), foreseen([], 0)
+    >>> note = Note(newest=5_000_700, oldest=0)
+    >>> foreseen([note], delay=2_000_000), foreseen([note], None), foreseen([], 0)
     (3000000, None, None)
     """
     newest = max((note.newest for note in notes), default=ALWAYS)

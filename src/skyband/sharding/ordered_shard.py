@@ -1,12 +1,12 @@
-"""Rows in stream order: they wait in their shard until time has passed them, and are then handed on, sorted.
+"""Rows in stream order: they wait in their shard until time has passed them, and are then ranked, sorted.
 
-What they are handed to is told by the families of queries that need every row in its place: incomplete and uncertain
-streams. Late rows are left out and counted here, once for all.
+For the families that need every row in its place: incomplete and uncertain streams. Late rows are dropped and counted
+here, once for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -14,32 +14,24 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import from_bytes, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
-from skyband.sharding.envelope import MILLISECOND, Note
-from skyband.sharding.tally import Tally
-from skyband.snapshot import decode, encode, resuming
+from skyband.sharding.segments import Segments
+from skyband.sharding.shard import Shard, Tally
 from skyband.windows import ALWAYS
 
-__all__ = ["Sequencing"]
+__all__ = ["OrderedShard"]
 
 
-class Sequencing:
-    """A shard that hands its rows on in stream order. Families say to whom."""
+class OrderedShard(Shard):
+    """A shard that ranks its rows in stream order. Families say how."""
 
     order: ClassVar[tuple[str, ...]]  # by which columns, after the position, rows of one moment are sorted
 
-    def __init__(self, plan: Any, number: int) -> None:
-        self.plan = plan
-        self.number = number
-        self.clock = ALWAYS  # answers due here or before are given; rows before it are late
-        self.newest = ALWAYS
+    def __init__(self, plan: Any, number: int, segments: Segments | None = None) -> None:
+        super().__init__(plan, number, segments)
         self.waiting: Any = None  # rows that time has not passed yet; None: none has come yet
 
-    def hand_on(self, ready: pa.Table | None) -> list[pa.Table]:
+    def rank(self, ready: pa.Table | None) -> list[pa.Table]:
         """Take in rows in stream order, all of them before the clock, and return the answers that have become final."""
-        raise NotImplementedError
-
-    def end_of_stream(self) -> int:
-        """How far beyond the newest row an answer may still be about it."""
         raise NotImplementedError
 
     @property
@@ -49,56 +41,21 @@ class Sequencing:
 
     @property
     def too_often(self) -> int:
-        """Rows that were left out because they came too often, so far."""
+        """Rows that were dropped because they came too often, so far."""
         return 0
 
     def dues(self) -> Iterable[int]:
         """When answers may be due next."""
         raise NotImplementedError
 
-    def inner_state(self) -> dict[str, Any]:
-        """What the family adds to the state."""
-        raise NotImplementedError
-
-    def inner_load(self, state: dict[str, Any]) -> None:
-        """Go on from what `inner_state` returned."""
-        raise NotImplementedError
-
-    def notice(self, note: Note) -> None:
-        """Heed what a note says about rows that were left behind."""
-
-    def settle(self, watermark: int | None) -> None:
-        """Settle what depends on how far the stream has come, before rows are taken in."""
-
-    def step(
-        self,
-        arrived: Iterable[pa.Table],
-        notes: Iterable[Note],
-        watermark: int | None,
-        *,
-        soon: int | None = None,
-        end: bool = False,
-    ) -> tuple[list[pa.Table], Tally]:
-        """Take rows in, move time to `watermark` (or to the stream's end), and answer what has become final.
-
-        Where the watermark is known to be at `soon` next, time moves there, once the rows are in.
-        """
-        self.settle(watermark)
-        accept = self.clock if watermark is None else max(self.clock, watermark)
+    def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
+        """Rank the rows that time has passed."""
         too_often = self.too_often
-        notes = list(notes)
-        for note in notes:
-            self.newest = max(self.newest, note.newest)
-            self.notice(note)
-        late = self._accept(arrived, notes, accept)
-        self.clock = self._end(accept) if end else max(accept, ALWAYS if soon is None else soon)
-        out = [] if self.clock == ALWAYS else [table for table in self.hand_on(self._passed()) if table.num_rows]
+        out = [] if self.clock == ALWAYS else [table for table in self.rank(self._passed()) if table.num_rows]
         tally = Tally(
-            late,
             windows=sum(int(pc.sum(pc.equal(table["rank"], 1)).as_py() or 0) for table in out),
             answers=sum(map(len, out)),
             candidates=self.held + (0 if self.waiting is None else self.waiting.num_rows),
-            newest=self.newest,
             last_end=max((int(pc.max(table["time"]).as_py()) for table in out), default=ALWAYS),
             too_often=self.too_often - too_often,
         )
@@ -119,23 +76,22 @@ class Sequencing:
             return None
         return int(pc.min(self.waiting["position"]).as_py())
 
-    def _accept(self, arrived: Iterable[pa.Table], notes: list[Note], accept: int) -> int:
+    def accept(self, arrived: Sequence[pa.Table], notes: Sequence[Any], limit: int) -> int:
         """Let rows wait that are not late; return how many are.
 
-        Notes tell of all rows, those that were left behind too; where there is none, rows are counted as they come.
+        Notes tell of all rows, those that were reduced away too; where there is none, rows are counted as they come.
         """
-        fresh = [table for table in arrived if table.num_rows]
-        told = [note.histogram for note in notes if note.histogram is not None]
-        late = sum(histogram.before(accept) for histogram in told)
-        if fresh:
-            table = pa.concat_tables(fresh, promote_options="default")
-            timely = table.filter(pc.greater_equal(table["position"], accept))
-            late = late if told else int(table.num_rows - timely.num_rows)
+        histograms = [note.histogram for note in notes if note.histogram is not None]
+        late: int = sum(histogram.before(limit) for histogram in histograms)
+        if arrived:
+            table = pa.concat_tables(arrived, promote_options="default")
+            timely = table.filter(pc.greater_equal(table["position"], limit))
+            late = late if histograms else int(table.num_rows - timely.num_rows)
             known = [timely] if self.waiting is None else [self.waiting, timely]
             self.waiting = pa.concat_tables(known, promote_options="default")
         if late and self.plan.refuse_late:
             raise InvalidInputError(
-                f"a row at {min(note.oldest for note in notes)} came behind the watermark, which stands at {accept} "
+                f"a row at {min(note.oldest for note in notes)} came behind the watermark, which stands at {limit} "
                 "(microseconds), and late='refuse'. Run with late='count', or with a longer watermark."
             )
         return late
@@ -149,36 +105,21 @@ class Sequencing:
         self.waiting = self.waiting.filter(pc.invert(passed)).combine_chunks()
         return ready.take(pc.sort_indices(ready, [(name, "ascending") for name in ("position", *self.order)]))
 
-    def _end(self, clock: int) -> int:
-        if self.newest == ALWAYS:
-            return clock
-        reach = 1 if self.plan.axis == "count" else self.end_of_stream()
-        return max(clock, -(-(self.newest + reach) // MILLISECOND) * MILLISECOND)
+    def save(self) -> dict[str, Any]:
+        """What both families store; each adds its own."""
+        return {
+            "shards": self.plan.shards,
+            "clock": self.clock,
+            "newest": self.newest,
+            "waiting": None if self.waiting is None else to_bytes(self.waiting),
+        }
 
-    def state(self) -> bytes:
-        """The shard as checked bytes."""
-        return encode(
-            {
-                "shards": self.plan.shards,
-                "clock": self.clock,
-                "newest": self.newest,
-                "waiting": None if self.waiting is None else to_bytes(self.waiting),
-                **self.inner_state(),
-            }
-        )
-
-    @classmethod
-    def resume(cls, plan: Any, number: int, blob: bytes) -> Any:
-        """The shard that `state` was taken of, under the same workload or a changed one."""
-        with resuming():
-            saved = decode(blob)
-            if saved["shards"] != plan.shards:
-                raise SnapshotError(
-                    f"the checkpoint was written with shards={saved['shards']} and is resumed with "
-                    f"shards={plan.shards}; what it holds would be looked for elsewhere. Go on with the former."
-                )
-            shard = cls(plan, number)
-            shard.clock, shard.newest = saved["clock"], saved["newest"]
-            shard.waiting = None if saved["waiting"] is None else from_bytes(saved["waiting"])
-            shard.inner_load(saved)
-        return shard
+    def load(self, saved: dict[str, Any]) -> None:
+        """Continue from what `save` returned."""
+        if saved["shards"] != self.plan.shards:
+            raise SnapshotError(
+                f"the checkpoint was written with shards={saved['shards']} and is resumed with "
+                f"shards={self.plan.shards}; what it holds would be looked for elsewhere. Go on with the former."
+            )
+        self.clock, self.newest = saved["clock"], saved["newest"]
+        self.waiting = None if saved["waiting"] is None else from_bytes(saved["waiting"])

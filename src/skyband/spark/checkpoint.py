@@ -13,12 +13,22 @@ from pyspark.sql import SparkSession
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.paths import has_scheme
 from skyband.sharding.output import without_copies
+from skyband.snapshot import StateFormat
 from skyband.spark.control import CONTROL_FOLDER
 from skyband.spark.spark_errors import first_line
 
-__all__ = ["Checkpoint"]
+__all__ = ["DESCRIPTION", "Checkpoint"]
 
-VERSION = 1
+
+def _without_second_copies(about: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 also names second copies of columns that groups are told by, which follow from the queries."""
+    columns = about.get("columns")
+    if not isinstance(columns, dict):
+        return about
+    return {**about, "columns": {name: columns[name] for name in without_copies(columns)}}
+
+
+DESCRIPTION = StateFormat("description of a checkpoint", [_without_second_copies])
 
 
 class Checkpoint:
@@ -36,7 +46,7 @@ class Checkpoint:
         self.lock = self._lock()  # the file to lock, where the folder is on this machine
 
     def read(self) -> dict[str, Any] | None:
-        """What the checkpoint was made for; None if there is none yet."""
+        """What the checkpoint was made for, as this version has it; None if there is none yet."""
         found = self._first(self._about)
         if not found and self._first(f"{self.folder}/metadata") is None:
             return None  # nothing has run; where there is something without content, its first start was killed
@@ -54,22 +64,17 @@ class Checkpoint:
                 f"checkpoint={self.folder!r} is damaged: what it says about itself cannot be read. Restore it "
                 "from a copy, or start with a new folder."
             ) from None
-        if about.get("version") != VERSION:
-            raise SnapshotError(
-                f"checkpoint={self.folder!r} has version {about.get('version')} and this library reads version "
-                f"{VERSION}; go on with the library that wrote it, or start with a new folder."
-            )
-        return about
+        try:
+            return DESCRIPTION.migrated(about)
+        except SnapshotError as error:
+            raise SnapshotError(f"checkpoint={self.folder!r} cannot be resumed: {error}") from None
 
     def agree(self, plan: Mapping[str, Any], about: dict[str, Any] | None) -> None:
         """Refuse a plan that does not fit what is there; write down a new one."""
-        now = {"version": VERSION, **plan}
         if about is None:
-            self._write(now)
+            self._write(DESCRIPTION.stamped(plan))
             return
-        if isinstance(columns := about.get("columns"), dict):  # checkpoints of before name second copies, too
-            about = {**about, "columns": {name: columns[name] for name in without_copies(columns)}}
-        for what, value in now.items():
+        for what, value in plan.items():
             if about.get(what) != value:
                 raise SnapshotError(
                     f"checkpoint={self.folder!r} was written with {what}={about.get(what)!r} and is taken up with "

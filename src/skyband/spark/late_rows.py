@@ -43,7 +43,7 @@ def _pack_all(time: str, keys: Mapping[int, int]) -> tasks.Task:
         for number, batch in enumerate(batches):
             table = pa.Table.from_batches([batch])
             table = table.filter(pc.is_valid(table[time]))
-            envelope = Envelope(number % len(keys), table, Note(ALWAYS, NEVER, None, {}), batch.num_rows, 0, 0)
+            envelope = Envelope(number % len(keys), table, Note(ALWAYS, NEVER), batch.num_rows, 0, 0)
             yield tasks.pack(envelope, keys)
 
     return task

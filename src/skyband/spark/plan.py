@@ -15,8 +15,8 @@ from skyband.queries import Axis
 from skyband.queries.families import Feature, family_of, refuse_unsupported
 from skyband.queries.workload import Workload
 from skyband.sharding.output import Output
+from skyband.sharding.plan import ShardPlan
 from skyband.spark.expressions import TIMES
-from skyband.spark.resume_check import AnyPlan
 
 __all__ = [
     "MOST_SHARDS",
@@ -99,7 +99,7 @@ class Draft(Protocol):
     """A workload that has been found to fit its data frames. Nothing runs yet, nothing is written."""
 
     @property
-    def plan(self) -> AnyPlan:
+    def plan(self) -> ShardPlan:
         """What the state is written under."""
 
     @property

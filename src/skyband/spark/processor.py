@@ -1,60 +1,163 @@
-"""Shards as Spark sees them: one value and one timer each. Stores and asks; what is done is in `stepping`.
+"""Shards as Spark sees them: one value each, segments if the family has some, and one timer.
 
-The driver loads this module, too, to ask what state there is: nothing heavy is imported for that.
+The driver loads this module, too, to ask which state there is: what is compiled is imported by workers only, when they
+handle their first micro-batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from skyband.incomplete.plan import GatheringPlan
-from skyband.spark.timers import Sleeper
-from skyband.topk.plan import Plan
-from skyband.uncertain.plan import WeighingPlan
+from skyband.sharding.plan import ShardPlan
+from skyband.sharding.segments import Segments
+from skyband.windows import ALWAYS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skyband.sharding.shard import Shard, Tally
 
 __all__ = ["OUTPUT", "ShardProcessor"]
 
-STATE = "blob binary"
+VALUE = "blob binary"
+SEGMENT_KEY, SEGMENT_VALUE = "number long", "data binary"
 OUTPUT = (
     "answers binary, shard int, late long, windows long, answered long, candidates long, bytes long, "
     "newest long, last_end long, too_often long"
 )
-_OUTPUT_ROW = Row(*(part.split()[0] for part in OUTPUT.split(", ")))
+MILLISECOND = 1000  # Spark's timers and watermarks are in milliseconds, ours in microseconds
 
 
-class ShardProcessor(Sleeper):
-    """Hands a shard its envelopes and the watermark, and stores it as bytes before anything leaves."""
+class ShardProcessor(StatefulProcessor):
+    """Hands a shard its envelopes and the watermark, and stores it before anything leaves.
+
+    `delay` is how far the watermark stands behind the newest row, in microseconds; None where others have a say in it.
+    `held`: whether the watermark makes nothing final, and no row late. Then only a message does, such as that the
+    stream has ended. `output` are the columns of what leaves; ``shard`` and ``unit`` are both the shard's number.
+    """
+
+    handle: StatefulProcessorHandle
 
     def __init__(
         self,
-        plan: Plan | GatheringPlan | WeighingPlan,
+        plan: ShardPlan,
         keys: Mapping[int, int],
         delay: int | None = None,
         *,
         held: bool = False,
+        output: str = OUTPUT,
     ) -> None:
-        super().__init__(held=held)
         self._plan = plan
-        self._delay = delay  # of the watermark, where the rows alone tell where it will stand next
+        self._delay = delay
+        self._held = held
         self._numbers = {key: number for number, key in keys.items()}
+        self._columns = tuple(part.split()[0] for part in output.split(", "))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the shard's one value."""
-        super().init(handle)
-        self._saved = handle.getValueState("shard", STATE)
+        """Open the shard's state. Spark calls it once a task."""
+        self.handle = handle
+        self._value = handle.getValueState(self._plan.value_state, VALUE)
+        self._segments: Segments | None = None
+        if self._plan.segment_state is not None:
+            self._segments = _MapSegments(handle.getMapState(self._plan.segment_state, SEGMENT_KEY, SEGMENT_VALUE))
 
-    def woken(self, key: Any, rows: Iterable[Row], watermark: int) -> Iterator[Row]:
-        """Let the shard do a step, and store it."""
-        from skyband.spark.step import step  # noqa: PLC0415 - compiled code, and only workers need it
+    def handleInputRows(self, key: Any, rows: Iterable[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """Handle the envelopes of a micro-batch."""
+        yield from self.handle_batch(key[0], rows, timerValues.getCurrentWatermarkInMs())
 
-        saved = self._saved.get()
-        blob = None if saved is None else bytes(saved[0])
-        done = step(self._plan, self._numbers[key], blob, rows, watermark, self._delay, held=self.held)
-        self._saved.update((done.blob,))
-        self.sleep_until(done.next_timer)
-        for values in done.out:
-            yield _OUTPUT_ROW(*values)
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """Time has moved on without rows."""
+        yield from self.handle_batch(key[0], (), timerValues.getCurrentWatermarkInMs())
+
+    def handle_batch(self, key: Any, rows: Iterable[Row], watermark: int) -> Iterator[Row]:
+        """Let the shard take a step for the envelopes and one for each message, and store it.
+
+        What cannot be resumed raises here: nothing has been stored by then, so that the state is as it was.
+        """
+        from skyband.sharding.envelope import foreseen  # noqa: PLC0415 - only workers load what is compiled
+        from skyband.sharding.shard import shard_type  # noqa: PLC0415
+        from skyband.spark.tasks import opened  # noqa: PLC0415
+
+        number, kind = self._numbers[key], shard_type(self._plan)
+        tables, notes, messages = opened(rows, kind.note_type)
+        shard = self._loaded(kind, number)
+        at = watermark * MILLISECOND or None  # Spark's watermark stands at 0 until it has seen a row
+        if self._held:
+            shard.begin_queries(at)  # it still tells how far the stream has come
+            at = None
+        parts = [shard.step(tables, notes, at, soon=foreseen(notes, self._delay))]
+        parts += [shard.step([], [], message.get("at", at), end=message["kind"] == "end") for message in messages]
+        blob = shard.state()
+        self._value.update((blob,))
+        self.set_timer(shard.next_end)
+        held = parts[-1][1].candidates
+        for answers, tally in parts:
+            yield from self._rows(number, answers, tally._replace(candidates=held), len(blob))
+
+    def _loaded(self, kind: type[Shard], number: int) -> Shard:
+        saved = self._value.get()
+        if saved is None:
+            return kind(self._plan, number, self._segments)
+        return kind.resume(self._plan, number, bytes(saved[0]), self._segments)
+
+    def set_timer(self, end: int | None) -> None:
+        """Set the timer for a window that ends at `end`; None: only envelopes make the shard take a step.
+
+        Spark's timers fire when the watermark is beyond them. Where answers of shards are merged, it must be as soon
+        as the watermark reaches the end: shards with rows answer then, and a micro-batch must have all answers.
+        """
+        at = None
+        if end is not None and not self._held:
+            at = max(1, -(-end // MILLISECOND) - (1 if self._plan.merges_answers else 0))
+        for timer in list(self.handle.listTimers()):
+            if timer != at:
+                self.handle.deleteTimer(timer)
+        if at is not None:
+            self.handle.registerTimer(at)
+
+    def _rows(self, number: int, answers: list[pa.Table], tally: Tally, size: int) -> Iterator[Row]:
+        """A row with the counts, and one for each table of answers."""
+        from skyband.data.arrow import to_bytes  # noqa: PLC0415
+
+        same = {
+            "shard": number,
+            "unit": number,
+            "candidates": tally.candidates,
+            "bytes": size,
+            "newest": None if tally.newest == ALWAYS else tally.newest,
+            "last_end": None if tally.last_end == ALWAYS else tally.last_end,
+        }
+        once = {
+            "late": tally.late,
+            "windows": tally.windows,
+            "answered": tally.answers,
+            "too_often": tally.too_often,
+            "unrankable": tally.unrankable,
+        }
+        for data in (None, *map(to_bytes, answers)):
+            values = {"answers": data, **same, **once}
+            yield Row(*self._columns)(*(values[name] for name in self._columns))
+            once = dict.fromkeys(once, 0)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _MapSegments:
+    """Segments in Spark's map state."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def get(self, number: int) -> bytes:
+        return bytes(self._state.getValue((number,))[0])
+
+    def put(self, number: int, data: bytes) -> None:
+        self._state.updateValue((number,), (data,))
+
+    def remove(self, number: int) -> None:
+        self._state.removeKey((number,))

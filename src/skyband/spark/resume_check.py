@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from skyband.sharding.plan import ShardPlan
 
-from skyband.aggregate import reducer
-from skyband.aggregate.shard import Memory, TotalsShard
-from skyband.incomplete.plan import GatheringPlan
-from skyband.incomplete.shard import Gathering
-from skyband.topk.plan import Plan
-from skyband.topk.shard import Shard
-from skyband.uncertain.plan import WeighingPlan
-from skyband.uncertain.shard import Weighing
-
-__all__ = ["AnyPlan", "refuse_unresumable"]
-
-AnyPlan = Plan | GatheringPlan | WeighingPlan | reducer.Plan
-_SHARDS: dict[type, Any] = {Plan: Shard, GatheringPlan: Gathering, WeighingPlan: Weighing}
+__all__ = ["refuse_unresumable"]
 
 
-def refuse_unresumable(before: AnyPlan, after: AnyPlan) -> None:
+def refuse_unresumable(before: ShardPlan, after: ShardPlan) -> None:
     """Refuse a plan that a shard would refuse when it loads what it stored under the plan `before`.
 
     A shard that has seen the stream, and holds nothing, is stored and resumed: so the checks are those of the shard.
     """
-    if isinstance(before, reducer.Plan) and isinstance(after, reducer.Plan):
-        for unit in range(0, before.units, before.shards):
-            parcels = Memory()
-            totals = TotalsShard(before, unit, parcels)
-            totals.newest = 0
-            TotalsShard.resume(after, unit, totals.state(), parcels)
-        return
-    kind = _SHARDS[type(before)]
-    shard = kind(before, 0)
-    shard.newest = 0
-    kind.resume(after, 0, shard.state())
+    from skyband.sharding.shard import shard_type  # noqa: PLC0415 - loads compiled code, and few runs need it
+
+    kind = shard_type(before)
+    for number in range(0, before.units, before.shards):  # one of each feed
+        shard = kind(before, number)
+        shard.newest = 0
+        kind.resume(after, number, shard.state(), shard.segments)

@@ -20,6 +20,7 @@ from skyband.errors import InvalidInputError, PipelineError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
 from skyband.sharding.output import Output
+from skyband.sharding.plan import ShardPlan
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
@@ -30,7 +31,7 @@ from skyband.spark.metrics import Progress, show_progress
 from skyband.spark.opened_sinks import OpenedSinks
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
-from skyband.spark.resume_check import AnyPlan, refuse_unresumable
+from skyband.spark.resume_check import refuse_unresumable
 from skyband.spark.spark_errors import is_stuck, plain_error, unless_gone
 
 __all__ = ["Handle", "launch", "start"]
@@ -178,7 +179,7 @@ def launch(
     dead: tuple[DataFrame, Write] | None = None,
     progress: Progress | None = None,
     limits: LateLimits | None = None,
-    before: AnyPlan | None = None,
+    before: ShardPlan | None = None,
     locked: bool = False,
     opened: OpenedSinks | None = None,
 ) -> Handle:
@@ -258,7 +259,7 @@ class Handle:
         limits: LateLimits,
         *,
         bounded: bool,
-        plan: AnyPlan,
+        plan: ShardPlan,
         lock: Lock,
         opened: OpenedSinks | None = None,
     ) -> None:

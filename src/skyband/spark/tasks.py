@@ -13,8 +13,10 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import from_bytes, to_bytes
 from skyband.kernels.stream import Ints
-from skyband.sharding.bounded_input import Step, Stepped, cut_by_time, step_in_order
+from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.envelope import Envelope, Note
+from skyband.sharding.plan import ShardPlan
+from skyband.sharding.shard import Tally, shard_type
 from skyband.windows import ALWAYS
 
 __all__ = [
@@ -24,7 +26,6 @@ __all__ = [
     "local_answers",
     "opened",
     "pack",
-    "stepping",
     "to_shards",
     "unpack",
 ]
@@ -58,47 +59,33 @@ def to_shards(
     return task
 
 
-def answer_in_order(step_of: Callable[[int], Step], keys: Mapping[int, int], end: str) -> Task:
+def answer_in_order(plan: ShardPlan, keys: Mapping[int, int], end: str) -> Task:
     """The task that answers every window of a bounded input, given its shards' envelopes by shard and oldest row.
 
-    `step_of` makes a shard and returns what steps it; `end` is the column of its tables that says when a window ends.
+    `end` is the column of the shards' tables that says when a window ends.
     """
     numbers = {key: number for number, key in keys.items()}
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        kind = shard_type(plan)
         envelopes = (
             row
             for batch in batches
             for row in zip(*(batch[name].to_pylist() for name in ("shard", "rows", "note")), strict=True)
         )
         for key, arrived in groupby(envelopes, key=itemgetter(0)):
-            parts = ((from_bytes(rows), Note.from_bytes(note)) for _, rows, note in arrived)
-            for stepped in step_in_order(parts, step_of(numbers[key])):
-                yield _local(stepped, numbers[key], end)
+            parts = ((from_bytes(rows), kind.note_type.from_bytes(note)) for _, rows, note in arrived)
+            for answers, tally in step_in_order(parts, kind(plan, numbers[key])):
+                yield _local(answers, tally, numbers[key], end)
 
     return task
 
 
-def stepping(shard_of: Callable[[int], Any]) -> Callable[[int], Step]:
-    """What makes a shard, and steps it through a bounded input."""
-
-    def step_of(number: int) -> Step:
-        shard = shard_of(number)
-
-        def step(tables: list[pa.Table], notes: list[Note], at: int | None, end: bool) -> Stepped:
-            answers, tally = shard.step(tables, notes, None, soon=at, end=end)
-            return Stepped(answers, tally.candidates, tally.windows, tally.too_often)
-
-        return step
-
-    return step_of
-
-
-def _local(stepped: Stepped, unit: int, end: str) -> pa.RecordBatch:
+def _local(answers: list[pa.Table], tally: Tally, unit: int, end: str) -> pa.RecordBatch:
     """What a step gave: a row for each table of answers, and one with the counts."""
-    tables = [table for table in stepped.answers if table.num_rows]
+    tables = [table for table in answers if table.num_rows]
     firsts = [pc.min(table[end]).cast(pa.int64()).as_py() for table in tables]
-    counts = (stepped.windows, stepped.too_often, stepped.unrankable)
+    counts = (tally.windows, tally.too_often, tally.unrankable)
     columns = [
         pa.array([None, *map(to_bytes, tables)], pa.binary()),
         pa.array([unit] * (1 + len(tables)), pa.int64()),
@@ -119,15 +106,15 @@ def local_answers(batches: Batches) -> Iterator[tuple[int, int, pa.Table]]:
                 yield unit, first, from_bytes(data.as_py())
 
 
-def opened(rows: Iterable[Any]) -> tuple[list[pa.Table], list[Note], list[dict[str, Any]]]:
-    """What a shard's envelopes hold, and the control messages among them."""
+def opened(rows: Iterable[Any], note_type: type[Note]) -> tuple[list[pa.Table], list[Note], list[dict[str, Any]]]:
+    """What a shard's envelopes hold, with notes of this type, and the control messages among them."""
     tables, notes, controls = [], [], []
     for row in rows:
         if row.control is not None:
             controls.append(json.loads(row.control))
             continue
         tables.append(from_bytes(bytes(row.rows)))
-        notes.append(Note.from_bytes(bytes(row.note)))
+        notes.append(note_type.from_bytes(bytes(row.note)))
     return tables, notes, controls
 
 

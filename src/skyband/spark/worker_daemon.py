@@ -17,11 +17,14 @@ from pathlib import Path
 
 from pyspark import daemon
 
+from skyband.queries.families import FAMILIES
+
 __all__ = ["main"]
 
 SPARKS_OWN = "pyspark.daemon"
 WORKER = "pyspark.worker"  # others, which Spark has for its planning, run nothing of ours
-LOADED = ("pandas", "pyarrow.pandas_compat", "skyband.spark.step", "skyband.spark.totals_step", WORKER)
+SHARDS = tuple(f"{family.package}.shard" for family in FAMILIES.values())
+LOADED = ("pandas", "pyarrow.pandas_compat", "skyband.spark.tasks", "skyband.spark.processor", *SHARDS, WORKER)
 
 
 def main() -> None:

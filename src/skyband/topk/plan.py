@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from skyband.queries import Axis
 from skyband.sharding.output import Output
+from skyband.sharding.plan import ShardPlan
 from skyband.topk.query import TopK
 from skyband.topk.scans import Feed, feeds_of
 
@@ -14,8 +14,10 @@ __all__ = ["Plan"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A workload over rows of one shape. Frozen, and light enough to travel with every task."""
+class Plan(ShardPlan):
+    """A workload over rows of one shape."""
+
+    family = "topk"
 
     queries: tuple[TopK, ...]
     algorithm: str  # an engine's name
@@ -34,11 +36,6 @@ class Plan:
     def feeds(self) -> tuple[Feed, ...]:
         """The queries by feed."""
         return feeds_of(self.queries)
-
-    @property
-    def axis(self) -> Axis:
-        """What all windows run along."""
-        return self.queries[0].axis
 
     @cached_property
     def group_columns(self) -> tuple[str, ...]:

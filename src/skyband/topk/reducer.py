@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -23,10 +24,17 @@ from skyband.topk.window_bounds import all_sliding, cells_between, listed_of
 from skyband.topk.window_ranking import Lined, rank_rows
 from skyband.windows import ALWAYS, NEVER, SlidingWindow
 
-__all__ = ["reduce_rows"]
+__all__ = ["TopKNote", "reduce_rows"]
 
 MOST_LATTICES = 64  # windows that end on more lattices than this end everywhere
 COUNTING_SHARD = 0  # tells how many rows are late: a row may go to several shards, and is late once
+
+
+@dataclass(frozen=True)
+class TopKNote(Note):
+    """Also tells where streams begin, of which full windows only are reported."""
+
+    firsts: dict[str, Ints] = field(default_factory=dict)  # by feed: positions of which the first not late counts
 
 
 class _Chunk(NamedTuple):
@@ -73,7 +81,7 @@ def _reduced(plan: Plan, table: pa.Table) -> _Chunk:
             firsts[feed.identity] = _firsts(positions, rows, queries)
     some = np.logical_or.reduce(kept)
     survivors = np.flatnonzero(some)
-    note = Note(
+    note = TopKNote(
         newest=int(positions.max()) if positions.size else ALWAYS,
         oldest=int(positions[belongs].min(initial=NEVER)),
         histogram=Histogram.of(positions[belongs]) if plan.may_be_late else None,
@@ -164,5 +172,5 @@ def _addressed(plan: Plan, chunk: _Chunk) -> Iterator[Envelope]:
                 name = plan.scores[number]
                 masked = pc.if_else(pa.array(home[rows] == shard), one(table[name]), pa.scalar(None, pa.float64()))
                 table = table.set_column(table.schema.get_field_index(name), name, masked)
-        note = chunk.note if counts else chunk.note._replace(histogram=None)
+        note = chunk.note if counts else replace(chunk.note, histogram=None)
         yield Envelope(shard, table, note, *((chunk.taken, chunk.left_out, chunk.reduced) if counts else (0, 0, 0)))

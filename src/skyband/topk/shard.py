@@ -7,7 +7,7 @@ which algorithm wrote it, and a workload may change under it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,19 @@ from skyband.data.answer_log import Ranked, chosen
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import Ints
-from skyband.sharding.envelope import MILLISECOND, Note
+from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.grouping import group_rows
 from skyband.sharding.output import COPY, without_copies
 from skyband.sharding.row_order import positions_of, scores_of, stream_order
-from skyband.sharding.tally import Tally
-from skyband.snapshot import decode, encode, resuming
+from skyband.sharding.segments import Segments
+from skyband.sharding.shard import Shard, Tally
+from skyband.snapshot import StateFormat, unchanged
 from skyband.topk.algorithms import engine_named
 from skyband.topk.listed_query import topk_from
 from skyband.topk.numbering import Numbering, number_column
 from skyband.topk.plan import Plan
 from skyband.topk.query import TopK
+from skyband.topk.reducer import TopKNote
 from skyband.topk.scans import Feed, feeds_of
 from skyband.topk.shard_answers import Answered, answered, listed, tables
 from skyband.topk.shard_changes import Shown, changed, joined
@@ -35,18 +37,18 @@ from skyband.topk.window_bounds import starts_of
 from skyband.topk.window_ranking import Lined, Ranking, rank_rows
 from skyband.windows import ALWAYS, NEVER
 
-__all__ = ["Shard"]
+__all__ = ["SHARD", "TopKShard"]
 
 
-class Shard:
+class TopKShard(Shard):
     """The part of a workload's state that some groups, or some feeds without groups, live in."""
 
-    def __init__(self, plan: Plan, number: int) -> None:
-        self.plan = plan
-        self.number = number
-        self.clock = ALWAYS  # windows that end here or before are answered; rows before it are late
-        self.newest = ALWAYS
-        self.reached = ALWAYS  # how far time has come; an end of the stream moves the clock beyond it
+    plan: Plan
+    state_format = StateFormat("topk shard", [unchanged])
+    note_type = TopKNote
+
+    def __init__(self, plan: Plan, number: int, segments: Segments | None = None) -> None:
+        super().__init__(plan, number, segments)
         self.rows: Any = None  # in no particular order; None: no row has come yet
         self.firsts: dict[str, int] = {}  # by feed: the first object, or one that gives the same full windows
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
@@ -55,42 +57,29 @@ class Shard:
         self._numbering = Numbering(plan) if plan.axis == "count" else None
         self._engine = engine_named(plan.algorithm)
 
-    def step(
-        self,
-        arrived: Iterable[pa.Table],
-        notes: Iterable[Note],
-        watermark: int | None,
-        *,
-        soon: int | None = None,
-        end: bool = False,
-    ) -> tuple[list[pa.Table], Tally]:
-        """Take rows in, move time to `watermark` (or to the stream's end), and answer what has become final.
-
-        Where the watermark is known to be at `soon` next, time moves there, once the rows are in.
-        """
-        self.settle(watermark)
-        before = self.clock
-        accept = before if watermark is None else max(before, watermark)
+    def accept(self, arrived: Sequence[pa.Table], notes: Sequence[TopKNote], limit: int) -> int:
+        """Take in rows that are not late; notes tell how many are."""
         late = 0
         for note in notes:
-            self.newest = max(self.newest, note.newest)
-            late += note.histogram.before(accept) if note.histogram else 0
-            if not self.plan.may_be_late and note.oldest < accept:
+            late += note.histogram.before(limit) if note.histogram else 0
+            if not self.plan.may_be_late and note.oldest < limit:
                 raise InvalidInputError(
-                    f"a row at {note.oldest} came behind the watermark, which stands at {accept} (microseconds), and "
+                    f"a row at {note.oldest} came behind the watermark, which stands at {limit} (microseconds), and "
                     "late='refuse': rows were dropped for it already, so that answers would be wrong. "
                     "Run with late='count', or with a longer watermark."
                 )
             for identity, cells in note.firsts.items():
-                timely = cells[np.searchsorted(cells, accept) :]
+                timely = cells[np.searchsorted(cells, limit) :]
                 if timely.size:
                     self.firsts[identity] = min(self.firsts.get(identity, NEVER), int(timely[0]))
-        self._accept(arrived, accept)
-        self.clock = self._end_of_stream(accept) if end else max(accept, ALWAYS if soon is None else soon)
-        told = [moment for moment in (watermark, soon) if moment is not None]
-        self.reached = max(self.reached, *told, self.newest if end else ALWAYS)
+        if arrived:
+            self._take_in(pa.concat_tables(arrived, promote_options="default"), limit)
+        return late
+
+    def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
+        """Rank what is held, answer the windows that have ended, and drop the rows that no other needs."""
         if self.rows is None:
-            return [], Tally(late, newest=self.newest)
+            return [], Tally()
         out: list[pa.Table] = []
         shown: list[Shown] = []
         windows, last = 0, ALWAYS
@@ -104,7 +93,7 @@ class Shard:
         held = int(kept.sum())
         self._keep(kept, joined(shown))
         rows = [table for table in out if self.plan.output != "both" or table["change"].null_count]
-        return out, Tally(late, windows, sum(map(len, rows)), held, self.newest, last)
+        return out, Tally(windows=windows, answers=sum(map(len, rows)), candidates=held, last_end=last)
 
     def _written(self, number: int, fresh: Answered, shown: list[Shown]) -> list[pa.Table]:
         """What leaves for the windows that a feed has just answered; what is shown of it from now on joins `shown`."""
@@ -135,20 +124,10 @@ class Shard:
         end = min(query.window.first_end_after(oldest) for query in self.plan.queries)
         return None if end == NEVER else end
 
-    def _end_of_stream(self, clock: int) -> int:
-        if self.newest == ALWAYS:
-            return clock
-        reach = 1 if self.plan.axis == "count" else max(query.window.longest for query in self.plan.queries)
-        return max(clock, -(-(self.newest + reach) // MILLISECOND) * MILLISECOND)
-
-    def _accept(self, arrived: Iterable[pa.Table], accept: int) -> None:
-        fresh = [table for table in arrived if table.num_rows]
-        if not fresh:
-            return
-        table = pa.concat_tables(fresh, promote_options="default")
+    def _take_in(self, table: pa.Table, limit: int) -> None:
         positions = positions_of(table, self.plan.time)
-        if (positions < accept).any():
-            table = table.filter(pa.array(positions >= accept))
+        if (positions < limit).any():
+            table = table.filter(pa.array(positions >= limit))
         self.newest = max(self.newest, int(positions.max()))
         if self._numbering is not None:
             table = self._numbering.unnumbered(table)
@@ -195,48 +174,41 @@ class Shard:
         joined_at = self.since.get(query.name, ALWAYS)
         return max(joined_at, first) if query.full_only else joined_at
 
-    def state(self) -> bytes:
-        """The shard as checked bytes."""
-        return encode(
-            {
-                "queries": [query.to_dict() for query in self.plan.queries],
-                "columns": list(self.plan.columns),
-                "time": self.plan.time,
-                "id": self.plan.id,
-                "shards": self.plan.shards,
-                "scores": {feed.identity: name for feed, name in zip(self.plan.feeds, self.plan.scores, strict=True)},
-                "clock": self.clock,
-                "newest": self.newest,
-                "reached": self.reached,
-                "shown": self._shown.state(self.plan),
-                "firsts": self.firsts,
-                "since": self.since,
-                "numbering": None if self._numbering is None else self._numbering.state(),
-                "rows": None if self.rows is None else to_bytes(self.rows),
-            }
-        )
+    def save(self) -> dict[str, Any]:
+        """What `load` needs."""
+        return {
+            "queries": [query.to_dict() for query in self.plan.queries],
+            "columns": list(self.plan.columns),
+            "time": self.plan.time,
+            "id": self.plan.id,
+            "shards": self.plan.shards,
+            "scores": {feed.identity: name for feed, name in zip(self.plan.feeds, self.plan.scores, strict=True)},
+            "clock": self.clock,
+            "newest": self.newest,
+            "reached": self.reached,
+            "shown": self._shown.state(self.plan),
+            "firsts": self.firsts,
+            "since": self.since,
+            "numbering": None if self._numbering is None else self._numbering.state(),
+            "rows": None if self.rows is None else to_bytes(self.rows),
+        }
 
-    @classmethod
-    def resume(cls, plan: Plan, number: int, blob: bytes) -> Shard:
-        """The shard that `state` was taken of, under the same workload or a changed one."""
-        with resuming():
-            saved = decode(blob)
-            shard = cls(plan, number)
-            _refuse_other_rows(plan, saved)
-            shard.clock, shard.newest, shard.reached = saved["clock"], saved["newest"], saved["reached"]
-            shard.firsts = saved["firsts"]
-            shard.since = saved["since"]
-            rows = None if saved["rows"] is None else from_bytes(saved["rows"])
-            before = tuple(topk_from(fields) for fields in saved["queries"])
-            if before != plan.queries:
-                shard._take_up(before)
-            if plan.output != "answers":
-                unchanged = {query.name for query in plan.queries if query in before}
-                shard._shown = Shown.load(saved["shown"], plan, unchanged)
-            if shard._numbering is not None:
-                shard._numbering.load(saved["numbering"])
-            shard.rows = None if rows is None else _rearranged(rows, plan, saved["scores"])
-        return shard
+    def load(self, saved: dict[str, Any]) -> None:
+        """Continue from what `save` returned, under the same workload or a changed one."""
+        _refuse_other_rows(self.plan, saved)
+        self.clock, self.newest, self.reached = saved["clock"], saved["newest"], saved["reached"]
+        self.firsts = saved["firsts"]
+        self.since = saved["since"]
+        rows = None if saved["rows"] is None else from_bytes(saved["rows"])
+        before = tuple(topk_from(fields) for fields in saved["queries"])
+        if before != self.plan.queries:
+            self._take_up(before)
+        if self.plan.output != "answers":
+            same = {query.name for query in self.plan.queries if query in before}
+            self._shown = Shown.load(saved["shown"], self.plan, same)
+        if self._numbering is not None:
+            self._numbering.load(saved["numbering"])
+        self.rows = None if rows is None else _rearranged(rows, self.plan, saved["scores"])
 
     def _take_up(self, before: tuple[TopK, ...]) -> None:
         """Go on with other queries than those the rows were held for."""
@@ -260,7 +232,7 @@ class Shard:
         for name in self._joining:
             self.since.pop(name, None)
 
-    def settle(self, watermark: int | None) -> None:
+    def begin_queries(self, watermark: int | None) -> None:
         """Settle where queries begin that are new, before rows are taken in.
 
         What is held was held for others: exact from the first window on that begins after all that was seen. Rows that
@@ -272,6 +244,9 @@ class Shard:
         if seen != ALWAYS:
             self.since |= dict.fromkeys(self._joining, seen + 1)
         self._joining = []
+
+
+SHARD = TopKShard
 
 
 def _refuse_other_rows(plan: Plan, saved: dict[str, Any]) -> None:

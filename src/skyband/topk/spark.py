@@ -32,7 +32,6 @@ from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, sums
 from skyband.topk.plan import Plan
 from skyband.topk.reducer import reduce_rows
 from skyband.topk.scans import feeds_of
-from skyband.topk.shard import Shard
 
 __all__ = ["draft"]
 
@@ -133,7 +132,7 @@ def _from_batch(prepared: Prepared, counted: Observed | None) -> DataFrame:
     keys = spread(plan.shards)
     reduce = tasks.to_shards(partial(reduce_rows, plan), keys, cut_by=partial(positions_of, time=plan.time))
     envelopes = prepared.rows.mapInArrow(reduce, tasks.ENVELOPES)
-    answer = tasks.answer_in_order(tasks.stepping(partial(Shard, plan)), keys, "window_end")
+    answer = tasks.answer_in_order(plan, keys, "window_end")
     local = by_oldest(envelopes, plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
     if counted is not None:
         local = local.observe(counted.held, *sums("too_often", "unrankable"))

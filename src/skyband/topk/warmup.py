@@ -8,7 +8,7 @@ import pyarrow as pa
 from skyband.topk.plan import Plan
 from skyband.topk.query import TopK
 from skyband.topk.reducer import reduce_rows
-from skyband.topk.shard import Shard
+from skyband.topk.shard import TopKShard
 
 __all__ = ["warm_up"]
 
@@ -42,6 +42,6 @@ def warm_up(algorithm: str = "panes") -> None:
             returned=("id", "ts"),
             may_be_late=may_be_late,
         )
-        shard = Shard(plan, 0)
+        shard = TopKShard(plan, 0)
         for envelope in reduce_rows(plan, table.to_batches()):
             shard.step([envelope.rows], [envelope.note], None, end=True)

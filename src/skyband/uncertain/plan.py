@@ -7,10 +7,10 @@ from functools import cached_property
 from math import gcd
 from typing import NamedTuple
 
-from skyband.queries import Axis
+from skyband.sharding.plan import ShardPlan
 from skyband.uncertain.query import UncertainTopK, classes_of, stream_of
 
-__all__ = ["Cut", "WeighingPlan", "cut_of"]
+__all__ = ["Cut", "UncertainPlan", "cut_of"]
 
 
 class Cut(NamedTuple):
@@ -21,8 +21,10 @@ class Cut(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeighingPlan:
-    """A workload over uncertain tuples of one shape. Frozen, and light enough to travel with every task."""
+class UncertainPlan(ShardPlan):
+    """A workload over uncertain tuples of one shape."""
+
+    family = "uncertain"
 
     queries: tuple[UncertainTopK, ...]
     method: str  # how runs are shared
@@ -44,11 +46,6 @@ class WeighingPlan:
     def cuts(self) -> tuple[Cut | None, ...]:
         """Per class how its tuples are cut; None: all of them travel."""
         return tuple(map(cut_of, self.classes))
-
-    @property
-    def axis(self) -> Axis:
-        """What all windows run along."""
-        return self.queries[0].axis
 
 
 def cut_of(together: tuple[UncertainTopK, ...]) -> Cut | None:

@@ -17,7 +17,8 @@ the first tuple of all may go: one of the k stands in the same unit, which is wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,11 +31,11 @@ from skyband.kernels.reduce import mark_hopeful
 from skyband.kernels.stream import Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
 from skyband.sharding.row_order import positions_of, scores_of
-from skyband.uncertain.plan import Cut, WeighingPlan
+from skyband.uncertain.plan import Cut, UncertainPlan
 from skyband.uncertain.query import UncertainTopK
 from skyband.windows import ALWAYS, NEVER
 
-__all__ = ["ID", "TIME", "columns_of", "stream_column", "weigh_rows"]
+__all__ = ["ID", "TIME", "UncertainNote", "columns_of", "stream_column", "weigh_rows"]
 
 TIME, ID = "__skyband_time", "__skyband_id"
 
@@ -49,6 +50,13 @@ def stream_column(number: int) -> str:
     return f"__skyband_stream_{number}"
 
 
+@dataclass(frozen=True)
+class UncertainNote(Note):
+    """Also tells of the tuples that were cut."""
+
+    newest_cut: Sequence[int] = ()  # per class: where the newest of them stands; ALWAYS where none was
+
+
 class _Tuples(NamedTuple):
     """What the rows of a stretch are to the queries that run together."""
 
@@ -58,7 +66,7 @@ class _Tuples(NamedTuple):
     table: pa.Table  # of the rows in `kept`
 
 
-def weigh_rows(plan: WeighingPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+def weigh_rows(plan: UncertainPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
     """A task's rows as uncertain tuples, those that may matter. The note tells of all of them."""
     for table in gathered(batches):
         timed = table.filter(pc.is_valid(table[TIME])) if table[TIME].null_count else table
@@ -68,29 +76,27 @@ def weigh_rows(plan: WeighingPlan, batches: Iterable[pa.RecordBatch]) -> Iterato
         kept = np.zeros(timed.num_rows, bool)
         for mine in found:
             kept[mine.kept] = True
-        note = Note(
+        note = UncertainNote(
             newest=int(positions.max(initial=ALWAYS)),
             oldest=int(positions[belongs].min(initial=NEVER)),
             histogram=Histogram.of(positions[belongs]) if plan.may_be_late else None,
-            firsts=_newest_cut(found, positions),
+            newest_cut=_newest_cut(found, positions),
         )
         left_out = int(np.logical_or.reduce([one.left_out for one in found]).sum())
         counts = table.num_rows, table.num_rows - timed.num_rows + left_out, int(belongs.sum() - kept.sum())
         yield Envelope(0, pa.concat_tables([one.table for one in found]), note, *counts)
 
 
-def _newest_cut(found: list[_Tuples], positions: Ints) -> dict[str, Ints]:
-    """Per class that some tuples were cut of, where the newest of them stands."""
-    told = {}
-    for number, mine in enumerate(found):
+def _newest_cut(found: list[_Tuples], positions: Ints) -> tuple[int, ...]:
+    newest = []
+    for mine in found:
         cut = mine.belongs.copy()
         cut[mine.kept] = False
-        if cut.any():
-            told[str(number)] = np.array([positions[cut].max()])
-    return told
+        newest.append(int(positions[cut].max(initial=ALWAYS)))
+    return tuple(newest)
 
 
-def _tuples(plan: WeighingPlan, number: int, timed: pa.Table, positions: Ints) -> _Tuples:
+def _tuples(plan: UncertainPlan, number: int, timed: pa.Table, positions: Ints) -> _Tuples:
     query, names = plan.classes[number][0], columns_of(number)
     numbers, known = scores_of(timed, names[0]), one(timed[names[0]]).is_valid().to_numpy(zero_copy_only=False)
     there = ~np.isnan(numbers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,23 +11,27 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, SnapshotError
-from skyband.sharding.envelope import Note
-from skyband.sharding.ordered_shard import Sequencing
+from skyband.sharding.ordered_shard import OrderedShard
+from skyband.sharding.segments import Segments
+from skyband.snapshot import StateFormat, unchanged
 from skyband.uncertain.monitor import Monitor
-from skyband.uncertain.plan import WeighingPlan, cut_of
+from skyband.uncertain.plan import UncertainPlan, cut_of
 from skyband.uncertain.query import UncertainTopK, stream_of
+from skyband.uncertain.reducer import UncertainNote
 from skyband.windows import ALWAYS
 
-__all__ = ["Weighing"]
+__all__ = ["SHARD", "UncertainShard"]
 
 
-class Weighing(Sequencing):
+class UncertainShard(OrderedShard):
     """The tuples that some answer may still need, and the plan they are answered by."""
 
+    state_format = StateFormat("uncertain shard", [unchanged])
+    note_type = UncertainNote
     order = ("id", "score", "probability")
 
-    def __init__(self, plan: WeighingPlan, number: int) -> None:
-        super().__init__(plan, number)
+    def __init__(self, plan: UncertainPlan, number: int, segments: Segments | None = None) -> None:
+        super().__init__(plan, number, segments)
         self.monitors = [
             Monitor(_without_filters(together), plan=plan.method, computed=True) for together in plan.classes
         ]
@@ -37,9 +41,6 @@ class Weighing(Sequencing):
     def held(self) -> int:
         return sum(monitor.candidates for monitor in self.monitors)
 
-    def end_of_stream(self) -> int:
-        return int(max(query.window.size for query in self.plan.queries))
-
     def dues(self) -> Iterator[int]:
         oldest = self.oldest_waiting
         for monitor, together in zip(self.monitors, self.plan.classes, strict=True):
@@ -48,11 +49,13 @@ class Weighing(Sequencing):
             if oldest is not None:  # the first tuple may begin a plan, whose first run comes this soon
                 yield oldest + 1 if monitor.next_time is None else max(oldest, self.clock) + _unit(together)
 
-    def notice(self, note: Note) -> None:
-        for number, newest in note.firsts.items():
-            self.cut[int(number)] = max(self.cut[int(number)], int(newest[0]))
+    def accept(self, arrived: Sequence[pa.Table], notes: Sequence[UncertainNote], limit: int) -> int:
+        for note in notes:
+            for number, newest in enumerate(note.newest_cut):
+                self.cut[number] = max(self.cut[number], newest)
+        return super().accept(arrived, notes, limit)
 
-    def hand_on(self, ready: pa.Table | None) -> list[pa.Table]:
+    def rank(self, ready: pa.Table | None) -> list[pa.Table]:
         out = []
         for number, monitor in enumerate(self.monitors):
             mine = None if ready is None else ready.filter(pc.equal(ready["class"], number))
@@ -74,16 +77,18 @@ class Weighing(Sequencing):
             names = ", ".join(repr(query.name) for query in self.plan.classes[number])
             raise InvalidInputError(f"of queries {names} (positions are microseconds): {error}") from error
 
-    def inner_state(self) -> dict[str, Any]:
+    def save(self) -> dict[str, Any]:
         return {
+            **super().save(),
             "classes": [[query.to_dict() for query in together] for together in self.plan.classes],
             "monitors": [monitor.snapshot() for monitor in self.monitors],
             "cut": self.cut,
         }
 
-    def inner_load(self, state: dict[str, Any]) -> None:
+    def load(self, saved: dict[str, Any]) -> None:
         """Go on with the monitors of the classes that are known; whoever is new begins with what has not been seen."""
-        before = [tuple(UncertainTopK(**fields) for fields in together) for together in state["classes"]]
+        super().load(saved)
+        before = [tuple(UncertainTopK(**fields) for fields in together) for together in saved["classes"]]
         sources = _matched(before, self.plan.classes)
         for number, (together, source) in enumerate(zip(self.plan.classes, sources, strict=True)):
             wanted = _without_filters(together)
@@ -91,8 +96,8 @@ class Weighing(Sequencing):
                 if self.newest != ALWAYS:
                     self.monitors[number] = self._joining(wanted)
                 continue
-            self.cut[number] = state["cut"][source]
-            self.monitors[number] = Monitor.resume(state["monitors"][source])
+            self.cut[number] = saved["cut"][source]
+            self.monitors[number] = Monitor.resume(saved["monitors"][source])
             same = set(wanted) == set(_without_filters(before[source]))
             if not same or self.plan.method != self.monitors[number].plan.method:
                 self._take_up(number, wanted, before[source])
@@ -140,6 +145,9 @@ class Weighing(Sequencing):
         still = any(stream and source is not None and stream_of(before[source]) == stream for source, stream in streams)
         if "stream" in self.waiting.column_names and not still:
             self.waiting = self.waiting.drop_columns("stream")
+
+
+SHARD = UncertainShard
 
 
 def _matched(before: list[tuple[UncertainTopK, ...]], now: tuple[tuple[UncertainTopK, ...], ...]) -> list[int | None]:

@@ -22,11 +22,10 @@ from skyband.spark.plan import Followed, Observed, Pipeline, Request, checked_de
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.shard_keys import spread
 from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged
-from skyband.uncertain.plan import WeighingPlan
+from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.query import UncertainTopK, refuse_other_sizes
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column, weigh_rows
 from skyband.uncertain.schedules import METHODS
-from skyband.uncertain.shard import Weighing
 
 __all__ = ["draft"]
 
@@ -37,7 +36,7 @@ class _Weighed(NamedTuple):
     """Uncertain tuples, and the plan to answer them by."""
 
     rows: DataFrame
-    plan: WeighingPlan
+    plan: UncertainPlan
     answers: st.StructType
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
@@ -58,7 +57,7 @@ class _Weighed(NamedTuple):
         weigh = tasks.to_shards(partial(weigh_rows, self.plan), keys, cut_by)
         envelopes = self.rows.mapInArrow(weigh, tasks.ENVELOPES)
         if not streaming:
-            answer = tasks.answer_in_order(tasks.stepping(partial(Weighing, self.plan)), keys, "time")
+            answer = tasks.answer_in_order(self.plan, keys, "time")
             local = by_oldest(envelopes, 1, counted).mapInArrow(answer, tasks.LOCAL)
             return Pipeline(self._unpacked(local, counted), None)
         processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held)
@@ -81,7 +80,7 @@ def draft(request: Request) -> _Weighed:
     df, queries, time = request.df, request.workload.queries, request.time
     method = _method(request.algorithm)
     refuse_other_sizes(queries)
-    plan = WeighingPlan(
+    plan = UncertainPlan(
         queries=queries, method=method, refuse_late=request.late == "refuse", may_be_late=df.isStreaming
     )
     columns = Columns(df, _SCHEMA.names)
@@ -135,7 +134,7 @@ def _labelled(columns: Columns, together: tuple[UncertainTopK, ...], name: str) 
     return [columns.label(query, "stream", str(query.stream), rule).alias(name)]
 
 
-def _refuse_mixed_labels(plan: WeighingPlan, rows: DataFrame) -> None:
+def _refuse_mixed_labels(plan: UncertainPlan, rows: DataFrame) -> None:
     kinds = {rows.schema[name].dataType.simpleString() for name in _stream_columns(plan)}
     if len(kinds) > 1:
         raise InvalidQueryError(
@@ -144,11 +143,11 @@ def _refuse_mixed_labels(plan: WeighingPlan, rows: DataFrame) -> None:
         )
 
 
-def _stream_columns(plan: WeighingPlan) -> list[str]:
+def _stream_columns(plan: UncertainPlan) -> list[str]:
     return [stream_column(number) for number, stream in enumerate(plan.streams) if stream is not None]
 
 
-def _answer_type(rows: DataFrame, plan: WeighingPlan) -> st.StructType:
+def _answer_type(rows: DataFrame, plan: UncertainPlan) -> st.StructType:
     own = {"time": rows.schema[TIME].dataType if plan.axis == "time" else st.LongType(), "id": rows.schema[ID].dataType}
     if streams := _stream_columns(plan):
         own["stream"] = rows.schema[streams[0]].dataType

@@ -1,0 +1,108 @@
+"""Rows into tuples, in every task: what each row tells the queries, addressed to the shard of its object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.arrow import one
+from skyband.errors import InvalidInputError, UnknownNameError
+from skyband.incomplete.plan import IncompletePlan, Told
+from skyband.incomplete.query import IncompleteTopK
+from skyband.sharding.envelope import Envelope, Note
+from skyband.sharding.grouping import group_rows, shard_of_groups
+from skyband.sharding.row_order import positions_of
+from skyband.windows import ALWAYS, NEVER
+
+__all__ = ["ID", "TIME", "columns_of", "gather_rows"]
+
+TIME, ID = "__skyband_time", "__skyband_id"
+COUNTING_SHARD = 0
+
+
+def columns_of(number: int) -> tuple[str, str, str]:
+    """The columns that tell a row's object, stream and value to the queries that read the same of it."""
+    return f"__skyband_object_{number}", f"__skyband_stream_{number}", f"__skyband_value_{number}"
+
+
+def gather_rows(plan: IncompletePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+    """A task's rows as tuples, addressed to the shards of their objects.
+
+    Every shard gets a note with every batch, so that all of them know how far the stream has come.
+    """
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        table = pa.Table.from_batches([batch])
+        timed = table.filter(pc.is_valid(table[TIME]))
+        positions = positions_of(timed, TIME)
+        left_out = np.zeros(timed.num_rows, bool)
+        parts = []
+        for number, told in enumerate(plan.told):
+            tuples, lacking = _tuples(plan, number, told, timed, positions)
+            left_out |= lacking
+            parts.append(tuples)
+        tuples = pa.concat_tables(parts)
+        newest = int(positions.max(initial=ALWAYS))
+        note = Note(newest, int(positions.min(initial=NEVER)))
+        homes = _homes(plan, tuples)
+        counts = (table.num_rows, table.num_rows - timed.num_rows + int(left_out.sum()), 0)
+        for shard in range(plan.shards):
+            mine = tuples if plan.shards == 1 else tuples.filter(pa.array(homes == shard))
+            yield Envelope(shard, mine, note, *(counts if shard == COUNTING_SHARD else (0, 0, 0)))
+
+
+def _tuples(plan: IncompletePlan, number: int, told: Told, table: pa.Table, positions: Any) -> tuple[pa.Table, Any]:
+    """What the rows tell some queries, and which rows lack something; rows that the filter removes tell nothing."""
+    names = columns_of(number)
+    objects, streams, values = (one(table[name]) for name in names)
+    asked = values.is_valid().to_numpy(zero_copy_only=False)  # null: the filter; NaN: there is no value
+    numbers = values.fill_null(np.nan).to_numpy(zero_copy_only=False)
+    there = objects.is_valid().to_numpy(zero_copy_only=False) & streams.is_valid().to_numpy(zero_copy_only=False)
+    whole = there & ~np.isnan(numbers)
+    places = [plan.queries[place] for place in told.places]
+    for query in places:
+        _refuse_outside(query, numbers[whole])
+    codes = _stream_codes(places[0], streams)
+    rows = pa.array(np.flatnonzero(whole))
+    tuples = pa.table(
+        {
+            "told": pa.array(np.full(len(rows), number), pa.int32()),
+            "position": pa.array(positions[whole]),
+            "id": one(table[ID]).take(rows),
+            "object": objects.take(rows),
+            "stream": pa.array(codes[whole]),
+            "value": pa.array(numbers[whole]),
+        }
+    )
+    return tuples, asked & ~whole
+
+
+def _refuse_outside(query: IncompleteTopK, numbers: Any) -> None:
+    low, high = query.bounds
+    outside = (numbers < low) | (numbers > high)
+    if outside.any():
+        raise InvalidInputError(
+            f"query {query.name!r}: a value of {numbers[np.argmax(outside)]} is outside bounds={query.bounds}; how far "
+            "a score can rise would be judged wrongly. Widen the bounds, or leave such rows out with where=."
+        )
+
+
+def _stream_codes(query: IncompleteTopK, streams: pa.Array) -> Any:
+    declared = [str(name) for name in query.streams or ()]
+    encoded = streams.dictionary_encode()
+    known = np.full(len(encoded.dictionary) + 1, -1, np.int64)
+    for code, name in enumerate(encoded.dictionary.to_pylist()):
+        if name not in declared:
+            raise UnknownNameError.among(f"stream (of query {query.name!r})", name, declared)
+        known[code] = declared.index(name)
+    return known[encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)]
+
+
+def _homes(plan: IncompletePlan, tuples: pa.Table) -> Any:
+    grouping = group_rows(tuples, ["object"])
+    return shard_of_groups(tuples, ["object"], grouping, plan.shards)[grouping.codes]

@@ -1,0 +1,35 @@
+"""Checkpoints that an earlier version left: resumed by this one, they give the answers that were still to come."""
+
+from __future__ import annotations
+
+import pytest
+
+from skyband.spark import answers
+from tests import golden_checkpoints
+from tests.spark.frames import collected, frame, read_sink, write_files
+
+
+def rounded(row):
+    return tuple(round(value, 12) if isinstance(value, float) else value for value in row.values())
+
+
+@pytest.mark.parametrize("family", golden_checkpoints.WORKLOADS)
+def test_a_stream_goes_on_from_an_earlier_versions_checkpoint(spark, tmp_path, family):
+    batches = golden_checkpoints.batches()
+    golden_checkpoints.unpack(family, tmp_path)
+    write_files(tmp_path / "in", batches)
+    sink = tmp_path / "out"
+    handle = golden_checkpoints.start(
+        spark, family, tmp_path, lambda out: out.writeStream.format("parquet").option("path", str(sink))
+    )
+    handle.finish()
+    assert handle.metrics()["rows"] == sum(map(len, batches[golden_checkpoints.FIRST :])), "files are not read again"
+    found = read_sink(sink)
+    rows = frame(spark, [row for batch in batches for row in batch])
+    whole = collected(answers(rows, golden_checkpoints.WORKLOADS[family], time="ts", id="id"))
+    end = "window_end" if "window_end" in whole[0] else "time"
+    begin = min(row[end] for row in found)
+    assert sorted(map(rounded, found), key=repr) == sorted(
+        (rounded(row) for row in whole if row[end] >= begin), key=repr
+    )
+    assert begin > min(row[end] for row in whole), "what was answered before is not answered again"
