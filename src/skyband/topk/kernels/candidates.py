@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.order import beats
 from skyband.kernels.radix import SortRoom, radix_sort, sort_bits
 from skyband.kernels.stream import Floats, Ints, Ties
@@ -75,7 +75,7 @@ def held_count(held: Held, pane: OpenPane) -> int:
     return held.registers[STANDING] + held.registers[BLOCK] + pane.registers[SIZE]
 
 
-@kernel
+@inner_kernel
 def cuts_panes(plan: Plan) -> bool:
     """Whether it is known where views begin; they may be too many to tell."""
     return plan.lattices.shape[0] > 0 or has_cuts(plan.listed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Asked, Ints, Queries, end_after
 
 NEVER = 2**62
@@ -74,7 +74,7 @@ def listed_due(listed: Listed, number: int, due: int, since: int) -> int:
 # One query's windows: naive.
 
 
-@kernel
+@inner_kernel
 def first_end(asked: Asked, listed: Lists, position: int) -> int:
     """The smallest window end beyond `position`."""
     if listed is None:
@@ -82,7 +82,7 @@ def first_end(asked: Asked, listed: Lists, position: int) -> int:
     return listed_end_after(listed, 0, position)
 
 
-@kernel
+@inner_kernel
 def following_end(asked: Asked, listed: Lists, end: int) -> int:
     """The end of the window after the one that ends at `end`."""
     if listed is None:
@@ -90,7 +90,7 @@ def following_end(asked: Asked, listed: Lists, end: int) -> int:
     return listed_end_after(listed, 0, end)
 
 
-@kernel
+@inner_kernel
 def start_of(asked: Asked, listed: Lists, end: int) -> int:
     """The start of the window that ends at `end`."""
     if listed is None:
@@ -101,7 +101,7 @@ def start_of(asked: Asked, listed: Lists, end: int) -> int:
 # Several queries' windows: panes.
 
 
-@kernel
+@inner_kernel
 def start_for(queries: Queries, listed: Lists, query: int, end: int) -> int:
     """The start of the window of `query` that ends at `end`."""
     if listed is None:
@@ -123,7 +123,7 @@ def open_windows(queries: Queries, listed: Lists, query: int, due: int, newest: 
     return ((last - due) // queries.slides[query] + 1 if due <= last else 0), 0
 
 
-@kernel
+@inner_kernel
 def open_start(queries: Queries, listed: Lists, query: int, due: int, place: int, i: int) -> int:
     """The start of the i-th of the windows that `open_windows` counted."""
     if listed is not None and listed.of_query[query] != REGULAR:
@@ -131,7 +131,7 @@ def open_start(queries: Queries, listed: Lists, query: int, due: int, place: int
     return due + i * queries.slides[query] - queries.sizes[query]
 
 
-@kernel
+@inner_kernel
 def has_cuts(listed: Lists) -> bool:
     """Whether panes are cut where listed windows start."""
     if listed is None:
@@ -139,7 +139,7 @@ def has_cuts(listed: Lists) -> bool:
     return bool(listed.cuts.size > 0)
 
 
-@kernel
+@inner_kernel
 def last_cut(listed: Lists, position: int) -> int:
     """The last start of a listed window at or before `position`."""
     if listed is None:
@@ -148,7 +148,7 @@ def last_cut(listed: Lists, position: int) -> int:
     return listed.cuts[place - 1] if place else ALWAYS
 
 
-@kernel
+@inner_kernel
 def next_cut(listed: Lists, position: int) -> int:
     """The first start of a listed window beyond `position`."""
     if listed is None:

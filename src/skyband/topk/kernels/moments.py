@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Ints, Queries
 from skyband.topk.kernels.listed import REGULAR, Lists, listed_due, listed_end_after
 
@@ -84,7 +84,7 @@ def first_after(moments: Moments, listed: Lists, lattice: int, position: int) ->
     return phase + ((position - phase) // slide + 1) * slide
 
 
-@kernel
+@inner_kernel
 def following(moments: Moments, listed: Lists, lattice: int) -> int:
     """The end after the one that is due."""
     if listed is not None:
