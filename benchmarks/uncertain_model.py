@@ -15,7 +15,7 @@ import numpy as np
 import skyband as sb
 from benchmarks.measure import best_of
 from benchmarks.uncertain_streams import UNITS, Uncertain
-from skyband.uncertain.semantics import Asked, ranked
+from skyband.uncertain.semantics import SemanticsRequest, ranked
 
 METHODS = ("none", "in", "inco", "greedy", "dp")
 LONGEST = 40  # units: `every` is drawn from 1 to this, or about it
@@ -74,7 +74,7 @@ def answer(stream: Uncertain, at: int, ks: Sequence[int]) -> Any:
     part = stream.at(at)
     scores, chances, rules = stream.scores[part], stream.chances[part], stream.rules[part]
     if stream.streams is None:
-        return ranked(scores, chances, rules, [Asked(k, "pk-topk") for k in ks])
+        return ranked(scores, chances, rules, [SemanticsRequest(k, "pk-topk") for k in ks])
     tops = sb.uncertain.topk_probabilities(scores, chances, sorted(set(ks)), rules)
     sums = [np.bincount(stream.streams[part], column) for column in tops.T]
     best = {k: np.argsort(-mine)[:k] for k, mine in zip(sorted(set(ks)), sums, strict=True)}

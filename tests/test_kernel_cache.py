@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import skyband
-from skyband.kernels._cache import Store, _stamp, find_store
+from skyband.kernels._cache import KernelStore, _stamp, find_store
 
 STRANGER = 54321
 as_root = pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="gives folders to another user")
@@ -61,7 +61,7 @@ PLANTED = ["link", "777", "775", "file", pytest.param("foreign", marks=as_root)]
 
 
 def test_beside_the_sources(sources):
-    assert find_store(sources) == Store(sources / "__pycache__")
+    assert find_store(sources) == KernelStore(sources / "__pycache__")
 
 
 @pytest.mark.parametrize("name", ["a.py", "b.py", "../family/kernels/c.py"])
@@ -156,7 +156,7 @@ def test_nothing_is_kept_for_sources_in_an_archive(sources, tmp_path):
 def test_a_folder_that_the_user_names_is_used_as_it_is(sources, tmp_path, monkeypatch):
     planted(tmp_path / "mine", "777")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "mine"))
-    assert find_store(sources) == Store(tmp_path / "mine")
+    assert find_store(sources) == KernelStore(tmp_path / "mine")
 
 
 class Trace:

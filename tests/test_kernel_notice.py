@@ -75,10 +75,10 @@ def test_what_has_been_said_otherwise_is_not_said_again(said):
 def test_cold_or_not(tmp_path, monkeypatch):
     from skyband.kernels import _cache
 
-    monkeypatch.setattr(_cache, "kernel_store", lambda: _cache.Store(tmp_path))
+    monkeypatch.setattr(_cache, "kernel_store", lambda: _cache.KernelStore(tmp_path))
     assert _cache.is_cold()
     (tmp_path / "kernels_1").mkdir()
     (tmp_path / "kernels_1" / "x.nbi").touch()
     assert not _cache.is_cold()
-    monkeypatch.setattr(_cache, "kernel_store", lambda: _cache.Store(None))
+    monkeypatch.setattr(_cache, "kernel_store", lambda: _cache.KernelStore(None))
     assert _cache.is_cold()

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from skyband.rate_limited_log import Seldom
+from skyband.rate_limited_log import RateLimitedLog
 from skyband.spark.health import PATIENCE, Beat, Pulse
 
 IDLE = Beat("7")
@@ -105,7 +105,7 @@ def test_it_looks_by_itself_whatever_happens(monkeypatch):
 
 
 def test_a_warning_that_comes_often_is_logged_seldom(caplog):
-    quiet = Seldom(logging.getLogger("skyband.test"), seconds=1000)
+    quiet = RateLimitedLog(logging.getLogger("skyband.test"), seconds=1000)
     assert [quiet.warning("no room for %s", place) for place in range(50)] == [True] + [False] * 49
     assert [record.getMessage() for record in caplog.records] == ["no room for 0"]
     quiet._next = float("-inf")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import skyband as sb
-from skyband.aggregate.reducer import feeds_of as sums_of
+from skyband.aggregate.plan import scans_of as sums_of
 from skyband.incomplete.plan import told_of
-from skyband.queries import moment_among
+from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import FAMILIES
 from skyband.queries.sharing import places_by
 from skyband.topk.meta_query import sharing_classes
-from skyband.topk.scans import feeds_of
+from skyband.topk.scans import scans_of
 from skyband.uncertain.query import classes_of
 
 # Per family: a query, what may differ inside a class, and what may not.
@@ -59,7 +59,7 @@ def test_sharing_keys_differ_where_nothing_can_be_shared(family):
 def test_both_directions_are_one_scan():
     high, low = made("topk"), made("topk", name="low", order="asc")
     assert high.scan_key() == low.scan_key()
-    assert [feed.places for feed in feeds_of([high, low])] == [(0, 1)]
+    assert [feed.places for feed in scans_of([high, low])] == [(0, 1)]
     assert [meta.queries for meta in sharing_classes([high, low]).values()] == [(high,), (low,)]
 
 
@@ -80,7 +80,7 @@ def test_what_groups_queries_groups_them_by_their_keys(family):
         assert [tuple(one.name for one in meta.queries) for meta in sharing_classes(queries).values()] == by_class
     if family == "uncertain":
         assert [tuple(one.name for one in together) for together in classes_of(queries)] == by_class
-    scans = {"topk": feeds_of, "aggregate": sums_of, "incomplete": told_of}
+    scans = {"topk": scans_of, "aggregate": sums_of, "incomplete": told_of}
     if family in scans:
         assert [tuple(map(str, scan.places)) for scan in scans[family](queries)] == by_scan
 
@@ -95,4 +95,4 @@ def test_places_come_in_the_order_of_first_appearance():
 def test_the_moment_is_found_among_the_columns_of_answers(family):
     query = made(family)
     bounds = ["window_start", "window_end"] if query.moment == "window_end" else ["time"]
-    assert moment_among(["query", *bounds, "rank", "score"]) == query.moment
+    assert moment_of(["query", *bounds, "rank", "score"]) == query.moment

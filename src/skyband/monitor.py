@@ -14,7 +14,7 @@ import pyarrow as pa
 from typing_extensions import TypeVar
 
 from skyband.data.arrow import from_bytes, to_bytes
-from skyband.data.group_dictionary import GroupBook
+from skyband.data.group_dictionary import GroupDictionary
 from skyband.data.validation import Intake
 from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
 from skyband.queries import Axis, Query
@@ -211,7 +211,7 @@ class MonitorBase(Generic[Q, P]):
             monitor._finished, monitor._windows = saved["finished"], saved["windows"]
             monitor._valid_from = saved["valid_from"]
             monitor._ready = [from_bytes(table) for table in saved["ready"]]
-            groups = None if saved["groups"] is None else GroupBook.load(saved["groups"])
+            groups = None if saved["groups"] is None else GroupDictionary.load(saved["groups"])
             monitor._intake = Intake.load(saved["intake"], groups)
             monitor._load(saved)
         if asked is not None and asked != monitor._workload:

@@ -6,10 +6,10 @@ import logging
 import threading
 import time
 
-__all__ = ["Seldom"]
+__all__ = ["RateLimitedLog"]
 
 
-class Seldom:
+class RateLimitedLog:
     """Logs the first warning, then at most one every `seconds`; safe to be used from several threads.
 
     >>> quiet = Seldom(logging.getLogger("skyband.example"))

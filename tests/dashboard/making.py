@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from skyband.dashboard.history import History
-from skyband.dashboard.query_info import Asked
+from skyband.dashboard.query_info import QueryInfo
 
 MINUTE = 60_000_000
 
@@ -32,10 +32,10 @@ def answers(windows, *, groups=False, id_="id", kind=None):
 def history(*asked, **limits):
     """An empty history of these queries; a text is one without groups."""
     found = History(**limits)
-    known = [Asked(one, "s", "topk") if isinstance(one, str) else one for one in asked]
+    known = [QueryInfo(one, "s", "topk") if isinstance(one, str) else one for one in asked]
     found.ask({one.name: one for one in known})
     return found
 
 
 def grouped(name):
-    return Asked(name, "s", "topk", groups=("symbol",))
+    return QueryInfo(name, "s", "topk", groups=("symbol",))

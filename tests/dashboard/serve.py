@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from skyband.dashboard.addresses import address_of
 from skyband.dashboard.board_state import LiveShow
-from skyband.dashboard.control import Control
+from skyband.dashboard.control import RunControl
 from skyband.dashboard.folder import FolderShow
 from skyband.dashboard.history import History
 from skyband.dashboard.server import PageServer
@@ -124,7 +124,7 @@ def main() -> None:
                 _say(server.url)
                 _write(run, given)
             return
-        control = Control(run.box, lambda: run.file) if given.control else None
+        control = RunControl(run.box, lambda: run.file) if given.control else None
         show = LiveShow("seeded", control=control)
         show.begin(lambda: run.file, run.numbers)
         run.give(show.history, given.windows)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.dashboard.boards import MOST_OBJECTS, board, ranks_over_time
-from skyband.dashboard.query_info import Asked
+from skyband.dashboard.query_info import QueryInfo
 from tests.dashboard.making import MINUTE, answers, history
 
 objects = st.lists(st.integers(0, 12), max_size=8, unique=True).filter(bool)
@@ -95,7 +95,7 @@ def test_ids_of_every_kind_are_told_apart(values, kind, wire):
 
 
 def test_the_column_that_the_stream_names_is_the_id():
-    store = history(Asked("q", "s", "topk", id="Trade_ID"))
+    store = history(QueryInfo("q", "s", "topk", id="Trade_ID"))
     store.outlet("s").take(0, answers([("q", None, 1, [(5, 1.0)])], id_="trade_id"))
     store.settle()
     assert board(store, "q")["rows"][0]["id"] == 5
@@ -126,7 +126,7 @@ def test_one_object_at_several_ranks():
 
 
 def test_what_only_some_families_tell():
-    store = history(Asked("u", "s", "uncertain"), Asked("i", "t", "incomplete"))
+    store = history(QueryInfo("u", "s", "uncertain"), QueryInfo("i", "t", "incomplete"))
     at = pa.array([60_000_000], pa.timestamp("us", "UTC"))
     one = {"time": at, "rank": pa.array([1], pa.int32()), "score": [2.0]}
     store.put(0, "s", pa.table({"query": ["u"], **one, "id": [1], "probability": [0.5], "expected_rank": [1.5]}))
@@ -140,7 +140,7 @@ def test_what_only_some_families_tell():
 
 
 def test_streams_are_ranked_by_their_names():
-    store = history(Asked("u", "s", "uncertain"))
+    store = history(QueryInfo("u", "s", "uncertain"))
     at = pa.array([60_000_000], pa.timestamp("us", "UTC"))
     rows = {
         "query": ["u"],

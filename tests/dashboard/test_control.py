@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skyband.dashboard.board_state import LiveShow
-from skyband.dashboard.control import Control
+from skyband.dashboard.control import RunControl
 from tests.dashboard.asking import served
 from tests.dashboard.serve import Pretended
 
@@ -18,7 +18,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def page(run):
-    show = LiveShow("run", control=Control(run.box, lambda: run.file, timeout=20))
+    show = LiveShow("run", control=RunControl(run.box, lambda: run.file, timeout=20))
     show.begin(lambda: run.file, run.numbers)
     with served(show) as asking:
         yield asking

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from skyband.dashboard.board_state import LiveShow
-from skyband.dashboard.engine_view import Engine
+from skyband.dashboard.engine_view import EngineView
 from skyband.dashboard.events import Listener
-from skyband.dashboard.query_info import Asked
+from skyband.dashboard.query_info import QueryInfo
 from tests.dashboard.asking import Asking, served
 from tests.dashboard.making import answers, grouped
 from tests.dashboard.serve import Pretended
@@ -20,7 +20,7 @@ from tests.dashboard.serve import Pretended
 @pytest.fixture
 def show():
     found = LiveShow("few")
-    asked = {"a": Asked("a", "s", "topk"), "b": Asked("b", "s", "topk"), "g": grouped("g")}
+    asked = {"a": QueryInfo("a", "s", "topk"), "b": QueryInfo("b", "s", "topk"), "g": grouped("g")}
     found.history.ask(asked)
     found._asked = asked
     return found
@@ -42,7 +42,7 @@ def kinds(events):
 
 def test_only_what_changed_is_told(show):
     give(show, 0, ("a", None, 1, [(1, 1.0)]), ("b", None, 1, [(1, 1.0)]))
-    listener = Listener(show, Engine(show), [("a", None)])
+    listener = Listener(show, EngineView(show), [("a", None)])
     first = listener.news()
     assert kinds(first)[-2:] == ["board", "summary"]
     assert b'"b":{' in first
@@ -56,7 +56,7 @@ def test_only_what_changed_is_told(show):
 
 
 def test_a_listener_that_was_away_is_told_the_newest_once(show):
-    listener = Listener(show, Engine(show), [("a", None)])
+    listener = Listener(show, EngineView(show), [("a", None)])
     listener.news()
     for minute in range(1, 500):
         give(show, minute, ("a", None, minute, [(minute, 1.0)]))
@@ -67,7 +67,7 @@ def test_a_listener_that_was_away_is_told_the_newest_once(show):
 
 
 def test_a_batch_that_is_run_again_is_no_new_window(show):
-    listener = Listener(show, Engine(show), [("a", None)])
+    listener = Listener(show, EngineView(show), [("a", None)])
     give(show, 0, ("a", None, 1, [(1, 1.0)]))
     listener.news()
     give(show, 0, ("a", None, 1, [(1, 1.0)]))
@@ -77,7 +77,7 @@ def test_a_batch_that_is_run_again_is_no_new_window(show):
 
 
 def test_boards_of_groups(show):
-    listener = Listener(show, Engine(show), [("g", '["x"]'), ("g", '["y"]')])
+    listener = Listener(show, EngineView(show), [("g", '["x"]'), ("g", '["y"]')])
     give(show, 0, ("g", "x", 1, [(1, 1.0)]), groups=True)
     assert kinds(listener.news()).count("board") == 1
     give(show, 1, ("g", "y", 1, [(1, 1.0)]), groups=True)
@@ -85,7 +85,7 @@ def test_boards_of_groups(show):
 
 
 def test_the_end_is_told_once(show):
-    listener = Listener(show, Engine(show), [])
+    listener = Listener(show, EngineView(show), [])
     listener.news()
     show.end()
     assert kinds(listener.news()) == ["end"]

@@ -14,7 +14,7 @@ from skyband.dashboard.board_state import state_of
 from skyband.dashboard.boards import board, moment_of, moments
 from skyband.dashboard.file_sources import Ident, Source, labels_of, source_of
 from skyband.dashboard.folder import FolderShow
-from skyband.dashboard.query_info import Asked
+from skyband.dashboard.query_info import QueryInfo
 from skyband.dashboard.wire import group_key
 from tests.dashboard.making import answers
 from tests.dashboard.test_folder import query, shown, write
@@ -86,7 +86,7 @@ def test_labels():
         "q (a.parquet, 5 rows)",
         "q (a.parquet, 9 rows)",
     }
-    known = {"q": Asked("q", "s", "topk")}
+    known = {"q": QueryInfo("q", "s", "topk")}
     assert labels_of([Ident(Source("s", "sink", "s"), "q"), Ident(Source("t", "sink", "t"), "q")], known, {}) == {
         Ident(Source("s", "sink", "s"), "q"): "q",
         Ident(Source("t", "sink", "t"), "q"): "q (t)",

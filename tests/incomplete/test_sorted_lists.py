@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from skyband import streams
 from skyband.incomplete.kernels import attributes
-from skyband.incomplete.shape import Shape
+from skyband.incomplete.shape import IncompleteShape
 from skyband.incomplete.sorted_lists import SortedLists
 from skyband.snapshot import decode, encode
 from tests.incomplete import oracle
@@ -30,7 +30,7 @@ def shape_of(asked):
     d = len(asked.streams)
     weights = np.array([(asked.weights or {}).get(stream, 1.0) for stream in asked.streams])
     code = CODES[asked.aggregate]
-    return Shape(
+    return IncompleteShape(
         asked.k, asked.size, asked.every, asked.origin, d, weights, code, *asked.bounds, occurrences=asked.occurrences
     )
 

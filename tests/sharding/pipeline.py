@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from skyband.sharding.envelope import foreseen
-from skyband.topk.plan import Plan
+from skyband.topk.plan import TopKPlan
 from skyband.topk.reducer import TopKNote, reduce_rows
-from skyband.topk.scans import feeds_of
+from skyband.topk.scans import scans_of
 from skyband.topk.shard import TopKShard
 from skyband.windows import ALWAYS
 
@@ -15,24 +15,24 @@ SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("g",
 
 
 def plan_of(queries, *, algorithm="panes", shards=3, may_be_late=True):
-    """A plan for rows of `SCHEMA` in which every feed's score is a column of its own."""
-    feeds = feeds_of(queries)
-    return Plan(
+    """A plan for rows of `SCHEMA` in which every scan's score is a column of its own."""
+    scans = scans_of(queries)
+    return TopKPlan(
         queries=tuple(queries),
         algorithm=algorithm,
         shards=shards,
         time="ts",
         id="id",
-        scores=tuple(f"score_{number}" for number in range(len(feeds))),
-        groups=tuple(feed.partition_by for feed in feeds),
+        scores=tuple(f"score_{number}" for number in range(len(scans))),
+        groups=tuple(scan.partition_by for scan in scans),
         columns=tuple(SCHEMA.names),
-        returned=tuple(name for name in SCHEMA.names if not any(name in feed.partition_by for feed in feeds)),
+        returned=tuple(name for name in SCHEMA.names if not any(name in scan.partition_by for scan in scans)),
         may_be_late=may_be_late,
     )
 
 
 def scored(plan, rows):
-    """Rows ``(position, score, id, group)`` as the table a task sees; the second feed ranks by the negated score."""
+    """Rows ``(position, score, id, group)`` as the table a task sees; the second scan ranks by the negated score."""
     columns = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
     table = pa.table(
         {
@@ -42,17 +42,17 @@ def scored(plan, rows):
             "s": pa.array(columns[1], pa.float64()),
         }
     )
-    for number, feed in enumerate(plan.feeds):
-        values = [_score(feed, *row) for row in rows]
+    for number, scan in enumerate(plan.scans):
+        values = [_score(scan, *row) for row in rows]
         table = table.append_column(plan.scores[number], pa.array(values, pa.float64()))
     return table
 
 
-def _score(feed, position, score, id_, group):
-    if feed.where == "odd" and id_ % 2 == 0:
+def _score(scan, position, score, id_, group):
+    if scan.where == "odd" and id_ % 2 == 0:
         return None
     value = float("nan") if score is None else score
-    return -value if feed.by == "-s" else value
+    return -value if scan.by == "-s" else value
 
 
 class Pipeline:

@@ -47,9 +47,9 @@ def test_who_follows_the_feed_has_every_answer(seed):
     posed = [cases.draw_posed(random, f"q{i}") for i in range(3)]
     found, _ = run(random, posed, cases.draw_rows(random, 150), output="both")
     answers = cases.answered([row for row in found if row["change"] is None], posed)
-    feeds = reported([row for row in found if row["change"] is not None], posed)
-    assert answers.keys() == feeds.keys()
-    for key, changes in feeds.items():
+    scans = reported([row for row in found if row["change"] is not None], posed)
+    assert answers.keys() == scans.keys()
+    for key, changes in scans.items():
         board = {}
         boards = {end: {} for _, end, _, _, _ in answers[key]}
         for _, end, rank, id_, _ in answers[key]:

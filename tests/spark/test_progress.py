@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyband.spark.metrics import Progress
+from skyband.spark.metrics import StreamProgress
 
 
 def report(batch, run="a", rows=10, at=None):
@@ -43,7 +43,7 @@ def counted(progress):
 
 
 def test_every_batch_is_asked_for_once(query):
-    progress = Progress()
+    progress = StreamProgress()
     progress.take(query)
     assert (counted(progress), query.asked) == ((0, 0), 0)
     for batch in range(5):
@@ -55,7 +55,7 @@ def test_every_batch_is_asked_for_once(query):
 
 
 def test_what_was_missed_is_made_up_for(query):
-    progress = Progress()
+    progress = StreamProgress()
     query.reports = [report(batch) for batch in range(3)]
     progress.take(query)
     query.reports += [report(3), report(4), report(5, rows=None)]  # two batches, and then nothing to do
@@ -67,7 +67,7 @@ def test_what_was_missed_is_made_up_for(query):
 
 
 def test_a_stream_that_is_taken_up_again_counts_on(query):
-    progress = Progress()
+    progress = StreamProgress()
     query.reports = [report(0), report(1)]
     progress.take(query)
     query.reports = [report(1, run="b"), report(2, run="b")]

@@ -21,7 +21,7 @@ from skyband.cli.verify import verify_file
 from skyband.connectors.memory import Board
 from skyband.jobs import run
 from skyband.spark.delivery import Wanted
-from skyband.workload_file import Engine
+from skyband.workload_file import EngineSection
 
 SECOND = 1_000_000
 FILE = """
@@ -122,7 +122,7 @@ def test_lags_of_incomplete_streams_are_told(spark, answered, data, tmp_path):
         answered[0],
         workloads={"flows": answered[0].workloads["flows"]},
         sinks=(sb.sinks.Memory(),),
-        engine=Engine(checkpoint=str(tmp_path / "state")),
+        engine=EngineSection(checkpoint=str(tmp_path / "state")),
     )
     running = run(file, "catch-up", spark=spark)
     assert running.await_end(300)

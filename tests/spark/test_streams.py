@@ -8,7 +8,7 @@ import time
 import pytest
 
 from skyband.spark import Control, Metrics, answers, start
-from skyband.spark.metrics import Progress
+from skyband.spark.metrics import StreamProgress
 from tests.oracle import Asked
 from tests.sharding import cases
 from tests.spark.frames import collected, read_stream, write_files
@@ -224,7 +224,7 @@ def test_answers_alone_with_messages_and_a_listener(spark, run, tmp_path):
 
 
 def test_messages_are_no_rows():
-    progress = Progress()
+    progress = StreamProgress()
     progress.add(
         {
             "runId": "a",

@@ -9,8 +9,8 @@ import pytest
 
 from skyband.connectors.kinds import flat
 from skyband.workload_file import keys, schema
-from skyband.workload_file.models import Document, Engine, Sink, Stream
-from skyband.workload_file.query_models import Query
+from skyband.workload_file.models import Document, EngineSection, Sink, Stream
+from skyband.workload_file.query_models import QuerySection
 from skyband.workload_file.starter import starter
 from skyband.workload_file.tree import read_tree
 from tests.workload_file.files import FULL, SHORT, VALID
@@ -56,7 +56,7 @@ def test_the_schema_says_what_it_is():
     assert "anyOf" not in json.dumps(made["properties"]["streams"])
 
 
-@pytest.mark.parametrize("section", [Document, STREAM, Query, SINK, Engine])
+@pytest.mark.parametrize("section", [Document, STREAM, QuerySection, SINK, EngineSection])
 def test_every_key_is_described(section):
     properties = schema()["properties"] if section is Document else schema()["$defs"][section.__name__]["properties"]
     assert list(properties) == list(section.model_fields)
@@ -116,7 +116,12 @@ def test_a_variable_may_stand_for_any_single_value():
 
 def test_keys_are_all_keys():
     found = {key.path: key for key in keys()}
-    sections = ((STREAM, "streams.<name>."), (Query, "queries[]."), (SINK, "sinks[]."), (Engine, "engine."))
+    sections = (
+        (STREAM, "streams.<name>."),
+        (QuerySection, "queries[]."),
+        (SINK, "sinks[]."),
+        (EngineSection, "engine."),
+    )
     assert set(found) == set(Document.model_fields) | {
         prefix + name for model, prefix in sections for name in model.model_fields
     }

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skyband.aggregate.executor import Lane
+from skyband.aggregate.executor import AggregateExecutor
 from skyband.aggregate.query import AggregateTopK
-from skyband.aggregate.shape import Shape
+from skyband.aggregate.shape import AggregateShape
 from skyband.windows import NEVER
 
 __all__ = ["ALL_GROUPS", "WHOLE", "Cohort"]
@@ -22,7 +22,7 @@ class Cohort:
     """The queries of one beginning, in lanes. A query that was removed stays in their shape and answers no more."""
 
     def __init__(self, queries: Sequence[AggregateTopK], since: Sequence[int]) -> None:
-        self.lanes: dict[int, Lane] = {}
+        self.lanes: dict[int, AggregateExecutor] = {}
         self._queries = tuple(queries)
         self._since = list(since)  # the smallest window starts that they answer for; NEVER: removed
         self._places: dict[str, int] = {}
@@ -56,11 +56,11 @@ class Cohort:
             return ()
         return tuple(query for query, is_mine in zip(self._queries, mine, strict=True) if is_mine)
 
-    def lane(self, name: int, all_grouped: bool) -> Lane:
+    def lane(self, name: int, all_grouped: bool) -> AggregateExecutor:
         """A lane, made where there is none yet."""
         if name not in self.lanes:
-            shape = Shape(self.members(name, all_grouped))
-            lane = Lane(shape, self._places_of(shape), name == ALL_GROUPS, max(name, -1))
+            shape = AggregateShape(self.members(name, all_grouped))
+            lane = AggregateExecutor(shape, self._places_of(shape), name == ALL_GROUPS, max(name, -1))
             lane.engine.answer_since(self._starts(shape))
             self.lanes[name] = lane
         return self.lanes[name]
@@ -82,9 +82,9 @@ class Cohort:
             cohort.lane(lane["lane"], all_grouped).load(lane)
         return cohort
 
-    def _starts(self, shape: Shape) -> list[int]:
+    def _starts(self, shape: AggregateShape) -> list[int]:
         since = {query.name: start for query, start in zip(self._queries, self._since, strict=True)}
         return [since[query.name] for query in shape.queries]
 
-    def _places_of(self, shape: Shape) -> Any:
+    def _places_of(self, shape: AggregateShape) -> Any:
         return np.array([self._places.get(query.name, -1) for query in shape.queries], np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.aggregate.kernels import totals as kernels
 from skyband.aggregate.kernels.exact_sum import LIMBS, limb_range
-from skyband.aggregate.kernels.key_top import Room
+from skyband.aggregate.kernels.key_top import KeyScratch
 from skyband.aggregate.kernels.partials import (
     CLOCK,
     ENTERED,
@@ -28,13 +28,13 @@ from skyband.aggregate.kernels.partials import (
     UNRANKABLE,
     State,
 )
-from skyband.aggregate.shape import Shape
-from skyband.data.answer_log import Ranked
+from skyband.aggregate.shape import AggregateShape
+from skyband.data.answer_log import RankedWindows
 from skyband.errors import SnapshotError
 from skyband.kernels.keys import Keys
 from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, WINDOWS, Floats, Ints
 
-__all__ = ["Engine", "Found", "Rows"]
+__all__ = ["AggregateEngine", "EngineAnswers", "KeyRows"]
 
 _FEW = 1024
 _PER_SLOT = ("added", "last", "open", "tails")
@@ -43,7 +43,7 @@ _PER_PARTIAL = ("slots", "adds", "extremes", "older", "younger")
 _PER_PANE = ("lows", "firsts", "here")
 
 
-class Rows(NamedTuple):
+class KeyRows(NamedTuple):
     """Rows in stream order, with slots for their keys."""
 
     slots: Ints
@@ -52,17 +52,17 @@ class Rows(NamedTuple):
     first_position: int
 
 
-class Found(NamedTuple):
+class EngineAnswers(NamedTuple):
     """Answers: the ids of their rows are slots."""
 
-    windows: Ranked
+    windows: RankedWindows
     lasts: Ints  # per row: where the key was seen last before the window's end
 
 
-class Engine:
+class AggregateEngine:
     """Answers queries over the same keys and values. Slots are given out by a `KeyBook`, whose `Keys` order them."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: AggregateShape) -> None:
         self.shape = shape
         self._low = 0  # the first limb that is held
         self._limbs = 0
@@ -70,7 +70,7 @@ class Engine:
         self._state = self._fresh_state()
         self._room = _room(0, 1, 0)
         self._fetch: Callable[[int], None] = _refuse_missing
-        self._parts: list[Found] = []
+        self._parts: list[EngineAnswers] = []
         self._out = _buffers(_FEW)
 
     @property
@@ -103,14 +103,14 @@ class Engine:
             mask[:known] &= state.open[:known] < state.clock[OPEN_AT]
         return mask
 
-    def take_rows(self, rows: Rows, keys: Keys, groups: int, first: int) -> None:
+    def take_rows(self, rows: KeyRows, keys: Keys, groups: int, first: int) -> None:
         """Take rows in; `first` is where the stream began."""
         self._reserve_slots(keys.prefix.size, groups)
         values = rows.values if self.shape.values else np.empty(0)
         bits = values.view(np.int64)
         if self.shape.sums:
             self._reserve_limbs(bits)
-        arrivals = kernels.Arrivals(rows.slots, rows.positions, values, bits, rows.first_position)
+        arrivals = kernels.KeyArrivals(rows.slots, rows.positions, values, bits, rows.first_position)
         self._run(
             lambda progress: kernels.take_rows(
                 self._state, self._asked, keys, self._room, arrivals, self._out, progress, first
@@ -141,7 +141,7 @@ class Engine:
             lambda progress: kernels.advance(self._state, self._asked, keys, self._room, self._out, progress, to, first)
         )
 
-    def answers(self) -> list[Found]:
+    def answers(self) -> list[EngineAnswers]:
         """What was answered since the last call."""
         self._put_aside()
         parts, self._parts = self._parts, []
@@ -179,7 +179,7 @@ class Engine:
         if not windows:
             return
         out = self._out
-        found = Ranked(
+        found = RankedWindows(
             out.queries[:windows].copy(),
             out.groups[:windows].copy(),
             out.ends[:windows].copy(),
@@ -187,7 +187,7 @@ class Engine:
             out.scores[:rows].copy(),
             out.slots[:rows].copy(),
         )
-        self._parts.append(Found(found, out.lasts[:rows].copy()))
+        self._parts.append(EngineAnswers(found, out.lasts[:rows].copy()))
         out.cursor[:] = 0
 
     @property
@@ -281,8 +281,8 @@ def _refuse_missing(pane: int) -> None:
     raise SnapshotError(f"the partials of pane {pane} are gone; what the windows held cannot be told any more.")
 
 
-def _room(slots: int, groups: int, limbs: int) -> Room:
-    return Room(
+def _room(slots: int, groups: int, limbs: int) -> KeyScratch:
+    return KeyScratch(
         sorted=np.zeros(slots, np.int64),
         heap=np.zeros(slots, np.int64),
         begins=np.zeros(groups, np.int64),
@@ -290,8 +290,8 @@ def _room(slots: int, groups: int, limbs: int) -> Room:
     )
 
 
-def _buffers(rows: int) -> kernels.Answers:
-    return kernels.Answers(
+def _buffers(rows: int) -> kernels.TotalAnswers:
+    return kernels.TotalAnswers(
         queries=np.zeros(rows, np.int64),
         groups=np.zeros(rows, np.int64),
         ends=np.zeros(rows, np.int64),

@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.aggregate.engine import Engine, Rows
-from skyband.aggregate.shape import Shape
-from skyband.data.answer_log import Ranked, joined
+from skyband.aggregate.engine import AggregateEngine, KeyRows
+from skyband.aggregate.shape import AggregateShape
+from skyband.data.answer_log import RankedWindows, joined
 from skyband.data.arrow import from_bytes, one, to_bytes
-from skyband.data.key_dictionary import KeyBook
+from skyband.data.key_dictionary import KeyDictionary
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["Answered", "Batch", "Lane"]
+__all__ = ["AggregateExecutor", "KeyBatch", "KeyedAnswers"]
 
 _CHUNK = 1 << 18  # rows: keys of one chunk all have slots, whether a window still needs them at its end or not
 
 
-class Batch(NamedTuple):
+class KeyBatch(NamedTuple):
     """Rows in stream order."""
 
     keys: pa.Array
@@ -28,51 +28,51 @@ class Batch(NamedTuple):
     groups: Ints | None  # None: there are none
 
 
-class Answered(NamedTuple):
+class KeyedAnswers(NamedTuple):
     """Answers whose keys are known: slots may be given to others from now on."""
 
-    windows: Ranked
+    windows: RankedWindows
     keys: pa.Array  # per row
 
 
-class Lane:
+class AggregateExecutor:
     """Takes rows in and gives answers out. `places` are those of its queries in the workload."""
 
-    def __init__(self, shape: Shape, places: Ints, grouped: bool, group: int = -1) -> None:
-        self.engine = Engine(shape)
-        self.book = KeyBook(self.engine.unused, grouped)
+    def __init__(self, shape: AggregateShape, places: Ints, grouped: bool, group: int = -1) -> None:
+        self.engine = AggregateEngine(shape)
+        self.book = KeyDictionary(self.engine.unused, grouped)
         self.objects = 0
         self.shape = shape
         self.places = places
         self._grouped = grouped
         self._group = group  # whose lane it is, -1 if it is nobody's or everybody's
 
-    def take_in(self, batch: Batch, groups: int, first: int) -> list[Answered]:
+    def take_in(self, batch: KeyBatch, groups: int, first: int) -> list[KeyedAnswers]:
         """Take rows in, and answer the windows that end before the last of them."""
         found = []
         for low in range(0, len(batch.keys), _CHUNK):
             keys = batch.keys.slice(low, _CHUNK)
             mine = slice(low, low + len(keys))
             slots = self.book.slots_of(keys, None if batch.groups is None else batch.groups[mine])
-            rows = Rows(slots, batch.positions[mine], batch.values[mine], self.objects)
+            rows = KeyRows(slots, batch.positions[mine], batch.values[mine], self.objects)
             self.engine.take_rows(rows, self.book.keys, groups, first)
             self.objects += len(keys)
             found += self._answered()
         return found
 
-    def advance(self, to: int, groups: int, first: int) -> list[Answered]:
+    def advance(self, to: int, groups: int, first: int) -> list[KeyedAnswers]:
         """Answer every window that ends at or before `to`."""
         self.engine.advance(to, self.book.keys, groups, first)
         return self._answered()
 
-    def _answered(self) -> list[Answered]:
+    def _answered(self) -> list[KeyedAnswers]:
         parts = self.engine.answers()
         if not parts:
             return []
         windows = joined([part.windows for part in parts])
         groups = windows.groups if self._grouped else np.full_like(windows.groups, self._group)
         keys = self.book.values(windows.ids)
-        return [Answered(windows._replace(queries=self.places[windows.queries], groups=groups), keys)]
+        return [KeyedAnswers(windows._replace(queries=self.places[windows.queries], groups=groups), keys)]
 
     @property
     def groups(self) -> Ints:

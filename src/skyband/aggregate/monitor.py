@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.aggregate.cohort import ALL_GROUPS, WHOLE, Cohort
-from skyband.aggregate.executor import Answered, Batch, Lane
+from skyband.aggregate.executor import AggregateExecutor, KeyBatch, KeyedAnswers
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.table import answer_table
-from skyband.data.answer_log import Ranked, joined
+from skyband.data.answer_log import RankedWindows, joined
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.columns import length, refuse_other_lengths, score_column
 from skyband.data.key_dictionary import KeyColumn, key_column
@@ -32,7 +32,7 @@ def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
     return {**saved, "cohorts": [first], "computed": True, "valid_from": {}, "ready": []}
 
 
-class Monitor(MonitorBase[AggregateTopK, Answered]):
+class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
     """Ranks keys by an aggregate of their values, over a stream that is pushed to it, exactly and incrementally.
 
     All queries share one partial per key and pane. A partial is added to a key's running total once and taken away once
@@ -110,7 +110,7 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
         if self._intake.groups is not None and self._intake.groups.has_grown:
             self._forget_groups()
 
-    def _table(self, pending: list[Answered]) -> pa.Table:
+    def _table(self, pending: list[KeyedAnswers]) -> pa.Table:
         return answer_table(
             pending,
             self.queries,
@@ -165,7 +165,7 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
         self._all_grouped = saved["all_grouped"]
         if saved["pending_keys"] is not None:
             keys = one(from_bytes(saved["pending_keys"])["key"])
-            self._pending = [Answered(Ranked(**saved["pending"]), keys)]
+            self._pending = [KeyedAnswers(RankedWindows(**saved["pending"]), keys)]
         names = [query.name for query in self.queries]
         self._cohorts = [Cohort.load(state, names, self._all_grouped) for state in saved["cohorts"]]
 
@@ -175,7 +175,7 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
         if checked.ids.size or checked.scores.size < checked.rows:
             stored = stored.take(pa.array(checked.ids - checked.first_id, pa.int64()))
         codes = None if checked.groups is None else checked.groups.codes
-        batch = Batch(stored, checked.scores if valued else np.empty(0), checked.positions, codes)
+        batch = KeyBatch(stored, checked.scores if valued else np.empty(0), checked.positions, codes)
         if len(stored):
             self._feed(WHOLE, batch._replace(groups=None))
             if codes is not None:
@@ -186,7 +186,7 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
         else:
             self._move_time()
 
-    def _feed_groups(self, batch: Batch) -> None:
+    def _feed_groups(self, batch: KeyBatch) -> None:
         if self._intake.axis == "time":
             self._feed(ALL_GROUPS, batch)
             return
@@ -199,9 +199,9 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
         values = batch.values[order] if batch.values.size else batch.values
         for code in np.flatnonzero(np.diff(begins)).tolist():
             mine = slice(begins[code], begins[code + 1])
-            self._feed(code, Batch(keys[mine], values[mine], batch.positions, None))
+            self._feed(code, KeyBatch(keys[mine], values[mine], batch.positions, None))
 
-    def _feed(self, name: int, batch: Batch) -> None:
+    def _feed(self, name: int, batch: KeyBatch) -> None:
         first = 0 if self._intake.axis == "count" or self._intake.first is None else self._intake.first
         for cohort in self._cohorts:
             if name in cohort.lanes or cohort.members(name, self._all_grouped):
@@ -220,7 +220,7 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
         """How many groups a lane holds side by side."""
         return self._intake.groups.codes if name == ALL_GROUPS and self._intake.groups is not None else 1
 
-    def _lanes(self) -> Iterator[tuple[int, Lane]]:
+    def _lanes(self) -> Iterator[tuple[int, AggregateExecutor]]:
         for cohort in self._cohorts:
             yield from cohort.lanes.items()
 
@@ -254,7 +254,7 @@ class Monitor(MonitorBase[AggregateTopK, Answered]):
         """The places of the queries that answer for each group."""
         return tuple(place for place, query in enumerate(self.queries) if self._all_grouped or query.partition_by)
 
-    def _collect(self, answered: list[Answered]) -> None:
+    def _collect(self, answered: list[KeyedAnswers]) -> None:
         self._windows += sum(part.windows.ends.size for part in answered)
         self._pending += answered
 

@@ -12,12 +12,12 @@ from skyband.queries.sharing import places_by
 from skyband.sharding.plan import ShardPlan
 
 if TYPE_CHECKING:
-    from skyband.aggregate.shape import Shape
+    from skyband.aggregate.shape import AggregateShape
 
-__all__ = ["AggregatePlan", "Feed", "feeds_of"]
+__all__ = ["AggregatePlan", "AggregateScan", "scans_of"]
 
 
-class Feed(NamedTuple):
+class AggregateScan(NamedTuple):
     """What its queries have in common, and their places in the workload."""
 
     key: str | None
@@ -27,17 +27,19 @@ class Feed(NamedTuple):
     places: tuple[int, ...]
 
 
-def feeds_of(queries: Iterable[AggregateTopK]) -> tuple[Feed, ...]:
-    """The feeds of a workload, in the order in which they first appear.
+def scans_of(queries: Iterable[AggregateTopK]) -> tuple[AggregateScan, ...]:
+    """The scans of a workload, in the order in which they first appear.
 
     >>> import skyband as sb
     >>> busy = sb.AggregateTopK(name="busy", k=3, size="1 hour", key="client", value="bytes")
     >>> high = sb.AggregateTopK(name="high", k=3, size="1 day", key="client", value="bytes", aggregate="max")
     >>> often = sb.AggregateTopK(name="often", k=3, size="1 day", key="client", aggregate="count")
-    >>> [(feed.value, feed.places) for feed in feeds_of([busy, often, high])]
+    >>> [(scan.value, scan.places) for scan in scans_of([busy, often, high])]
     [('bytes', (0, 2)), (None, (1,))]
     """
-    return tuple(Feed(*shared, places) for shared, places in places_by(AggregateTopK.scan_key, queries).items())
+    return tuple(
+        AggregateScan(*shared, places) for shared, places in places_by(AggregateTopK.scan_key, queries).items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,34 +52,34 @@ class AggregatePlan(ShardPlan):
     segment_state = "parcels"
 
     queries: tuple[AggregateTopK, ...]
-    shards: int  # for each feed
+    shards: int  # for each scan
     time: str  # the column that event time is read from
-    groups: tuple[tuple[str, ...], ...]  # per feed: the columns that tell its groups apart
-    keys: tuple[str, ...]  # per feed: the column that holds its key
-    values: tuple[str | None, ...]  # per feed: that which holds its value; None where only their number counts
+    groups: tuple[tuple[str, ...], ...]  # per scan: the columns that tell its groups apart
+    keys: tuple[str, ...]  # per scan: the column that holds its key
+    values: tuple[str | None, ...]  # per scan: that which holds its value; None where only their number counts
     wanted: tuple[
         str, ...
-    ]  # per feed: whether the row counts; false where it lacks something, null where not asked for
-    homes: tuple[str, ...]  # per feed: the number of the shard that the key lives in
+    ]  # per scan: whether the row counts; false where it lacks something, null where not asked for
+    homes: tuple[str, ...]  # per scan: the number of the shard that the key lives in
     utc: bool  # whether times are instants, not what a clock on the wall says
 
     @cached_property
-    def feeds(self) -> tuple[Feed, ...]:
-        """The queries by feed."""
-        return feeds_of(self.queries)
+    def scans(self) -> tuple[AggregateScan, ...]:
+        """The queries by scan."""
+        return scans_of(self.queries)
 
     @property
     def units(self) -> int:
-        """How many shards there are, over all feeds; those of feed f begin at ``f * shards``."""
-        return self.shards * len(self.feeds)
+        """How many shards there are, over all scans; those of scan f begin at ``f * shards``."""
+        return self.shards * len(self.scans)
 
-    def shape(self, feed: int) -> Shape:
-        """What the queries of a feed share."""
-        from skyband.aggregate.shape import Shape  # noqa: PLC0415 - compiled code, and the driver does without it
+    def shape(self, scan: int) -> AggregateShape:
+        """What the queries of a scan share."""
+        from skyband.aggregate.shape import AggregateShape  # noqa: PLC0415 - compiled code, and the driver does without it
 
-        return Shape(tuple(self.queries[place] for place in self.feeds[feed].places))
+        return AggregateShape(tuple(self.queries[place] for place in self.scans[scan].places))
 
     @cached_property
     def group_columns(self) -> tuple[str, ...]:
-        """The group columns of all feeds, each once: the columns of an answer that tell its group."""
+        """The group columns of all scans, each once: the columns of an answer that tell its group."""
         return tuple(dict.fromkeys(name for names in self.groups for name in names))

@@ -54,7 +54,7 @@ def sum_rows(plan: AggregatePlan, batches: Iterable[pa.RecordBatch]) -> Iterator
     All shards hear of the newest row and of the first, so that all of them agree on where the stream ends and began.
     """
     newest, counts = ALWAYS, np.zeros(2, np.int64)
-    firsts: list[dict[int, int]] = [{} for _ in plan.feeds]
+    firsts: list[dict[int, int]] = [{} for _ in plan.scans]
     for chunk in _chunks(batches):
         table = pa.Table.from_batches(chunk)
         at = table.column_names.index(plan.time)
@@ -63,15 +63,15 @@ def sum_rows(plan: AggregatePlan, batches: Iterable[pa.RecordBatch]) -> Iterator
         if timed.num_rows:
             newest = max(newest, pc.max(timed[plan.time]).as_py())
         counts += table.num_rows, _left_out(plan, table)
-        for feed in range(len(plan.feeds)):
-            yield from _summed(plan, feed, timed, firsts[feed])
+        for scan in range(len(plan.scans)):
+            yield from _summed(plan, scan, timed, firsts[scan])
     if not counts[0]:
         return
-    for feed, found in enumerate(firsts):
+    for scan, found in enumerate(firsts):
         ends, oldest = (np.array([*part], np.int64) for part in (found.keys(), found.values()))
         note = AggregateNote(newest, min(found.values(), default=newest), pane_ends=ends, pane_firsts=oldest)
         for shard in range(plan.shards):
-            yield Envelope(feed * plan.shards + shard, pa.table({}), note, int(counts[0]), int(counts[1]), 0)
+            yield Envelope(scan * plan.shards + shard, pa.table({}), note, int(counts[0]), int(counts[1]), 0)
             counts[:] = 0  # they are told once
 
 
@@ -95,23 +95,23 @@ def _left_out(plan: AggregatePlan, table: pa.Table) -> int:
     return int(pc.sum(refused).as_py() or 0)
 
 
-def _summed(plan: AggregatePlan, feed: int, table: pa.Table, firsts: dict[int, int]) -> Iterator[Envelope]:
-    """The partials of one feed, a table for each shard; `firsts` learns the first row of each pane, by its end."""
-    table = table.filter(table[plan.wanted[feed]]).combine_chunks()
+def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, int]) -> Iterator[Envelope]:
+    """The partials of one scan, a table for each shard; `firsts` learns the first row of each pane, by its end."""
+    table = table.filter(table[plan.wanted[scan]]).combine_chunks()
     if not table.num_rows:
         return
-    shape = plan.shape(feed)
+    shape = plan.shape(scan)
     length, offset = shape.pane
     positions = _array(table[plan.time], np.int64)
     panes = (positions - offset) // length
-    codes, samples = _coded(table, [*plan.groups[feed], plan.keys[feed]], panes)
+    codes, samples = _coded(table, [*plan.groups[scan], plan.keys[scan]], panes)
     if any(query.full_only for query in shape.queries):
         numbers, places = np.unique(panes, return_inverse=True)
         oldest = np.full(numbers.size, positions.max())
         np.minimum.at(oldest, places, positions)
         for end, first in zip(((numbers + 1) * length + offset).tolist(), oldest.tolist(), strict=True):
             firsts[end] = min(firsts.get(end, first), first)
-    name = plan.values[feed]
+    name = plan.values[scan]
     values = np.empty(0) if name is None else _array(table[name], np.float64)
     low, high = 0, 0
     if shape.sums:
@@ -123,7 +123,7 @@ def _summed(plan: AggregatePlan, feed: int, table: pa.Table, firsts: dict[int, i
     extremes = np.full((samples.size, len(shape.extremes)), -np.inf)
     signs = shape.asked(0).signs
     sum_up(codes, positions, values, values.view(np.int64), low, signs, adds, lasts, extremes)
-    rows = table.select([*plan.groups[feed], plan.keys[feed]]).take(pa.array(samples))
+    rows = table.select([*plan.groups[scan], plan.keys[scan]]).take(pa.array(samples))
     columns = {column: one(rows[column]) for column in rows.column_names}
     columns |= {"pane": pa.array(panes[samples] * length + offset), "last": pa.array(lasts)}
     columns["count"] = pa.array(adds[:, COUNT])
@@ -132,11 +132,11 @@ def _summed(plan: AggregatePlan, feed: int, table: pa.Table, firsts: dict[int, i
         columns |= {f"{LIMB}{low + i}": pa.array(adds[:, FIRST_LIMB + i]) for i in range(high - low)}
     columns |= {extreme: pa.array(extremes[:, place]) for place, extreme in enumerate(shape.extremes)}
     partials = pa.table(columns)
-    homes = _array(table[plan.homes[feed]], np.int64)[samples]
+    homes = _array(table[plan.homes[scan]], np.int64)[samples]
     for shard in np.unique(homes).tolist():
         mine = partials.take(pa.array(np.flatnonzero(homes == shard)))
         note = AggregateNote(ALWAYS, int(panes_of(mine).min()))
-        yield Envelope(feed * plan.shards + shard, mine, note, 0, 0, 0)
+        yield Envelope(scan * plan.shards + shard, mine, note, 0, 0, 0)
 
 
 def _coded(table: pa.Table, columns: list[str], panes: Ints) -> tuple[Ints, Ints]:

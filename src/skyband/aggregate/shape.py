@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from skyband.aggregate.kernels.key_top import AVG, EXTREME, SUM, TALLY
-from skyband.aggregate.kernels.partials import Asked
+from skyband.aggregate.kernels.partials import AggregateQueries
 from skyband.aggregate.query import AggregateTopK
 from skyband.windows import AXIS_LIMIT, common_pane
 
-__all__ = ["Shape"]
+__all__ = ["AggregateShape"]
 
 ALWAYS = -AXIS_LIMIT
 
 
 @dataclass(frozen=True)
-class Shape:
+class AggregateShape:
     """Queries over the same keys and values, as kernels see them.
 
     >>> import skyband as sb
@@ -62,7 +62,7 @@ class Shape:
         """The queries in the order in which kernels have them: those that rank the same side by side."""
         return [self.queries[place] for place in self.asked(0).places.tolist()]
 
-    def asked(self, low: int, since: Sequence[int] | None = None) -> Asked:
+    def asked(self, low: int, since: Sequence[int] | None = None) -> AggregateQueries:
         """The queries as arrays, with limbs from `low` on; `since` are the smallest starts they answer for."""
         sizes, extremes = self.sizes, self.extremes
         codes = {"sum": SUM, "avg": AVG, "count": TALLY}
@@ -72,7 +72,7 @@ class Shape:
         order = sorted(range(len(self.queries)), key=kinds.__getitem__)
         found = [self.queries[place] for place in order]
         pane, offset = self.pane
-        return Asked(
+        return AggregateQueries(
             rankings=_ints(rankings.index(kinds[place]) for place in order),
             tracks=_ints(kinds[place][0] for place in order),
             ks=_ints(query.k for query in found),

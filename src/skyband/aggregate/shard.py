@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.aggregate.engine import Engine
+from skyband.aggregate.engine import AggregateEngine
 from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE, NEVER
 from skyband.aggregate.kernels.totals import Partials
 from skyband.aggregate.open_panes import OpenPanes
 from skyband.aggregate.plan import AggregatePlan
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.reducer import LIMB, AggregateNote, pane_ends
-from skyband.aggregate.shape import Shape
+from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.state_store import StateStore, packed, unpacked
 from skyband.data.arrow import from_bytes, one, to_bytes
-from skyband.data.key_dictionary import KeyBook, key_column, restored
+from skyband.data.key_dictionary import KeyDictionary, key_column, restored
 from skyband.errors import SnapshotError
 from skyband.kernels.stream import Ints
 from skyband.sharding.grouping import group_rows
@@ -32,7 +32,7 @@ __all__ = ["SHARD", "AggregateShard", "merged"]
 
 
 class AggregateShard(Shard):
-    """The keys of one feed that a hash leads here, with their totals.
+    """The keys of one scan that a hash leads here, with their totals.
 
     The clock is where windows are answered up to, the same in all shards: it follows from the watermark, from messages
     that reach all of them, and from the newest row, of which all are told.
@@ -44,11 +44,11 @@ class AggregateShard(Shard):
 
     def __init__(self, plan: AggregatePlan, number: int, segments: Segments | None = None) -> None:
         super().__init__(plan, number, segments)
-        self.feed = number // plan.shards
-        self._columns = plan.groups[self.feed]
+        self.scan = number // plan.shards
+        self._columns = plan.groups[self.scan]
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
-        self._engine = Engine(plan.shape(self.feed))
-        self._book = KeyBook(self._engine.unused, bool(self._columns))
+        self._engine = AggregateEngine(plan.shape(self.scan))
+        self._book = KeyDictionary(self._engine.unused, bool(self._columns))
         self._store = StateStore(self._engine, self.segments)
         self._pane = self._engine.shape.pane
         self._waiting = OpenPanes(self.segments, self._pane)
@@ -96,7 +96,7 @@ class AggregateShard(Shard):
         return None if end >= NEVER else end
 
     def _take_in(self, table: pa.Table) -> None:
-        name = self.plan.keys[self.feed]
+        name = self.plan.keys[self.scan]
         self._kinds = pa.schema([table.schema.field(column) for column in (*self._columns, name)])
         table = table.take(pc.sort_indices(table["pane"]))
         codes = self._group_codes(table) if self._columns else None
@@ -144,7 +144,7 @@ class AggregateShard(Shard):
             return []
         tables = []
         names = list(self._kinds.names)
-        places = np.array(self.plan.feeds[self.feed].places, np.int64)
+        places = np.array(self.plan.scans[self.scan].places, np.int64)
         groups = self._group_table(self._groups)
         for windows, lasts in found:
             columns: dict[str, Any] = {"query": pa.array(np.repeat(places[windows.queries], windows.counts))}
@@ -209,7 +209,7 @@ class AggregateShard(Shard):
             self._codes = {group: code for code, group in enumerate(self._groups)}
         book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
         self._book.load(book, one(from_bytes(saved["keys"])["key"]))
-        self._store.restore(Shape(before), saved["totals"], book["slots"], self._book.keys.prefix.size)
+        self._store.restore(AggregateShape(before), saved["totals"], book["slots"], self._book.keys.prefix.size)
         self._unrankable = self._engine.counters()["unrankable"]
 
 
@@ -220,13 +220,13 @@ def _source(query: AggregateTopK) -> tuple[Any, ...]:
     return query.key, query.value, query.where, tuple(query.partition_by)
 
 
-def merged(plan: AggregatePlan, feed: int, tables: Sequence[pa.Table]) -> pa.Table:
-    """The answers of a feed, from those of its shards: of each window the k best of all.
+def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Table:
+    """The answers of a scan, from those of its shards: of each window the k best of all.
 
     A key lives in one shard, so that the k best of all are among the k best of each.
     """
     table = pa.concat_tables(tables).combine_chunks()
-    groups, key = plan.groups[feed], plan.keys[feed]
+    groups, key = plan.groups[scan], plan.keys[scan]
     windows = group_rows(table, ["query", *groups, "end"]).codes
     ends, queries = _numbers(table["end"]), _numbers(table["query"])
     # By the window's first row, sorted by end and query, so that answers come in that order.

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from skyband.aggregate.plan import AggregatePlan, Feed, feeds_of
+from skyband.aggregate.plan import AggregatePlan, AggregateScan, scans_of
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.reducer import panes_of, sum_rows
 from skyband.aggregate.shard import merged as merged_shards
@@ -64,7 +64,7 @@ class _Totalling(NamedTuple):
         return {
             "axis": "time",
             "family": AggregateTopK.family,
-            "feeds": [[feed.key, feed.value, feed.where, *feed.partition_by] for feed in self.plan.feeds],
+            "scans": [[scan.key, scan.value, scan.where, *scan.partition_by] for scan in self.plan.scans],
             "columns": self.types,
             "shards": self.plan.shards,
         }
@@ -95,21 +95,21 @@ class _Totalling(NamedTuple):
     def _merged(self, local: DataFrame, counted: Observed | None = None) -> DataFrame:
         kinds = to_arrow_schema(self.answers, timezone="UTC")
         task = _merge(self.plan, kinds, in_order=not local.isStreaming)
-        feed = sf.floor(sf.col("unit") / self.plan.shards)
-        return merged(local, task, self.answers, "window_end", counted, first=feed).toDF(*self.names)
+        scan = sf.floor(sf.col("unit") / self.plan.shards)
+        return merged(local, task, self.answers, "window_end", counted, first=scan).toDF(*self.names)
 
 
 def _merge(plan: AggregatePlan, kinds: pa.Schema, *, in_order: bool) -> Task:
     """The task that puts the answers of all shards together. It must be given all answers of a micro-batch.
 
-    `in_order`: whether they come by feed, as those of a bounded input do.
+    `in_order`: whether they come by scan, as those of a bounded input do.
     """
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = ((unit // plan.shards, first, table) for unit, first, table in local_answers(batches))
-        for feed, tables in groupby(found if in_order else sorted(found, key=itemgetter(0)), key=itemgetter(0)):
+        for scan, tables in groupby(found if in_order else sorted(found, key=itemgetter(0)), key=itemgetter(0)):
             for table in complete_windows(((first, table) for _, first, table in tables), "end"):
-                yield from merged_shards(plan, feed, [table]).cast(kinds).to_batches()
+                yield from merged_shards(plan, scan, [table]).cast(kinds).to_batches()
 
     return task
 
@@ -119,25 +119,25 @@ def draft(request: Request) -> _Totalling:
     df, queries, time = request.df, request.workload.queries, request.time
     columns = Columns(df, _SCHEMA.names)
     at = columns.time(time)
-    feeds = feeds_of(queries)
-    groups = [columns.groups(feed.partition_by, queries[feed.places[0]]) for feed in feeds]
+    scans = scans_of(queries)
+    groups = [columns.groups(scan.partition_by, queries[scan.places[0]]) for scan in scans]
     partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     shards = min(partitions, MOST_SHARDS) if request.shards is None else checked_shards(request.shards)
-    keys = [_key(columns, feed, queries[feed.places[0]]) for feed in feeds]
+    keys = [_key(columns, scan, queries[scan.places[0]]) for scan in scans]
     types = {kind.simpleString(): kind for _, kind in keys}
     if len(types) > 1:
         raise InvalidQueryError(
             f"the keys of the queries are of the types {', '.join(sorted(types))}, and answers have one column for all "
             "of them; cast them to one type, or make two workloads."
         )
-    numbers = range(len(feeds))
+    numbers = range(len(scans))
     plan = AggregatePlan(
         queries=queries,
         shards=shards,
         time=_TIME,
         groups=tuple(tuple(found) for found in groups),
         keys=tuple(f"{HIDDEN}key_{number}" for number in numbers),
-        values=tuple(f"{HIDDEN}value_{number}" if feeds[number].value else None for number in numbers),
+        values=tuple(f"{HIDDEN}value_{number}" if scans[number].value else None for number in numbers),
         wanted=tuple(f"{HIDDEN}wanted_{number}" for number in numbers),
         homes=tuple(f"{HIDDEN}home_{number}" for number in numbers),
         utc=isinstance(df.schema[at].dataType, st.TimestampType),
@@ -147,31 +147,31 @@ def draft(request: Request) -> _Totalling:
     by_name = {name: _one_nothing(column, df) for found in groups for name, column in found.items()}
     selected = [sf.col(quoted(at)).alias(_TIME)]
     selected += [column.alias(name) for name, column in by_name.items()]
-    for number, feed in enumerate(feeds):
-        selected += _offer(columns, feed, number, plan, keys[number][0], [by_name[name] for name in groups[number]])
+    for number, scan in enumerate(scans):
+        selected += _offer(columns, scan, number, plan, keys[number][0], [by_name[name] for name in groups[number]])
     rows = df.select(*selected)
     bound = df.schema[at].dataType
     answers = _answer_type(plan, rows.schema, bound, keys[0][1])
-    grouped = {plain(name): name for feed in feeds for name in columns.spelled(feed.partition_by)}
+    grouped = {plain(name): name for scan in scans for name in columns.spelled(scan.partition_by)}
     names = tuple(grouped.get(name, name) for name in answers.names)
     kinds = {field.name: field.dataType.simpleString() for field in answers.fields}
     return _Totalling(rows, plan, answers, names, delay, request.foresight(delay), request.held, kinds)
 
 
-def _key(columns: Columns, feed: Feed, query: AggregateTopK) -> tuple[Column, st.DataType]:
-    """The feed's key, null where a row has none, and its type."""
-    if feed.key is None:
+def _key(columns: Columns, scan: AggregateScan, query: AggregateTopK) -> tuple[Column, st.DataType]:
+    """The scan's key, null where a row has none, and its type."""
+    if scan.key is None:
         raise InvalidQueryError(
             f"query {query.name!r} has no key=; on Spark the key is computed from the row's columns. Give key= as an "
             "SQL expression, for example key='client'."
         )
-    kind = columns.type_of(query, "key", feed.key)
+    kind = columns.type_of(query, "key", scan.key)
     if not isinstance(kind, _KEYS + _MORE_KEYS) or isinstance(kind, st.DecimalType):
         raise InvalidQueryError(
-            f"query {query.name!r}: key={feed.key!r} is of type {kind.simpleString()}; of equal scores the larger key "
+            f"query {query.name!r}: key={scan.key!r} is of type {kind.simpleString()}; of equal scores the larger key "
             "comes first, so it must be a number, a text, bytes, a date or a time. Cast it, for example to a string."
         )
-    key = sf.expr(feed.key)
+    key = sf.expr(scan.key)
     if isinstance(kind, st.FloatType | st.DoubleType):
         key = sf.when(~sf.isnan(key), key + sf.lit(0.0).cast(kind))
     return key, kind
@@ -186,17 +186,17 @@ def _one_nothing(group: Column, df: DataFrame) -> Column:
 
 
 def _offer(
-    columns: Columns, feed: Feed, number: int, plan: AggregatePlan, key: Column, groups: list[Column]
+    columns: Columns, scan: AggregateScan, number: int, plan: AggregatePlan, key: Column, groups: list[Column]
 ) -> list[Column]:
-    """What a row is to a feed: its key and value, where they live, and whether they count (null: filtered out)."""
-    query = plan.queries[feed.places[0]]
+    """What a row is to a scan: its key and value, where they live, and whether they count (null: filtered out)."""
+    query = plan.queries[scan.places[0]]
     offered = [key.alias(plan.keys[number])]
     counts = key.isNotNull()
-    if feed.value is not None:
-        value = columns.number(query, "value", feed.value, "only numbers can be added and compared") + sf.lit(0.0)
+    if scan.value is not None:
+        value = columns.number(query, "value", scan.value, "only numbers can be added and compared") + sf.lit(0.0)
         counts = counts & ~sf.isnan(value)
         offered.append(value.alias(str(plan.values[number])))
-    wanted = counts if feed.where is None else sf.when(columns.filter(feed.where, query), counts)
+    wanted = counts if scan.where is None else sf.when(columns.filter(scan.where, query), counts)
     home = sf.pmod(sf.xxhash64(*groups, key), sf.lit(plan.shards)).cast("int")
     return [*offered, wanted.alias(plan.wanted[number]), home.alias(plan.homes[number])]
 

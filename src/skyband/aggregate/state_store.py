@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.aggregate.engine import Engine
+from skyband.aggregate.engine import AggregateEngine
 from skyband.aggregate.kernels.partials import (
     COUNT,
     FIRST_LIMB,
@@ -27,7 +27,7 @@ from skyband.aggregate.kernels.partials import (
     State,
     mark_ladders,
 )
-from skyband.aggregate.shape import Shape
+from skyband.aggregate.shape import AggregateShape
 from skyband.kernels.stream import Ints
 from skyband.sharding.segments import Segments
 from skyband.snapshot import StateFormat, decode, encode, unchanged
@@ -41,7 +41,7 @@ _SEGMENT = 1 << 15  # partials: fewer panes are put together up to here, so that
 class StateStore:
     """Stores an engine between two steps: spills its panes into segments, and restores it."""
 
-    def __init__(self, engine: Engine, segments: Segments) -> None:
+    def __init__(self, engine: AggregateEngine, segments: Segments) -> None:
         self._engine = engine
         self._segments = segments
         self._begins: list[int] = []  # of the segments stored: the first pane of each
@@ -87,7 +87,7 @@ class StateStore:
             "extremes": state.extremes[on_ladders],
         }
 
-    def restore(self, before: Shape, saved: dict[str, Any], slots: Ints, size: int) -> None:
+    def restore(self, before: AggregateShape, saved: dict[str, Any], slots: Ints, size: int) -> None:
         """Continue from what `spill` returned, with `size` slots; the queries of `before` may have been others."""
         self._begins, self._stored = list(saved["parcels"]), int(saved["clock"][LAST_PANE])
         shape = self._engine.shape
@@ -162,7 +162,7 @@ def _fitted(adds: Any, limb: int, low: int, width: int) -> Any:
     return fitted
 
 
-def _rearranged(saved: dict[str, Any], before: Shape, shape: Shape, keys: int) -> dict[str, Any]:
+def _rearranged(saved: dict[str, Any], before: AggregateShape, shape: AggregateShape, keys: int) -> dict[str, Any]:
     """Totals as another workload has them: window sizes and extremes that are new hold nothing yet."""
     held = _rows(saved["held"], len(before.sizes), keys)
     low, limbs = (saved["low"], saved["limbs"]) if before.sums and shape.sums else (0, 0)
@@ -213,7 +213,7 @@ def unpacked(data: bytes) -> dict[str, Any]:
 SEGMENT = StateFormat("aggregate segment", [unchanged], pack=packed, unpack=unpacked)
 
 
-def _empty(engine: Engine, saved: dict[str, Any], size: int) -> State:
+def _empty(engine: AggregateEngine, saved: dict[str, Any], size: int) -> State:
     """Arrays for so many slots and for what is held, with nothing in them."""
     engine._low, engine._limbs = saved["low"], saved["limbs"]
     fresh = engine._fresh_state()

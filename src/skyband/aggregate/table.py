@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from skyband.aggregate.executor import Answered
+from skyband.aggregate.executor import KeyedAnswers
 from skyband.aggregate.query import AggregateTopK
 from skyband.data.answer_log import joined
-from skyband.data.group_dictionary import GroupBook, ranks_of
+from skyband.data.group_dictionary import GroupDictionary, ranks_of
 from skyband.data.key_dictionary import restored
 from skyband.kernels.stream import Ints
 
@@ -18,12 +18,12 @@ __all__ = ["answer_table"]
 
 
 def answer_table(
-    parts: Sequence[Answered],
+    parts: Sequence[KeyedAnswers],
     queries: tuple[AggregateTopK, ...],
     *,
     position_kind: pa.DataType,
     key_kind: pa.DataType,
-    groups: GroupBook | None,
+    groups: GroupDictionary | None,
 ) -> pa.Table:
     """The answers as columns ``query, [group,] window_start, window_end, rank, key, score``."""
     windows = joined([part.windows for part in parts])

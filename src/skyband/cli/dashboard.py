@@ -14,7 +14,7 @@ from skyband.cli.signals import Ending
 from skyband.cli.terminal import console
 from skyband.dashboard.addresses import address_of
 from skyband.dashboard.board_state import LiveShow
-from skyband.dashboard.control import Control
+from skyband.dashboard.control import RunControl
 from skyband.dashboard.folder import FolderShow
 from skyband.dashboard.server import PageServer, check_installed
 from skyband.errors import InvalidInputError
@@ -52,7 +52,7 @@ class Page:
         self._running: Run | None = None
         self._first = file
         self._open = options.open
-        control = Control(mailbox_of(file), lambda: self._file) if options.allow_control else None
+        control = RunControl(mailbox_of(file), lambda: self._file) if options.allow_control else None
         self._show = LiveShow(file.path.stem, control=control)
         self._server = PageServer(self._show, address_of(options.at, "--page-at"))
 

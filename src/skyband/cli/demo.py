@@ -22,7 +22,7 @@ from skyband.streams import OPENING, Ints, Trades, trades
 from skyband.topk.monitor import Monitor
 from skyband.topk.query import TopK
 
-__all__ = ["WIDEST", "Leaderboard", "Shown", "clock", "run"]
+__all__ = ["WIDEST", "Leaderboard", "ShownWindow", "clock", "run"]
 
 FRAMES = 20  # a second
 PUSHES = 4  # a second, and one at each window's end: trades come in small batches, as they do from a broker
@@ -33,7 +33,7 @@ MOST_TRADES = 20_000_000  # about 2 GB as columns
 PER_SECOND = 400  # what `streams.trades` brings, roughly
 
 
-class Shown(NamedTuple):
+class ShownWindow(NamedTuple):
     """One window's answer, ready to be looked at."""
 
     end: int
@@ -52,7 +52,7 @@ class Leaderboard:
         self.pushes = 0
         self.busy = 0.0  # seconds inside push and advance_to, and nowhere else
         self.most_held = 0
-        self.windows: list[Shown] = []
+        self.windows: list[ShownWindow] = []
         self._monitor = Monitor(query)
         self._places: dict[int, int] = {}
 
@@ -102,7 +102,7 @@ class Leaderboard:
         places = {int(id_): place for place, id_ in enumerate(ids)}
         moves = [self._places[id_] - place if id_ in self._places else None for id_, place in places.items()]
         low, high = np.searchsorted(self.stream.position, [end - self.query.sliding.size, end])
-        self.windows.append(Shown(end, ids, moves, int(high - low), self.held))
+        self.windows.append(ShownWindow(end, ids, moves, int(high - low), self.held))
         self._places = places
 
 
@@ -218,7 +218,7 @@ def _progress(query: TopK, now: int) -> Table:
     return line
 
 
-def _ranking(board: Leaderboard, window: Shown, *, most: int) -> Table:
+def _ranking(board: Leaderboard, window: ShownWindow, *, most: int) -> Table:
     """The answer as a table, at most so many rows of it."""
     stream = board.stream
     top = stream.score[window.ids[0]]
@@ -254,7 +254,7 @@ def _move(places: int | None) -> Text:
     return Text(f"▲{places}", "green") if places > 0 else Text(f"▼{-places}", "red")
 
 
-def _gauges(board: Leaderboard, window: Shown) -> Table:
+def _gauges(board: Leaderboard, window: ShownWindow) -> Table:
     lines = Table.grid(padding=(0, 2, 0, 0))
     lines.add_column(style="dim")
     lines.add_column()
@@ -264,11 +264,11 @@ def _gauges(board: Leaderboard, window: Shown) -> Table:
     return lines
 
 
-def _span(query: TopK, window: Shown) -> str:
+def _span(query: TopK, window: ShownWindow) -> str:
     return f"{clock(window.end - query.sliding.size)} – {clock(window.end)}"
 
 
-def _holding(candidates: int, window: Shown) -> Text:
+def _holding(candidates: int, window: ShownWindow) -> Text:
     share = f", one for every {window.objects // candidates:,} objects of the window" if candidates else ""
     return Text.assemble((f"{candidates:,} candidates", "bold"), share)
 

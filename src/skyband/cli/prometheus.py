@@ -16,7 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from skyband.dashboard.addresses import address_of
 from skyband.dashboard.connections import FIRST, Connections, Listening, most_connections
 from skyband.errors import InvalidInputError
-from skyband.rate_limited_log import Seldom
+from skyband.rate_limited_log import RateLimitedLog
 
 __all__ = ["Exposed", "page"]
 
@@ -24,7 +24,7 @@ Numbers = Callable[[], Mapping[str, Mapping[str, Any]]]
 Ailment = Callable[[], str | None]
 USUAL_PORT = 9464
 MOST_CONNECTIONS = 32  # or a sixteenth of the descriptors that the process may have, where that is less
-_QUIET = Seldom(logging.getLogger("skyband.metrics"))
+_QUIET = RateLimitedLog(logging.getLogger("skyband.metrics"))
 _KINDS = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
 # Name, kind, the metric it is made of, and what it means.
 _TOLD = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from skyband.kernels._cache import is_cold
-from skyband.workload_file import Engine
+from skyband.workload_file import EngineSection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,10 +24,10 @@ PATIENCE = 60  # seconds that Spark is given to stop
 
 @contextmanager
 def spark_for(
-    screen: Console, app: str, engine: Engine | None = None, *, verbose: bool = False, kafka: bool = False
+    screen: Console, app: str, engine: EngineSection | None = None, *, verbose: bool = False, kafka: bool = False
 ) -> Iterator[SparkSession]:
     """A session for the block, as a workload file's engine section wants it; with `kafka`, one that can read topics."""
-    asked = engine or Engine()
+    asked = engine or EngineSection()
     first = " and compiling kernels, which takes up to half a minute the first time" if is_cold() else ""
     with said(screen, f"starting Spark{first}…"):
         from skyband.spark import session  # noqa: PLC0415 - what takes seconds to load is loaded with a word said

@@ -23,13 +23,13 @@ from skyband.errors import InvalidInputError
 from skyband.paths import local_files
 from skyband.spark.expressions import quoted
 
-__all__ = ["Shape", "shape_of"]
+__all__ = ["FileShape", "shape_of"]
 
 _LONGEST = 1 << 16  # bytes of a first line that are compared
 _BY_POSITION = "enforceschema"  # Spark's option: true ignores headers
 
 
-class Shape(NamedTuple):
+class FileShape(NamedTuple):
     """The columns of files as Spark is to read them."""
 
     fields: list[st.StructField]  # in the order of the files
@@ -37,7 +37,7 @@ class Shape(NamedTuple):
     by_name: bool  # whether the header of every file is compared with this one
 
 
-def shape_of(spark: SparkSession, name: str, stream: FilesSource, options: dict[str, Any]) -> Shape:
+def shape_of(spark: SparkSession, name: str, stream: FilesSource, options: dict[str, Any]) -> FileShape:
     """The columns of a stream's files: those of its schema, or those that Spark finds in the files."""
     kind, path = str(stream.format), str(stream.path)
     given = {option.lower(): value for option, value in options.items()}
@@ -51,9 +51,9 @@ def shape_of(spark: SparkSession, name: str, stream: FilesSource, options: dict[
             _refuse_another_header(spark, name, path, options, file, header)
         fields = list(spark.read.format(kind).options(**options).load(path).schema.fields)
     if header is None:  # where no file has come yet, the schema says what their headers must be
-        return Shape(fields, {field.name: field.name for field in fields}, by_name=by_name)
+        return FileShape(fields, {field.name: field.name for field in fields}, by_name=by_name)
     if len({_key(cell) for cell in header}) < len(header):  # two columns of one name: only positions tell them apart
-        return Shape(fields, {field.name: field.name for field in fields}, by_name=False)
+        return FileShape(fields, {field.name: field.name for field in fields}, by_name=False)
     return _as_spelled(header, fields) if stream.schema is None else _matched(name, file, header, fields)
 
 
@@ -135,7 +135,7 @@ def _literal(path: str) -> str:
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 
-def _matched(name: str, file: str, header: Sequence[str], fields: Sequence[st.StructField]) -> Shape:
+def _matched(name: str, file: str, header: Sequence[str], fields: Sequence[st.StructField]) -> FileShape:
     """The columns of a schema, found by name in a header; capitals and spaces around a name do not count."""
     wanted = {_key(field.name): field for field in fields}
     found = {cell: wanted.pop(_key(cell)) for cell in header if _key(cell) in wanted}
@@ -154,10 +154,10 @@ def _matched(name: str, file: str, header: Sequence[str], fields: Sequence[st.St
     read = [st.StructField(cell, found[cell].dataType if cell in found else st.StringType()) for cell in header]
     names = {cell: field.name for cell, field in found.items()} | {field.name: field.name for field in beside}
     ordered = sorted(names.items(), key=lambda pair: [field.name for field in fields].index(pair[1]))
-    return Shape([*read, *beside], dict(ordered), by_name=True)
+    return FileShape([*read, *beside], dict(ordered), by_name=True)
 
 
-def _as_spelled(header: Sequence[str], fields: Sequence[st.StructField]) -> Shape:
+def _as_spelled(header: Sequence[str], fields: Sequence[st.StructField]) -> FileShape:
     """The columns that Spark found, under the names that stand in the header: it makes up one where there is none."""
     names = {field.name: field.name for field in fields}
     read = list(fields)
@@ -165,7 +165,7 @@ def _as_spelled(header: Sequence[str], fields: Sequence[st.StructField]) -> Shap
         if not cell and fields[place].name == f"_c{place}":
             read[place] = st.StructField("", fields[place].dataType)
             names = {("" if old == fields[place].name else old): new for old, new in names.items()}
-    return Shape(read, names, by_name=True)
+    return FileShape(read, names, by_name=True)
 
 
 def _key(name: str) -> str:

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.connectors.csv_headers import Shape, shape_of
+from skyband.connectors.csv_headers import FileShape, shape_of
 from skyband.connectors.files import FilesSource
 from skyband.connectors.malformed import RECORD, WRONG
 from skyband.connectors.source import Reading
@@ -58,7 +58,7 @@ def files_of(stream: FilesSource) -> list[Path]:
 def read_files(
     reader: Any,
     stream: FilesSource,
-    shape: Shape,
+    shape: FileShape,
     options: dict[str, Any],
     path: str,
     *,

@@ -21,7 +21,7 @@ from skyband.data.wide_timestamps import far_times_as_text, values_of
 from skyband.errors import InvalidInputError
 from skyband.queries.answer_schema import moment_of
 
-__all__ = ["Column", "Found", "Table", "copied", "sql_type", "table_for"]
+__all__ = ["Column", "DatabaseColumn", "Table", "copied", "sql_type", "table_for"]
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -63,7 +63,7 @@ class Column(NamedTuple):
     type: str
 
 
-class Found(NamedTuple):
+class DatabaseColumn(NamedTuple):
     """A column as it is in the database."""
 
     name: str
@@ -188,7 +188,7 @@ class Table(NamedTuple):
         """The name as `to_regclass` takes it, bound as text."""
         return ".".join('"' + part.replace('"', '""') + '"' for part in self.parts)
 
-    def refuse_another_shape(self, found: Mapping[str, Found], unique: Iterator[frozenset[str]]) -> None:
+    def refuse_another_shape(self, found: Mapping[str, DatabaseColumn], unique: Iterator[frozenset[str]]) -> None:
         """A table that is there already must have the columns of the answers, and a key that tells them apart."""
         where = f"table {self.name!r} is there already, and"
         fix = "Write to another table, or change this one."

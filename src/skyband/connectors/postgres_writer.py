@@ -24,7 +24,7 @@ except ImportError as error:
         f"a sink of type postgres needs psycopg ({error}). Install it with: pip install 'skyband[postgres]'"
     ) from None
 
-from skyband.connectors.postgres_table import Found, Table, copied, table_for
+from skyband.connectors.postgres_table import DatabaseColumn, Table, copied, table_for
 
 __all__ = ["PostgresWriter"]
 
@@ -192,7 +192,7 @@ class PostgresWriter:
                 "FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
                 [table.quoted],
             )
-            found = {row[0]: Found(*row) for row in cursor.fetchall()}
+            found = {row[0]: DatabaseColumn(*row) for row in cursor.fetchall()}
             cursor.execute(
                 "SELECT array_agg(attname::text) FROM pg_index "
                 "JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey[0:indnkeyatts - 1]) "

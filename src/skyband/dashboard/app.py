@@ -18,7 +18,7 @@ from skyband.dashboard import boards
 from skyband.dashboard.assets import assets
 from skyband.dashboard.board_state import Show, state_of
 from skyband.dashboard.connections import FIRST
-from skyband.dashboard.engine_view import Engine
+from skyband.dashboard.engine_view import EngineView
 from skyband.dashboard.events import Bell, Listener, listen
 from skyband.dashboard.params import group_of, moment_in, number_of, query_of, watched_of
 from skyband.dashboard.plan_view import plan_of
@@ -32,7 +32,7 @@ TEXT = "text/plain"
 _NO_STORE = {"cache-control": "no-store"}
 
 
-def app_of(show: Show, engine: Engine, bell: Bell) -> Starlette:
+def app_of(show: Show, engine: EngineView, bell: Bell) -> Starlette:
     """The page of a show."""
     return Starlette(
         routes=[
@@ -55,7 +55,7 @@ def _health(show: Show) -> Callable[[Request], Any]:
     return health
 
 
-def _read_only(show: Show, engine: Engine) -> dict[str, Callable[[Request], Response]]:
+def _read_only(show: Show, engine: EngineView) -> dict[str, Callable[[Request], Response]]:
     history = show.history
 
     def state(_: Request) -> Response:
@@ -112,7 +112,7 @@ def _read_only(show: Show, engine: Engine) -> dict[str, Callable[[Request], Resp
     }
 
 
-def _events(show: Show, engine: Engine, bell: Bell) -> Callable[[Request], Any]:
+def _events(show: Show, engine: EngineView, bell: Bell) -> Callable[[Request], Any]:
     async def events(request: Request) -> Response:
         watched = watched_of(request)
         place = bell.join()  # before anything is awaited: others ask at the same time

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from skyband import __version__
 from skyband.dashboard.history import History
-from skyband.dashboard.query_info import Asked, asked_of, stream_of
+from skyband.dashboard.query_info import QueryInfo, asked_of, stream_of
 
 if TYPE_CHECKING:
-    from skyband.dashboard.control import Control
+    from skyband.dashboard.control import RunControl
     from skyband.queries.workload import Workload
     from skyband.workload_file import WorkloadFile
 
@@ -27,13 +27,13 @@ class Show(Protocol):
     history: History
     live: bool
     ended: bool
-    control: Control | None
+    control: RunControl | None
     version: int  # of what is asked
 
     def refresh(self) -> int:
         """Take in what has come; the version of the history now."""
 
-    def asked(self) -> Mapping[str, Asked]:
+    def asked(self) -> Mapping[str, QueryInfo]:
         """The queries, by name."""
 
     def workloads(self) -> Mapping[str, Workload[Any]]:
@@ -54,7 +54,7 @@ class LiveShow:
 
     live = True
 
-    def __init__(self, title: str, *, history: History | None = None, control: Control | None = None) -> None:
+    def __init__(self, title: str, *, history: History | None = None, control: RunControl | None = None) -> None:
         self.title = title
         self.history = history or History()
         self.control = control
@@ -64,7 +64,7 @@ class LiveShow:
         self._numbers: Numbers = dict
         self._ailment: Callable[[], str | None] = lambda: None
         self._workloads: Mapping[str, Workload[Any]] = {}
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, QueryInfo] = {}
         self._shape = 0
         self._lock = threading.Lock()
 
@@ -100,7 +100,7 @@ class LiveShow:
                 self.version += 1
             return version
 
-    def asked(self) -> Mapping[str, Asked]:
+    def asked(self) -> Mapping[str, QueryInfo]:
         """The queries, by name."""
         return self._asked
 

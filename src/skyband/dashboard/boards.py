@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.dashboard.history import Found, History, Window
-from skyband.dashboard.query_info import OURS, Asked
+from skyband.dashboard.history import FoundWindow, History, WindowSpan
+from skyband.dashboard.query_info import OURS, QueryInfo
 from skyband.dashboard.window_slices import spelled
 from skyband.dashboard.wire import moment_text, plain
 
@@ -104,7 +104,7 @@ def moment_of(text: str) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1)
 
 
-def _moved(found: Found, asked: Asked) -> dict[str, Any]:
+def _moved(found: FoundWindow, asked: QueryInfo) -> dict[str, Any]:
     """The rows of a window, and who has left since the one before."""
     rows = found.window.rows
     ids = _plain(_ids(rows, asked))
@@ -154,7 +154,7 @@ def _move(rank: int, old: int | None, *, first: bool) -> str:
     return "up" if rank < old else "down" if rank > old else "same"
 
 
-def _ids(rows: pa.Table, asked: Asked) -> pa.Array | pa.ChunkedArray:
+def _ids(rows: pa.Table, asked: QueryInfo) -> pa.Array | pa.ChunkedArray:
     """What tells the objects apart: a column, or the whole row where there is none."""
     column = id_column(rows, asked)
     if column is not None and _is_simple(rows[column].type):
@@ -182,7 +182,7 @@ _SIMPLE = (
 )
 
 
-def id_column(rows: pa.Table, asked: Asked) -> str | None:
+def id_column(rows: pa.Table, asked: QueryInfo) -> str | None:
     """The column that tells objects apart; None where nothing does but the whole row."""
     if asked.id is not None and (known := spelled(rows, asked.id)) is not None:
         return known
@@ -208,7 +208,7 @@ def _foremost(ids: Sequence[pa.ChunkedArray]) -> pa.Array:
     return found
 
 
-def _ranks(window: Window, ids: pa.ChunkedArray, objects: pa.Array) -> list[int | None]:
+def _ranks(window: WindowSpan, ids: pa.ChunkedArray, objects: pa.Array) -> list[int | None]:
     """The rank of each object in a window; None where it has none."""
     if ids.type != objects.type:
         return [None] * len(objects)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from skyband.rate_limited_log import Seldom
+from skyband.rate_limited_log import RateLimitedLog
 
 __all__ = ["Connections", "Listening", "most_connections"]
 
@@ -28,7 +28,7 @@ FEWEST = 4
 PAUSE = 0.05  # seconds, where not even the reserve helps
 _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 21\r\n\r\ntoo many connections\n"
-_QUIET = Seldom(logging.getLogger("skyband.dashboard"))
+_QUIET = RateLimitedLog(logging.getLogger("skyband.dashboard"))
 
 Peer = tuple[str, int]
 

@@ -15,12 +15,12 @@ from skyband.workload_file.live_query_limits import known_stream, read_query, re
 if TYPE_CHECKING:
     from skyband.workload_file import WorkloadFile
 
-__all__ = ["Control"]
+__all__ = ["RunControl"]
 
 TIMEOUT = 60.0  # seconds
 
 
-class Control:
+class RunControl:
     """What the page may do to a run."""
 
     def __init__(self, box: Mailbox, file: Callable[[], WorkloadFile], timeout: float = TIMEOUT) -> None:

@@ -16,7 +16,7 @@ from skyband.queries.workload import Workload
 if TYPE_CHECKING:
     from skyband.topk.explain import Sharing
 
-__all__ = ["Engine"]
+__all__ = ["EngineView"]
 
 SECONDS = 300  # of the trail
 SMOOTHED = 10  # seconds that a rate is taken over: rows come a micro-batch at a time
@@ -42,7 +42,7 @@ _TOLD = (
 _TRAILED = ("rows_per_second", "candidates", "state_bytes", "emit_lag")
 
 
-class Engine:
+class EngineView:
     """Looks at the numbers once in a while, and remembers them."""
 
     def __init__(self, show: Show) -> None:

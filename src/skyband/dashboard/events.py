@@ -13,7 +13,7 @@ from typing import Any
 
 from skyband.dashboard.board_state import Show, state_of
 from skyband.dashboard.boards import board, summaries
-from skyband.dashboard.engine_view import Engine
+from skyband.dashboard.engine_view import EngineView
 from skyband.dashboard.wire import packed
 
 __all__ = ["MOST_LISTENERS", "Bell", "Listener", "listen"]
@@ -76,7 +76,7 @@ class Bell:
 class Listener:
     """What one browser has been told, and what is new for it."""
 
-    def __init__(self, show: Show, engine: Engine, watched: Sequence[tuple[str, str | None]]) -> None:
+    def __init__(self, show: Show, engine: EngineView, watched: Sequence[tuple[str, str | None]]) -> None:
         self._show, self._engine = show, engine
         self._watched = list(watched)
         self._boards: dict[tuple[str, str | None], tuple[int, bytes]] = {}  # the window that was told, and how

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from skyband.dashboard.query_info import Asked
+from skyband.dashboard.query_info import QueryInfo
 
 __all__ = ["Ident", "Source", "labels_of", "source_of"]
 
@@ -63,7 +63,7 @@ def source_of(path: Path, folder: Path, title: str, *, alone: bool = False) -> S
 
 
 def labels_of(
-    idents: Iterable[Ident], known: Mapping[str, Asked], length: Mapping[Ident, str | None]
+    idents: Iterable[Ident], known: Mapping[str, QueryInfo], length: Mapping[Ident, str | None]
 ) -> dict[Ident, str]:
     """What each query is called on the page: its name, and where others have that, too, where it was found.
 
@@ -89,7 +89,7 @@ def labels_of(
     return found
 
 
-def is_of(ident: Ident, asked: Asked) -> bool:
+def is_of(ident: Ident, asked: QueryInfo) -> bool:
     """Whether answers can be those of a query of a workload file."""
     window = None if asked.query is None else asked.query.window
     sized = ident.size is None or window is None or ident.size == window.longest

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from skyband.dashboard.folder_contents import Contents
-from skyband.dashboard.folder_reader import Answers, read_answers
+from skyband.dashboard.folder_reader import FileAnswers, read_answers
 from skyband.dashboard.history import MOST_BYTES, History
-from skyband.dashboard.query_info import Asked, asked_of
+from skyband.dashboard.query_info import QueryInfo, asked_of
 from skyband.errors import InvalidInputError
-from skyband.rate_limited_log import Seldom
+from skyband.rate_limited_log import RateLimitedLog
 
 if TYPE_CHECKING:
-    from skyband.dashboard.control import Control
+    from skyband.dashboard.control import RunControl
     from skyband.queries.workload import Workload
     from skyband.workload_file import WorkloadFile
 
@@ -33,7 +33,7 @@ __all__ = ["FolderShow"]
 POLL = 0.25  # seconds
 ROUNDS = 3  # of reading everything anew in one scan; a folder that still changes is looked at again soon
 _LOG = logging.getLogger("skyband.dashboard")
-_QUIET = Seldom(_LOG)
+_QUIET = RateLimitedLog(_LOG)
 
 
 class _Seen(NamedTuple):
@@ -49,7 +49,7 @@ class FolderShow:
 
     live = False
     ended = False
-    control: Control | None = None
+    control: RunControl | None = None
 
     def __init__(self, folder: Path, file: WorkloadFile | None = None, *, history: History | None = None) -> None:
         if not folder.is_dir():
@@ -69,7 +69,7 @@ class FolderShow:
         self._seen: dict[Path, _Seen] = {}
         self._failed: dict[Path, str] = {}  # what could not be read, and why, so that it is told once
         self._unsettled = False  # whether files must be put anew: queries have other names or groups than were put
-        self._shape: tuple[int, Mapping[str, Asked]] = (0, {})
+        self._shape: tuple[int, Mapping[str, QueryInfo]] = (0, {})
         self._scanning, self._lock = threading.Lock(), threading.Lock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="skyband-folder", daemon=True)
@@ -119,7 +119,7 @@ class FolderShow:
                 self.version += 1
             return version
 
-    def asked(self) -> Mapping[str, Asked]:
+    def asked(self) -> Mapping[str, QueryInfo]:
         """The queries that have answered, and those of the workload file."""
         return self._contents.asked
 
@@ -178,7 +178,7 @@ class FolderShow:
         if found is not None and not self._unsettled and (item := self._item(path, found)):
             self.history.put_all([item], self._contents.asked)
 
-    def _answers(self, path: Path) -> Answers | None:
+    def _answers(self, path: Path) -> FileAnswers | None:
         """The answers in a file, and what they tell about its queries; None where it holds none."""
         try:
             found = self._found(path)
@@ -191,10 +191,10 @@ class FolderShow:
         self._failed.pop(path, None)
         return found
 
-    def _found(self, path: Path) -> Answers:
+    def _found(self, path: Path) -> FileAnswers:
         return read_answers(path, self._contents.source(path), self._contents.stream(path), self._most)
 
-    def _item(self, path: Path, found: Answers) -> tuple[str, str, pa.Table] | None:
+    def _item(self, path: Path, found: FileAnswers) -> tuple[str, str, pa.Table] | None:
         """What the history is to be given of a file; None where it cannot be put in order."""
         try:
             return str(path), self._contents.stream(path), self._contents.table(found)

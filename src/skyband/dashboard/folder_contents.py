@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.dashboard.file_sources import Ident, Source, is_of, labels_of, source_of
-from skyband.dashboard.folder_reader import Answers
+from skyband.dashboard.folder_reader import FileAnswers
 from skyband.dashboard.inference import Inferred, in_order
-from skyband.dashboard.query_info import Asked
+from skyband.dashboard.query_info import QueryInfo
 from skyband.dashboard.window_slices import spelled
 
 __all__ = ["Contents"]
@@ -26,14 +26,14 @@ class Contents:
     `only` is the stream of files whose names do not tell it, `known` are the queries of a workload file.
     """
 
-    def __init__(self, folder: Path, title: str, only: str, known: Mapping[str, Asked]) -> None:
+    def __init__(self, folder: Path, title: str, only: str, known: Mapping[str, QueryInfo]) -> None:
         self._folder, self._title, self._only, self._known = folder, title, only, known
         self._inferred = Inferred()
         self._alone: set[Path] = set()  # files that are no parts of anything, whatever they are called
         self._labels: dict[Ident, str] = {}
         self._lock = threading.Lock()
         self._counted: dict[Path, tuple[str, int]] = {}  # by file: its stream, and its rows
-        self.asked: Mapping[str, Asked] = dict(known)  # by label; another object when anything in it is another
+        self.asked: Mapping[str, QueryInfo] = dict(known)  # by label; another object when anything in it is another
 
     def source(self, path: Path) -> Source:
         """The source that a file belongs to."""
@@ -51,11 +51,11 @@ class Contents:
         """The files that answers are held of."""
         return list(self._counted)
 
-    def is_other(self, found: Answers) -> bool:
+    def is_other(self, found: FileAnswers) -> bool:
         """Whether a file has answers that those of its source contradict."""
         return self._inferred.contradicts(*found)
 
-    def learn(self, path: Path, found: Answers) -> bool:
+    def learn(self, path: Path, found: FileAnswers) -> bool:
         """Take in what a file tells; return whether a query of other files has another name, or other groups, now."""
         known = {ident for ident in found.idents if self._is_known(ident)}
         gone = self._inferred.forget(path)
@@ -78,7 +78,7 @@ class Contents:
         self._alone.add(path)
         return True
 
-    def table(self, found: Answers) -> pa.Table:
+    def table(self, found: FileAnswers) -> pa.Table:
         """The rows of a file as a history takes them: queries by their labels, windows in order."""
         labels = [self._labels[ident] for ident in found.idents]
         rows = found.rows
@@ -108,7 +108,7 @@ class Contents:
         """Say anew what is asked; return whether a query that was known has another name, or other groups."""
         inferred = self._inferred.asked
         labels = labels_of(inferred, self._known, {ident: one.window for ident, one in inferred.items()})
-        asked: dict[str, Asked] = {}
+        asked: dict[str, QueryInfo] = {}
         shown = {ident.name for ident in labels if self._is_known(ident)}
         asked |= {name: one for name, one in self._known.items() if name not in shown}
         for ident, label in labels.items():
@@ -122,6 +122,6 @@ class Contents:
         return changed
 
 
-def _columns(rows: pa.Table, asked: Asked) -> list[str]:
+def _columns(rows: pa.Table, asked: QueryInfo) -> list[str]:
     found = (spelled(rows, column) for column in asked.groups)
     return [column for column in found if column is not None]

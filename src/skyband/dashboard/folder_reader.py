@@ -18,7 +18,7 @@ from skyband.dashboard.wire import LARGEST
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import inferred_family
 
-__all__ = ["Answers", "NoAnswersError", "read_answers"]
+__all__ = ["FileAnswers", "NoAnswersError", "read_answers"]
 
 MOST_SIZES = 8  # of windows of one name in a file; who has more has windows of no fixed size
 
@@ -27,7 +27,7 @@ class NoAnswersError(Exception):
     """A file is readable, but holds no answers."""
 
 
-class Answers(NamedTuple):
+class FileAnswers(NamedTuple):
     """The rows of a file, and the query of each row as a place among the queries of the file."""
 
     rows: pa.Table
@@ -35,7 +35,7 @@ class Answers(NamedTuple):
     codes: Any
 
 
-def read_answers(path: Path, source: Source, name: str, most: int) -> Answers:
+def read_answers(path: Path, source: Source, name: str, most: int) -> FileAnswers:
     """Read a file; `name` is that of a query which has none. Of a file above `most` bytes, the last row groups."""
     rows = _ranked(_rows(path, most))
     rows = with_query(rows, name)
@@ -51,7 +51,7 @@ def read_answers(path: Path, source: Source, name: str, most: int) -> Answers:
         Ident(source, names[pair // lengths.size], family, axis, int(lengths[pair % lengths.size]) or None)
         for pair in pairs.tolist()
     ]
-    return Answers(rows, idents, codes)
+    return FileAnswers(rows, idents, codes)
 
 
 def _rows(path: Path, most: int) -> pa.Table:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 from skyband.dashboard.connections import Connections
 from skyband.dashboard.wire import packed
-from skyband.rate_limited_log import Seldom
+from skyband.rate_limited_log import RateLimitedLog
 
 __all__ = ["Guard", "is_loopback"]
 
@@ -24,7 +24,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_QUIET = Seldom(logging.getLogger("skyband.dashboard"))
+_QUIET = RateLimitedLog(logging.getLogger("skyband.dashboard"))
 _NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -14,26 +14,26 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from skyband.dashboard.query_info import OURS, Asked
-from skyband.dashboard.window_spans import Line, Window
-from skyband.dashboard.window_store import Store
+from skyband.dashboard.query_info import OURS, QueryInfo
+from skyband.dashboard.window_spans import Line, WindowSpan
+from skyband.dashboard.window_store import WindowStore
 from skyband.dashboard.wire import Group
 from skyband.data.wide_timestamps import with_far_times_as_text
-from skyband.rate_limited_log import Seldom
+from skyband.rate_limited_log import RateLimitedLog
 
-__all__ = ["MOST_BYTES", "MOST_WINDOWS", "History", "Line", "Window"]
+__all__ = ["MOST_BYTES", "MOST_WINDOWS", "History", "Line", "WindowSpan"]
 
 MOST_WINDOWS = 1000  # of a query and group
 MOST_BYTES = 192 << 20
-_QUIET = Seldom(logging.getLogger("skyband.dashboard"))
+_QUIET = RateLimitedLog(logging.getLogger("skyband.dashboard"))
 
 
-class Found(NamedTuple):
+class FoundWindow(NamedTuple):
     """A window with the one before it, and its place among its line's moments."""
 
     line: Line
-    window: Window
-    before: Window | None
+    window: WindowSpan
+    before: WindowSpan | None
     place: int
     moments: list[int]
 
@@ -43,7 +43,7 @@ class _Laid(NamedTuple):
 
     stream: str
     rows: pa.Table | None  # None: they have gone
-    asked: Mapping[str, Asked] | None
+    asked: Mapping[str, QueryInfo] | None
 
     @property
     def bytes(self) -> int:
@@ -60,13 +60,13 @@ class History:
 
     def __init__(self, *, most_windows: int = MOST_WINDOWS, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._store = Store(most_windows, most_bytes)
+        self._store = WindowStore(most_windows, most_bytes)
         self._lock = threading.RLock()
         self._door = threading.Lock()  # to what waits; never held for long
         self._waiting: dict[Hashable, _Laid] = {}
         self._waiting_bytes = 0
-        self._asked: dict[str, Asked] = {}
-        self._taken: Mapping[str, Asked] | None = None  # what came with answers last
+        self._asked: dict[str, QueryInfo] = {}
+        self._taken: Mapping[str, QueryInfo] | None = None  # what came with answers last
         self._columns: dict[str, tuple[str, ...]] = {}  # of answers, by stream
         self._told: list[Callable[[], None]] = []
 
@@ -85,7 +85,7 @@ class History:
         """What is held, roughly."""
         return self._store.bytes
 
-    def ask(self, asked: Mapping[str, Asked]) -> None:
+    def ask(self, asked: Mapping[str, QueryInfo]) -> None:
         """Say what is asked. Answers of queries that are asked no longer stay until they are old.
 
         Those of another query that had the same name go: they would be compared with answers to another question.
@@ -109,7 +109,7 @@ class History:
         self.put_all([(key, stream, rows)])
 
     def put_all(
-        self, items: Iterable[tuple[Hashable, str, pa.Table | None]], asked: Mapping[str, Asked] | None = None
+        self, items: Iterable[tuple[Hashable, str, pa.Table | None]], asked: Mapping[str, QueryInfo] | None = None
     ) -> None:
         """Lay down several answers at once: nobody sees some of them without the others.
 
@@ -185,13 +185,13 @@ class History:
         with self._lock:
             return list(self._store.queries)
 
-    def asked(self, name: str) -> Asked:
+    def asked(self, name: str) -> QueryInfo:
         """What is known about a query."""
         found = self._asked.get(name)
         if found is not None:
             return found
         answered = self._store.queries.get(name)
-        return Asked(name, "" if answered is None else answered.stream, "topk")
+        return QueryInfo(name, "" if answered is None else answered.stream, "topk")
 
     def columns(self, name: str) -> list[str]:
         """The columns of a query's rows that are the row's own; before its first answer, those of its stream."""
@@ -205,7 +205,7 @@ class History:
         """The newest moment that a stream was answered for."""
         return self._store.newest.get(stream)
 
-    def overview(self, name: str) -> tuple[int, int, list[Window]] | None:
+    def overview(self, name: str) -> tuple[int, int, list[WindowSpan]] | None:
         """How many windows and groups are held of a query, and the windows of its leading group; None: no answer."""
         with self._lock:
             answered = self._store.queries.get(name)
@@ -213,7 +213,7 @@ class History:
                 return None
             return answered.windows, len(answered.lines), answered.leader.windows[-60:]
 
-    def find(self, name: str, key: str | None = None, moment: int | None = None) -> Found | None:
+    def find(self, name: str, key: str | None = None, moment: int | None = None) -> FoundWindow | None:
         """The window of a query, group and moment; by default of the group that leads, and the newest."""
         with self._lock:
             line = self._line(name, key)
@@ -223,9 +223,9 @@ class History:
             if place is None:
                 return None
             before = line.windows[place - 1] if place else None
-            return Found(line, line.windows[place], before, place, list(line.moments))
+            return FoundWindow(line, line.windows[place], before, place, list(line.moments))
 
-    def line(self, name: str, key: str | None = None, last: int | None = None) -> list[Window] | None:
+    def line(self, name: str, key: str | None = None, last: int | None = None) -> list[WindowSpan] | None:
         """The windows of a query and group, by moment."""
         with self._lock:
             line = self._line(name, key)

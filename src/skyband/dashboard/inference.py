@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.dashboard.file_sources import Ident
-from skyband.dashboard.query_info import Asked
+from skyband.dashboard.query_info import QueryInfo
 from skyband.dashboard.window_slices import coded, moment_column, spelled, start_column
 from skyband.durations import format_duration
 from skyband.queries.answer_schema import moment_of
@@ -51,7 +51,7 @@ class Inferred:
     """What was asked, as far as answers tell. More answers may tell more."""
 
     def __init__(self) -> None:
-        self.asked: dict[Ident, Asked] = {}
+        self.asked: dict[Ident, QueryInfo] = {}
         self._spans: dict[Ident, _Span] = {}
         self._refuted: dict[Ident, set[tuple[str, ...]]] = {}  # by query: columns that cannot be its groups
         self._holders: dict[Ident, set[Hashable]] = {}  # by query: where answers of it are
@@ -82,7 +82,7 @@ class Inferred:
         for code, ident in enumerate(idents):
             self._holders.setdefault(ident, set()).add(key)
             was = self.asked.get(ident)
-            found = Asked(
+            found = QueryInfo(
                 ident.name,
                 stream,
                 ident.family,

@@ -11,7 +11,7 @@ from skyband.queries.answer_schema import CHANGE_COLUMNS
 from skyband.queries.families import FAMILIES, family_of
 from skyband.queries.workload import Workload
 
-__all__ = ["OURS", "Asked", "asked_of", "stream_of"]
+__all__ = ["OURS", "QueryInfo", "asked_of", "stream_of"]
 
 # Columns of answers that are no part of the ranked row itself.
 OURS = frozenset(
@@ -21,7 +21,7 @@ OURS = frozenset(
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryInfo:
     """A query, as the page needs to know it."""
 
     name: str
@@ -37,7 +37,7 @@ class Asked:
     id: str | None = None  # the column that objects are told apart by; None: looked for in the columns
     query: Query | None = field(default=None, compare=False)
 
-    def is_other_than(self, other: Asked) -> bool:
+    def is_other_than(self, other: QueryInfo) -> bool:
         """Whether this is another question under the same name, and not only better known."""
         known = self.query is not None and other.query is not None
         shape = [(one.stream, one.family, one.groups, one.axis) for one in (self, other)]
@@ -60,7 +60,7 @@ class Asked:
         }
 
 
-def asked_of(workloads: Mapping[str, Workload[Any]], ids: Mapping[str, str | None]) -> dict[str, Asked]:
+def asked_of(workloads: Mapping[str, Workload[Any]], ids: Mapping[str, str | None]) -> dict[str, QueryInfo]:
     """All queries of these workloads by name; `ids` has the column that tells each stream's objects apart."""
     return {
         query.name: _asked(query, stream, ids.get(stream))
@@ -69,7 +69,7 @@ def asked_of(workloads: Mapping[str, Workload[Any]], ids: Mapping[str, str | Non
     }
 
 
-def stream_of(name: str, asked: Iterable[Asked]) -> dict[str, Any]:
+def stream_of(name: str, asked: Iterable[QueryInfo]) -> dict[str, Any]:
     """A stream as it is sent."""
     mine = [one for one in asked if one.stream == name]
     return {
@@ -80,8 +80,8 @@ def stream_of(name: str, asked: Iterable[Asked]) -> dict[str, Any]:
     }
 
 
-def _asked(query: Query, stream: str, id_: str | None) -> Asked:
-    return Asked(
+def _asked(query: Query, stream: str, id_: str | None) -> QueryInfo:
+    return QueryInfo(
         name=query.name,
         stream=stream,
         family=query.family,

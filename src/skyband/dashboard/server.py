@@ -16,7 +16,7 @@ from skyband.dashboard.addresses import Address, bound
 from skyband.dashboard.board_state import Show
 from skyband.dashboard.connections import Connections, Listening, most_connections
 from skyband.errors import MissingDependencyError
-from skyband.rate_limited_log import Seldom
+from skyband.rate_limited_log import RateLimitedLog
 
 __all__ = ["PageServer", "check_installed"]
 
@@ -25,7 +25,7 @@ MOST_BUSY = 30  # times as long as a look takes there is none
 MOST_CONNECTIONS = 128  # or an eighth of the descriptors that the process may have, where that is less
 SWEEP = 1.0  # seconds between two looks for connections that only wait
 _LOG = logging.getLogger("skyband.dashboard")
-_QUIET = Seldom(_LOG)
+_QUIET = RateLimitedLog(_LOG)
 
 
 def check_installed() -> None:
@@ -50,7 +50,7 @@ class PageServer:
         import uvicorn  # noqa: PLC0415 - an extra, loaded by who asks for a page
 
         from skyband.dashboard.app import app_of  # noqa: PLC0415
-        from skyband.dashboard.engine_view import Engine  # noqa: PLC0415
+        from skyband.dashboard.engine_view import EngineView  # noqa: PLC0415
         from skyband.dashboard.events import MOST_LISTENERS, Bell  # noqa: PLC0415
         from skyband.dashboard.guard import Guard, is_loopback  # noqa: PLC0415
 
@@ -60,7 +60,7 @@ class PageServer:
         self.port = int(self._socket.getsockname()[1])
         self.token = secrets.token_urlsafe(24)
         # Half of the connections at most are such that stay: there must be some left to ask for a board with.
-        self._engine, self._bell = Engine(show), Bell(min(MOST_LISTENERS, self._connections.most // 2))
+        self._engine, self._bell = EngineView(show), Bell(min(MOST_LISTENERS, self._connections.most // 2))
         guarded = Guard(
             app_of(show, self._engine, self._bell),
             address.host,

@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.dashboard.query_info import Asked
+from skyband.dashboard.query_info import QueryInfo
 from skyband.dashboard.wire import Group, group_key, group_of
 from skyband.queries.answer_schema import moment_of
 
-__all__ = ["Cut", "coded", "cut", "moment_column", "spelled", "start_column"]
+__all__ = ["WindowSlice", "coded", "cut", "moment_column", "spelled", "start_column"]
 
 
 NO_GROUP = group_key([])
 
 
-class Cut(NamedTuple):
+class WindowSlice(NamedTuple):
     """A window's rows in a table."""
 
     query: str
@@ -33,7 +33,7 @@ class Cut(NamedTuple):
     last: float  # score of the last row
 
 
-def cut(rows: pa.Table, asked: Callable[[str], Asked]) -> Iterator[Cut]:
+def cut(rows: pa.Table, asked: Callable[[str], QueryInfo]) -> Iterator[WindowSlice]:
     """The windows of a table whose windows stand one after another, best row first, as sinks are given them."""
     count = rows.num_rows
     if not count:
@@ -72,7 +72,7 @@ def cut(rows: pa.Table, asked: Callable[[str], Asked]) -> Iterator[Cut]:
             found = [None if column is None else values[column][place] for column in groups[name]]
             group, key = group_of(found), group_key(found)
         start = None if starts is None else starts[place]
-        yield Cut(name, group, key, moment, start, begin, stop, first, last)
+        yield WindowSlice(name, group, key, moment, start, begin, stop, first, last)
 
 
 def moment_column(rows: pa.Table) -> Any:

@@ -9,10 +9,10 @@ from itertools import count
 
 import pyarrow as pa
 
-from skyband.dashboard.window_slices import Cut
+from skyband.dashboard.window_slices import WindowSlice
 from skyband.dashboard.wire import Group
 
-__all__ = ["Answered", "Joined", "Line", "Segment", "Window"]
+__all__ = ["JoinedWindow", "Line", "QueryWindows", "Segment", "WindowSpan"]
 
 
 class Segment:
@@ -23,20 +23,20 @@ class Segment:
     def __init__(self, key: Hashable, rows: pa.Table) -> None:
         self.key, self.rows = key, rows
         self.bytes = int(rows.nbytes)
-        self.held: dict[Window, Line] = {}
+        self.held: dict[WindowSpan, Line] = {}
 
 
-class Window:
+class WindowSpan:
     """An answer: a stretch of the rows of a segment. It never changes: a thread may read it while others make room."""
 
     __slots__ = ("begin", "first", "last", "moment", "number", "segment", "start", "stop")
 
     _numbers = count()
-    parts: tuple[Window, ...] = ()
+    parts: tuple[WindowSpan, ...] = ()
     is_whole = True
 
-    def __init__(self, segment: Segment, found: Cut) -> None:
-        self.number = next(Window._numbers)  # what says the same again is another window
+    def __init__(self, segment: Segment, found: WindowSlice) -> None:
+        self.number = next(WindowSpan._numbers)  # what says the same again is another window
         self.segment, self.begin, self.stop = segment, found.begin, found.stop
         self.moment, self.start = found.moment, found.start
         self.first, self.last = found.first, found.last
@@ -56,19 +56,19 @@ class Window:
         """The segments that its rows came in."""
         return {part.segment.key for part in self.parts or (self,)}
 
-    def moved(self, segment: Segment, begin: int) -> Window:
+    def moved(self, segment: Segment, begin: int) -> WindowSpan:
         """The same window, with its rows in another segment."""
         found = copy(self)
         found.segment, found.begin, found.stop = segment, begin, begin + self.count
         return found
 
 
-class Joined(Window):
+class JoinedWindow(WindowSpan):
     """A window that was put together from windows of several segments."""
 
     __slots__ = ("is_whole", "parts")
 
-    def __init__(self, segment: Segment, found: Cut, parts: tuple[Window, ...], *, is_whole: bool) -> None:
+    def __init__(self, segment: Segment, found: WindowSlice, parts: tuple[WindowSpan, ...], *, is_whole: bool) -> None:
         super().__init__(segment, found)
         self.parts = parts
         self.is_whole = is_whole  # its parts have all its rows
@@ -82,7 +82,7 @@ class Line:
     def __init__(self, query: str, group: Group, key: str, place: int) -> None:
         self.query, self.group, self.key, self.place = query, group, key, place
         self.moments: list[int] = []
-        self.windows: list[Window] = []
+        self.windows: list[WindowSpan] = []
 
     def at(self, moment: int) -> int | None:
         """The place of the window of a moment; None where it is not held."""
@@ -90,7 +90,7 @@ class Line:
         return place if place < len(self.moments) and self.moments[place] == moment else None
 
 
-class Answered:
+class QueryWindows:
     """All that is held of one query."""
 
     __slots__ = ("columns", "leader", "lines", "newest", "opened", "stream", "version", "windows")

@@ -11,17 +11,17 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from skyband.dashboard.query_info import Asked
-from skyband.dashboard.window_slices import Cut, cut
-from skyband.dashboard.window_spans import Answered, Joined, Line, Segment, Window
+from skyband.dashboard.query_info import QueryInfo
+from skyband.dashboard.window_slices import WindowSlice, cut
+from skyband.dashboard.window_spans import JoinedWindow, Line, QueryWindows, Segment, WindowSpan
 
-__all__ = ["Store"]
+__all__ = ["WindowStore"]
 
 MOST_CONTESTED = 10_000  # keys that are remembered
 OVERHEAD = 400  # bytes that a window costs beside its rows, roughly
 
 
-class Store:
+class WindowStore:
     """Windows of all queries, within limits of number and bytes."""
 
     def __init__(self, most_windows: int, most_bytes: int) -> None:
@@ -31,14 +31,14 @@ class Store:
         self._filled: Segment | None = None  # whose windows are being cut
         self._joined = 0
         self.bytes = 0  # of what is held, roughly
-        self.queries: dict[str, Answered] = {}
+        self.queries: dict[str, QueryWindows] = {}
         self.changed: dict[str, int] = {}  # by name: the version it changed at, last changed last
         self.newest: dict[str, int] = {}  # by stream
         self.shape = 0  # counts the changes of queries' columns
         self.contested: set[Hashable] = set()  # segments that have different rows for one rank of one window
         self.version = 0
 
-    def replace(self, key: Hashable, stream: str, rows: pa.Table | None, asked: Callable[[str], Asked]) -> None:
+    def replace(self, key: Hashable, stream: str, rows: pa.Table | None, asked: Callable[[str], QueryInfo]) -> None:
         """Hold the windows of these rows in place of those that came under this key before; None: only let go."""
         for before in (self._segments.get(key), self._spared.get(key)):
             if before is not None:
@@ -71,10 +71,10 @@ class Store:
         while self.bytes > self._most_bytes and self._spared:
             self._forget(next(iter(self._spared.values())))
 
-    def _hold(self, segment: Segment, stream: str, columns: tuple[str, ...], found: Cut) -> None:
+    def _hold(self, segment: Segment, stream: str, columns: tuple[str, ...], found: WindowSlice) -> None:
         answered = self.queries.get(found.query)
         if answered is None:
-            answered = self.queries[found.query] = Answered(stream)
+            answered = self.queries[found.query] = QueryWindows(stream)
         if answered.columns is not columns and answered.columns != columns:
             answered.columns = columns
             self.shape += 1
@@ -82,7 +82,7 @@ class Store:
         if line is None:
             line = answered.lines[found.key] = Line(found.query, found.group, found.key, answered.opened)
             answered.opened += 1
-        window = Window(segment, found)
+        window = WindowSpan(segment, found)
         segment.held[window] = line
         self.bytes += OVERHEAD
         moment, moments = found.moment, line.moments
@@ -109,7 +109,7 @@ class Store:
         answered.lead(line, moment)
         self._note(found.query)
 
-    def _together(self, line: Line, old: Window, new: Window) -> Window:
+    def _together(self, line: Line, old: WindowSpan, new: WindowSpan) -> WindowSpan:
         """Two stretches of one window: what two writers wrote is put together, what has the same ranks is replaced."""
         ranks = [window.rows["rank"].to_pylist() for window in (old, new)]
         if set(ranks[0]).isdisjoint(ranks[1]):
@@ -123,7 +123,7 @@ class Store:
         self._let_go(old)
         return new
 
-    def _join(self, line: Line, parts: tuple[Window, ...], *, is_whole: bool = True) -> Window:
+    def _join(self, line: Line, parts: tuple[WindowSpan, ...], *, is_whole: bool = True) -> WindowSpan:
         """One window of parts that have different ranks."""
         if len(parts) == 1:
             return parts[0]
@@ -135,8 +135,8 @@ class Store:
         self.bytes += segment.bytes
         moment, start = parts[-1].moment, parts[-1].start
         edges = ordered[0].first, ordered[-1].last
-        found = Cut(line.query, line.group, line.key, moment, start, 0, rows.num_rows, *edges)
-        window = Joined(segment, found, parts, is_whole=is_whole)
+        found = WindowSlice(line.query, line.group, line.key, moment, start, 0, rows.num_rows, *edges)
+        window = JoinedWindow(segment, found, parts, is_whole=is_whole)
         self._keep(window, line)
         return window
 
@@ -144,11 +144,11 @@ class Store:
         self.changed.pop(name, None)
         self.changed[name] = self.queries[name].version = self.version
 
-    def _keep(self, window: Window, line: Line) -> None:
+    def _keep(self, window: WindowSpan, line: Line) -> None:
         window.segment.held[window] = line
         self.bytes += OVERHEAD
 
-    def _let_go(self, window: Window, *, parts: bool = True) -> None:
+    def _let_go(self, window: WindowSpan, *, parts: bool = True) -> None:
         """The window is held no longer; nor are its segment's rows, if it was the last of them."""
         for part in window.parts if parts else ():
             self._let_go(part)
@@ -168,7 +168,7 @@ class Store:
 
     def _forget(self, segment: Segment, *, spare: bool = False) -> None:
         """Give up a segment; with `spare`, but for the windows that are the newest of their query and group."""
-        spared: list[tuple[Window, Line]] = []
+        spared: list[tuple[WindowSpan, Line]] = []
         thinned: dict[str, dict[int, Line]] = {}
         held, segment.held = segment.held, {}
         self.bytes -= OVERHEAD * len(held)
@@ -197,14 +197,14 @@ class Store:
             elif not spare:
                 self._note(name)
 
-    def _is_left(self, line: Line, place: int, gone: Window, *, spare: bool) -> bool:
+    def _is_left(self, line: Line, place: int, gone: WindowSpan, *, spare: bool) -> bool:
         """A part of a window has gone: whether the window stays, without it, or with its rows where that is to `spare`.
 
         One that has rows of a part which went long ago cannot be put together again, and goes with the next.
         """
         window = line.windows[place]
         left = tuple(part for part in window.parts if part is not gone)
-        if spare and isinstance(window, Joined):
+        if spare and isinstance(window, JoinedWindow):
             window.parts, window.is_whole = left, False
             return True
         if not window.is_whole:
@@ -214,7 +214,7 @@ class Store:
         self._note(line.query)
         return True
 
-    def _move(self, key: Hashable, spared: Iterable[tuple[Window, Line]]) -> None:
+    def _move(self, key: Hashable, spared: Iterable[tuple[WindowSpan, Line]]) -> None:
         """Copy windows into a segment of their own, which goes when what came under this key does."""
         found = list(spared)
         rows = pa.concat_tables([window.rows for window, _ in found]).combine_chunks()
@@ -232,12 +232,12 @@ class Store:
         self.bytes += fresh.bytes
 
 
-def _differ(old: Window, new: Window) -> bool:
+def _differ(old: WindowSpan, new: WindowSpan) -> bool:
     """Whether two windows of one query, group and moment are not the same answer written twice."""
     pairs = [list(zip(*(_values(window, name) for name in ("rank", "score")), strict=True)) for window in (old, new)]
     return pairs[0] != pairs[1]
 
 
-def _values(window: Window, name: str) -> list[object]:
+def _values(window: WindowSpan, name: str) -> list[object]:
     rows = window.rows
     return list(map(str, rows[name].to_pylist())) if name in rows.column_names else [None] * rows.num_rows

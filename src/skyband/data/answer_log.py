@@ -9,13 +9,13 @@ import numpy as np
 
 from skyband.kernels.stream import GROUP, ROWS, WINDOWS, Answers, Floats, Ints
 
-__all__ = ["AnswerLog", "Ranked", "chosen", "joined"]
+__all__ = ["AnswerLog", "RankedWindows", "chosen", "joined"]
 
 _FIRST_ROWS = 4096
 _MOST_ROWS = 1 << 20  # buffers grow to this many rows; then they are put aside and replaced
 
 
-class Ranked(NamedTuple):
+class RankedWindows(NamedTuple):
     """Answers as flat arrays: one entry a window, and the windows' rows one after another, best first."""
 
     queries: Ints  # per window: the query's place in the workload
@@ -26,33 +26,35 @@ class Ranked(NamedTuple):
     ids: Ints  # per row
 
 
-def joined(parts: Iterable[Ranked]) -> Ranked:
+def joined(parts: Iterable[RankedWindows]) -> RankedWindows:
     """The answers of all `parts`, one after another."""
     found = list(parts)
     if len(found) == 1:
         return found[0]
-    columns: dict[str, Any] = {name: [np.empty(0, np.int64)] for name in Ranked._fields}
+    columns: dict[str, Any] = {name: [np.empty(0, np.int64)] for name in RankedWindows._fields}
     columns["keys"] = [np.empty(0)]
     for part in found:
         for name, column in part._asdict().items():
             columns[name].append(column)
-    return Ranked(**{name: np.concatenate(pieces) for name, pieces in columns.items()})
+    return RankedWindows(**{name: np.concatenate(pieces) for name, pieces in columns.items()})
 
 
-def chosen(ranked: Ranked, wanted: Any) -> Ranked:
+def chosen(ranked: RankedWindows, wanted: Any) -> RankedWindows:
     """The windows that the mask `wanted` names, with their rows."""
     if wanted.all():
         return ranked
     rows = np.repeat(wanted, ranked.counts)
     queries, groups, ends, counts = ranked.queries, ranked.groups, ranked.ends, ranked.counts
-    return Ranked(queries[wanted], groups[wanted], ends[wanted], counts[wanted], ranked.keys[rows], ranked.ids[rows])
+    return RankedWindows(
+        queries[wanted], groups[wanted], ends[wanted], counts[wanted], ranked.keys[rows], ranked.ids[rows]
+    )
 
 
 class AnswerLog:
     """Collects what engines answer during a push: they write to `buffers` and call `make_room` when those are full."""
 
     def __init__(self) -> None:
-        self._parts: list[Ranked] = []
+        self._parts: list[RankedWindows] = []
         self._queries: Sequence[int] = (0,)
         self._windows = 0  # of the buffers' windows, those already in a part
         self._rows = 0
@@ -74,7 +76,7 @@ class AnswerLog:
         room = max(rows, min(_MOST_ROWS, 4 * self.buffers.keys.size))
         self.buffers = _buffers(room, int(self.buffers.cursor[GROUP]))
 
-    def take(self) -> list[Ranked]:
+    def take(self) -> list[RankedWindows]:
         """What was answered since the last call, in that order."""
         self._cut()
         parts, self._parts = self._parts, []
@@ -88,7 +90,7 @@ class AnswerLog:
         mine, its_rows = slice(self._windows, windows), slice(self._rows, rows)
         places = np.asarray(self._queries, np.int64)[self.buffers.queries[mine]]
         self._parts.append(
-            Ranked(
+            RankedWindows(
                 places,
                 self.buffers.groups[mine],
                 self.buffers.ends[mine],

@@ -18,7 +18,7 @@ from skyband.data.columns import as_arrow, nan_as_null, refuse_orderless
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
 
-__all__ = ["Coded", "GroupBook", "ranks_of"]
+__all__ = ["Coded", "GroupDictionary", "ranks_of"]
 
 _FEW = 1024
 _MOST = 2**31  # codes
@@ -32,7 +32,7 @@ class Coded(NamedTuple):
     kind: pa.DataType | None  # None: there is no value that would tell
 
 
-class GroupBook:
+class GroupDictionary:
     """Knows the groups that are in use, by value and by code. What is forgotten leaves its code to another group."""
 
     def __init__(self, kind: pa.DataType | None = None, values: list[Any] | None = None) -> None:
@@ -129,7 +129,7 @@ class GroupBook:
         return to_bytes(pa.table({"group": pa.array(values, self.kind), "code": codes}))
 
     @classmethod
-    def load(cls, state: bytes) -> GroupBook:
+    def load(cls, state: bytes) -> GroupDictionary:
         """The book that `state` was taken from, or one that forgot nothing and has no codes in its state."""
         table = from_bytes(state)
         values = table["group"].to_pylist()

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["IdBook", "Numbered"]
+__all__ = ["IdDictionary", "Numbered"]
 
 
 class Numbered(NamedTuple):
@@ -27,7 +27,7 @@ class Numbered(NamedTuple):
     numbers: Ints
 
 
-class IdBook:
+class IdDictionary:
     """Numbers the ids it is shown and knows the ids of the numbers still in use."""
 
     def __init__(self, kind: pa.DataType, k: int, tied: bool = False) -> None:
@@ -85,7 +85,7 @@ class IdBook:
         }
 
     @classmethod
-    def load(cls, state: dict[str, Any]) -> IdBook:
+    def load(cls, state: dict[str, Any]) -> IdDictionary:
         """The book that `state` was taken from."""
         values = one(from_bytes(state["values"])["id"])
         book = cls(values.type, state["k"], state.get("tied", False))

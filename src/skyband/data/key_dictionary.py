@@ -15,7 +15,7 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.keys import Keys
 from skyband.kernels.stream import Ints
 
-__all__ = ["KeyBook", "KeyColumn", "key_column", "restored"]
+__all__ = ["KeyColumn", "KeyDictionary", "key_column", "restored"]
 
 _FEW = 1024
 _TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
@@ -69,7 +69,7 @@ def restored(stored: pa.Array, kind: pa.DataType) -> pa.Array:
     return stored.cast(kind)
 
 
-class KeyBook:
+class KeyDictionary:
     """Knows the slots of keys, or of keys in groups.
 
     `unused` tells which slots hold a key that nothing refers to any more; it is asked when the book has grown to twice

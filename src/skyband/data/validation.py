@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.data.columns import id_column, length, position_column, refuse_other_lengths, score_column
-from skyband.data.group_dictionary import Coded, GroupBook
+from skyband.data.group_dictionary import Coded, GroupDictionary
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
 from skyband.kernels.validation import count_nan, first_backwards
@@ -49,7 +49,7 @@ class Intake:
         self.first: int | None = None  # the first object's position
         self.position_kind: pa.DataType | None = None
         self.id_kind: pa.DataType | None = None  # int64 for whole numbers and for row numbers
-        self.groups: GroupBook | None = None
+        self.groups: GroupDictionary | None = None
 
     def check(self, positions: Any, scores: Any, ids: Any, groups: Any) -> Batch:
         """The rows to take in, or an error that says what is wrong with them."""
@@ -113,7 +113,7 @@ class Intake:
         if batch.newest is not None:
             self.newest = batch.newest
         if batch.groups is not None:
-            self.groups = self.groups or GroupBook()
+            self.groups = self.groups or GroupDictionary()
             self.groups.adopt(batch.groups)
 
     def state(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class Intake:
         return {**plain, "kinds": schema.serialize().to_pybytes()}
 
     @classmethod
-    def load(cls, state: dict[str, Any], groups: GroupBook | None) -> Intake:
+    def load(cls, state: dict[str, Any], groups: GroupDictionary | None) -> Intake:
         """The intake that `state` was taken from."""
         intake = cls(state["axis"])
         for name in ("rows", "left_out", "objects", "newest", "first"):
@@ -192,7 +192,7 @@ class Intake:
         if self.groups is None and self.rows:
             raise InvalidInputError("groups= was given, but earlier pushes had none; their rows belong to no group.")
         refuse_other_lengths(rows, "scores", groups=groups)
-        return (self.groups or GroupBook()).encode(groups)
+        return (self.groups or GroupDictionary()).encode(groups)
 
     def _kept(self, keys: Floats, valid: Any) -> Any:
         """The rows that count as objects, None for all of them."""

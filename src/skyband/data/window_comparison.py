@@ -9,10 +9,10 @@ import numpy as np
 from skyband.kernels import window_comparison as kernels
 from skyband.kernels.stream import Ints
 
-__all__ = ["Comparison", "Windows", "compare", "parts"]
+__all__ = ["Comparison", "WindowRows", "compare", "parts"]
 
 
-class Windows(NamedTuple):
+class WindowRows(NamedTuple):
     """An entry for each window, in any order; the rows of the windows one after another, best first."""
 
     owners: Ints  # per window: tells query and group apart
@@ -36,14 +36,14 @@ class Comparison(NamedTuple):
     last: Ints  # the newest window of every owner, except where an empty one has followed
 
 
-def compare(windows: Windows, reached: int, who: int) -> Comparison:
+def compare(windows: WindowRows, reached: int, who: int) -> Comparison:
     """Compare each window with its owner's one before; `who` is more than the largest number in `rows`.
 
     Time has come to `reached`: windows that end by then and hold nothing count as empty.
     """
     order = np.lexsort([windows.ends, windows.owners])
     picked, begins = parts(windows.counts, order)
-    sorted_ = kernels.Windows(
+    sorted_ = kernels.ComparedWindows(
         owners=windows.owners[order],
         ends=windows.ends[order],
         steps=windows.steps[order],
@@ -52,13 +52,13 @@ def compare(windows: Windows, reached: int, who: int) -> Comparison:
         rows=windows.rows[picked],
         ranks=windows.ranks[picked],
     )
-    out = kernels.Changes(*(np.empty(2 * windows.rows.size, np.int64) for _ in kernels.Changes._fields))
+    out = kernels.ChangeBuffers(*(np.empty(2 * windows.rows.size, np.int64) for _ in kernels.ChangeBuffers._fields))
     last = np.empty(order.size, np.int64)
     none = np.zeros(who, np.int64)
     size, kept = kernels.find_changes(sorted_, reached, none, none.copy(), out, last)
-    out = kernels.Changes._make(column[:size] for column in out)
+    out = kernels.ChangeBuffers._make(column[:size] for column in out)
     by_end = np.lexsort([sorted_.owners[out.windows], out.ends])  # stable: who left comes first, then by rank
-    found = kernels.Changes._make(column[by_end] for column in out)
+    found = kernels.ChangeBuffers._make(column[by_end] for column in out)
     return Comparison(order[found.windows], *found[1:], last=order[last[:kept]])
 
 

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.incomplete.kernels.instances import Found
+from skyband.incomplete.kernels.instances import InstanceAnswers
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["Answers", "from_end_on", "joined", "room_for", "written"]
+__all__ = ["ObjectAnswers", "from_end_on", "joined", "room_for", "written"]
 
 _ROOM = 1 << 14  # rows of answers at a time
 
 
-class Answers(NamedTuple):
+class ObjectAnswers(NamedTuple):
     """Windows by their end; their rows best first. The last two columns are empty unless intervals were asked for."""
 
     ends: Ints
@@ -27,12 +27,12 @@ class Answers(NamedTuple):
     sure: Ints
 
 
-def room_for(k: int, intervals: bool) -> Found:
+def room_for(k: int, intervals: bool) -> InstanceAnswers:
     """Somewhere to write answers to, at least one."""
     windows = max(1, _ROOM // k)
     rows = windows * k
     more = rows if intervals else 0
-    return Found(
+    return InstanceAnswers(
         np.empty(windows, np.int64),
         np.empty(windows, np.int64),
         np.empty(rows, np.int64),
@@ -44,12 +44,12 @@ def room_for(k: int, intervals: bool) -> Found:
     )
 
 
-def written(found: Found) -> Answers:
+def written(found: InstanceAnswers) -> ObjectAnswers:
     """What has been written, copied; there is room again."""
     windows, rows = (int(number) for number in found.cursor)
     more = rows if found.sure.size else 0
     found.cursor[:] = 0
-    return Answers(
+    return ObjectAnswers(
         found.ends[:windows].copy(),
         found.counts[:windows].copy(),
         found.objects[:rows].copy(),
@@ -60,18 +60,18 @@ def written(found: Found) -> Answers:
     )
 
 
-def joined(parts: Iterable[Answers]) -> Answers:
+def joined(parts: Iterable[ObjectAnswers]) -> ObjectAnswers:
     """Answers one after another."""
     whole, real = np.empty(0, np.int64), np.empty(0)
-    nothing = Answers(whole, whole, whole, real, whole, real, whole)
-    return Answers(*map(np.concatenate, zip(nothing, *parts, strict=True)))
+    nothing = ObjectAnswers(whole, whole, whole, real, whole, real, whole)
+    return ObjectAnswers(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
-def from_end_on(found: Answers, end: int) -> Answers:
+def from_end_on(found: ObjectAnswers, end: int) -> ObjectAnswers:
     """The answers of windows that end at or after `end`."""
     windows = found.ends >= end
     rows = np.repeat(windows, found.counts)
-    return Answers(
+    return ObjectAnswers(
         found.ends[windows],
         found.counts[windows],
         found.objects[rows],

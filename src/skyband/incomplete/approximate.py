@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from skyband.errors import UnsupportedError
-from skyband.incomplete.answers import Answers, joined
+from skyband.incomplete.answers import ObjectAnswers, joined
 from skyband.incomplete.early_aggregation import EarlyAggregation, Expected
-from skyband.incomplete.shape import Shape
+from skyband.incomplete.shape import IncompleteShape
 from skyband.incomplete.sketches import MOST_TABLED, AmsSketches, Sketches
 from skyband.kernels.stream import Floats, Ints
 
@@ -68,7 +68,7 @@ def share_that_came(spans: Ints, pairs: Floats) -> Floats:
 class LikelyAggregation:
     """Keeps the instances that are likely to be in an answer."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: IncompleteShape) -> None:
         if shape.d > MOST_STREAMS:
             raise UnsupportedError(
                 f"method='approximate' was asked for {shape.d} streams, and sets of streams are told by bits of one "
@@ -95,7 +95,7 @@ class LikelyAggregation:
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
-    ) -> Answers:
+    ) -> ObjectAnswers:
         """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`."""
         parts = []
         low = 0

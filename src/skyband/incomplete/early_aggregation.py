@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.incomplete.answers import Answers, joined, room_for, written
+from skyband.incomplete.answers import ObjectAnswers, joined, room_for, written
 from skyband.incomplete.kernels import instances as kernels
 from skyband.incomplete.kernels import ladder
-from skyband.incomplete.kernels.instances import Instances, Scratch, Terms, Tuples
-from skyband.incomplete.shape import Shape
+from skyband.incomplete.kernels.instances import Instances, Scratch, Terms, TupleBatch
+from skyband.incomplete.shape import IncompleteShape
 from skyband.kernels import lookup
 from skyband.kernels.stream import DONE, Floats, Ints
 
@@ -44,7 +44,7 @@ _LEAST = 256  # room to begin with
 class EarlyAggregation:
     """Keeps the instances that fewer than k objects dominate, and nothing else."""
 
-    def __init__(self, shape: Shape, *, intervals: bool = False) -> None:
+    def __init__(self, shape: IncompleteShape, *, intervals: bool = False) -> None:
         self.shape = shape
         self._terms = Terms(
             shape.k,
@@ -69,9 +69,9 @@ class EarlyAggregation:
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
-    ) -> Answers:
+    ) -> ObjectAnswers:
         """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`."""
-        rows = Tuples(positions, objects, streams, values)
+        rows = TupleBatch(positions, objects, streams, values)
         until = kernels.NEVER if clock is None else clock
         parts = []
         begin, why = 0, kernels.ROOM_NEEDED

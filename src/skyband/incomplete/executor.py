@@ -6,24 +6,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from skyband.incomplete.answers import Answers
+from skyband.incomplete.answers import ObjectAnswers
 from skyband.incomplete.approximate import LikelyAggregation
 from skyband.incomplete.early_aggregation import EarlyAggregation
 from skyband.incomplete.kernels import attributes, ledger
-from skyband.incomplete.kernels.ledger import Ledger
+from skyband.incomplete.kernels.ledger import OccurrenceLedger
 from skyband.incomplete.query import IncompleteTopK
-from skyband.incomplete.shape import Shape
+from skyband.incomplete.shape import IncompleteShape
 from skyband.incomplete.sorted_lists import SortedLists
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["Engine", "Lane", "shape_of"]
+__all__ = ["IncompleteEngine", "IncompleteExecutor", "shape_of"]
 
 _AGGREGATES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
 _LEAST = 1024
 _NONE = np.empty(0, np.int64)
 
 
-class Engine(Protocol):
+class IncompleteEngine(Protocol):
     """Ranks the objects of admitted tuples."""
 
     @property
@@ -32,7 +32,7 @@ class Engine(Protocol):
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
-    ) -> Answers:
+    ) -> ObjectAnswers:
         """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`.
 
         `hashes` tell objects apart by their content; only engines that sketch need them.
@@ -51,7 +51,7 @@ class Engine(Protocol):
         """Go on from what `state` was taken of."""
 
 
-class Lane:
+class IncompleteExecutor:
     """A query with its engine. On a count axis it numbers the tuples that count."""
 
     def __init__(self, query: IncompleteTopK, streams: tuple[str | int, ...]) -> None:
@@ -59,7 +59,7 @@ class Lane:
         self.too_often = 0
         self._counted = 0  # tuples that counted
         shape = shape_of(query, streams)
-        self.engine: Engine = _engine(query, shape)
+        self.engine: IncompleteEngine = _engine(query, shape)
         # Where a stream may report an object as often as it likes, nobody has to be counted.
         unlimited = query.axis == "count" and query.occurrences >= query.window.size
         self._ledger = None if unlimited or query.method == "approximate" else ledger.empty_ledger(_LEAST)
@@ -73,7 +73,7 @@ class Lane:
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
-    ) -> Answers:
+    ) -> ObjectAnswers:
         """Take in tuples, and answer what has become final; on a count axis they have no positions."""
         counted = self._counted
         if self._ledger is not None:
@@ -146,13 +146,13 @@ class Lane:
 _ENTRIES = ("objects", "streams", "positions")
 
 
-def _entries(kept: Ledger) -> tuple[Ints, Ints, Ints]:
+def _entries(kept: OccurrenceLedger) -> tuple[Ints, Ints, Ints]:
     """The tuples of a ledger, oldest first."""
     rows = np.arange(kept.registers[ledger.FIRST], kept.registers[ledger.NEXT]) & (kept.objects.size - 1)
     return kept.objects[rows], kept.streams[rows], kept.positions[rows]
 
 
-def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0) -> Ledger:
+def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0) -> OccurrenceLedger:
     """A ledger with these tuples and room for twice as many as `room`."""
     needed = max(_LEAST, 2 * room, objects.size + 1)
     made = ledger.empty_ledger(1 << int(needed - 1).bit_length())
@@ -160,10 +160,10 @@ def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0) 
     return made
 
 
-def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Shape:
+def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...]) -> IncompleteShape:
     """The query as engines see it."""
     window = query.window
-    return Shape(
+    return IncompleteShape(
         query.k,
         window.size,
         window.slide,
@@ -176,7 +176,7 @@ def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Shape:
     )
 
 
-def _engine(query: IncompleteTopK, shape: Shape) -> Engine:
+def _engine(query: IncompleteTopK, shape: IncompleteShape) -> IncompleteEngine:
     if query.method == "sorted-lists":
         return SortedLists(shape)
     if query.method == "approximate":

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.columns import length, refuse_other_lengths, score_column
-from skyband.data.key_dictionary import KeyBook, key_column
+from skyband.data.key_dictionary import KeyDictionary, key_column
 from skyband.errors import InvalidInputError, InvalidQueryError
 from skyband.incomplete.answers import from_end_on
-from skyband.incomplete.executor import Lane
-from skyband.incomplete.pending_tuples import Arrived, Waiting
+from skyband.incomplete.executor import IncompleteExecutor
+from skyband.incomplete.pending_tuples import ArrivedTuples, PendingTuples
 from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.stream_names import content_hashes, stream_names, stream_numbers
 from skyband.incomplete.table import answer_table, empty_table
@@ -74,9 +74,9 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         super().__init__(self._workload.axis, computed=computed)
         self._streams = tuple(self.queries[0].streams or ())
         self._object_kind: pa.DataType | None = None  # as answers give objects back
-        self._book: KeyBook | None = None  # for objects that are no whole numbers
-        self._waiting = Waiting()
-        self._lanes = [Lane(query, self._streams) for query in self._workload]
+        self._book: KeyDictionary | None = None  # for objects that are no whole numbers
+        self._waiting = PendingTuples()
+        self._lanes = [IncompleteExecutor(query, self._streams) for query in self._workload]
         self._seen = np.zeros(len(self._streams), np.int64)  # tuples, by stream
         self._newest = np.full(len(self._streams), np.iinfo(np.int64).min)  # positions, by stream
 
@@ -114,7 +114,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._object_kind = self._object_kind or found.kind
         kept = np.flatnonzero(~np.isnan(numbers)) if checked.ids.size == 0 else checked.ids - checked.first_id
         stored = found.stored if kept.size == rows else found.stored.take(pa.array(kept))
-        arrived = Arrived(checked.positions, stored, codes[kept], checked.scores)
+        arrived = ArrivedTuples(checked.positions, stored, codes[kept], checked.scores)
         self._note(arrived)
         self._take_in(arrived)
 
@@ -133,7 +133,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         newest = self._intake.newest
         _refuse_unbounded(self._waiting.values, [query])
         self._workload = after
-        self._lanes.append(Lane(query, self._streams))
+        self._lanes.append(IncompleteExecutor(query, self._streams))
         if newest is not None:
             # Tuples at the newest position wait, so the new engine will see all of them.
             self._valid_from[query.name] = query.window.first_end_after(newest + query.window.size - 1)
@@ -188,11 +188,11 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
     def _load(self, saved: dict[str, Any]) -> None:
         # In the order of the first query of all, which may have been removed since.
         self._streams = tuple(saved["streams"])
-        self._lanes = [Lane(query, self._streams) for query in self.queries]
+        self._lanes = [IncompleteExecutor(query, self._streams) for query in self.queries]
         kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
         self._object_kind = kinds.field("object").type if len(kinds) else None
         if saved["book"] is not None:
-            self._book = KeyBook(self._unused)
+            self._book = KeyDictionary(self._unused)
             self._book.load(saved["book"]["slots"], one(from_bytes(saved["book"]["values"])["object"]))
         self._waiting.load(saved["waiting"])
         self._seen, self._newest = saved["seen"], saved["newest"]
@@ -208,18 +208,18 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         _refuse_other_streams(found)
         return found
 
-    def _note(self, arrived: Arrived) -> None:
+    def _note(self, arrived: ArrivedTuples) -> None:
         self._seen += np.bincount(arrived.streams, minlength=self._seen.size)
         if arrived.positions.size:
             np.maximum.at(self._newest, arrived.streams, arrived.positions)
 
-    def _take_in(self, arrived: Arrived | None) -> None:
+    def _take_in(self, arrived: ArrivedTuples | None) -> None:
         if self._intake.axis == "count":
             self._advance(arrived, None)
         elif self._intake.newest is not None:
             self._advance(self._waiting.lined_up(arrived, self._intake.newest), self._intake.newest)
 
-    def _advance(self, rows: Arrived | None, clock: int | None) -> None:
+    def _advance(self, rows: ArrivedTuples | None, clock: int | None) -> None:
         """Let every query take in tuples that are in their final order, and write down what it answers."""
         keys, hashes = (_NONE, _NONE) if rows is None else self._known(rows.objects)
         positions, streams, values = (_NONE, _NONE, np.empty(0)) if rows is None else (rows[0], rows[2], rows[3])
@@ -243,7 +243,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         hashes = content_hashes(stored) if sketched else _NONE
         if stored.type == pa.int64():
             return stored.to_numpy(zero_copy_only=False).copy(), hashes
-        self._book = self._book or KeyBook(self._unused)
+        self._book = self._book or KeyDictionary(self._unused)
         return self._book.slots_of(stored), hashes
 
     def _values(self, keys: Ints) -> pa.Array:
@@ -315,6 +315,6 @@ def _refuse_other_streams(workload: Workload[IncompleteTopK]) -> None:
             )
 
 
-def _book_state(book: KeyBook) -> dict[str, Any]:
+def _book_state(book: KeyDictionary) -> dict[str, Any]:
     state = book.state()
     return {"slots": state, "values": to_bytes(pa.table({"object": book.values(state["slots"])}))}

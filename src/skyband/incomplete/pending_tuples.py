@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["Arrived", "Waiting"]
+__all__ = ["ArrivedTuples", "PendingTuples"]
 
 
-class Arrived(NamedTuple):
+class ArrivedTuples(NamedTuple):
     """Tuples with their object ids as they are, in a form that has their order."""
 
     positions: Ints  # empty on a count axis
@@ -27,11 +27,11 @@ class Arrived(NamedTuple):
     values: Floats
 
 
-class Waiting:
+class PendingTuples:
     """The tuples at the newest position."""
 
     def __init__(self) -> None:
-        self._rows: Arrived | None = None
+        self._rows: ArrivedTuples | None = None
 
     def __len__(self) -> int:
         return 0 if self._rows is None else self._rows.values.size
@@ -41,7 +41,7 @@ class Waiting:
         """The values of the tuples."""
         return np.empty(0) if self._rows is None else self._rows.values
 
-    def lined_up(self, arrived: Arrived | None, until: int | None) -> Arrived | None:
+    def lined_up(self, arrived: ArrivedTuples | None, until: int | None) -> ArrivedTuples | None:
         """What waits and has arrived, up to but without the position `until` (None: all of it); the rest waits."""
         rows = _joined(self._rows, arrived if arrived is not None and arrived.values.size else None)
         if rows is None:
@@ -64,13 +64,13 @@ class Waiting:
         positions, streams, values = (
             one(table[name]).to_numpy(zero_copy_only=False).copy() for name in ("positions", "streams", "values")
         )
-        self._rows = Arrived(positions, one(table["objects"]), streams, values)
+        self._rows = ArrivedTuples(positions, one(table["objects"]), streams, values)
 
 
-def _joined(first: Arrived | None, second: Arrived | None) -> Arrived | None:
+def _joined(first: ArrivedTuples | None, second: ArrivedTuples | None) -> ArrivedTuples | None:
     if first is None or second is None:
         return first if second is None else second
-    return Arrived(
+    return ArrivedTuples(
         np.concatenate([first.positions, second.positions]),
         pa.concat_arrays([first.objects, second.objects]),
         np.concatenate([first.streams, second.streams]),
@@ -78,13 +78,13 @@ def _joined(first: Arrived | None, second: Arrived | None) -> Arrived | None:
     )
 
 
-def _slice(rows: Arrived, low: int, high: int) -> Arrived:
-    return Arrived(
+def _slice(rows: ArrivedTuples, low: int, high: int) -> ArrivedTuples:
+    return ArrivedTuples(
         rows.positions[low:high], rows.objects.slice(low, high - low), rows.streams[low:high], rows.values[low:high]
     )
 
 
-def _by_object(rows: Arrived) -> Arrived:
+def _by_object(rows: ArrivedTuples) -> ArrivedTuples:
     """Tuples of the same position by object; of the same object in the order in which they came."""
     same = rows.positions[1:] == rows.positions[:-1]
     if not same.any():
@@ -93,7 +93,7 @@ def _by_object(rows: Arrived) -> Arrived:
     order = np.arange(rows.values.size)
     table = pa.table({"position": rows.positions[tied], "object": rows.objects.take(pa.array(tied)), "row": tied})
     order[tied] = tied[pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()]
-    return Arrived(*(_any_take(column, order) for column in rows))
+    return ArrivedTuples(*(_any_take(column, order) for column in rows))
 
 
 def _any_take(column: Any, order: Ints) -> Any:

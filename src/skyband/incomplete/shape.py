@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from skyband.kernels.stream import Floats
 
-__all__ = ["Shape"]
+__all__ = ["IncompleteShape"]
 
 
-class Shape(NamedTuple):
+class IncompleteShape(NamedTuple):
     """A query as engines see it: windows ``[end - size, end)`` at every ``end = origin + i * every``."""
 
     k: int

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skyband.incomplete.answers import Answers, joined, room_for, written
+from skyband.incomplete.answers import ObjectAnswers, joined, room_for, written
 from skyband.incomplete.kernels import sorted_lists as kernels
-from skyband.incomplete.shape import Shape
+from skyband.incomplete.shape import IncompleteShape
 from skyband.kernels import lookup
 from skyband.kernels.skiplist import SkipList, empty_list, grown_list
 from skyband.kernels.stream import DONE, STATE_FULL, Floats, Ints
@@ -18,11 +18,11 @@ __all__ = ["SortedLists"]
 
 _ROOM = 64
 _PARTS = {
-    "tuples": kernels.Tuples,
-    "objects": kernels.Objects,
+    "tuples": kernels.TupleRing,
+    "objects": kernels.ListedObjects,
     "lookup": lookup.Lookup,
     "chain": SkipList,
-    "ranked": kernels.View,
+    "ranked": kernels.BestView,
 }
 
 
@@ -66,7 +66,7 @@ class SortedLists:
     wanted, not as soon as the view is short.
     """
 
-    def __init__(self, shape: Shape, *, view: int | None = None) -> None:
+    def __init__(self, shape: IncompleteShape, *, view: int | None = None) -> None:
         self._most = max(shape.k, 2 * shape.k if view is None else view)
         self._asked = _asked(shape)
         d = shape.d
@@ -75,7 +75,7 @@ class SortedLists:
             _empty_objects(_ROOM, d),
             lookup.empty_lookup(_ROOM),
             empty_list(_ROOM + d, d),
-            kernels.View(
+            kernels.BestView(
                 np.zeros(min(self._most, _ROOM) + 1, np.int64), np.full(1, -np.inf), np.full(1, kernels.NONE, np.int64)
             ),
             np.zeros(d, np.int64),
@@ -87,10 +87,10 @@ class SortedLists:
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
-    ) -> Answers:
+    ) -> ObjectAnswers:
         """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`."""
         until = kernels.NEVER if clock is None else clock
-        parts: list[Answers] = []
+        parts: list[ObjectAnswers] = []
         begin, why = 0, STATE_FULL
         while why != DONE:
             begin, why = kernels.advance(
@@ -165,8 +165,8 @@ class SortedLists:
         )
 
 
-def _asked(shape: Shape) -> kernels.Asked:
-    return kernels.Asked(
+def _asked(shape: IncompleteShape) -> kernels.ListQuery:
+    return kernels.ListQuery(
         shape.k,
         shape.size,
         shape.every,
@@ -177,16 +177,16 @@ def _asked(shape: Shape) -> kernels.Asked:
     )
 
 
-def _empty_tuples(room: int) -> kernels.Tuples:
+def _empty_tuples(room: int) -> kernels.TupleRing:
     columns: list[Any] = [
-        np.zeros(room, np.float64 if name == "values" else np.int64) for name in kernels.Tuples._fields
+        np.zeros(room, np.float64 if name == "values" else np.int64) for name in kernels.TupleRing._fields
     ]
-    return kernels.Tuples(*columns)
+    return kernels.TupleRing(*columns)
 
 
-def _empty_objects(room: int, d: int) -> kernels.Objects:
+def _empty_objects(room: int, d: int) -> kernels.ListedObjects:
     """Free slots, chained one after another."""
-    columns: dict[str, Any] = {name: np.zeros(room, np.int64) for name in kernels.Objects._fields}
+    columns: dict[str, Any] = {name: np.zeros(room, np.int64) for name in kernels.ListedObjects._fields}
     columns |= {name: np.zeros((room, d), np.int64) for name in ("nodes", "firsts", "newest")}
     columns |= {"values": np.zeros((room, d)), "scores": np.zeros(room), "touches": np.arange(1, room + 1)}
-    return kernels.Objects(**columns)
+    return kernels.ListedObjects(**columns)

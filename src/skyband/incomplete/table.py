@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from skyband.incomplete.answers import Answers
+from skyband.incomplete.answers import ObjectAnswers
 from skyband.incomplete.query import IncompleteTopK
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
@@ -37,7 +37,7 @@ def empty_table(
 
 
 def answer_table(
-    found: Sequence[Answers],
+    found: Sequence[ObjectAnswers],
     queries: Sequence[IncompleteTopK],
     position_kind: pa.DataType | None,
     object_kind: pa.DataType | None,
@@ -61,7 +61,7 @@ def answer_table(
     return table.select(kinds.names).cast(kinds)
 
 
-def _table(place: int, found: Answers, query: IncompleteTopK, values_of: Callable[[Ints], pa.Array]) -> pa.Table:
+def _table(place: int, found: ObjectAnswers, query: IncompleteTopK, values_of: Callable[[Ints], pa.Array]) -> pa.Table:
     rows = found.objects.size
     ranks = np.empty(rows, np.int64)
     expand.fill_ranks(found.counts, ranks)

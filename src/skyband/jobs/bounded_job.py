@@ -13,7 +13,7 @@ from pyspark import SparkContext, StorageLevel
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as sf
 
-from skyband.spark.metrics import Progress
+from skyband.spark.metrics import StreamProgress
 from skyband.spark.plan import Followed, Observed
 from skyband.spark.spark_errors import plain_error, unless_gone
 
@@ -36,7 +36,7 @@ class BoundedRun:
     def __init__(self, followed: Followed, moment: str, delivery: Delivery) -> None:
         self._moment = moment  # the column that says when an answer was final
         self._delivery = delivery
-        self._progress = Progress(followed)
+        self._progress = StreamProgress(followed)
         self._group = f"skyband-{uuid4().hex}"
         self._context: SparkContext | None = None
         self._error: BaseException | None = None

@@ -10,16 +10,16 @@ from typing import Any
 from skyband.errors import SkybandError, UnsupportedError
 from skyband.jobs.job import Run
 from skyband.jobs.journal import Journal
-from skyband.jobs.live_changes import Changes
+from skyband.jobs.live_changes import LiveChanges
 from skyband.jobs.mail_address import mailbox_of
-from skyband.rate_limited_log import Seldom
+from skyband.rate_limited_log import RateLimitedLog
 from skyband.workload_file.live_query_limits import read_query
 
 __all__ = ["Attendant"]
 
 POLL = 0.2  # seconds
 _LOG = logging.getLogger("skyband.control")
-_QUIET = Seldom(_LOG)
+_QUIET = RateLimitedLog(_LOG)
 
 
 class Attendant:
@@ -28,7 +28,7 @@ class Attendant:
     def __init__(self, run: Run) -> None:
         self._box = mailbox_of(run.file)
         self._run = run
-        self._changes = Changes(run, Journal(Path(str(run.file.engine.checkpoint))))
+        self._changes = LiveChanges(run, Journal(Path(str(run.file.engine.checkpoint))))
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._attend, name="skyband-mail", daemon=True)
 

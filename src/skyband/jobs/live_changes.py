@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from skyband.jobs.job import Run
     from skyband.workload_file import WorkloadFile
 
-__all__ = ["Changes"]
+__all__ = ["LiveChanges"]
 
 TRIAL = 30  # seconds that a reply waits for the first micro-batch with a query
 BETWEEN_LOOKS = 0.05  # seconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Changes:
+class LiveChanges:
     """Changes a run, one thing after another, and writes down what was changed."""
 
     def __init__(self, run: Run, journal: Journal) -> None:

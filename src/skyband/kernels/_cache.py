@@ -18,13 +18,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Store", "find_store", "is_cold", "kernel_store", "private_folder"]
+__all__ = ["KernelStore", "find_store", "is_cold", "kernel_store", "private_folder"]
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ANY = stat.S_IRWXG | stat.S_IRWXO
 
 
-class Store(NamedTuple):
+class KernelStore(NamedTuple):
     """Where compiled kernels go: folders that numba makes in `folder`; None where they are not kept at all."""
 
     folder: Path | None
@@ -32,7 +32,7 @@ class Store(NamedTuple):
 
 
 @cache
-def kernel_store() -> Store:
+def kernel_store() -> KernelStore:
     """Where the kernels of this package go, found out once in a process."""
     return find_store(Path(__file__).parent)
 
@@ -43,7 +43,7 @@ def is_cold() -> bool:
     return folder is None or next(folder.glob("kernels_*/*.nbi"), None) is None
 
 
-def find_store(sources: Path) -> Store:
+def find_store(sources: Path) -> KernelStore:
     """The first that can be used: NUMBA_CACHE_DIR, beside the sources, the user's cache, a temporary folder, none.
 
     It serves the kernels in the folder `sources`, and those in the folder ``kernels`` of each package beside it.
@@ -51,15 +51,15 @@ def find_store(sources: Path) -> Store:
     """
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen and _can_be_made(Path(chosen)):
-        return Store(Path(chosen))
+        return KernelStore(Path(chosen))
     if not hasattr(os, "getuid"):  # Windows: folders of a profile are the user's, by lists of rights not seen here
-        return Store(sources / "__pycache__")
+        return KernelStore(sources / "__pycache__")
     if _is_kept_beside(sources):
-        return Store(sources / "__pycache__")
+        return KernelStore(sources / "__pycache__")
     if not sources.is_dir():
-        return Store(None, kept=False)  # in an archive, of which numba sees too little to drop what is old
+        return KernelStore(None, kept=False)  # in an archive, of which numba sees too little to drop what is old
     own = _in_user_cache(_stamp(sources))
-    return Store(own) if own is not None else Store(_temporary(), kept=False)
+    return KernelStore(own) if own is not None else KernelStore(_temporary(), kept=False)
 
 
 def _is_kept_beside(sources: Path) -> bool:

@@ -13,7 +13,7 @@ LEFT = 1
 MOVED = 2
 
 
-class Windows(NamedTuple):
+class ComparedWindows(NamedTuple):
     """Windows by query, group and end; their rows one after another, best first."""
 
     owners: Ints  # per window: tells query and group apart
@@ -25,7 +25,7 @@ class Windows(NamedTuple):
     ranks: Ints
 
 
-class Changes(NamedTuple):
+class ChangeBuffers(NamedTuple):
     """Room for the changes: at most two for each row of a window."""
 
     windows: Ints  # the window of the same owner that stands nearest to where the change happens
@@ -37,7 +37,7 @@ class Changes(NamedTuple):
 
 
 @kernel
-def leave(windows: Windows, w: int, end: int, now: Ints, to: Changes, size: int) -> int:
+def leave(windows: ComparedWindows, w: int, end: int, now: Ints, to: ChangeBuffers, size: int) -> int:
     """Report the rows of window `w` that are not in the window that ends at `end`; return how many changes there are.
 
     `now` has the rank of each row in that window, 0 for a row that is not in it.
@@ -51,7 +51,7 @@ def leave(windows: Windows, w: int, end: int, now: Ints, to: Changes, size: int)
 
 
 @kernel
-def arrive(windows: Windows, w: int, before: Ints, to: Changes, size: int) -> int:
+def arrive(windows: ComparedWindows, w: int, before: Ints, to: ChangeBuffers, size: int) -> int:
     """Report the rows of window `w` that are new in it or have another rank; return how many changes there are.
 
     `before` has the rank of each row in the window before, 0 for a row that was not in it.
@@ -67,14 +67,16 @@ def arrive(windows: Windows, w: int, before: Ints, to: Changes, size: int) -> in
 
 
 @kernel
-def note(windows: Windows, w: int, known: bool, ranks: Ints) -> None:
+def note(windows: ComparedWindows, w: int, known: bool, ranks: Ints) -> None:
     """Write the ranks of a window's rows down, or forget them."""
     for i in range(windows.begins[w], windows.begins[w + 1]):
         ranks[windows.rows[i]] = windows.ranks[i] if known else 0
 
 
 @kernel
-def find_changes(windows: Windows, reached: int, before: Ints, now: Ints, to: Changes, last: Ints) -> tuple[int, int]:
+def find_changes(
+    windows: ComparedWindows, reached: int, before: Ints, now: Ints, to: ChangeBuffers, last: Ints
+) -> tuple[int, int]:
     """Compare each window with the one before it; return how many changes there are, and how many windows `last` names.
 
     A window that holds no object is not among `windows`, but ends all the same: where the next one of an owner would

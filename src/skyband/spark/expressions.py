@@ -19,9 +19,9 @@ from skyband.sharding.output import COPY, Output, without_copies
 from skyband.spark.answer_types import answer_type
 from skyband.topk.algorithm_selection import choose_on_spark
 from skyband.topk.algorithms import engine_named
-from skyband.topk.plan import Plan
+from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK
-from skyband.topk.scans import Feed, feeds_of
+from skyband.topk.scans import Scan, scans_of
 from skyband.topk.shard_answers import answer_columns
 
 __all__ = ["HIDDEN", "TIMES", "Columns", "Prepared", "plain", "prepare", "quoted", "reason", "unlogged"]
@@ -38,7 +38,7 @@ class Prepared(NamedTuple):
     """Rows with their scores, the plan to answer them by, and the shape of the answers."""
 
     rows: DataFrame
-    plan: Plan
+    plan: TopKPlan
     answers: st.StructType  # as tasks name its columns
     names: tuple[str, ...]  # as users do
     types: dict[str, str]  # of the row's own columns
@@ -66,12 +66,12 @@ def prepare(
     engine.refuse_ties(workload.queries)
     columns = Columns(df, tuple(column.name for column in answer_columns(output)))
     at = columns.time(time)
-    feeds = feeds_of(workload)
-    scores = [columns.score(feed, workload.queries[feed.places[0]]) for feed in feeds]
-    groups = [columns.groups(feed.partition_by, workload.queries[feed.places[0]]) for feed in feeds]
+    scans = scans_of(workload)
+    scores = [columns.score(scan, workload.queries[scan.places[0]]) for scan in scans]
+    groups = [columns.groups(scan.partition_by, workload.queries[scan.places[0]]) for scan in scans]
     by_name = {name: column for found in groups for name, column in found.items()}
     named = columns.returned(
-        workload, {name for feed in feeds for name in columns.spelled(feed.partition_by)}, whole=whole
+        workload, {name for scan in scans for name in columns.spelled(scan.partition_by)}, whole=whole
     )
     returned = {plain(name): old for name, old in named.items()}
     names = {old: new for new, old in returned.items()}
@@ -87,15 +87,15 @@ def prepare(
     selected += [column.alias(name) for name, column in by_name.items()]
     selected += [column.alias(f"{HIDDEN}score_{number}") for number, column in enumerate(scores)]
     rows = df.select(*selected)
-    grouped = {plain(name): name for feed in feeds for name in columns.spelled(feed.partition_by)}
+    grouped = {plain(name): name for scan in scans for name in columns.spelled(scan.partition_by)}
     kept = set(returned) | {name for name, spelled in grouped.items() if spelled in columns}
-    plan = Plan(
+    plan = TopKPlan(
         queries=workload.queries,
         algorithm=engine.name,
         shards=shards,
         time=time_name,
         id=id_name,
-        scores=tuple(f"{HIDDEN}score_{number}" for number in range(len(feeds))),
+        scores=tuple(f"{HIDDEN}score_{number}" for number in range(len(scans))),
         groups=tuple(tuple(found) for found in groups),
         columns=tuple(sorted(kept)),
         returned=tuple(returned),
@@ -110,9 +110,9 @@ def prepare(
     return Prepared(asked_for, plan, shape, tuple(told.get(name, name) for name in shape.names), types)
 
 
-def _only_what_is_asked_for(rows: DataFrame, plan: Plan) -> DataFrame:
-    """Drop rows that no feed takes, where each has a filter; their times have been seen by the watermark already."""
-    if not all(feed.where for feed in plan.feeds):
+def _only_what_is_asked_for(rows: DataFrame, plan: TopKPlan) -> DataFrame:
+    """Drop rows that no scan takes, where each has a filter; their times have been seen by the watermark already."""
+    if not all(scan.where for scan in plan.scans):
         return rows
     # Spark pushes a filter below the watermark, where it would hide times from it, unless it is about the time itself.
     wanted = sf.col(quoted(plan.time)) < sf.lit("0001-01-01").cast(rows.schema[plan.time].dataType)
@@ -121,7 +121,7 @@ def _only_what_is_asked_for(rows: DataFrame, plan: Plan) -> DataFrame:
     return rows.where(wanted)
 
 
-def _answer_type(rows: st.StructType, plan: Plan) -> st.StructType:
+def _answer_type(rows: st.StructType, plan: TopKPlan) -> st.StructType:
     bound = rows[plan.time].dataType if plan.axis == "time" else st.LongType()
     return answer_type(
         answer_columns(plan.output),
@@ -177,15 +177,15 @@ class Columns:
         ]
         return sf.xxhash64(*plain)
 
-    def score(self, feed: Feed, query: TopK) -> Column:
-        """The feed's score; null where the filter removes the row, NaN where the row has no score."""
-        if feed.by is None:
+    def score(self, scan: Scan, query: TopK) -> Column:
+        """The scan's score; null where the filter removes the row, NaN where the row has no score."""
+        if scan.by is None:
             raise InvalidQueryError(
                 f"query {query.name!r} has no by=; on Spark the score is computed from the row's columns. "
                 "Give by= as an SQL expression, for example by='price * size'."
             )
-        number = self.number(query, "by", feed.by, "a score must be a number, or rows cannot be ranked")
-        return number if feed.where is None else sf.when(self.filter(feed.where, query), number)
+        number = self.number(query, "by", scan.by, "a score must be a number, or rows cannot be ranked")
+        return number if scan.where is None else sf.when(self.filter(scan.where, query), number)
 
     def number(self, query: Query, what: str, text: str, rule: str) -> Column:
         """A number as a double; NaN where there is none."""
@@ -226,7 +226,7 @@ class Columns:
         return sf.expr(where)
 
     def groups(self, partition_by: Iterable[str], query: Query) -> dict[str, Column]:
-        """The group columns of a feed by the name they have in answers."""
+        """The group columns of a scan by the name they have in answers."""
         found = {}
         for text in partition_by:
             kind = self.type_of(query, "partition_by", text)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
-from skyband.rate_limited_log import Seldom
+from skyband.rate_limited_log import RateLimitedLog
 
 __all__ = ["Beat", "Pulse"]
 
@@ -63,7 +63,7 @@ class Pulse:
         self._lock = threading.Lock()
         self._looked = clock()
         self._closed = threading.Event()
-        self._quiet = Seldom(_LOG)
+        self._quiet = RateLimitedLog(_LOG)
         self._thread = threading.Thread(target=self._follow, name="skyband-pulse", daemon=True)
 
     def __enter__(self) -> Pulse:

@@ -17,7 +17,7 @@ from rich.text import Text
 from skyband.spark.control import CONTROL_FOLDER
 from skyband.spark.plan import Followed
 
-__all__ = ["Metrics", "Progress", "show_progress"]
+__all__ = ["Metrics", "StreamProgress", "show_progress"]
 
 _COUNTED_IN = {"taken": "rows", "left_out": "left_out", "reduced": "reduced"}
 _COUNTED_AT_THE_SOURCE = {"malformed": "malformed"}  # of topics and files
@@ -25,7 +25,7 @@ _COUNTED_HELD = {"late": "late", "too_often": "too_often", "unrankable": "unrank
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 
 
-class Progress:
+class StreamProgress:
     """Adds up the micro-batches of one run of a stream, each once."""
 
     def __init__(self, followed: Followed | None = None) -> None:
@@ -148,7 +148,7 @@ class Metrics(StreamingQueryListener):
     """
 
     def __init__(self) -> None:
-        self._streams: dict[str, Progress] = {}
+        self._streams: dict[str, StreamProgress] = {}
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """The numbers of each stream, by its name, or its id where it has none."""
@@ -162,7 +162,7 @@ class Metrics(StreamingQueryListener):
         report = event.progress
         seen = report.observedMetrics or {}
         if "skyband_out" in seen:
-            self._streams.setdefault(str(report.name or report.id), Progress()).add(report)
+            self._streams.setdefault(str(report.name or report.id), StreamProgress()).add(report)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Nothing happened."""
@@ -189,7 +189,7 @@ def _latest(before: int | None, now: int | None) -> int | None:
 
 
 @contextmanager
-def show_progress(collect: Callable[[], Progress], *, wanted: bool | None) -> Iterator[None]:
+def show_progress(collect: Callable[[], StreamProgress], *, wanted: bool | None) -> Iterator[None]:
     """Show how far a run has come, on a terminal or where it is `wanted`, while the block waits."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield

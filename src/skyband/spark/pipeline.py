@@ -13,7 +13,7 @@ from skyband.queries import Query
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.output import Output
-from skyband.spark.plan import Draft, Late, Request, frames_of, parsed_delay, refuse_unsupported_request
+from skyband.spark.plan import Late, Request, SparkPlan, frames_of, parsed_delay, refuse_unsupported_request
 from skyband.spark.sessions import require
 
 __all__ = ["Frames", "answers", "check", "checked_output"]
@@ -143,7 +143,7 @@ def check(
     whole: bool = False,
     alone: bool = False,
     held: bool = False,
-) -> Draft:
+) -> SparkPlan:
     """Refuse what cannot be answered, and settle how the rest will be. Nothing runs, nothing is written."""
     for frame in frames_of(df):
         require(frame.sparkSession, streaming=frame.isStreaming)
@@ -154,7 +154,7 @@ def check(
     asked: Workload[Any] = Workload(workload)
     request = Request(df, asked, time, id_, watermark, algorithm, late, output, shards, whole, alone, held)
     refuse_unsupported_request(request)
-    found: Draft = FAMILIES[asked.family].part("spark").draft(request)
+    found: SparkPlan = FAMILIES[asked.family].part("spark").draft(request)
     return found
 
 

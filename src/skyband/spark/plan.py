@@ -20,12 +20,12 @@ from skyband.spark.expressions import TIMES
 
 __all__ = [
     "MOST_SHARDS",
-    "Draft",
     "Followed",
     "Late",
     "Observed",
     "Pipeline",
     "Request",
+    "SparkPlan",
     "checked_delay",
     "checked_shards",
     "delay_of",
@@ -95,7 +95,7 @@ class Observed(NamedTuple):
         return cls(*(Observation(f"skyband_{name}") for name in ("in", "held", "out")))
 
 
-class Draft(Protocol):
+class SparkPlan(Protocol):
     """A workload that has been found to fit its data frames. Nothing runs yet, nothing is written."""
 
     @property

@@ -15,7 +15,7 @@ def refuse_unresumable(before: ShardPlan, after: ShardPlan) -> None:
     from skyband.sharding.shard import shard_type  # noqa: PLC0415 - loads compiled code, and few runs need it
 
     kind = shard_type(before)
-    for number in range(0, before.units, before.shards):  # one of each feed
+    for number in range(0, before.units, before.shards):  # one of each scan
         shard = kind(before, number)
         shard.newest = 0
         kind.resume(after, number, shard.state(), shard.segments)

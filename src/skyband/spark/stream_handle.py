@@ -27,7 +27,7 @@ from skyband.spark.control import Control
 from skyband.spark.delivery import Sink
 from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
-from skyband.spark.metrics import Progress, show_progress
+from skyband.spark.metrics import StreamProgress, show_progress
 from skyband.spark.opened_sinks import OpenedSinks
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
@@ -177,7 +177,7 @@ def launch(
     whole: bool = False,
     alone: bool = False,
     dead: tuple[DataFrame, Write] | None = None,
-    progress: Progress | None = None,
+    progress: StreamProgress | None = None,
     limits: LateLimits | None = None,
     before: ShardPlan | None = None,
     locked: bool = False,
@@ -219,7 +219,7 @@ def launch(
         if about is None:
             kept.refuse_unwritable(control.open)
         kept.agree(draft.about, about)
-        progress = Progress() if progress is None else progress
+        progress = StreamProgress() if progress is None else progress
         progress.followed = draft.followed
         pipeline = draft.assemble(kept.control)
         beside = [] if dead is None else [(dead[1], dead[0], kept.dead)]
@@ -251,7 +251,7 @@ class Handle:
     def __init__(
         self,
         pipeline: Pipeline,
-        progress: Progress,
+        progress: StreamProgress,
         checkpoint: Checkpoint,
         control: Control,
         write: Write,
@@ -300,7 +300,7 @@ class Handle:
         return False
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> StreamProgress:
         """What has been counted."""
         return self._collected()
 
@@ -451,7 +451,7 @@ class Handle:
                 query.processAllAvailable()
         self._collected()
 
-    def _collected(self) -> Progress:
+    def _collected(self) -> StreamProgress:
         if self._queries:
             with unless_gone():
                 self._progress.take(self._queries[0])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from skyband.sql.cursor import Cursor, one_of
 from skyband.sql.intervals import duration, is_unit, span
-from skyband.sql.statement import Draft
+from skyband.sql.statement import StatementDraft
 from skyband.sql.window_clauses import direction, read_full, read_k, read_origin
 from skyband.sql.writer import UNCERTAIN
 
@@ -15,7 +15,7 @@ _IN_WINDOW = frozenset({"RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL",
 _WINDOWS = "write [RANGE 10 MINUTES SLIDE 1 MINUTE] or [ROWS 10000 SLIDE 100]"
 
 
-def read(draft: Draft) -> None:
+def read(draft: StatementDraft) -> None:
     """What follows ``FROM``."""
     cursor = draft.cursor
     draft.beside["stream"] = cursor.path("the name of a stream", "as in SELECT TOP 10 * FROM trades [...]")
@@ -28,7 +28,7 @@ def read(draft: Draft) -> None:
         raise cursor.unexpected("LIMIT and k", "k stands after TOP or LIMIT: SELECT TOP 10 *")
 
 
-def _read_window(draft: Draft) -> None:
+def _read_window(draft: StatementDraft) -> None:
     cursor = draft.cursor
     opening = cursor.place
     cursor.expect_symbol("[", _WINDOWS)
@@ -48,7 +48,7 @@ def _refuse_other_windows(cursor: Cursor) -> None:
         raise cursor.fail("an unbounded window never ends, so its answer would never be final", _WINDOWS)
 
 
-def _clause(cursor: Cursor, readers: dict[str, Callable[[Draft], None]]) -> Callable[[Draft], None]:
+def _clause(cursor: Cursor, readers: dict[str, Callable[[StatementDraft], None]]) -> Callable[[StatementDraft], None]:
     for word, reader in readers.items():
         if cursor.sees(word):
             return reader
@@ -63,11 +63,11 @@ def _clause(cursor: Cursor, readers: dict[str, Callable[[Draft], None]]) -> Call
     raise cursor.unexpected(one_of(_SHOWN[readers is _TAIL]), hint, known=() if hint else tuple(readers))
 
 
-def _second(draft: Draft) -> None:
+def _second(draft: StatementDraft) -> None:
     raise draft.cursor.unexpected("[PARTITION BY ...]", "a stream has one window")
 
 
-def _read_size(draft: Draft) -> None:
+def _read_size(draft: StatementDraft) -> None:
     cursor = draft.cursor
     draft.once("size", "the size of the window")
     rows = cursor.take("ROWS")
@@ -77,7 +77,7 @@ def _read_size(draft: Draft) -> None:
     draft.put("size", _rows(draft, "the size of the window") if rows else _range(draft, "the size of the window"), at)
 
 
-def _read_slide(draft: Draft) -> None:
+def _read_slide(draft: StatementDraft) -> None:
     cursor = draft.cursor
     draft.once("slide", "SLIDE")
     cursor.expect("SLIDE")
@@ -86,7 +86,7 @@ def _read_slide(draft: Draft) -> None:
     draft.put("slide", _rows(draft, "the slide") if counted else span(cursor, "the slide", _IN_WINDOW), at)
 
 
-def _rows(draft: Draft, what: str) -> int:
+def _rows(draft: StatementDraft, what: str) -> int:
     """A number of rows; the window said already that it counts them, so the word is not needed."""
     cursor = draft.cursor
     at = cursor.place
@@ -98,7 +98,7 @@ def _rows(draft: Draft, what: str) -> int:
     return rows
 
 
-def _range(draft: Draft, what: str) -> str:
+def _range(draft: StatementDraft, what: str) -> str:
     cursor = draft.cursor
     unit = cursor.peek(1)
     if unit is not None and unit.keyword in ("ROW", "ROWS"):
@@ -106,17 +106,17 @@ def _range(draft: Draft, what: str) -> str:
     return duration(cursor, what, _IN_WINDOW)
 
 
-def _read_uncertain(draft: Draft) -> None:
+def _read_uncertain(draft: StatementDraft) -> None:
     draft.read_family_clause(_STOPS | _IN_WINDOW)
 
 
-def _read_where(draft: Draft) -> None:
+def _read_where(draft: StatementDraft) -> None:
     draft.once("where", "WHERE")
     draft.cursor.expect("WHERE")
     draft.fields["where"] = draft.cursor.expression(_STOPS, "the condition after WHERE").text
 
 
-def _read_groups(draft: Draft) -> None:
+def _read_groups(draft: StatementDraft) -> None:
     cursor = draft.cursor
     draft.once("partition_by", "PARTITION BY")
     opening = cursor.place
@@ -129,7 +129,7 @@ def _read_groups(draft: Draft) -> None:
         raise cursor.unexpected("']' after the groups", "as in [PARTITION BY symbol]")
 
 
-def _read_order(draft: Draft) -> None:
+def _read_order(draft: StatementDraft) -> None:
     cursor = draft.cursor
     draft.once("by", "ORDER BY")
     cursor.expect("ORDER", "BY")
@@ -146,14 +146,14 @@ def refuse_second_score(cursor: Cursor) -> None:
         raise cursor.fail(message, "make one expression of them, or order the answers afterwards")
 
 
-def _read_limit(draft: Draft) -> None:
+def _read_limit(draft: StatementDraft) -> None:
     if "k" in draft.fields:
         raise draft.cursor.fail("k is given twice, by TOP and by LIMIT", "leave one of them out")
     draft.cursor.expect("LIMIT")
     read_k(draft, what="k after LIMIT")
 
 
-_WINDOW: dict[str, Callable[[Draft], None]] = {
+_WINDOW: dict[str, Callable[[StatementDraft], None]] = {
     "RANGE": _read_size,
     "ROWS": _read_size,
     "SLIDE": _read_slide,
@@ -162,7 +162,7 @@ _WINDOW: dict[str, Callable[[Draft], None]] = {
     "FULL": read_full,
     "PARTITION": _read_groups,
 }
-_TAIL: dict[str, Callable[[Draft], None]] = {
+_TAIL: dict[str, Callable[[StatementDraft], None]] = {
     "WHERE": _read_where,
     "PARTITION": _read_groups,
     "ORDER": _read_order,

@@ -14,7 +14,7 @@ from skyband.sql.cql import refuse_second_score
 from skyband.sql.cursor import Cursor, spelled_name
 from skyband.sql.expression import Expression
 from skyband.sql.lexer import Token
-from skyband.sql.statement import Draft
+from skyband.sql.statement import StatementDraft
 from skyband.sql.table_functions import FUNCTIONS, read_window
 from skyband.sql.window_clauses import direction
 
@@ -35,7 +35,7 @@ def sees_window_function(cursor: Cursor) -> bool:
     return token is not None and token.keyword in FUNCTIONS and cursor.sees_symbol("(", ahead)
 
 
-def read(draft: Draft) -> None:
+def read(draft: StatementDraft) -> None:
     """What follows the outer ``FROM``: the subquery, and the condition on the numbers it gives."""
     cursor = draft.cursor
     opening = cursor.place
@@ -50,7 +50,7 @@ def read(draft: Draft) -> None:
     _read_bound(draft, number, table)
 
 
-def _read_ranking(draft: Draft) -> str:
+def _read_ranking(draft: StatementDraft) -> str:
     """``*, ROW_NUMBER() OVER (…) AS rownum``; gives the name of the number."""
     cursor = draft.cursor
     if not cursor.sees_symbol("*"):
@@ -82,7 +82,7 @@ def _read_ranking(draft: Draft) -> str:
     return spelled_name(alias).lower()
 
 
-def _read_partition(draft: Draft) -> None:
+def _read_partition(draft: StatementDraft) -> None:
     cursor = draft.cursor
     at = draft.once("partition_by", "PARTITION BY")
     cursor.expect("PARTITION", "BY", why="each window is ranked by itself: PARTITION BY window_start, window_end")
@@ -98,7 +98,7 @@ def _read_partition(draft: Draft) -> None:
     draft.put_groups(others)
 
 
-def _read_order(draft: Draft) -> None:
+def _read_order(draft: StatementDraft) -> None:
     cursor = draft.cursor
     cursor.expect("ORDER", "BY", why="ORDER BY says which objects are the best")
     at = cursor.place
@@ -109,7 +109,7 @@ def _read_order(draft: Draft) -> None:
     refuse_second_score(cursor)
 
 
-def _read_source(draft: Draft) -> None:
+def _read_source(draft: StatementDraft) -> None:
     cursor = draft.cursor
     if cursor.sees_symbol(","):
         raise cursor.fail("answers bring whole rows back; nothing can be added to *", "leave only the row number")
@@ -140,7 +140,7 @@ def _read_alias(cursor: Cursor) -> str | None:
     return None
 
 
-def _read_bound(draft: Draft, number: str, table: str | None) -> None:
+def _read_bound(draft: StatementDraft, number: str, table: str | None) -> None:
     """``rownum <= k``, in whichever way it is put."""
     cursor = draft.cursor
     cursor.expect("WHERE", why=f"without WHERE {number} <= k all rows would be kept")

@@ -12,11 +12,11 @@ from skyband.sql import select, short
 from skyband.sql.cursor import Cursor, spelled_name
 from skyband.sql.lexer import Token, tokenize
 from skyband.sql.problem import place, problem
-from skyband.sql.statement import Draft, Statement
+from skyband.sql.statement import Statement, StatementDraft
 from skyband.sql.writer import DEFAULT_NAME
 
 _START = "a query begins with TOPK or SELECT, or with its name and a colon"
-_READERS: dict[str, Callable[[Cursor], Draft]] = {"TOPK": short.read, "SELECT": select.read}
+_READERS: dict[str, Callable[[Cursor], StatementDraft]] = {"TOPK": short.read, "SELECT": select.read}
 
 
 def sql(text: str) -> Query | Workload[Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from skyband.sql import cql, flink
 from skyband.sql.cursor import Cursor
-from skyband.sql.statement import Draft
+from skyband.sql.statement import StatementDraft
 from skyband.sql.window_clauses import read_k, read_ties
 
 
-def read(cursor: Cursor) -> Draft:
+def read(cursor: Cursor) -> StatementDraft:
     """The statement that begins here with ``SELECT``; what it reads from says which spelling it is in."""
-    draft = Draft(cursor, "cql")
+    draft = StatementDraft(cursor, "cql")
     cursor.expect("SELECT")
     if cursor.take("TOP"):
         read_k(draft, what="k after TOP")

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 from skyband.sql.cursor import Cursor, one_of
 from skyband.sql.intervals import span
-from skyband.sql.statement import Draft
+from skyband.sql.statement import StatementDraft
 from skyband.sql.window_clauses import direction, read_full, read_k, read_origin, read_ties
 from skyband.sql.writer import CERTAIN, CLAUSES, STOPS
 
 _SHAPE = "the shape is TOPK score, k BY groups OVER size EVERY slide"
 
 
-def read(cursor: Cursor) -> Draft:
+def read(cursor: Cursor) -> StatementDraft:
     """The statement that begins here with ``TOPK``."""
-    draft = Draft(cursor, "topk")
+    draft = StatementDraft(cursor, "topk")
     cursor.expect("TOPK")
     _read_head(draft)
     read_ties(draft)
@@ -31,7 +31,7 @@ def read(cursor: Cursor) -> Draft:
     return draft
 
 
-def _read_head(draft: Draft) -> None:
+def _read_head(draft: StatementDraft) -> None:
     """``score [ASC|DESC], k`` or ``k [ASC|DESC]``; which of them it is, the comma says."""
     cursor = draft.cursor
     at = cursor.place
@@ -52,40 +52,40 @@ def _read_head(draft: Draft) -> None:
     draft.put("order", order, at)
 
 
-def _read_stream(draft: Draft) -> None:
+def _read_stream(draft: StatementDraft) -> None:
     draft.once("stream", "FROM")
     draft.cursor.expect("FROM")
     draft.beside["stream"] = draft.cursor.path("the name of a stream")
 
 
-def _read_where(draft: Draft) -> None:
+def _read_where(draft: StatementDraft) -> None:
     draft.once("where", "WHERE")
     draft.cursor.expect("WHERE")
     draft.fields["where"] = draft.cursor.expression(STOPS, "the condition after WHERE").text
 
 
-def _read_groups(draft: Draft) -> None:
+def _read_groups(draft: StatementDraft) -> None:
     draft.once("partition_by", "BY")
     draft.cursor.take("PARTITION")
     draft.cursor.expect("BY")
     draft.put_groups(draft.cursor.expressions(STOPS, "a group after BY"))
 
 
-def _read_size(draft: Draft) -> None:
+def _read_size(draft: StatementDraft) -> None:
     draft.once("size", "OVER")
     draft.cursor.expect("OVER")
     at = draft.cursor.place
     draft.put("size", span(draft.cursor, "the size of the window", STOPS), at)
 
 
-def _read_slide(draft: Draft) -> None:
+def _read_slide(draft: StatementDraft) -> None:
     draft.once("slide", "EVERY")
     draft.cursor.expect("EVERY")
     at = draft.cursor.place
     draft.put("slide", span(draft.cursor, "the slide of the window", STOPS), at)
 
 
-_READERS: dict[str, Callable[[Draft], None]] = {
+_READERS: dict[str, Callable[[StatementDraft], None]] = {
     "FROM": _read_stream,
     "WHERE": _read_where,
     "BY": _read_groups,
@@ -97,7 +97,7 @@ _READERS: dict[str, Callable[[Draft], None]] = {
 }
 
 
-def _unknown(draft: Draft) -> Exception:
+def _unknown(draft: StatementDraft) -> Exception:
     cursor, shown = draft.cursor, CLAUSES if draft.family.clauses else CERTAIN
     hints = {
         "ORDER": "the score comes first: TOPK score, k",

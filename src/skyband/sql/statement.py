@@ -32,7 +32,7 @@ class Statement:
 
 
 @dataclass(slots=True)
-class Draft:
+class StatementDraft:
     """The clauses read so far, and where in the text each of them stands."""
 
     cursor: Cursor

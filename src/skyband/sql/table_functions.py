@@ -9,7 +9,7 @@ from __future__ import annotations
 from skyband.durations import parse_duration
 from skyband.sql.cursor import Cursor
 from skyband.sql.intervals import interval
-from skyband.sql.statement import Draft
+from skyband.sql.statement import StatementDraft
 
 FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 
@@ -30,7 +30,7 @@ _MEANING = {
 }
 
 
-def read_window(draft: Draft) -> None:
+def read_window(draft: StatementDraft) -> None:
     """The window function with its arguments, bare or in ``TABLE( )``."""
     cursor = draft.cursor
     wrapped = cursor.take("TABLE")
@@ -55,7 +55,7 @@ def read_window(draft: Draft) -> None:
     draft.fields["origin"] = offset + (size % slide if slide > 0 else 0)
 
 
-def _read_arguments(draft: Draft, name: str) -> dict[str, str]:
+def _read_arguments(draft: StatementDraft, name: str) -> dict[str, str]:
     cursor = draft.cursor
     order = _ARGUMENTS[name]
     shape = f"{name}(TABLE stream, DESCRIPTOR(time), {', '.join(word.lower() for word in order[2:-1])}[, offset])"
@@ -88,7 +88,7 @@ def _named_argument(cursor: Cursor, order: tuple[str, ...], given: dict[str, str
     return name
 
 
-def _value(draft: Draft, argument: str, shape: str) -> str:
+def _value(draft: StatementDraft, argument: str, shape: str) -> str:
     cursor = draft.cursor
     if argument == "DATA":
         cursor.expect("TABLE", why=shape)

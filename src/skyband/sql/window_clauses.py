@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from skyband.sql.cursor import Cursor
 from skyband.sql.literal import unquote
-from skyband.sql.statement import Draft
+from skyband.sql.statement import StatementDraft
 
 _K = "k is how many objects an answer ranks, a whole number"
 
 
-def read_k(draft: Draft, *, what: str = "k") -> None:
+def read_k(draft: StatementDraft, *, what: str = "k") -> None:
     """A whole number: how many objects an answer ranks."""
     at = draft.once("k", "k")
     draft.put("k", draft.cursor.integer(what, _K), at)
 
 
-def read_ties(draft: Draft) -> None:
+def read_ties(draft: StatementDraft) -> None:
     """``WITH TIES``, if it is there."""
     if draft.cursor.sees("WITH"):
         at = draft.cursor.place
@@ -23,7 +23,7 @@ def read_ties(draft: Draft) -> None:
         draft.put("ties", "rank", at)
 
 
-def read_origin(draft: Draft) -> None:
+def read_origin(draft: StatementDraft) -> None:
     """``ORIGIN '2024-01-01'`` or ``ORIGIN -5``."""
     cursor = draft.cursor
     draft.once("origin", "ORIGIN")
@@ -37,7 +37,7 @@ def read_origin(draft: Draft) -> None:
         draft.put("origin", cursor.integer("the origin of the windows", hint), at)
 
 
-def read_full(draft: Draft) -> None:
+def read_full(draft: StatementDraft) -> None:
     """``FULL WINDOWS ONLY``."""
     at = draft.once("full_only", "FULL WINDOWS ONLY")
     draft.cursor.expect("FULL", "WINDOWS", "ONLY", why="FULL WINDOWS ONLY leaves out windows that begin too early")

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from skyband.topk.query import TopK
 from skyband.windows import ALWAYS, SlidingWindow
 
-__all__ = ["Stream", "first_exact_start"]
+__all__ = ["SeenStream", "first_exact_start"]
 
 
-class Stream(NamedTuple):
+class SeenStream(NamedTuple):
     """What has been seen: the first and the newest object's position, and how far windows have been answered."""
 
     first: int
@@ -19,7 +19,7 @@ class Stream(NamedTuple):
     watermark: int
 
 
-def first_exact_start(query: TopK, running: Sequence[TopK], since: Sequence[int], stream: Stream | None) -> int:
+def first_exact_start(query: TopK, running: Sequence[TopK], since: Sequence[int], stream: SeenStream | None) -> int:
     """The start of the first window from which on every answer of `query` will be exact.
 
     A window that begins after the newest object has missed nothing. One that began earlier can be answered if a
@@ -43,7 +43,7 @@ def first_exact_start(query: TopK, running: Sequence[TopK], since: Sequence[int]
     return start + window.slide
 
 
-def _k_held(start: int, running: Sequence[TopK], since: Sequence[int], stream: Stream) -> int:
+def _k_held(start: int, running: Sequence[TopK], since: Sequence[int], stream: SeenStream) -> int:
     """How many of the best objects at or after `start` are held for sure."""
     held = 0
     for query, joined in zip(running, since, strict=True):

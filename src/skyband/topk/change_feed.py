@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one
 from skyband.data.columns import position_column
-from skyband.data.window_comparison import Comparison, Windows, compare
+from skyband.data.window_comparison import Comparison, WindowRows, compare
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
 from skyband.kernels.window_comparison import ENTERED, LEFT, MOVED
@@ -77,7 +77,7 @@ class ChangeFeed:
         ids = one(table["id"]).dictionary_encode(null_encoding="encode")
         who: Ints = ids.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         found = compare(
-            Windows(
+            WindowRows(
                 owners=owners,
                 steps=steps_after(self._queries, queries, ends[begins]),
                 ends=ends[begins],

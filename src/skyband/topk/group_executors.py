@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.data.answer_log import AnswerLog, Ranked
+from skyband.data.answer_log import AnswerLog, RankedWindows
 from skyband.kernels.stream import Floats, Ints, Rows
 from skyband.queries import Axis
 from skyband.queries.sharing import places_by
@@ -201,7 +201,7 @@ class Lanes:
             self._pools.take_in(rows, watermark, first, self._log)
         self._drop_dead(watermark)
 
-    def answers(self) -> list[Ranked]:
+    def answers(self) -> list[RankedWindows]:
         """What was answered since the last call."""
         return self._log.take()
 

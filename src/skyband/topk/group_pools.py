@@ -12,7 +12,7 @@ from skyband.kernels.stream import Ints
 from skyband.topk.algorithms.grouped_panes import GroupedPanes
 from skyband.topk.algorithms.panes import Candidates
 from skyband.topk.group_rows import GroupRows
-from skyband.topk.kernels.group_runs import Arrived, Joined
+from skyband.topk.kernels.group_runs import ArrivedRows, JoinStarts
 from skyband.topk.query import TopK
 from skyband.topk.stream_order import in_stream_order
 from skyband.windows import ALWAYS
@@ -56,7 +56,7 @@ class GroupPools:
                 before = self._reached(groups)
                 until = before + np.diff(begins) if self._counted else np.full(groups.size, watermark)
                 keys = -rows.scores if ascending else rows.scores
-                arrived = Arrived(keys, rows.positions, rows.ids, groups, begins, before, until)
+                arrived = ArrivedRows(keys, rows.positions, rows.ids, groups, begins, before, until)
                 log.begin(-1, mine)
                 pool.advance(arrived, self._joined(mine), first, log)
         if not self._counted:
@@ -68,10 +68,10 @@ class GroupPools:
         """Per group: how far its windows have been answered."""
         return self._objects[groups] if self._counted else np.full(groups.size, self._answered)
 
-    def _joined(self, places: tuple[int, ...]) -> Joined:
+    def _joined(self, places: tuple[int, ...]) -> JoinStarts:
         if places not in self._starts:
             self._starts[places] = np.ascontiguousarray(self._since[:, list(places)])
-        return Joined(self._starts[places], self._kinds)
+        return JoinStarts(self._starts[places], self._kinds)
 
     def reserve(self, groups: int) -> None:
         """Let groups have numbers up to `groups`."""
@@ -163,7 +163,7 @@ class GroupPools:
             present, counts = np.unique(groups, return_counts=True)
             begins = np.concatenate([[0], np.cumsum(counts)])
             until = fresh._reached(present)
-            arrived = Arrived(*objects, present, begins, np.zeros_like(until), until)
+            arrived = ArrivedRows(*objects, present, begins, np.zeros_like(until), until)
             pool.advance(arrived, fresh._joined(mine), first, AnswerLog())
         return fresh
 

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.answer_log import Ranked, joined
-from skyband.data.id_dictionary import IdBook
+from skyband.data.answer_log import RankedWindows, joined
+from skyband.data.id_dictionary import IdDictionary
 from skyband.data.validation import NONE, Batch
 from skyband.errors import InvalidInputError
 from skyband.monitor import MonitorBase
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
-from skyband.topk.admission import Stream, first_exact_start
+from skyband.topk.admission import SeenStream, first_exact_start
 from skyband.topk.algorithm_selection import Seen, choose
 from skyband.topk.algorithms import Engine, engine_named
 from skyband.topk.group_executors import Arrivals, Lanes
@@ -26,7 +26,7 @@ from skyband.windows import ALWAYS, SlidingWindow
 __all__ = ["Monitor", "replay"]
 
 
-class Monitor(MonitorBase[TopK, Ranked]):
+class Monitor(MonitorBase[TopK, RankedWindows]):
     """Answers continuous top-k queries over a stream that is pushed to it, exactly and incrementally.
 
     Parameters
@@ -64,7 +64,7 @@ class Monitor(MonitorBase[TopK, Ranked]):
         self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
         self._engine = engine_named("panes" if self._auto else algorithm)
         self._engine = self._suitable_engine(self._workload)
-        self._ids: IdBook | None = None
+        self._ids: IdDictionary | None = None
         self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
 
     @property
@@ -143,8 +143,8 @@ class Monitor(MonitorBase[TopK, Ranked]):
         self._all_grouped = saved["all_grouped"]
         self._auto, self._consider_at = saved["auto"], saved["consider_at"]
         self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
-        self._ids = None if saved["ids"] is None else IdBook.load(saved["ids"])
-        self._pending = [Ranked(**saved["pending"])]
+        self._ids = None if saved["ids"] is None else IdDictionary.load(saved["ids"])
+        self._pending = [RankedWindows(**saved["pending"])]
         self._lanes.load(saved["lanes"], self._intake.newest)
 
     def _move_time(self) -> None:
@@ -160,7 +160,7 @@ class Monitor(MonitorBase[TopK, Ranked]):
         """The places of the queries that answer for each group."""
         return tuple(place for place, query in enumerate(queries) if self._all_grouped or query.partition_by)
 
-    def _table(self, pending: list[Ranked]) -> pa.Table:
+    def _table(self, pending: list[RankedWindows]) -> pa.Table:
         return answer_table(
             pending,
             self.queries,
@@ -177,10 +177,10 @@ class Monitor(MonitorBase[TopK, Ranked]):
             seen = self._intake.objects
             if grouped:
                 return ALWAYS  # in lanes yet to be made; in the others, each group's own count decides
-            stream = Stream(0, seen - 1, seen)
+            stream = SeenStream(0, seen - 1, seen)
         else:
             newest = self._intake.newest
-            stream = Stream(self._intake.first, self._intake.first if newest is None else newest, newest or 0)
+            stream = SeenStream(self._intake.first, self._intake.first if newest is None else newest, newest or 0)
         mine = [
             place
             for place, other in enumerate(self.queries)
@@ -245,7 +245,7 @@ class Monitor(MonitorBase[TopK, Ranked]):
             codes = None if batch.groups is None else batch.groups.codes
             return Arrivals(batch.scores, batch.positions, batch.ids, batch.first_id, codes)
         if self._ids is None:
-            self._ids = IdBook(kind, max(query.k for query in self.queries), _any_ties(self.queries))
+            self._ids = IdDictionary(kind, max(query.k for query in self.queries), _any_ties(self.queries))
         count = self._intake.axis == "count"
         until = None if count or self._finished else self._intake.newest
         if batch is None or batch.named_ids is None:

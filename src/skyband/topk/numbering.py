@@ -11,8 +11,8 @@ from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.kernels.stream import Ints
 from skyband.sharding.grouping import Grouping, group_rows
 from skyband.sharding.row_order import positions_of, stream_order
-from skyband.topk.plan import Plan
-from skyband.topk.scans import Feed
+from skyband.topk.plan import TopKPlan
+from skyband.topk.scans import Scan
 
 __all__ = ["Counted", "Numbering", "number_column"]
 
@@ -20,7 +20,7 @@ NOT_YET = -1
 
 
 class Counted(NamedTuple):
-    """A feed's numbered rows, by group and number."""
+    """A scan's numbered rows, by group and number."""
 
     rows: Ints  # their places in the shard's table
     numbers: Ints
@@ -30,12 +30,12 @@ class Counted(NamedTuple):
 
 
 class Numbering:
-    """Counts the objects of each feed, in each of its groups."""
+    """Counts the objects of each scan, in each of its groups."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: TopKPlan) -> None:
         self._plan = plan
-        self._names = [number_column(feed) for feed in plan.feeds]
-        self._seen: dict[str, pa.Table] = {}  # by number column: the feed's groups and their counts
+        self._names = [number_column(scan) for scan in plan.scans]
+        self._seen: dict[str, pa.Table] = {}  # by number column: the scan's groups and their counts
 
     def unnumbered(self, table: pa.Table) -> pa.Table:
         """Rows that have just arrived, with room for their numbers."""
@@ -44,16 +44,16 @@ class Numbering:
         return table
 
     def number(
-        self, rows: pa.Table, feed: int, mine: Ints, table: pa.Table, grouping: Grouping, clock: int, kept: Any
+        self, rows: pa.Table, scan: int, mine: Ints, table: pa.Table, grouping: Grouping, clock: int, kept: Any
     ) -> tuple[pa.Table, Counted]:
-        """Number the feed's rows that stand before `clock`, and mark in `kept` those that still wait.
+        """Number the scan's rows that stand before `clock`, and mark in `kept` those that still wait.
 
-        `mine` are the feed's rows, and `table` their times, ids and groups.
+        `mine` are the scan's rows, and `table` their times, ids and groups.
         """
-        columns, name = self._plan.groups[feed], self._names[feed]
+        columns, name = self._plan.groups[scan], self._names[scan]
         numbers = one(rows[name]).to_numpy(zero_copy_only=False).copy()
         positions = positions_of(table, self._plan.time)
-        seen, known, values = self._counts(feed, table, grouping)
+        seen, known, values = self._counts(scan, table, grouping)
         closed = (numbers[mine] == NOT_YET) & (positions < clock)
         kept[mine[(numbers[mine] == NOT_YET) & ~closed]] = True
         order, _ = stream_order(table, self._plan.id, positions, grouping)
@@ -77,10 +77,10 @@ class Numbering:
         where = numbered[sort]
         return rows, Counted(where, numbers[where], starts, seen[present], now[present])
 
-    def _counts(self, feed: int, table: pa.Table, grouping: Grouping) -> tuple[Ints, Ints, pa.Table]:
+    def _counts(self, scan: int, table: pa.Table, grouping: Grouping) -> tuple[Ints, Ints, pa.Table]:
         """The counts of all groups ever seen, the place of each of `grouping`'s groups among them, their values."""
-        columns = list(self._plan.groups[feed])
-        before = self._seen.get(self._names[feed])
+        columns = list(self._plan.groups[scan])
+        before = self._seen.get(self._names[scan])
         if not columns:
             counts = np.zeros(1, np.int64) if before is None else one(before["seen"]).to_numpy().copy()
             return counts, np.zeros(max(1, grouping.size), np.int64), pa.table({"all": [0]})
@@ -109,6 +109,6 @@ class Numbering:
         self._seen = {name: from_bytes(data) for name, data in state.items() if name in self._names}
 
 
-def number_column(feed: Feed) -> str:
-    """The column of a shard's rows that holds their numbers in `feed`, whatever other feeds there are."""
-    return f"__skyband_number_{feed.identity}"
+def number_column(scan: Scan) -> str:
+    """The column of a shard's rows that holds their numbers in `scan`, whatever other scans there are."""
+    return f"__skyband_number_{scan.identity}"

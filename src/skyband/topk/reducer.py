@@ -18,7 +18,7 @@ from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
 from skyband.sharding.grouping import Grouping, group_rows, shard_of_groups
 from skyband.sharding.row_order import by_group_and_position, positions_of, scores_of, stream_order
 from skyband.topk.algorithms.panes import Panes
-from skyband.topk.plan import Plan
+from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK
 from skyband.topk.window_bounds import all_sliding, cells_between, listed_of
 from skyband.topk.window_ranking import Lined, rank_rows
@@ -34,27 +34,27 @@ COUNTING_SHARD = 0  # tells how many rows are late: a row may go to several shar
 class TopKNote(Note):
     """Also tells where streams begin, of which full windows only are reported."""
 
-    firsts: dict[str, Ints] = field(default_factory=dict)  # by feed: positions of which the first not late counts
+    firsts: dict[str, Ints] = field(default_factory=dict)  # by scan: positions of which the first not late counts
 
 
 class _Chunk(NamedTuple):
     """What is left of a stretch of the input."""
 
     rows: pa.Table
-    kept: list[np.ndarray]  # per feed: which of the rows it needs
+    kept: list[np.ndarray]  # per scan: which of the rows it needs
     note: Note
     taken: int
     left_out: int
     reduced: int
 
 
-def reduce_rows(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+def reduce_rows(plan: TopKPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
     """Cut a task's rows to those that can matter, and address them to their shards."""
     for table in gathered(batches):
         yield from _addressed(plan, _reduced(plan, table))
 
 
-def _reduced(plan: Plan, table: pa.Table) -> _Chunk:
+def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
     taken = table.num_rows
     timeless = table[plan.time].null_count
     if timeless:
@@ -62,12 +62,12 @@ def _reduced(plan: Plan, table: pa.Table) -> _Chunk:
     positions = positions_of(table, plan.time)
     left_out = np.zeros(table.num_rows, bool)
     kept, belongs, firsts = [], np.zeros(table.num_rows, bool), {}
-    for number, feed in enumerate(plan.feeds):
+    for number, scan in enumerate(plan.scans):
         scores = scores_of(table, plan.scores[number])
         valid = ~np.isnan(scores)
         left_out |= ~valid & one(table[plan.scores[number]]).is_valid().to_numpy(zero_copy_only=False)
         belongs |= valid
-        queries = [plan.queries[place] for place in feed.places]
+        queries = [plan.queries[place] for place in scan.places]
         rows = np.flatnonzero(valid)
         if plan.axis == "count":
             kept.append(valid)
@@ -78,7 +78,7 @@ def _reduced(plan: Plan, table: pa.Table) -> _Chunk:
             found[rows[_needed(plan, told, positions[rows], scores[rows], queries, plan.groups[number])]] = True
             kept.append(found)
         if number in plan.full_only:
-            firsts[feed.identity] = _firsts(positions, rows, queries)
+            firsts[scan.identity] = _firsts(positions, rows, queries)
     some = np.logical_or.reduce(kept)
     survivors = np.flatnonzero(some)
     note = TopKNote(
@@ -98,9 +98,9 @@ def _reduced(plan: Plan, table: pa.Table) -> _Chunk:
 
 
 def _needed(
-    plan: Plan, table: pa.Table, positions: Ints, scores: Floats, queries: Sequence[TopK], columns: Sequence[str]
+    plan: TopKPlan, table: pa.Table, positions: Ints, scores: Floats, queries: Sequence[TopK], columns: Sequence[str]
 ) -> Any:
-    """Which of a feed's rows can matter: a mask, or their places."""
+    """Which of a scan's rows can matter: a mask, or their places."""
     grouping = group_rows(table, columns)
     if plan.may_be_late:
         return _unbeaten(queries, positions, scores, grouping)
@@ -151,16 +151,16 @@ def _lattices(slides_and_phases: Iterable[tuple[int, int]]) -> Ints:
     return np.array(sorted({(slide, phase % slide) for slide, phase in slides_and_phases}), np.int64).reshape(-1, 2)
 
 
-def _addressed(plan: Plan, chunk: _Chunk) -> Iterator[Envelope]:
-    """The chunk's rows by shard. A shard sees only the scores of feeds whose groups live in it.
+def _addressed(plan: TopKPlan, chunk: _Chunk) -> Iterator[Envelope]:
+    """The chunk's rows by shard. A shard sees only the scores of scans whose groups live in it.
 
     Every shard gets a note, even without rows: all of them know how far the stream has come, and when a workload began.
     """
     homes = [
         shard_of_groups(chunk.rows, columns, grouping := group_rows(chunk.rows, columns), plan.shards)[grouping.codes]
         if columns
-        else np.full(chunk.rows.num_rows, feed.home(plan.shards))
-        for feed, columns in zip(plan.feeds, plan.groups, strict=True)
+        else np.full(chunk.rows.num_rows, scan.home(plan.shards))
+        for scan, columns in zip(plan.scans, plan.groups, strict=True)
     ]
     for shard in range(plan.shards):
         mine = [kept & (home == shard) for kept, home in zip(chunk.kept, homes, strict=True)]

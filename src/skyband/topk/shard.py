@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.answer_log import Ranked, chosen
+from skyband.data.answer_log import RankedWindows, chosen
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import Ints
@@ -27,12 +27,12 @@ from skyband.snapshot import StateFormat, unchanged
 from skyband.topk.algorithms import engine_named
 from skyband.topk.listed_query import topk_from
 from skyband.topk.numbering import Numbering, number_column
-from skyband.topk.plan import Plan
+from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK
 from skyband.topk.reducer import TopKNote
-from skyband.topk.scans import Feed, feeds_of
-from skyband.topk.shard_answers import Answered, answered, listed, tables
-from skyband.topk.shard_changes import Shown, changed, joined
+from skyband.topk.scans import Scan, scans_of
+from skyband.topk.shard_answers import AnsweredWindows, answered, listed, tables
+from skyband.topk.shard_changes import NewestAnswers, changed, joined
 from skyband.topk.window_bounds import starts_of
 from skyband.topk.window_ranking import Lined, Ranking, rank_rows
 from skyband.windows import ALWAYS, NEVER
@@ -41,18 +41,18 @@ __all__ = ["SHARD", "TopKShard"]
 
 
 class TopKShard(Shard):
-    """The part of a workload's state that some groups, or some feeds without groups, live in."""
+    """The part of a workload's state that some groups, or some scans without groups, live in."""
 
-    plan: Plan
+    plan: TopKPlan
     state_format = StateFormat("topk shard", [unchanged])
     note_type = TopKNote
 
-    def __init__(self, plan: Plan, number: int, segments: Segments | None = None) -> None:
+    def __init__(self, plan: TopKPlan, number: int, segments: Segments | None = None) -> None:
         super().__init__(plan, number, segments)
         self.rows: Any = None  # in no particular order; None: no row has come yet
-        self.firsts: dict[str, int] = {}  # by feed: the first object, or one that gives the same full windows
+        self.firsts: dict[str, int] = {}  # by scan: the first object, or one that gives the same full windows
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
-        self._shown = Shown.nothing()  # a change feed's: what the next answers are compared with
+        self._shown = NewestAnswers.nothing()  # a change feed's: what the next answers are compared with
         self._joining: list[str] = []  # queries that are new, until the next step tells how far the stream has come
         self._numbering = Numbering(plan) if plan.axis == "count" else None
         self._engine = engine_named(plan.algorithm)
@@ -81,11 +81,11 @@ class TopKShard(Shard):
         if self.rows is None:
             return [], Tally()
         out: list[pa.Table] = []
-        shown: list[Shown] = []
+        shown: list[NewestAnswers] = []
         windows, last = 0, ALWAYS
         kept = np.zeros(self.rows.num_rows, bool)
-        for number, feed in enumerate(self.plan.feeds):
-            found, order = self._rank(number, feed, before, kept)
+        for number, scan in enumerate(self.plan.scans):
+            found, order = self._rank(number, scan, before, kept)
             fresh = answered(self.plan, number, found, order)
             windows += fresh.ends.size
             last = max(last, int(fresh.ends.max(initial=ALWAYS)))
@@ -95,16 +95,16 @@ class TopKShard(Shard):
         rows = [table for table in out if self.plan.output != "both" or table["change"].null_count]
         return out, Tally(windows=windows, answers=sum(map(len, rows)), candidates=held, last_end=last)
 
-    def _written(self, number: int, fresh: Answered, shown: list[Shown]) -> list[pa.Table]:
-        """What leaves for the windows that a feed has just answered; what is shown of it from now on joins `shown`."""
+    def _written(self, number: int, fresh: AnsweredWindows, shown: list[NewestAnswers]) -> list[pa.Table]:
+        """What leaves for the windows that a scan has just answered; what is shown of it from now on joins `shown`."""
         out = [] if self.plan.output == "changes" else tables(self.plan, number, self.rows, listed(fresh))
         if self.plan.output != "answers":
-            feed, now = changed(self.plan, number, self.rows, self._shown, fresh, self.reached)
+            scan, now = changed(self.plan, number, self.rows, self._shown, fresh, self.reached)
             shown.append(now)
-            out += tables(self.plan, number, self.rows, feed)
+            out += tables(self.plan, number, self.rows, scan)
         return out
 
-    def _keep(self, kept: Any, shown: Shown) -> None:
+    def _keep(self, kept: Any, shown: NewestAnswers) -> None:
         """Let go of the rows that nothing needs: no window to come, and no change that may still be told of them."""
         kept[shown.rows] = True
         if not kept.all():
@@ -135,14 +135,14 @@ class TopKShard(Shard):
             table = pa.concat_tables([self.rows, table.select(self.rows.column_names)], promote_options="default")
         self.rows = table
 
-    def _rank(self, number: int, feed: Feed, before: int, kept: Any) -> tuple[Ranked, Ints]:
-        """Rank one feed's rows; mark in `kept` those it still needs; return the final windows and the row order."""
+    def _rank(self, number: int, scan: Scan, before: int, kept: Any) -> tuple[RankedWindows, Ints]:
+        """Rank one scan's rows; mark in `kept` those it still needs; return the final windows and the row order."""
         scores = scores_of(self.rows, self.plan.scores[number])
         mine = np.flatnonzero(~np.isnan(scores))
         table = self.rows.select([self.plan.time, self.plan.id, *self.plan.groups[number]])
         table = table.take(pa.array(mine)) if mine.size < scores.size else table
         grouping = group_rows(table, self.plan.groups[number])
-        queries = [self.plan.queries[place] for place in feed.places]
+        queries = [self.plan.queries[place] for place in scan.places]
         if self._numbering is None:
             positions = positions_of(table, self.plan.time)
             order, begins = stream_order(table, self.plan.id, positions, grouping)
@@ -155,15 +155,17 @@ class TopKShard(Shard):
             lined = Lined(scores[counted.rows], counted.numbers, counted.begins)
             answered, final, order = counted.answered, counted.seen, counted.rows
         found = rank_rows(self._engine, queries, lined, answered, final)
-        return self._settle(found, queries, feed, final, order, kept), order
+        return self._settle(found, queries, scan, final, order, kept), order
 
-    def _settle(self, found: Ranking, queries: list[TopK], feed: Feed, final: Ints, order: Ints, kept: Any) -> Ranked:
+    def _settle(
+        self, found: Ranking, queries: list[TopK], scan: Scan, final: Ints, order: Ints, kept: Any
+    ) -> RankedWindows:
         windows = found.windows
         owner = np.zeros_like(windows.ends) if final.size == 1 else windows.groups
         is_final = windows.ends <= final[owner]
         kept[order[windows.ids[np.repeat(~is_final, windows.counts)]]] = True
         kept[order[found.needed]] = True
-        first = 0 if self.plan.axis == "count" else self.firsts.get(feed.identity, ALWAYS)
+        first = 0 if self.plan.axis == "count" else self.firsts.get(scan.identity, ALWAYS)
         since = np.array([self._reported_since(query, first) for query in queries], np.int64)
         starts = starts_of(queries, windows.queries, windows.ends)
         reported = is_final & (starts >= since[windows.queries])
@@ -182,7 +184,7 @@ class TopKShard(Shard):
             "time": self.plan.time,
             "id": self.plan.id,
             "shards": self.plan.shards,
-            "scores": {feed.identity: name for feed, name in zip(self.plan.feeds, self.plan.scores, strict=True)},
+            "scores": {scan.identity: name for scan, name in zip(self.plan.scans, self.plan.scores, strict=True)},
             "clock": self.clock,
             "newest": self.newest,
             "reached": self.reached,
@@ -205,7 +207,7 @@ class TopKShard(Shard):
             self._take_up(before)
         if self.plan.output != "answers":
             same = {query.name for query in self.plan.queries if query in before}
-            self._shown = Shown.load(saved["shown"], self.plan, same)
+            self._shown = NewestAnswers.load(saved["shown"], self.plan, same)
         if self._numbering is not None:
             self._numbering.load(saved["numbering"])
         self.rows = None if rows is None else _rearranged(rows, self.plan, saved["scores"])
@@ -224,8 +226,8 @@ class TopKShard(Shard):
                 f"query {joined_now[0].name!r} is new to this checkpoint, and objects that have gone are not counted "
                 "anew for it: its count windows would be wrong. Remove it, or start it with a new checkpoint."
             )
-        old_feeds = {feed.identity for feed in feeds_of(before)}
-        self.firsts = {name: at for name, at in self.firsts.items() if name in old_feeds}
+        old_scans = {scan.identity for scan in scans_of(before)}
+        self.firsts = {name: at for name, at in self.firsts.items() if name in old_scans}
         present = {query.name for query in self.plan.queries}
         self.since = {name: at for name, at in self.since.items() if name in present}
         self._joining = [query.name for query in joined_now]
@@ -249,7 +251,7 @@ class TopKShard(Shard):
 SHARD = TopKShard
 
 
-def _refuse_other_rows(plan: Plan, saved: dict[str, Any]) -> None:
+def _refuse_other_rows(plan: TopKPlan, saved: dict[str, Any]) -> None:
     for what, old, new in (
         ("columns", without_copies(saved["columns"]), without_copies(plan.columns)),
         ("time", saved["time"], plan.time),
@@ -263,20 +265,20 @@ def _refuse_other_rows(plan: Plan, saved: dict[str, Any]) -> None:
             )
 
 
-def _rearranged(rows: pa.Table, plan: Plan, old_scores: dict[str, str]) -> pa.Table:
-    """Rows with the score columns of the plan's feeds; a feed that is new has none of these rows."""
+def _rearranged(rows: pa.Table, plan: TopKPlan, old_scores: dict[str, str]) -> pa.Table:
+    """Rows with the score columns of the plan's scans; a scan that is new has none of these rows."""
     scores = {
-        new: one(rows[old_scores[feed.identity]]) if feed.identity in old_scores else pa.nulls(len(rows), pa.float64())
-        for feed, new in zip(plan.feeds, plan.scores, strict=True)
+        new: one(rows[old_scores[scan.identity]]) if scan.identity in old_scores else pa.nulls(len(rows), pa.float64())
+        for scan, new in zip(plan.scans, plan.scores, strict=True)
     }
-    numbers = {number_column(feed) for feed in plan.feeds} if plan.axis == "count" else set()
+    numbers = {number_column(scan) for scan in plan.scans} if plan.axis == "count" else set()
     known = {*plan.columns, *plan.group_columns, plan.time, plan.id, *numbers}
     rest = rows.select([name for name in rows.column_names if name in known])
     for name in plan.columns:
         if name not in rest.column_names:  # a copy of a column that groups are told by now
             rest = rest.append_column(name, one(rows[name.removeprefix(COPY)]))
     for name in plan.group_columns:
-        if name not in rest.column_names:  # only feeds that are new are grouped by it, and none of these rows is theirs
+        if name not in rest.column_names:  # only scans that are new are grouped by it, and none of these rows is theirs
             rest = rest.append_column(name, pa.nulls(len(rows)))
     for name, column in scores.items():
         rest = rest.append_column(name, column)

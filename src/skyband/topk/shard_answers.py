@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.data.answer_log import Ranked
+from skyband.data.answer_log import RankedWindows
 from skyband.data.arrow import one
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
@@ -17,10 +17,10 @@ from skyband.queries.answer_schema import CHANGE_COLUMNS, AnswerColumn
 from skyband.queries.families import FAMILIES
 from skyband.sharding.output import Output
 from skyband.topk.change_feed import CHANGES
-from skyband.topk.plan import Plan
+from skyband.topk.plan import TopKPlan
 from skyband.topk.window_bounds import starts_of
 
-__all__ = ["Answered", "Listed", "answer_columns", "answered", "listed", "tables"]
+__all__ = ["AnswerRows", "AnsweredWindows", "answer_columns", "answered", "listed", "tables"]
 
 SLICE = 1 << 16  # rows of answers at a time: what a sink takes in one piece
 
@@ -39,8 +39,8 @@ def answer_columns(output: Output) -> tuple[AnswerColumn, ...]:
     return *columns[:rank], change, columns[rank], old_rank, *columns[rank + 1 :]
 
 
-class Answered(NamedTuple):
-    """Windows of one feed: an entry for each, by end, and their rows one after another, best first."""
+class AnsweredWindows(NamedTuple):
+    """Windows of one scan: an entry for each, by end, and their rows one after another, best first."""
 
     queries: Ints  # per window: the query's place in the workload
     ends: Ints  # per window
@@ -49,7 +49,7 @@ class Answered(NamedTuple):
     ranks: Ints  # per row of an answer
 
 
-class Listed(NamedTuple):
+class AnswerRows(NamedTuple):
     """Rows on their way out, in order."""
 
     queries: Ints  # the query's place in the workload
@@ -60,24 +60,24 @@ class Listed(NamedTuple):
     changes: Ints  # NONE, or one of CHANGES
 
 
-def answered(plan: Plan, number: int, found: Ranked, order: Ints) -> Answered:
-    """The windows that one of the plan's feeds answers now, by end; `order` leads from an id to the row."""
+def answered(plan: TopKPlan, number: int, found: RankedWindows, order: Ints) -> AnsweredWindows:
+    """The windows that one of the plan's scans answers now, by end; `order` leads from an id to the row."""
     by_end = np.lexsort([found.groups, found.queries, found.ends])
     begins = np.cumsum(found.counts) - found.counts
     counts = found.counts[by_end]
     total = int(counts.sum())
     picked, keys, ranks = np.empty(total, np.int64), np.empty(total), np.empty(total, np.int64)
     expand.gather(by_end, begins, found.counts, found.keys, found.ids, keys, picked)
-    places = np.array(plan.feeds[number].places, np.int64)[found.queries[by_end]]
+    places = np.array(plan.scans[number].places, np.int64)[found.queries[by_end]]
     tied = np.array([query.ties == "rank" for query in plan.queries], np.int64)
     expand.fill_tied_ranks(counts, keys, tied[places], ranks)
-    return Answered(places, found.ends[by_end], counts, order[picked], ranks)
+    return AnsweredWindows(places, found.ends[by_end], counts, order[picked], ranks)
 
 
-def listed(windows: Answered) -> Listed:
+def listed(windows: AnsweredWindows) -> AnswerRows:
     """Every row of every window."""
     none = np.zeros(windows.rows.size, np.int64)
-    return Listed(
+    return AnswerRows(
         np.repeat(windows.queries, windows.counts),
         np.repeat(windows.ends, windows.counts),
         windows.rows,
@@ -87,15 +87,15 @@ def listed(windows: Answered) -> Listed:
     )
 
 
-def tables(plan: Plan, number: int, rows: pa.Table, out: Listed) -> list[pa.Table]:
-    """What leaves the shard, a slice at a time; `rows` is the shard's table and `number` the feed's."""
+def tables(plan: TopKPlan, number: int, rows: pa.Table, out: AnswerRows) -> list[pa.Table]:
+    """What leaves the shard, a slice at a time; `rows` is the shard's table and `number` the scan's."""
     return [
-        _slice(plan, number, rows, Listed._make(column[low : low + SLICE] for column in out))
+        _slice(plan, number, rows, AnswerRows._make(column[low : low + SLICE] for column in out))
         for low in range(0, out.rows.size, SLICE)
     ]
 
 
-def _slice(plan: Plan, number: int, rows: pa.Table, out: Listed) -> pa.Table:
+def _slice(plan: TopKPlan, number: int, rows: pa.Table, out: AnswerRows) -> pa.Table:
     chosen = rows.take(pa.array(out.rows))
     bound = chosen.schema.field(plan.time).type if plan.axis == "time" else pa.int64()
     names = pa.array([query.name for query in plan.queries])

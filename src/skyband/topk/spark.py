@@ -29,9 +29,9 @@ from skyband.spark.plan import (
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.shard_keys import spread
 from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, sums
-from skyband.topk.plan import Plan
+from skyband.topk.plan import TopKPlan
 from skyband.topk.reducer import reduce_rows
-from skyband.topk.scans import feeds_of
+from skyband.topk.scans import scans_of
 
 __all__ = ["draft"]
 
@@ -48,7 +48,7 @@ class _Ranking(NamedTuple):
     held: bool  # whether nothing is final before the end of the stream
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> TopKPlan:
         return self.prepared.plan
 
     @property
@@ -66,7 +66,7 @@ class _Ranking(NamedTuple):
     def followed(self) -> Followed:
         plan = self.prepared.plan
         bound = sum(query.k * query.window.most_alive for query in plan.queries)
-        return Followed(plan.algorithm, plan.axis, bound, all(feed.where for feed in plan.feeds))
+        return Followed(plan.algorithm, plan.axis, bound, all(scan.where for scan in plan.scans))
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
         df, late = self.source, self.late == "return"
@@ -141,7 +141,7 @@ def _from_batch(prepared: Prepared, counted: Observed | None) -> DataFrame:
 
 
 def _most_useful(workload: Workload, partitions: int) -> int:
-    """Groups can be spread over all partitions; a feed without groups lives in one shard."""
-    feeds = feeds_of(workload)
-    most = MOST_SHARDS if any(feed.partition_by for feed in feeds) else len(feeds)
+    """Groups can be spread over all partitions; a scan without groups lives in one shard."""
+    scans = scans_of(workload)
+    most = MOST_SHARDS if any(scan.partition_by for scan in scans) else len(scans)
     return max(1, min(partitions, MOST_SHARDS, most))

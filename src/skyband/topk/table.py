@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.answer_log import Ranked, joined
-from skyband.data.group_dictionary import GroupBook, ranks_of
-from skyband.data.id_dictionary import IdBook
+from skyband.data.answer_log import RankedWindows, joined
+from skyband.data.group_dictionary import GroupDictionary, ranks_of
+from skyband.data.id_dictionary import IdDictionary
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
 from skyband.topk.query import TopK
@@ -28,12 +28,12 @@ _SMALL = 1 << 16  # rows: copied, because a short answer should not keep the eng
 
 
 def answer_table(
-    parts: Iterable[Ranked],
+    parts: Iterable[RankedWindows],
     queries: tuple[TopK, ...],
     *,
     position_kind: pa.DataType,
-    groups: GroupBook | None,
-    ids: IdBook | None,
+    groups: GroupDictionary | None,
+    ids: IdDictionary | None,
 ) -> pa.Table:
     """The answers as columns ``query, [group,] window_start, window_end, rank, id, score``."""
     columns = _Columns(queries, position_kind, groups, ids)
@@ -44,7 +44,11 @@ class _Columns:
     """Makes the columns of one chunk after another."""
 
     def __init__(
-        self, queries: tuple[TopK, ...], position_kind: pa.DataType, groups: GroupBook | None, ids: IdBook | None
+        self,
+        queries: tuple[TopK, ...],
+        position_kind: pa.DataType,
+        groups: GroupDictionary | None,
+        ids: IdDictionary | None,
     ) -> None:
         self._position_kind = position_kind
         self._ids = ids
@@ -60,7 +64,7 @@ class _Columns:
         self._ranks = np.empty(0, np.int64)
         self._ranks_of = 0
 
-    def batches(self, chunk: Ranked) -> Iterator[pa.RecordBatch]:
+    def batches(self, chunk: RankedWindows) -> Iterator[pa.RecordBatch]:
         """The chunk as one batch, or as several where the names of its rows would be too long a text."""
         columns = self._without_names(chunk)
         step = max(1, _MOST_LETTERS // int(np.diff(self._name_begins).max()))
@@ -74,7 +78,7 @@ class _Columns:
             names = self._written_names(mine, np.ones_like(mine), mine.size)
             yield pa.record_batch([names, *(one.slice(low, step) for one in columns.values())], ["query", *columns])
 
-    def _without_names(self, chunk: Ranked) -> dict[str, pa.Array]:
+    def _without_names(self, chunk: RankedWindows) -> dict[str, pa.Array]:
         columns = {}
         if self._groups is not None:
             columns["group"] = self._groups_of(chunk)
@@ -95,7 +99,7 @@ class _Columns:
         columns["score"] = _arrow(scores, pa.float64())
         return columns
 
-    def _names(self, chunk: Ranked) -> pa.Array:
+    def _names(self, chunk: RankedWindows) -> pa.Array:
         rows = chunk.keys.size
         if self._sizes.size > 1:
             return self._written_names(chunk.queries, chunk.counts, rows)
@@ -113,13 +117,13 @@ class _Columns:
         expand.fill_names(queries, counts, self._name_begins, self._letters, offsets, letters)
         return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(letters))
 
-    def _groups_of(self, chunk: Ranked) -> pa.Array:
+    def _groups_of(self, chunk: RankedWindows) -> pa.Array:
         values, places = self._groups.values_of(chunk.groups)
         rows = np.repeat(places, chunk.counts)
         missing = rows < 0
         return values.take(pa.array(rows, mask=missing) if missing.any() else _arrow(rows, pa.int64()))
 
-    def _ranks_in(self, chunk: Ranked) -> Ints:
+    def _ranks_in(self, chunk: RankedWindows) -> Ints:
         """The ranks of all rows; where answers are all equally long, those of an earlier chunk serve again."""
         counts, rows = chunk.counts, chunk.keys.size
         if self._tied.any():
@@ -136,7 +140,7 @@ class _Columns:
         return ranks
 
 
-def _chunks(parts: list[Ranked], groups: GroupBook | None) -> Iterator[Ranked]:
+def _chunks(parts: list[RankedWindows], groups: GroupDictionary | None) -> Iterator[RankedWindows]:
     """The answers by window end, query and group, about `_CHUNK` rows at a time; at least one chunk."""
     ends, queries, codes = (
         np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in parts)])
@@ -149,7 +153,7 @@ def _chunks(parts: list[Ranked], groups: GroupBook | None) -> Iterator[Ranked]:
     if not expand.in_order(ends, queries, codes, ranks):
         yield from _sorted(joined(parts), np.lexsort([ranks[codes], queries, ends]))
         return
-    together: list[Ranked] = []
+    together: list[RankedWindows] = []
     rows = 0
     for part in parts:
         if together and rows + part.keys.size > _CHUNK:
@@ -160,13 +164,13 @@ def _chunks(parts: list[Ranked], groups: GroupBook | None) -> Iterator[Ranked]:
     yield _one(together, rows)
 
 
-def _one(parts: list[Ranked], rows: int) -> Ranked:
+def _one(parts: list[RankedWindows], rows: int) -> RankedWindows:
     if len(parts) == 1 and rows < _SMALL:
-        return Ranked(**{name: column.copy() for name, column in parts[0]._asdict().items()})
+        return RankedWindows(**{name: column.copy() for name, column in parts[0]._asdict().items()})
     return joined(parts)
 
 
-def _sorted(ranked: Ranked, order: Ints) -> Iterator[Ranked]:
+def _sorted(ranked: RankedWindows, order: Ints) -> Iterator[RankedWindows]:
     """The windows in `order`."""
     begins = np.cumsum(ranked.counts) - ranked.counts
     stops = np.cumsum(ranked.counts[order])
@@ -178,7 +182,7 @@ def _sorted(ranked: Ranked, order: Ints) -> Iterator[Ranked]:
         rows = int(stops[high - 1] - before)
         keys, ids = np.empty(rows), np.empty(rows, np.int64)
         expand.gather(windows, begins, ranked.counts, ranked.keys, ranked.ids, keys, ids)
-        yield Ranked(
+        yield RankedWindows(
             ranked.queries[windows], ranked.groups[windows], ranked.ends[windows], ranked.counts[windows], keys, ids
         )
         low = high

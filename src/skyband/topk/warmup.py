@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from skyband.topk.plan import Plan
+from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK
 from skyband.topk.reducer import reduce_rows
 from skyband.topk.shard import TopKShard
@@ -30,7 +30,7 @@ def warm_up(algorithm: str = "panes") -> None:
         TopK(name="each", k=2, size="10 seconds", slide="5 seconds", by="b", partition_by=["g"], order="asc"),
     )
     for may_be_late in (True, False):
-        plan = Plan(
+        plan = TopKPlan(
             queries=queries,
             algorithm=algorithm,
             shards=1,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.data.answer_log import AnswerLog, Ranked, chosen, joined
+from skyband.data.answer_log import AnswerLog, RankedWindows, chosen, joined
 from skyband.kernels.stream import Floats, Ints, Rows
 from skyband.topk.algorithms import Engine
 from skyband.topk.query import TopK
@@ -37,7 +37,9 @@ class Lined(NamedTuple):
 class Ranking(NamedTuple):
     """The windows of all groups, by query, and the rows that younger windows need."""
 
-    windows: Ranked  # `ids` are the rows' places; windows that end at or before their group's `answered` are not here
+    windows: (
+        RankedWindows  # `ids` are the rows' places; windows that end at or before their group's `answered` are not here
+    )
     needed: Ints  # places of rows that windows not listed need
 
 
@@ -47,7 +49,7 @@ def rank_rows(engine: type[Engine], queries: Sequence[TopK], rows: Lined, answer
     All windows that end at or before their group's entry in `final` are listed, and some later ones; of the rest, the
     rows that they need.
     """
-    parts: list[Ranked] = []
+    parts: list[RankedWindows] = []
     needed: list[Ints] = []
     for together in _together(engine, tuple(queries)):
         mine = _plain(tuple(queries[place] for place in together))
@@ -63,7 +65,7 @@ def rank_rows(engine: type[Engine], queries: Sequence[TopK], rows: Lined, answer
 
 def _rank_one(
     engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: int, final: int
-) -> tuple[Ranked, Ints]:
+) -> tuple[RankedWindows, Ints]:
     since = [ALWAYS] * len(queries)
     if answered > ALWAYS:
         since = [query.window.start(query.window.first_end_after(answered)) for query in queries]
@@ -81,7 +83,7 @@ def _rank_one(
 
 def _rank_many(
     engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints, final: Ints
-) -> tuple[Ranked, Ints]:
+) -> tuple[RankedWindows, Ints]:
     if not all_sliding(queries):
         return _rank_in_turn(engine, queries, rows, answered, final)
     groups = rows.begins.size - 1
@@ -104,7 +106,7 @@ def _rank_many(
 
 def _rank_in_turn(
     engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints, final: Ints
-) -> tuple[Ranked, Ints]:
+) -> tuple[RankedWindows, Ints]:
     """Group by group: where windows are listed, or slides have no common multiple that fits the axis so often."""
     parts, needed = [], [np.empty(0, np.int64)]
     for group, (begin, stop) in enumerate(zip(rows.begins[:-1], rows.begins[1:], strict=True)):

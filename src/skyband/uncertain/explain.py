@@ -9,7 +9,7 @@ from skyband.durations import format_duration
 from skyband.queries.counted import counted
 from skyband.queries.fields import checked_choice
 from skyband.uncertain.query import SEMANTICS, UncertainTopK, classes_of, stream_of
-from skyband.uncertain.schedules import METHODS, Plan, greedy, unit_of
+from skyband.uncertain.schedules import METHODS, Schedule, greedy, unit_of
 
 __all__ = ["page", "planned"]
 
@@ -64,7 +64,7 @@ def _class_page(queries: Sequence[UncertainTopK], method: str) -> list[str]:
     ]
 
 
-def planned(requests: tuple[tuple[int, int], ...], method: str) -> Plan:
+def planned(requests: tuple[tuple[int, int], ...], method: str) -> Schedule:
     """The schedule for (every, k) requests that the plan of this name finds."""
     if method == "greedy":
         return greedy(requests)
@@ -83,7 +83,7 @@ def _streams(queries: Sequence[UncertainTopK]) -> list[str]:
     ]
 
 
-def _time_line(plan: Plan, axis: str, names: Sequence[str]) -> list[str]:
+def _time_line(plan: Schedule, axis: str, names: Sequence[str]) -> list[str]:
     """The runs of a cycle, one a line, with a bar as long as their k."""
     count = sum(plan.cycle // track.period * len(track.runs) for track in plan.tracks)
     runs = list(islice(plan.upcoming(0), min(count, _SHOWN)))

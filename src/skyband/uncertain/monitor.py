@@ -19,14 +19,14 @@ from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.uncertain.columns import probability_column
 from skyband.uncertain.query import UncertainTopK
-from skyband.uncertain.rule_dictionary import RuleBook
-from skyband.uncertain.schedules import METHODS, Execution, Plan
-from skyband.uncertain.semantics import Asked, ranked
-from skyband.uncertain.stream_dictionary import StreamBook
+from skyband.uncertain.rule_dictionary import RuleDictionary
+from skyband.uncertain.schedules import METHODS, Execution, Schedule
+from skyband.uncertain.semantics import SemanticsRequest, ranked
+from skyband.uncertain.stream_dictionary import StreamDictionary
 from skyband.uncertain.stream_ranking import Streams
 from skyband.uncertain.table import Part, answer_table, schema, widened
 from skyband.uncertain.timetable import Joining, Timetable
-from skyband.uncertain.tuple_store import Rows, Store, ids_of
+from skyband.uncertain.tuple_store import TupleRows, TupleStore, ids_of
 from skyband.uncertain.validation import checked_epsilon, refuse_several_sizes
 
 __all__ = ["Monitor", "replay"]
@@ -89,9 +89,9 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         self._epsilon = checked_epsilon(epsilon)
         self._times = Timetable(workload, checked_choice("plan", plan, METHODS), since)
         self._size = self._times.size
-        self._store = Store()
-        self._rules = RuleBook(self._size, lambda: self._store.rules_in_use)
-        self._streams = StreamBook(lambda: self._store.streams_in_use)
+        self._store = TupleStore()
+        self._rules = RuleDictionary(self._size, lambda: self._store.rules_in_use)
+        self._streams = StreamDictionary(lambda: self._store.streams_in_use)
         self._expected = self._ranks_streams = False  # whether answers have the columns for it, once there are some
         self._widen()
         self._fresh: list[Part] = []
@@ -102,7 +102,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         return self._times.workload
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Schedule:
         """When which queries are run; its time 0 is the first tuple's, or that of the last change of the queries."""
         return self._times.plan
 
@@ -167,7 +167,9 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         codes = self._rules.enter(rules, kept, places, chances, checked.position_kind)
         self._intake.adopt(checked)
         self._times.begin(self._intake.first)
-        rows = Rows(places, checked.scores, chances, codes, self._streams.enter(labels, kept, places), _ids(checked))
+        rows = TupleRows(
+            places, checked.scores, chances, codes, self._streams.enter(labels, kept, places), _ids(checked)
+        )
         self._store.add(rows, in_order=ids is None or self._intake.axis == "count")
         self._move_time()
 
@@ -315,7 +317,9 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         """Answer the queries of a run from the tuples of its window."""
         rows = self._store.window(time - self._size, time)
         mine = [self.queries[place] for place in run.queries]
-        asked = [Asked(query.k, query.semantics, query.threshold, query.stream is not None) for query in mine]
+        asked = [
+            SemanticsRequest(query.k, query.semantics, query.threshold, query.stream is not None) for query in mine
+        ]
         streams = Streams(rows.streams, rows.positions, self._streams.stored)
         found = ranked(rows.scores, rows.probabilities, rows.rules, asked, streams)
         for place, query, answer in zip(run.queries, mine, found, strict=True):

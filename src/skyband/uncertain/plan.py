@@ -10,10 +10,10 @@ from typing import NamedTuple
 from skyband.sharding.plan import ShardPlan
 from skyband.uncertain.query import UncertainTopK, classes_of, stream_of
 
-__all__ = ["Cut", "UncertainPlan", "cut_of"]
+__all__ = ["PaneCut", "UncertainPlan", "cut_of"]
 
 
-class Cut(NamedTuple):
+class PaneCut(NamedTuple):
     """What tuples are cut by before they travel: between two multiples of `unit` no window ends."""
 
     unit: int
@@ -43,13 +43,13 @@ class UncertainPlan(ShardPlan):
         return tuple(map(stream_of, self.classes))
 
     @cached_property
-    def cuts(self) -> tuple[Cut | None, ...]:
+    def cuts(self) -> tuple[PaneCut | None, ...]:
         """Per class how its tuples are cut; None: all of them travel."""
         return tuple(map(cut_of, self.classes))
 
 
-def cut_of(together: tuple[UncertainTopK, ...]) -> Cut | None:
+def cut_of(together: tuple[UncertainTopK, ...]) -> PaneCut | None:
     """How the tuples of a class are cut: not where they are counted, nor where ranks are expected of all of them."""
     if together[0].axis == "count" or any(query.semantics == "expected-rank" for query in together):
         return None
-    return Cut(gcd(*(query.window.slide for query in together)), max(query.k for query in together))
+    return PaneCut(gcd(*(query.window.slide for query in together)), max(query.k for query in together))

@@ -19,10 +19,10 @@ from skyband.uncertain.single_pass import best_first, one_pass, settled
 from skyband.uncertain.stream_dictionary import checked_labels
 from skyband.uncertain.stream_ranking import by_probability, sums_of
 
-__all__ = ["Tuples", "rank_probabilities", "stream_probabilities", "topk_probabilities", "tuples_of"]
+__all__ = ["CompetingTuples", "rank_probabilities", "stream_probabilities", "topk_probabilities", "tuples_of"]
 
 
-class Tuples(NamedTuple):
+class CompetingTuples(NamedTuple):
     """Tuples that compete, in input order, and the input rows that they are."""
 
     scores: Floats
@@ -31,7 +31,7 @@ class Tuples(NamedTuple):
     rows: Ints | None  # None: all of them
 
 
-def tuples_of(scores: Any, probabilities: Any, rules: Any) -> Tuples:
+def tuples_of(scores: Any, probabilities: Any, rules: Any) -> CompetingTuples:
     """Checked columns; tuples without a score are left out."""
     keys = score_column(scores)
     refuse_other_lengths(keys.size, "scores", probabilities=probabilities, rules=rules)
@@ -43,7 +43,7 @@ def tuples_of(scores: Any, probabilities: Any, rules: Any) -> Tuples:
         rows = np.flatnonzero(there)
         keys, chances, codes = keys[rows], chances[rows], codes[rows]
     refuse_excess(chances, codes, names)
-    return Tuples(keys, chances, codes, rows)
+    return CompetingTuples(keys, chances, codes, rows)
 
 
 def topk_probabilities(
@@ -147,11 +147,11 @@ def _fitting(ks: Ints, tuples: int) -> Ints:
     return np.minimum(ks, max(1, tuples))
 
 
-def _by_definition(found: Tuples, ks: Ints) -> tuple[Ints, Any]:
+def _by_definition(found: CompetingTuples, ks: Ints) -> tuple[Ints, Any]:
     order = best_first(found.scores, found.scores.size)
     rules = found.rules[order]
     ruled = settled(found.probabilities[order], rules, int(rules.max()) + 1 if rules.size else 0)
-    out = possible_worlds.Found(
+    out = possible_worlds.WorldResults(
         ks, np.zeros((order.size, ks.size)), np.zeros((0, 1)), np.zeros(0), np.zeros(0, np.int64)
     )
     possible_worlds.scan_by_definition(ruled, np.zeros(int(ks[-1]) + 1), out)

@@ -31,7 +31,7 @@ from skyband.kernels.reduce import mark_hopeful
 from skyband.kernels.stream import Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
 from skyband.sharding.row_order import positions_of, scores_of
-from skyband.uncertain.plan import Cut, UncertainPlan
+from skyband.uncertain.plan import PaneCut, UncertainPlan
 from skyband.uncertain.query import UncertainTopK
 from skyband.windows import ALWAYS, NEVER
 
@@ -131,7 +131,7 @@ def _tuples(plan: UncertainPlan, number: int, timed: pa.Table, positions: Ints) 
     return _Tuples(there, rows, ~there & known, pa.table(table))
 
 
-def _hopeful(cut: Cut, positions: Ints, scores: Floats, chances: Floats, ruled: Any) -> Any:
+def _hopeful(cut: PaneCut, positions: Ints, scores: Floats, chances: Floats, ruled: Any) -> Any:
     """Which tuples may be in an answer; a mask."""
     certain = (chances >= 1) & ~ruled
     if int(certain.sum()) < cut.k:

@@ -8,28 +8,28 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.data.arrow import from_bytes, one, to_bytes
-from skyband.data.key_dictionary import KeyBook
+from skyband.data.key_dictionary import KeyDictionary
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
 from skyband.uncertain.columns import SLACK, labels
 from skyband.uncertain.kernels import rule_sums
-from skyband.uncertain.kernels.rule_sums import HEAD, TAIL, UNITS, Ledger
+from skyband.uncertain.kernels.rule_sums import HEAD, TAIL, UNITS, RuleLedger
 
-__all__ = ["RuleBook"]
+__all__ = ["RuleDictionary"]
 
 _FEW = 1024
 _LIMIT = int((1 + SLACK) * UNITS)
 
 
-class RuleBook:
+class RuleDictionary:
     """Knows the rules of the newest window. `in_use` tells which of them tuples are held of."""
 
     def __init__(self, size: int, in_use: Any) -> None:
         self._size = size
         self._in_use = in_use
         self._kind: pa.DataType | None = None
-        self._book = KeyBook(self._unused)
-        self._ledger: Ledger = rule_sums.empty_ledger(_FEW, _FEW)
+        self._book = KeyDictionary(self._unused)
+        self._ledger: RuleLedger = rule_sums.empty_ledger(_FEW, _FEW)
 
     def __len__(self) -> int:
         """How many tuples are remembered, to tell what their rules come to."""

@@ -22,7 +22,7 @@ __all__ = [
     "METHODS",
     "Execution",
     "Group",
-    "Plan",
+    "Schedule",
     "Track",
     "apart",
     "checked_requests",
@@ -70,7 +70,7 @@ class Track(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Schedule:
     """When to run which queries, over and over again: time counts from the start, and each cycle is like the first.
 
     >>> import skyband as sb
@@ -221,10 +221,10 @@ def combined(groups: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def apart(method: str, requests: tuple[tuple[int, int], ...], groups: Sequence[Group]) -> Plan:
+def apart(method: str, requests: tuple[tuple[int, int], ...], groups: Sequence[Group]) -> Schedule:
     """The plan that runs each group by itself, as often as it asks for."""
     tracks = [Track(group.every, [Execution(group.every, group.k, group.queries)], group.k) for group in groups]
-    return Plan(method, requests, tuple(groups), tuple(tracks))
+    return Schedule(method, requests, tuple(groups), tuple(tracks))
 
 
 def stepwise(
@@ -233,11 +233,11 @@ def stepwise(
     groups: tuple[Group, ...],
     cycle: int,
     steps: Iterable[tuple[int, int]],
-) -> Plan:
+) -> Schedule:
     """The plan that at each (time, group) runs this group and all more frequent ones."""
     answered = _answered(groups)
     runs = [Execution(time, groups[group].k, answered[group]) for time, group in steps]
-    return Plan(method, requests, groups, (Track(cycle, runs, sum(run.k_max for run in runs)),))
+    return Schedule(method, requests, groups, (Track(cycle, runs, sum(run.k_max for run in runs)),))
 
 
 def _answered(groups: Sequence[Group]) -> list[tuple[int, ...]]:
@@ -248,7 +248,7 @@ def _answered(groups: Sequence[Group]) -> list[tuple[int, ...]]:
     return found
 
 
-def greedy(requests: tuple[tuple[int, int], ...]) -> Plan:
+def greedy(requests: tuple[tuple[int, int], ...]) -> Schedule:
     """Each group at the last run of the group before it that is in time: the periods are multiples of one another.
 
     A group's run then costs only what its k is larger, and is as late as that allows. The period is more than half of
@@ -264,4 +264,4 @@ def greedy(requests: tuple[tuple[int, int], ...]) -> Plan:
     cost = sum(
         group.k * (cycle // period - later) for group, period, later in zip(groups, periods, following, strict=True)
     )
-    return Plan("greedy", requests, groups, (Track(cycle, _Steps(groups, _answered(groups), periods), cost),))
+    return Schedule("greedy", requests, groups, (Track(cycle, _Steps(groups, _answered(groups), periods), cost),))

@@ -12,7 +12,7 @@ from skyband.uncertain.kernels import schedule_search
 from skyband.uncertain.schedules import (
     METHODS,
     Group,
-    Plan,
+    Schedule,
     apart,
     checked_requests,
     combined,
@@ -28,7 +28,7 @@ _MOST_STEPS = 10**12  # that the cheapest plan is searched in: about a quarter o
 _MOST_ROOM = 10**9
 
 
-def schedule(queries: Iterable[tuple[int, int]], method: str = "greedy") -> Plan:
+def schedule(queries: Iterable[tuple[int, int]], method: str = "greedy") -> Schedule:
     """When to run queries that must be answered at least once in `every`, at the least cost.
 
     Parameters
@@ -64,7 +64,7 @@ def schedule(queries: Iterable[tuple[int, int]], method: str = "greedy") -> Plan
     return greedy(requests) if chosen == "greedy" else _cheapest(requests)
 
 
-def _cheapest(requests: tuple[tuple[int, int], ...]) -> Plan:
+def _cheapest(requests: tuple[tuple[int, int], ...]) -> Schedule:
     """The least frequent group runs once a cycle; how long that is, and when the others run, is what is searched."""
     groups = combined(grouped(requests))
     unit = unit_of(requests)

@@ -18,10 +18,10 @@ from skyband.uncertain.score_order import lowest_first
 from skyband.uncertain.single_pass import NEGLIGIBLE, Passed, best_first, one_pass, settled
 from skyband.uncertain.stream_ranking import Streams, best_streams
 
-__all__ = ["Asked", "Ranked", "rank", "ranked"]
+__all__ = ["RankedTuples", "SemanticsRequest", "rank", "ranked"]
 
 
-class Asked(NamedTuple):
+class SemanticsRequest(NamedTuple):
     """One question about a window."""
 
     k: int
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     of_streams: bool = False  # whether streams are ranked, by the tuples that contribute most to them
 
 
-class Ranked(NamedTuple):
+class RankedTuples(NamedTuple):
     """One answer: tuples in the order of their ranks, by their places in the window."""
 
     places: Ints
@@ -85,7 +85,7 @@ def rank(
     [50.0, 45.0, 30.0]
     """
     found = tuples_of(scores, probabilities, rules)
-    asked = Asked(*checked_meaning(k, semantics, threshold))
+    asked = SemanticsRequest(*checked_meaning(k, semantics, threshold))
     answer = ranked(found.scores, found.probabilities, found.rules, [asked])[0]
     rows = answer.places if found.rows is None else found.rows[answer.places]
     columns = {
@@ -100,13 +100,19 @@ def rank(
 
 
 def ranked(
-    scores: Floats, probabilities: Floats, rules: Ints, asked: Sequence[Asked], streams: Streams | None = None
-) -> list[Ranked]:
+    scores: Floats,
+    probabilities: Floats,
+    rules: Ints,
+    asked: Sequence[SemanticsRequest],
+    streams: Streams | None = None,
+) -> list[RankedTuples]:
     """The answers to all questions about a window, whose tuples are in the order that breaks ties, the best last."""
     n = scores.size
     if n == 0:
         none = np.empty(0, np.int64)
-        return [Ranked(none, np.empty(0), np.empty(0) if one.semantics == "expected-rank" else None) for one in asked]
+        return [
+            RankedTuples(none, np.empty(0), np.empty(0) if one.semantics == "expected-rank" else None) for one in asked
+        ]
     chances = [one for one in asked if one.semantics in ("pk-topk", "global-topk", "pt-k")]
     ks = np.unique([min(one.k, n) for one in chances]).astype(np.int64)
     ranks = max((min(one.k, n) for one in asked if one.semantics == "u-kranks"), default=0)
@@ -121,7 +127,7 @@ def ranked(
     return [_answer(one, passed, ks, whole, streams, room) for one in asked]
 
 
-def _negligible(asked: Asked) -> float:
+def _negligible(asked: SemanticsRequest) -> float:
     """What an answer need not know of a tuple's probability."""
     if asked.threshold:
         return asked.threshold * (1 - 1e-9)
@@ -149,8 +155,13 @@ class _Whole:
 
 
 def _answer(
-    asked: Asked, passed: Passed | None, ks: Ints, whole: _Whole, streams: Streams | None, room: selection.Room
-) -> Ranked:
+    asked: SemanticsRequest,
+    passed: Passed | None,
+    ks: Ints,
+    whole: _Whole,
+    streams: Streams | None,
+    room: selection.SelectionScratch,
+) -> RankedTuples:
     if asked.semantics == "u-topk":
         return _likeliest_list(asked.k, *whole.best_first)
     if asked.semantics == "expected-rank":
@@ -158,22 +169,22 @@ def _answer(
     assert passed is not None, "somebody asks for probabilities"
     if asked.semantics == "u-kranks":
         who, best = passed.who[: asked.k], passed.best[: asked.k]
-        return Ranked(passed.order[who[who >= 0]], best[who >= 0])
+        return RankedTuples(passed.order[who[who >= 0]], best[who >= 0])
     column = min(int(np.searchsorted(ks, asked.k)), ks.size - 1)
     tops = passed.tops[:, column]
     if asked.of_streams:
         assert streams is not None, "checked when the tuples came"
-        return Ranked(*best_streams(asked.k, passed.order, tops, streams))
+        return RankedTuples(*best_streams(asked.k, passed.order, tops, streams))
     if asked.semantics == "pt-k":
         assert asked.threshold is not None, "checked when the question was asked"
         rows = np.flatnonzero(tops >= asked.threshold * (1 - CLOSE))
         rows = rows[lowest_first(-tops[rows], rows.size)]
     else:
         rows = -room.rows[: selection.choose(passed.tops, column, asked.k, CLOSE, room)]
-    return Ranked(passed.order[rows], tops[rows])
+    return RankedTuples(passed.order[rows], tops[rows])
 
 
-def _expected(k: int, order: Ints, owners: Ints, ruled: Ruled) -> Ranked:
+def _expected(k: int, order: Ints, owners: Ints, ruled: Ruled) -> RankedTuples:
     """A tuple that exists stands after its better ones, one that does not after all that are left.
 
     With S the sum of all probabilities and R that of its rule, the second is ``(1 - p) (S - R) + (R - p)``: the others
@@ -184,10 +195,10 @@ def _expected(k: int, order: Ints, owners: Ints, ruled: Ruled) -> Ranked:
     of_rule = np.bincount(owners, p)[owners]
     ranks = 1 + p * np.maximum(better, 0) + (1 - p) * np.maximum(p.sum() - of_rule, 0) + np.maximum(of_rule - p, 0)
     rows = lowest_first(ranks, k)
-    return Ranked(order[rows], p[rows], ranks[rows])
+    return RankedTuples(order[rows], p[rows], ranks[rows])
 
 
-def _likeliest_list(k: int, order: Ints, owners: Ints, ruled: Ruled) -> Ranked:
+def _likeliest_list(k: int, order: Ints, owners: Ints, ruled: Ruled) -> RankedTuples:
     k = min(k, np.unique(owners).size)
     places = int(owners.max()) + 1
     rules = most_probable_list.Rules(np.zeros(places), np.zeros(places), np.zeros(places, np.int64), np.zeros(places))
@@ -200,4 +211,4 @@ def _likeliest_list(k: int, order: Ints, owners: Ints, ruled: Ruled) -> Ranked:
     # Of every rule that is not in the list, its last member before the list's end tells what the rule has come to.
     others = np.flatnonzero((ruled.following[:last] > last) & ~np.isin(owners[:last], owners[members]))
     chance = float(np.prod(ruled.probabilities[members]) * np.prod(1 - ruled.sums[others]))
-    return Ranked(order[members], np.full(k, chance))
+    return RankedTuples(order[members], np.full(k, chance))

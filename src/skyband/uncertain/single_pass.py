@@ -76,7 +76,7 @@ def one_pass(
     while True:
         order = best_first(scores, most)
         ruled = settled(probabilities[order], rules[order], places)
-        found = possible_worlds.Found(
+        found = possible_worlds.WorldResults(
             ks,
             np.zeros((order.size, ks.size)),
             np.zeros((order.size if exact else 0, k)),

@@ -12,7 +12,7 @@ from skyband.queries.families import FAMILIES
 from skyband.sql.cursor import Cursor
 from skyband.sql.intervals import span
 from skyband.sql.literal import unquote
-from skyband.sql.statement import Draft
+from skyband.sql.statement import StatementDraft
 from skyband.sql.writer import UNCERTAIN
 from skyband.uncertain.query import SEMANTICS, UncertainTopK
 
@@ -33,7 +33,7 @@ _FOREIGN = {
 }
 
 
-def read(draft: Draft, stops: Collection[str]) -> bool:
+def read(draft: StatementDraft, stops: Collection[str]) -> bool:
     """Read the clause that begins here, if it is one of these; `stops` are the words that end an expression."""
     clause = next((word for word in CLAUSES if draft.cursor.sees(word)), None)
     if clause is None:
@@ -46,7 +46,7 @@ def read(draft: Draft, stops: Collection[str]) -> bool:
     return True
 
 
-def settle(draft: Draft) -> None:
+def settle(draft: StatementDraft) -> None:
     """Refuse what such a query does not have, and fill in what the papers leave out."""
     for field, (what, instead) in _FOREIGN.items():
         if field in draft.fields:

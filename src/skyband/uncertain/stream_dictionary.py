@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.data.arrow import from_bytes, one, to_bytes
-from skyband.data.key_dictionary import KeyBook, KeyColumn, key_column, restored
+from skyband.data.key_dictionary import KeyColumn, KeyDictionary, key_column, restored
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
 
-__all__ = ["StreamBook", "checked_labels"]
+__all__ = ["StreamDictionary", "checked_labels"]
 
 
 def checked_labels(column: Any, needed: Any = None) -> KeyColumn:
@@ -30,13 +30,13 @@ def checked_labels(column: Any, needed: Any = None) -> KeyColumn:
     return found
 
 
-class StreamBook:
+class StreamDictionary:
     """Knows the streams of the tuples that are held. `in_use` tells which these are."""
 
     def __init__(self, in_use: Any) -> None:
         self._in_use = in_use
         self._kind: pa.DataType | None = None
-        self._book = KeyBook(self._unused)
+        self._book = KeyDictionary(self._unused)
         self.unlabelled: int | None = None  # the position of the newest tuple that came without a stream
 
     @property

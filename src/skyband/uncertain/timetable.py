@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from skyband.queries.workload import Workload
 from skyband.uncertain.query import UncertainTopK
-from skyband.uncertain.schedules import Execution, Plan, unit_of
+from skyband.uncertain.schedules import Execution, Schedule, unit_of
 from skyband.uncertain.scheduling import schedule
 
 __all__ = ["Joining", "Timetable"]
@@ -42,7 +42,7 @@ class Timetable:
 
     def _adopt(self, workload: Workload[UncertainTopK]) -> None:
         self.workload = workload
-        self.plan: Plan = schedule([(query.window.slide, query.k) for query in workload], self.method)
+        self.plan: Schedule = schedule([(query.window.slide, query.k) for query in workload], self.method)
 
     @property
     def queries(self) -> tuple[UncertainTopK, ...]:

@@ -12,12 +12,12 @@ from skyband.kernels.stream import Floats, Ints
 from skyband.uncertain.kernels import pruning
 from skyband.uncertain.single_pass import best_first
 
-__all__ = ["Rows", "Store", "ids_of"]
+__all__ = ["TupleRows", "TupleStore", "ids_of"]
 
 _FEW = 1024
 
 
-class Rows(NamedTuple):
+class TupleRows(NamedTuple):
     """Tuples in stream order."""
 
     positions: Ints
@@ -28,7 +28,7 @@ class Rows(NamedTuple):
     ids: Any  # whole numbers, or whatever ids are, as objects
 
 
-class Store:
+class TupleStore:
     """Takes tuples in, shows those of a window, forgets the past and what can be in no answer any more."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Store:
         found = self._rows.streams[self._head : self._tail]
         return found[found >= 0]
 
-    def window(self, start: int, end: int) -> Rows:
+    def window(self, start: int, end: int) -> TupleRows:
         """The tuples at or after `start` and before `end`."""
         positions = self._rows.positions[self._head : self._tail]
         low, high = np.searchsorted(positions, [start, end])
@@ -66,7 +66,7 @@ class Store:
         at = int(np.searchsorted(positions, position))
         return int(positions[at]) if at < positions.size else None
 
-    def add(self, rows: Rows, *, in_order: bool) -> None:
+    def add(self, rows: TupleRows, *, in_order: bool) -> None:
         """Take tuples in, none of them older than those held; unless `in_order`, equal positions are put in order."""
         if not rows.positions.size:
             return
@@ -104,7 +104,7 @@ class Store:
             self._drop(rows, k, limit)
         self._look_at = max(_FEW, 2 * len(self))
 
-    def _drop(self, rows: Rows, k: int, limit: float) -> None:
+    def _drop(self, rows: TupleRows, k: int, limit: float) -> None:
         n = rows.positions.size
         places = np.empty(n, np.int64)
         places[best_first(rows.scores, n)] = np.arange(n)
@@ -119,7 +119,7 @@ class Store:
         self.dropped += gone.size
         kept = np.ones(len(self), bool)
         kept[gone] = False
-        rest = Rows._make(column[self._head : self._tail][kept] for column in self._rows)
+        rest = TupleRows._make(column[self._head : self._tail][kept] for column in self._rows)
         self._head, self._tail = 0, rest.positions.size
         for column, new in zip(self._rows, rest, strict=True):
             column[: self._tail] = new
@@ -151,15 +151,15 @@ class Store:
         """Go on from what `state` returned."""
         table = from_bytes(state["rows"])
         ids = one(table["ids"])
-        columns = [one(table[name]).to_numpy(zero_copy_only=False).copy() for name in Rows._fields[:-1]]
-        self.add(Rows._make([*columns, ids_of(ids)]), in_order=True)
+        columns = [one(table[name]).to_numpy(zero_copy_only=False).copy() for name in TupleRows._fields[:-1]]
+        self.add(TupleRows._make([*columns, ids_of(ids)]), in_order=True)
         self._look_at, self.dropped = state["look_at"], state["dropped"]
         self._drops = [(position, error, k) for position, error, k in state["drops"]]
 
-    def _slice(self, low: int, high: int) -> Rows:
-        return Rows._make(column[low:high] for column in self._rows)
+    def _slice(self, low: int, high: int) -> TupleRows:
+        return TupleRows._make(column[low:high] for column in self._rows)
 
-    def _reserve(self, rows: Rows) -> None:
+    def _reserve(self, rows: TupleRows) -> None:
         """Make room at the end: by moving to the front where that is enough, else by growing."""
         more, kind = rows.positions.size, rows.ids.dtype
         if self._tail + more <= self._rows.positions.size and self._rows.ids.dtype == kind:
@@ -181,9 +181,9 @@ def ids_of(column: pa.Array) -> Any:
     return found
 
 
-def _empty(kind: Any, room: int = 0) -> Rows:
+def _empty(kind: Any, room: int = 0) -> TupleRows:
     whole = [np.zeros(room, np.int64) for _ in range(3)]
-    return Rows(whole[0], np.zeros(room), np.zeros(room), whole[1], whole[2], np.zeros(room, kind))
+    return TupleRows(whole[0], np.zeros(room), np.zeros(room), whole[1], whole[2], np.zeros(room, kind))
 
 
 def _newest_of_streams(streams: Ints) -> Ints:
@@ -194,13 +194,13 @@ def _newest_of_streams(streams: Ints) -> Ints:
     return lasts[lasts >= 0]
 
 
-def _joined(first: Rows, second: Rows) -> Rows:
+def _joined(first: TupleRows, second: TupleRows) -> TupleRows:
     if not first.positions.size:
         return second
-    return Rows._make(np.concatenate([a, b]) for a, b in zip(first, second, strict=True))
+    return TupleRows._make(np.concatenate([a, b]) for a, b in zip(first, second, strict=True))
 
 
-def _ordered(rows: Rows) -> Rows:
+def _ordered(rows: TupleRows) -> TupleRows:
     """Tuples of the same position by id; of the same id in the order in which they came."""
     same = rows.positions[1:] == rows.positions[:-1]
     if not same.any():
@@ -211,4 +211,4 @@ def _ordered(rows: Rows) -> Rows:
         order[tied] = sorted(tied, key=lambda row: (rows.positions[row], rows.ids[row]))
     else:
         order = np.lexsort([rows.ids, rows.positions])
-    return Rows._make(column[order] for column in rows)
+    return TupleRows._make(column[order] for column in rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from skyband.errors import Problem
 from skyband.sinks import Sink
-from skyband.workload_file.models import Engine, Stream
+from skyband.workload_file.models import EngineSection, Stream
 from skyband.workload_file.reader import WorkloadFile, read_workload
 from skyband.workload_file.sample import DataSample
 from skyband.workload_file.sampling import sample_of
@@ -17,7 +17,7 @@ from skyband.workload_file.starter import starter
 
 __all__ = [
     "DataSample",
-    "Engine",
+    "EngineSection",
     "Key",
     "Problem",
     "Sink",

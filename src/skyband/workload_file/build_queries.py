@@ -12,18 +12,18 @@ from skyband.queries import Query as AnyQuery
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.workload_file.models import Stream
-from skyband.workload_file.query_models import KEYS, Query, field_of
+from skyband.workload_file.query_models import KEYS, QuerySection, field_of
 from skyband.workload_file.report import Report, taken
 from skyband.workload_file.tree import Loc
 
-__all__ = ["Asked", "asked", "workloads"]
+__all__ = ["PlacedQuery", "asked", "workloads"]
 
 
 _TWICE = "Name the stream twice to have both."
 _OF_STREAMS = [name for name, keys in KEYS.items() if "stream_by" in keys]
 
 
-class Asked(NamedTuple):
+class PlacedQuery(NamedTuple):
     """A query, the stream it is over, and where it is written."""
 
     query: AnyQuery
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
     loc: Loc
 
 
-def asked(entry: Query, loc: Loc, streams: Mapping[str, Stream | None], report: Report) -> Iterator[Asked]:
+def asked(entry: QuerySection, loc: Loc, streams: Mapping[str, Stream | None], report: Report) -> Iterator[PlacedQuery]:
     """The queries of one entry whose keys are sound: one for fields, one or more for SQL."""
     stream = entry.stream if entry.stream is not None else next(iter(streams), None) if len(streams) == 1 else None
     if entry.stream is not None and entry.stream not in streams:
@@ -51,10 +51,12 @@ def asked(entry: Query, loc: Loc, streams: Mapping[str, Stream | None], report: 
     if stream is None:
         report.add((*loc, "stream"), f"is missing; say which: {', '.join(streams)}.")
     else:
-        yield Asked(query, stream, loc)
+        yield PlacedQuery(query, stream, loc)
 
 
-def workloads(found: list[Asked], streams: Mapping[str, Stream | None], report: Report) -> dict[str, Workload[Any]]:
+def workloads(
+    found: list[PlacedQuery], streams: Mapping[str, Stream | None], report: Report
+) -> dict[str, Workload[Any]]:
     """The workload of each stream that is asked about; names are unique in the file, the rest is one stream's."""
     names: dict[str, Loc] = {}
     for one in found:
@@ -73,7 +75,7 @@ def workloads(found: list[Asked], streams: Mapping[str, Stream | None], report: 
     return made
 
 
-def _refuse_other_kind(one: Asked, first: Asked, report: Report) -> None:
+def _refuse_other_kind(one: PlacedQuery, first: PlacedQuery, report: Report) -> None:
     """The queries of a stream are of one family, and run along one axis."""
     if one.query.family != first.query.family:
         report.add(
@@ -90,7 +92,7 @@ def _refuse_other_kind(one: Asked, first: Asked, report: Report) -> None:
         )
 
 
-def _refuse_other_sizes(group: list[Asked], report: Report) -> None:
+def _refuse_other_sizes(group: list[PlacedQuery], report: Report) -> None:
     """Queries over an uncertain stream that run together look at one window."""
     for number, one in enumerate(group):
         try:
@@ -101,8 +103,8 @@ def _refuse_other_sizes(group: list[Asked], report: Report) -> None:
 
 
 def _from_sql(
-    entry: Query, loc: Loc, stream: str | None, streams: Mapping[str, Stream | None], report: Report
-) -> Iterator[Asked]:
+    entry: QuerySection, loc: Loc, stream: str | None, streams: Mapping[str, Stream | None], report: Report
+) -> Iterator[PlacedQuery]:
     from skyband.sql.reader import parse  # noqa: PLC0415 - only files with SQL load the parser
 
     at = (*loc, "sql")
@@ -126,7 +128,7 @@ def _from_sql(
                 at,
                 f"DESCRIPTOR({statement.time}) is not the time of stream {over!r}; that is {time!r}.",
             )
-        yield Asked(statement.query, over, loc)
+        yield PlacedQuery(statement.query, over, loc)
 
 
 def _named_in_sql(
@@ -157,5 +159,5 @@ def _at_key(message: str, given: Mapping[str, Any]) -> tuple[str, str]:
     return (other[1], message) if other else (key, message[found.end() :])
 
 
-def _key(one: Asked, key: str, report: Report) -> Loc:
+def _key(one: PlacedQuery, key: str, report: Report) -> Loc:
     return next(loc for loc in ((*one.loc, key), (*one.loc, "sql"), one.loc) if report.has(loc))

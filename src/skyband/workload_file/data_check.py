@@ -9,7 +9,7 @@ from pathlib import Path
 from skyband.connectors.messages import nearest
 from skyband.paths import has_scheme
 from skyband.sql.column_names import columns_in
-from skyband.workload_file.build_queries import Asked
+from skyband.workload_file.build_queries import PlacedQuery
 from skyband.workload_file.data_columns import KnownColumns, columns_of, local_files
 from skyband.workload_file.models import FilesSource, Stream
 from skyband.workload_file.report import Report
@@ -21,7 +21,7 @@ _EXPRESSIONS = ("by", "where", "key", "value", "object", "stream", "probability"
 _LISTED = 12  # columns that a message names
 
 
-def check_data(streams: dict[str, Stream], queries: Sequence[Asked], report: Report) -> None:
+def check_data(streams: dict[str, Stream], queries: Sequence[PlacedQuery], report: Report) -> None:
     """Report paths without data, and names that are no columns of it; only of streams that are asked about."""
     for name in dict.fromkeys(one.stream for one in queries):
         stream = streams[name]
@@ -74,7 +74,7 @@ class _Names:
             )
 
 
-def _expressions(one: Asked, report: Report) -> Iterator[tuple[Loc, str]]:
+def _expressions(one: PlacedQuery, report: Report) -> Iterator[tuple[Loc, str]]:
     """The expressions of a query over a row, and where they are written."""
     for field in _EXPRESSIONS:
         text = getattr(one.query, field, None)
@@ -85,7 +85,7 @@ def _expressions(one: Asked, report: Report) -> Iterator[tuple[Loc, str]]:
         yield _place(one, "partition_by", report), text
 
 
-def _place(one: Asked, key: str, report: Report) -> Loc:
+def _place(one: PlacedQuery, key: str, report: Report) -> Loc:
     return next(loc for loc in ((*one.loc, key), (*one.loc, "sql"), one.loc) if report.has(loc))
 
 

@@ -21,10 +21,10 @@ from skyband.connectors.source import SourceModel as Stream
 from skyband.connectors.values import Count, Gap, Scalar, Text
 from skyband.sinks import Sink, Terminal
 from skyband.workload_file.algorithm_names import KNOWN
-from skyband.workload_file.query_models import Query
+from skyband.workload_file.query_models import QuerySection
 from skyband.workload_file.values import LateRows, Memory
 
-__all__ = ["Document", "Engine", "FilesSource", "KafkaSource", "RateSource", "Sink", "SocketSource", "Stream"]
+__all__ = ["Document", "EngineSection", "FilesSource", "KafkaSource", "RateSource", "Sink", "SocketSource", "Stream"]
 
 if TYPE_CHECKING:
     _AnyStream = Stream
@@ -34,7 +34,7 @@ else:
     _AnySink = union(Sink, "Sink")
 
 
-class Engine(Section):
+class EngineSection(Section):
     """How the queries are run."""
 
     other_names: ClassVar[Mapping[str, str]] = {"config": "settings", "conf": "settings", "state": "checkpoint"}
@@ -103,8 +103,10 @@ class Document(Section):
     }
 
     streams: dict[str, _AnyStream] = Field(min_length=1, description="Streams by name; at least one.")
-    queries: list[Query] = Field(min_length=1, description="Queries over the streams; at least one.")
+    queries: list[QuerySection] = Field(min_length=1, description="Queries over the streams; at least one.")
     sinks: list[_AnySink] = Field(
         default=[Terminal()], min_length=1, description="Where answers go. Default: the terminal."
     )
-    engine: Engine = Field(default=Engine(), description="How the queries are run; every key has a default.")
+    engine: EngineSection = Field(
+        default=EngineSection(), description="How the queries are run; every key has a default."
+    )

@@ -11,12 +11,12 @@ from skyband.connectors.section import Section, Wrong
 from skyband.connectors.values import Count, Text
 from skyband.workload_file.values import Bounds, Extent, Labels, Names, Origin, Share, Weights
 
-__all__ = ["KEYS", "NEEDS", "Query", "field_of"]
+__all__ = ["KEYS", "NEEDS", "QuerySection", "field_of"]
 
 Family = Literal["topk", "aggregate", "incomplete", "uncertain"]
 
 
-class Query(Section):
+class QuerySection(Section):
     """One continuous top-k query: either its fields, or SQL."""
 
     other_names: ClassVar[Mapping[str, str]] = {

@@ -14,11 +14,11 @@ from skyband.errors import Problem, UnknownNameError
 from skyband.paths import absolute
 from skyband.queries.workload import Workload
 from skyband.workload_file.algorithm_names import WHOLE, algorithm_for
-from skyband.workload_file.build_queries import Asked, asked, workloads
+from skyband.workload_file.build_queries import PlacedQuery, asked, workloads
 from skyband.workload_file.data_check import check_data
 from skyband.workload_file.environment import Environment
 from skyband.workload_file.folders import check_folders
-from skyband.workload_file.models import Document, Engine, Sink, Stream
+from skyband.workload_file.models import Document, EngineSection, Sink, Stream
 from skyband.workload_file.read_text import text_of
 from skyband.workload_file.report import Report
 from skyband.workload_file.tree import read_tree
@@ -43,7 +43,7 @@ class WorkloadFile:
     streams: dict[str, Stream]
     workloads: dict[str, Workload[Any]]
     sinks: tuple[Sink, ...]
-    engine: Engine
+    engine: EngineSection
     secrets: frozenset[str] = field(default=frozenset(), repr=False)  # values that no message may show
 
     def hide(self, message: str) -> str:
@@ -123,7 +123,7 @@ def read_with_data(
 
 def _read(
     path: str | os.PathLike[str], environment: Mapping[str, str] | None
-) -> tuple[WorkloadFile, list[Asked], Report]:
+) -> tuple[WorkloadFile, list[PlacedQuery], Report]:
     file = Path(path)
     variables = Environment(os.environ if environment is None else environment)
     tree = read_tree(text_of(file), variables.fill)

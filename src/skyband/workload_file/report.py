@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyband.connectors.secrets import is_secret
 from skyband.errors import Problem, WorkloadFileError
 from skyband.workload_file.environment import Environment
-from skyband.workload_file.tree import Loc, Place, Tree, spelled
+from skyband.workload_file.tree import Loc, Place, YamlTree, spelled
 
 __all__ = ["Report", "taken"]
 
@@ -13,7 +13,7 @@ __all__ = ["Report", "taken"]
 class Report:
     """Problems with their places; a key is reported once, for the first thing found."""
 
-    def __init__(self, file: str, tree: Tree, environment: Environment) -> None:
+    def __init__(self, file: str, tree: YamlTree, environment: Environment) -> None:
         self._file = file
         self._tree = tree
         self._environment = environment

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from skyband.connectors.conditions import NULL, Schema, absent, given
 from skyband.connectors.kinds import flat
 from skyband.workload_file.models import Document, Sink, Stream
-from skyband.workload_file.query_models import KEYS, NEEDS, Query
+from skyband.workload_file.query_models import KEYS, NEEDS, QuerySection
 from skyband.workload_file.validation import STREAM_NAME
 
 __all__ = ["Key", "keys", "schema"]
@@ -23,7 +23,7 @@ _EXAMPLE = {
     "streams": {"trades": {"path": "trades.csv", "time": "ts"}},
     "queries": [{"name": "big", "k": 10, "size": "10 minutes", "slide": "1 minute", "by": "price * shares"}],
 }
-_PREFIX = {"Stream": "streams.<name>.", "Query": "queries[].", "Sink": "sinks[].", "Engine": "engine."}
+_PREFIX = {"Stream": "streams.<name>.", "QuerySection": "queries[].", "Sink": "sinks[].", "Engine": "engine."}
 
 
 class Key(NamedTuple):
@@ -57,9 +57,9 @@ def schema() -> Schema:
     made["properties"]["streams"]["propertyNames"] = {"pattern": STREAM_NAME}
     for name, base in (("Stream", Stream), ("Sink", Sink)):
         sections[name]["allOf"] = [_for_kind(base, kind) for kind in base.kinds.values()]
-    sections["Query"] |= {
+    sections["QuerySection"] |= {
         "if": given("sql"),
-        "then": absent(Query.fields()),
+        "then": absent(QuerySection.fields()),
         "else": {"allOf": [_for_type(kind) for kind in KEYS]},
     }
     return {
@@ -79,7 +79,7 @@ def keys() -> list[Key]:
     """
     made = schema()
     found = []
-    for name, section in zip(made["properties"], ("Stream", "Query", "Sink", "Engine"), strict=True):
+    for name, section in zip(made["properties"], ("Stream", "QuerySection", "Sink", "Engine"), strict=True):
         found.append(_key(name, made["properties"][name]))
         found += [_key(_PREFIX[section] + key, value) for key, value in made["$defs"][section]["properties"].items()]
     return found

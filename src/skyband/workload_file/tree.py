@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-__all__ = ["DEEPEST", "LARGEST", "Loc", "Place", "Spot", "Tree", "plain", "read_tree", "spelled"]
+__all__ = ["DEEPEST", "LARGEST", "Loc", "Place", "Spot", "YamlTree", "plain", "read_tree", "spelled"]
 
 LARGEST = 1_000_000  # bytes of a file
 DEEPEST = 16  # levels of nesting; the keys need five
@@ -37,7 +37,7 @@ class Spot(NamedTuple):
 
 
 @dataclass
-class Tree:
+class YamlTree:
     """The values of a file, where each is, what is written there, and what is wrong with the YAML itself."""
 
     value: Any = None
@@ -79,7 +79,7 @@ for _kind, _pattern, _first in (
         _Loader.yaml_implicit_resolvers.setdefault(_letter, []).append(_entry)
 
 
-def read_tree(text: str, substitute: Callable[[str, Loc], str]) -> Tree:
+def read_tree(text: str, substitute: Callable[[str, Loc], str]) -> YamlTree:
     r"""Read YAML; `substitute` is called for each scalar value that may have variables in it.
 
     It raises ValueError, with the reason, for a variable that has no value.
@@ -88,7 +88,7 @@ def read_tree(text: str, substitute: Callable[[str, Loc], str]) -> Tree:
     >>> tree.value, tree.places["queries", 0, "k"]
     ({'queries': [{'k': 10}]}, Place(line=2, column=5))
     """
-    tree = Tree(places={(): Place(1, 1)})
+    tree = YamlTree(places={(): Place(1, 1)})
     try:
         node = yaml.compose(text, Loader=_Loader)
         if node is not None:
@@ -127,7 +127,7 @@ def spelled(loc: Loc) -> str:
 
 
 class _Builder:
-    def __init__(self, tree: Tree, substitute: Callable[[str, Loc], str]) -> None:
+    def __init__(self, tree: YamlTree, substitute: Callable[[str, Loc], str]) -> None:
         self.tree = tree
         self.substitute = substitute
         self.count = 0

@@ -15,7 +15,7 @@ from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.workload_file.algorithm_names import WHOLE, types_of
 from skyband.workload_file.models import Document, Sink, Stream
-from skyband.workload_file.query_models import Query
+from skyband.workload_file.query_models import QuerySection
 from skyband.workload_file.report import Report, taken
 from skyband.workload_file.tree import Loc
 
@@ -104,9 +104,9 @@ def sound_streams(raw: dict[str, Any], sections: Sections, report: Report) -> di
     }
 
 
-def sound_queries(raw: dict[str, Any], sections: Sections, report: Report) -> dict[int, Query]:
+def sound_queries(raw: dict[str, Any], sections: Sections, report: Report) -> dict[int, QuerySection]:
     """The entries under queries that have no problems, by number."""
-    found = {number: sections.of(query, Query) for number, query in enumerate(_list(raw, "queries"))}
+    found = {number: sections.of(query, QuerySection) for number, query in enumerate(_list(raw, "queries"))}
     return {
         number: query for number, query in found.items() if query is not None and report.is_sound("queries", number)
     }

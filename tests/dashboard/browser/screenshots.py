@@ -18,7 +18,7 @@ from PIL import Image
 import skyband as sb
 from skyband import streams
 from skyband.dashboard.board_state import LiveShow
-from skyband.dashboard.control import Control
+from skyband.dashboard.control import RunControl
 from skyband.jobs.mailbox import Mailbox
 from skyband.workload_file import read_workload
 from tests.dashboard.browser.looking import card, launched, page_of
@@ -150,7 +150,7 @@ class Pictured:
             Wanderers("cars", "fastest cars", 8, [f"KX {number}" for number in range(4010, 4024)], 13),
             Wanderers("cars", "fastest, often", 3, [f"KX {number}" for number in range(4010, 4024)], 13),
         ]
-        self.show = LiveShow("market", control=Control(Mailbox(home / "box"), lambda: self.file))
+        self.show = LiveShow("market", control=RunControl(Mailbox(home / "box"), lambda: self.file))
         self.show.begin(lambda: self.file, self.numbers)
         for _ in range(40):
             self.give()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.aggregate.kernels.exact_sum import rounded
-from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE, MINUS, NONE, SCORED, Asked, State
+from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE, MINUS, NONE, SCORED, AggregateQueries, State
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.keys import Keys
 from skyband.kernels.select import BLOCK, skip_hopeless
@@ -20,7 +20,7 @@ TALLY = 2
 EXTREME = 3  # and on: the extremes, in their order
 
 
-class Room(NamedTuple):
+class KeyScratch(NamedTuple):
     """What extraction needs beside the state."""
 
     sorted: Ints  # per slot: the keys of a window, group after group
@@ -53,7 +53,7 @@ def outranks(last: Ints, keys: Keys, scores: Floats, a: int, b: int) -> bool:
 
 
 @kernel
-def total_of(state: State, asked: Asked, track: int, slot: int, room: Room) -> float:
+def total_of(state: State, asked: AggregateQueries, track: int, slot: int, room: KeyScratch) -> float:
     """The sum of the key's values in the window, rounded once; NaN where both infinities are among them."""
     infinite = state.added[slot, INFINITE] - state.left[track, slot, INFINITE]
     if infinite != 0:
@@ -66,7 +66,7 @@ def total_of(state: State, asked: Asked, track: int, slot: int, room: Room) -> f
 
 
 @kernel
-def score_of(state: State, asked: Asked, track: int, what: int, slot: int, room: Room) -> float:
+def score_of(state: State, asked: AggregateQueries, track: int, what: int, slot: int, room: KeyScratch) -> float:
     """What the key is ranked by."""
     if state.place[track, slot] == NONE:
         return np.nan
@@ -82,7 +82,7 @@ def score_of(state: State, asked: Asked, track: int, what: int, slot: int, room:
 
 
 @kernel
-def score_again(state: State, asked: Asked, track: int, room: Room) -> None:
+def score_again(state: State, asked: AggregateQueries, track: int, room: KeyScratch) -> None:
     """Score the keys of a track's window that something entered or left, for all its rankings."""
     stale = state.stale[track]
     for ranking in range(asked.whats.size):
@@ -156,7 +156,7 @@ def best_of_all(last: Ints, keys: Keys, scores: Floats, heap: Ints, k: int) -> i
 
 
 @kernel
-def best_of_group(last: Ints, keys: Keys, scores: Floats, room: Room, group: int, k: int) -> int:
+def best_of_group(last: Ints, keys: Keys, scores: Floats, room: KeyScratch, group: int, k: int) -> int:
     """The same for the keys of one group, after `line_up`."""
     size = 0
     for i in range(room.begins[group - 1] if group else 0, room.begins[group]):
@@ -166,7 +166,7 @@ def best_of_group(last: Ints, keys: Keys, scores: Floats, room: Room, group: int
 
 
 @kernel
-def line_up(state: State, keys: Keys, track: int, scores: Floats, room: Room) -> None:
+def line_up(state: State, keys: Keys, track: int, scores: Floats, room: KeyScratch) -> None:
     """Put the keys of a window that have a score into ``sorted`` by group; those of g end at ``begins[g]``."""
     begins = room.begins
     begins[:] = 0

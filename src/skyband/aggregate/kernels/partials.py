@@ -81,7 +81,7 @@ class State(NamedTuple):
     clock: Ints
 
 
-class Asked(NamedTuple):
+class AggregateQueries(NamedTuple):
     """The queries, those with the same ranking side by side: the same score in the same windows, up to k."""
 
     rankings: Ints
@@ -106,14 +106,14 @@ class Asked(NamedTuple):
 
 
 @kernel
-def first_end_after(asked: Asked, q: int, position: int) -> int:
+def first_end_after(asked: AggregateQueries, q: int, position: int) -> int:
     """The end of the oldest window of query `q` that holds `position`."""
     slide, origin = asked.slides[q], asked.origins[q]
     return origin + ((position - origin) // slide + 1) * slide
 
 
 @kernel
-def enter(state: State, asked: Asked, number: int) -> None:
+def enter(state: State, asked: AggregateQueries, number: int) -> None:
     """Let a partial into the windows of all tracks."""
     at = number & (state.slots.size - 1)
     slot = state.slots[at]
@@ -140,7 +140,7 @@ def touch(state: State, track: int, slot: int) -> None:
 
 
 @kernel
-def climb(state: State, asked: Asked, slot: int, number: int, e: int) -> None:
+def climb(state: State, asked: AggregateQueries, slot: int, number: int, e: int) -> None:
     """Put a partial on the ladder of its key.
 
     A ladder holds the partials that no younger one beats, so that extremes fall from the oldest to the youngest. A
@@ -164,7 +164,7 @@ def climb(state: State, asked: Asked, slot: int, number: int, e: int) -> None:
 
 
 @kernel
-def leave(state: State, asked: Asked, track: int, number: int) -> None:
+def leave(state: State, asked: AggregateQueries, track: int, number: int) -> None:
     """Take a partial out of the window of a track."""
     at = number & (state.slots.size - 1)
     slot = state.slots[at]
@@ -191,7 +191,7 @@ def partials_end(state: State, pane: int) -> int:
 
 
 @kernel
-def leave_before(state: State, asked: Asked, track: int, start: int) -> int:
+def leave_before(state: State, asked: AggregateQueries, track: int, start: int) -> int:
     """Take the panes before `start` out of the window of a track; return one that is not in memory, if one is not."""
     ring = state.lows.size - 1
     closed = state.clock[LAST_PANE] - state.clock[IS_OPEN]
@@ -206,7 +206,7 @@ def leave_before(state: State, asked: Asked, track: int, start: int) -> int:
 
 
 @kernel
-def close_pane(state: State, asked: Asked) -> None:
+def close_pane(state: State, asked: AggregateQueries) -> None:
     """The newest pane is complete: let its partials in, and say which windows end next for queries that had none."""
     clock = state.clock
     low = state.lows[(clock[LAST_PANE] - 1) & (state.lows.size - 1)]
@@ -219,7 +219,7 @@ def close_pane(state: State, asked: Asked) -> None:
 
 
 @kernel
-def let_go(state: State, asked: Asked) -> int:
+def let_go(state: State, asked: AggregateQueries) -> int:
     """Take out of each track what none of its windows to come needs, and forget the panes that no track has.
 
     Returns a pane that should leave and is not in memory, NONE if there is no such pane.
@@ -244,7 +244,7 @@ def let_go(state: State, asked: Asked) -> int:
 
 
 @kernel
-def open_pane(state: State, asked: Asked, position: int) -> None:
+def open_pane(state: State, asked: AggregateQueries, position: int) -> None:
     """Begin the pane around `position`; there is room for it."""
     clock = state.clock
     at = clock[LAST_PANE] & (state.lows.size - 1)

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.aggregate.kernels.exact_sum import add_double
-from skyband.aggregate.kernels.key_top import Room, best_of_all, best_of_group, count_unrankable, line_up, score_again
+from skyband.aggregate.kernels.key_top import (
+    KeyScratch,
+    best_of_all,
+    best_of_group,
+    count_unrankable,
+    line_up,
+    score_again,
+)
 from skyband.aggregate.kernels.partials import (
     COUNT,
     FIRST_LIMB,
@@ -24,7 +31,7 @@ from skyband.aggregate.kernels.partials import (
     OPEN_AT,
     TAIL,
     UNRANKABLE,
-    Asked,
+    AggregateQueries,
     State,
     begin_partial,
     close_pane,
@@ -42,7 +49,7 @@ WANTED = 1  # how many rows of answers there must be room for, or the pane that 
 PANE_MISSING = 3  # why a kernel came back: a pane must leave, and its partials are not in memory
 
 
-class Arrivals(NamedTuple):
+class KeyArrivals(NamedTuple):
     """Rows in stream order."""
 
     slots: Ints
@@ -62,7 +69,7 @@ class Partials(NamedTuple):
     extremes: Any  # (partials, extremes)
 
 
-class Answers(NamedTuple):
+class TotalAnswers(NamedTuple):
     """Flat buffers that answers are written to, window after window, best key first."""
 
     queries: Ints  # per window: the query's place in the workload
@@ -76,7 +83,9 @@ class Answers(NamedTuple):
 
 
 @kernel
-def answer(state: State, asked: Asked, keys: Keys, room: Room, out: Answers, end: int, first: int) -> None:
+def answer(
+    state: State, asked: AggregateQueries, keys: Keys, room: KeyScratch, out: TotalAnswers, end: int, first: int
+) -> None:
     """Answer all windows that end at `end`; there is room for them."""
     q, queries = 0, asked.ks.size
     while q < queries:
@@ -105,14 +114,16 @@ def answer(state: State, asked: Asked, keys: Keys, room: Room, out: Answers, end
 
 
 @kernel
-def is_due(state: State, asked: Asked, q: int, end: int, first: int) -> bool:
+def is_due(state: State, asked: AggregateQueries, q: int, end: int, first: int) -> bool:
     """Whether query `q` reports the window that ends at `end`."""
     start = end - asked.sizes[q]
     return state.next_end[q] == end and start >= asked.since[q] and (asked.full_only[q] == 0 or start >= first)
 
 
 @kernel
-def write(last: Ints, scores: Floats, room: Room, out: Answers, place: int, group: int, end: int, rows: int) -> None:
+def write(
+    last: Ints, scores: Floats, room: KeyScratch, out: TotalAnswers, place: int, group: int, end: int, rows: int
+) -> None:
     """Write one window's answer, the first of the heap."""
     window, row = out.cursor[WINDOWS], out.cursor[ROWS]
     for i in range(rows):
@@ -126,7 +137,14 @@ def write(last: Ints, scores: Floats, room: Room, out: Answers, place: int, grou
 
 @kernel
 def advance(
-    state: State, asked: Asked, keys: Keys, room: Room, out: Answers, progress: Ints, to: int, first: int
+    state: State,
+    asked: AggregateQueries,
+    keys: Keys,
+    room: KeyScratch,
+    out: TotalAnswers,
+    progress: Ints,
+    to: int,
+    first: int,
 ) -> int:
     """Move time to `to`: close the open pane if it ends there, answer the windows that do."""
     clock, ring = state.clock, state.lows.size - 1
@@ -173,7 +191,14 @@ def has_room(state: State) -> bool:
 
 @kernel
 def take_rows(
-    state: State, asked: Asked, keys: Keys, room: Room, rows: Arrivals, out: Answers, progress: Ints, first: int
+    state: State,
+    asked: AggregateQueries,
+    keys: Keys,
+    room: KeyScratch,
+    rows: KeyArrivals,
+    out: TotalAnswers,
+    progress: Ints,
+    first: int,
 ) -> int:
     """Take rows in, and answer every window that ends at or before the position of one of them."""
     clock = state.clock
@@ -204,7 +229,7 @@ def take_rows(
 
 
 @kernel
-def add_value(state: State, asked: Asked, at: int, value: float, bits: int) -> None:
+def add_value(state: State, asked: AggregateQueries, at: int, value: float, bits: int) -> None:
     """Add a value to a partial."""
     for e in range(asked.signs.size):
         state.extremes[at, e] = max(state.extremes[at, e], asked.signs[e] * value)
@@ -219,7 +244,14 @@ def add_value(state: State, asked: Asked, at: int, value: float, bits: int) -> N
 
 @kernel
 def take_partials(
-    state: State, asked: Asked, keys: Keys, room: Room, rows: Partials, out: Answers, progress: Ints, first: int
+    state: State,
+    asked: AggregateQueries,
+    keys: Keys,
+    room: KeyScratch,
+    rows: Partials,
+    out: TotalAnswers,
+    progress: Ints,
+    first: int,
 ) -> int:
     """Take in what others have made of the rows of whole panes, and answer the windows that end between them."""
     clock = state.clock

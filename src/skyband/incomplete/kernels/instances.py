@@ -94,7 +94,7 @@ class Instances(NamedTuple):
     registers: Ints
 
 
-class Tuples(NamedTuple):
+class TupleBatch(NamedTuple):
     """Tuples in stream order."""
 
     positions: Ints
@@ -103,7 +103,7 @@ class Tuples(NamedTuple):
     values: Floats
 
 
-class Found(NamedTuple):
+class InstanceAnswers(NamedTuple):
     """Where answers are written: windows, and their rows one after another, best first."""
 
     ends: Ints
@@ -574,7 +574,7 @@ def _contenders(all_: Instances, terms: Terms, one: int) -> int:
 
 
 @inner_kernel
-def _answer(all_: Instances, terms: Terms, scratch: Scratch, found: Found, end: int) -> None:
+def _answer(all_: Instances, terms: Terms, scratch: Scratch, found: InstanceAnswers, end: int) -> None:
     """Write down the answer of the window that ends here."""
     count = _pick(all_, terms, scratch.slots)
     at = found.cursor[1]
@@ -594,7 +594,7 @@ def _answer(all_: Instances, terms: Terms, scratch: Scratch, found: Found, end: 
 
 
 @inner_kernel
-def _answer_until(all_: Instances, terms: Terms, scratch: Scratch, found: Found, position: int) -> bool:
+def _answer_until(all_: Instances, terms: Terms, scratch: Scratch, found: InstanceAnswers, position: int) -> bool:
     """Answer every window that ends at or before `position` and holds something; say whether there was room."""
     registers = all_.registers
     upcoming = (position - terms.origin) // terms.every + 1  # the oldest window that ends after it
@@ -610,7 +610,7 @@ def _answer_until(all_: Instances, terms: Terms, scratch: Scratch, found: Found,
 
 @kernel
 def advance(
-    all_: Instances, terms: Terms, scratch: Scratch, rows: Tuples, begin: int, clock: int, found: Found
+    all_: Instances, terms: Terms, scratch: Scratch, rows: TupleBatch, begin: int, clock: int, found: InstanceAnswers
 ) -> tuple[int, int]:
     """Take in tuples from `begin` on, answer windows as they end, then those that end at or before `clock`.
 

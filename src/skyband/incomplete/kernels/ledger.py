@@ -20,7 +20,7 @@ FIRST = 0  # the oldest tuple that counts, a number that only grows
 NEXT = 1  # the number of the next tuple
 
 
-class Ledger(NamedTuple):
+class OccurrenceLedger(NamedTuple):
     """The tuples of the window, oldest first, going round; and how many there are of each object and stream."""
 
     objects: Ints
@@ -30,15 +30,15 @@ class Ledger(NamedTuple):
     registers: Ints
 
 
-def empty_ledger(room: int) -> Ledger:
+def empty_ledger(room: int) -> OccurrenceLedger:
     """A ledger for `room` tuples, a power of two."""
     objects, streams, positions = (np.zeros(room, np.int64) for _ in range(3))
-    return Ledger(objects, streams, positions, empty_lookup(room), np.zeros(2, np.int64))
+    return OccurrenceLedger(objects, streams, positions, empty_lookup(room), np.zeros(2, np.int64))
 
 
 @kernel
 def admit(
-    ledger: Ledger,
+    ledger: OccurrenceLedger,
     occurrences: int,
     size: int,
     every: int,
@@ -88,7 +88,7 @@ def admit(
 
 
 @kernel
-def enter(ledger: Ledger, objects: Ints, streams: Ints, positions: Ints) -> None:
+def enter(ledger: OccurrenceLedger, objects: Ints, streams: Ints, positions: Ints) -> None:
     """Fill an empty ledger with tuples, oldest first."""
     for row in range(objects.size):
         ledger.objects[row] = objects[row]

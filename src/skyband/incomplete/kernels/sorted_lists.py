@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.incomplete.kernels.attributes import score_of
-from skyband.incomplete.kernels.instances import Found
+from skyband.incomplete.kernels.instances import InstanceAnswers
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.lookup import EMPTY, Lookup, drop, place_of, put
 from skyband.kernels.skiplist import SkipList, insert, remove
@@ -37,7 +37,7 @@ RANDOM = 9  # random accesses
 REGISTERS = 10
 
 
-class Asked(NamedTuple):
+class ListQuery(NamedTuple):
     """A query as these kernels see it; see `skyband.incomplete.shape.Shape`."""
 
     k: int
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     weights: Floats
 
 
-class Tuples(NamedTuple):
+class TupleRing(NamedTuple):
     """The ring of all valid tuples: number n stands at n modulo the length."""
 
     positions: Ints
@@ -59,7 +59,7 @@ class Tuples(NamedTuple):
     following: Ints  # the number of the object's next tuple in the stream
 
 
-class Objects(NamedTuple):
+class ListedObjects(NamedTuple):
     """Slots of objects with at least one valid tuple."""
 
     keys: Ints
@@ -74,7 +74,7 @@ class Objects(NamedTuple):
     newest: Ints  # (slots, streams): of the newest
 
 
-class View(NamedTuple):
+class BestView(NamedTuple):
     """The best objects, best first, and whom nobody outside beats."""
 
     slots: Ints  # one more than it may hold in the end
@@ -85,18 +85,18 @@ class View(NamedTuple):
 class Lists(NamedTuple):
     """The whole state."""
 
-    tuples: Tuples
-    objects: Objects
+    tuples: TupleRing
+    objects: ListedObjects
     lookup: Lookup  # slots of objects by key
     chain: SkipList  # a list for each stream: its head is the slot of that number
-    ranked: View
+    ranked: BestView
     cursors: Ints  # where the threshold algorithm stands in each list
     highest: Floats  # and the best value that is still to come in each
     registers: Ints
 
 
 @inner_kernel
-def ahead(objects: Objects, a: int, b: int) -> bool:
+def ahead(objects: ListedObjects, a: int, b: int) -> bool:
     """Whether the object in slot a ranks before that in slot b: a higher score, or seen later."""
     if objects.scores[a] != objects.scores[b]:
         return objects.scores[a] > objects.scores[b]
@@ -164,7 +164,7 @@ def clear_floor(lists: Lists) -> None:
 
 
 @kernel
-def rescore(lists: Lists, asked: Asked, slot: int) -> None:
+def rescore(lists: Lists, asked: ListQuery, slot: int) -> None:
     """An object's values have changed, and it is in no view: score it and see whether it belongs there."""
     lists.objects.scores[slot] = score_of(lists.objects.values[slot], asked.weights, asked.aggregate)
     enter_view(lists, slot)
@@ -181,7 +181,7 @@ def list_value(lists: Lists, slot: int, stream: int, value: float) -> None:
 
 
 @kernel
-def expire(lists: Lists, asked: Asked, start: int) -> None:
+def expire(lists: Lists, asked: ListQuery, start: int) -> None:
     """Let go of all tuples before `start`."""
     tuples, objects, registers = lists.tuples, lists.objects, lists.registers
     room = tuples.positions.size
@@ -213,7 +213,7 @@ def expire(lists: Lists, asked: Asked, start: int) -> None:
 
 
 @inner_kernel
-def slot_for(lists: Lists, asked: Asked, key: int) -> int:
+def slot_for(lists: Lists, asked: ListQuery, key: int) -> int:
     """The slot of an object; a new one if no tuple of it is valid."""
     at = place_of(lists.lookup, key, 0)
     if lists.lookup.found[at] != EMPTY:
@@ -229,7 +229,7 @@ def slot_for(lists: Lists, asked: Asked, key: int) -> int:
 
 
 @kernel
-def take_in(lists: Lists, asked: Asked, position: int, key: int, stream: int, given: float) -> None:
+def take_in(lists: Lists, asked: ListQuery, position: int, key: int, stream: int, given: float) -> None:
     """One tuple; there must be room for it."""
     tuples, objects, registers = lists.tuples, lists.objects, lists.registers
     room = tuples.positions.size
@@ -254,7 +254,7 @@ def take_in(lists: Lists, asked: Asked, position: int, key: int, stream: int, gi
 
 
 @kernel
-def look_up(lists: Lists, asked: Asked) -> None:
+def look_up(lists: Lists, asked: ListQuery) -> None:
     """The threshold algorithm: fill the view with the best of all objects.
 
     The lists are read side by side from their best values on; whoever comes up in one is scored by random access to the
@@ -299,7 +299,7 @@ def look_up(lists: Lists, asked: Asked) -> None:
 
 
 @kernel
-def answer(lists: Lists, asked: Asked, found: Found, end: int) -> None:
+def answer(lists: Lists, asked: ListQuery, found: InstanceAnswers, end: int) -> None:
     """Write down the best objects of the window that ends here; nothing older may be held."""
     count = min(asked.k, lists.registers[OBJECTS])
     if lists.registers[VIEW] < count:
@@ -316,7 +316,7 @@ def answer(lists: Lists, asked: Asked, found: Found, end: int) -> None:
 
 
 @kernel
-def answer_until(lists: Lists, asked: Asked, found: Found, position: int) -> bool:
+def answer_until(lists: Lists, asked: ListQuery, found: InstanceAnswers, position: int) -> bool:
     """Answer every window that ends at or before `position` and holds something; say whether there was room."""
     registers = lists.registers
     upcoming = (position - asked.origin) // asked.every + 1
@@ -334,8 +334,8 @@ def answer_until(lists: Lists, asked: Asked, found: Found, position: int) -> boo
 @kernel
 def advance(
     lists: Lists,
-    asked: Asked,
-    found: Found,
+    asked: ListQuery,
+    found: InstanceAnswers,
     begin: int,
     positions: Ints,
     keys: Ints,

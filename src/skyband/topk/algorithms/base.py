@@ -10,7 +10,7 @@ import numpy as np
 
 from skyband.data.answer_log import AnswerLog
 from skyband.errors import UnsupportedError
-from skyband.kernels.stream import ANSWERS_FULL, DONE, TIED, Answers, Asked, Floats, Ints, Queries, Rows, Ties
+from skyband.kernels.stream import ANSWERS_FULL, DONE, TIED, Answers, Floats, Ints, KernelQuery, Queries, Rows, Ties
 from skyband.topk.kernels.listed import REGULAR, Listed, Lists
 from skyband.topk.query import TopK
 from skyband.windows import ALWAYS, NEVER, ListedWindows, SlidingWindow
@@ -28,12 +28,12 @@ class Objects(NamedTuple):
     ids: Ints
 
 
-def asked(query: TopK) -> Asked:
+def asked(query: TopK) -> KernelQuery:
     """The query as kernels see it."""
     window = query.window
     # A list has no lattice; the numbers that stand for one say how long an object can matter.
     lattice = (window.slide, window.origin) if isinstance(window, SlidingWindow) else (1, 0)
-    return Asked(query.k, window.longest, *lattice, int(query.full_only))
+    return KernelQuery(query.k, window.longest, *lattice, int(query.full_only))
 
 
 def asked_together(queries: Sequence[TopK], since: Sequence[int]) -> Queries:

@@ -12,7 +12,7 @@ from skyband.kernels.stream import ANSWERS_FULL, DONE, Ints
 from skyband.topk.algorithms.base import Objects
 from skyband.topk.algorithms.panes import Candidates, Panes
 from skyband.topk.kernels import group_runs as kernels
-from skyband.topk.kernels.group_runs import Arrived, Joined, Segments
+from skyband.topk.kernels.group_runs import ArrivedRows, GroupSegments, JoinStarts
 from skyband.topk.query import TopK
 
 __all__ = ["GroupObjects", "GroupedPanes"]
@@ -59,7 +59,7 @@ class GroupedPanes:
             begins, counts = (np.concatenate([old, more]) for old in (self._segments.begins, self._segments.counts))
             self._segments = self._segments._replace(begins=begins, counts=counts)
 
-    def advance(self, arrived: Arrived, joined: Joined, first: int, log: AnswerLog) -> None:
+    def advance(self, arrived: ArrivedRows, joined: JoinStarts, first: int, log: AnswerLog) -> None:
         """Take in the rows of some groups and answer their windows up to each one's watermark."""
         if not arrived.groups.size:
             return
@@ -76,7 +76,7 @@ class GroupedPanes:
             else:
                 self._executor.make_room()
 
-    def settle(self, joined: Joined, answered: Ints) -> None:
+    def settle(self, joined: JoinStarts, answered: Ints) -> None:
         """Keep exactly the minimal candidate sets; `answered` tells per group how far windows have been answered."""
         if not self._minimal:
             groups = np.flatnonzero(self.counts)
@@ -126,7 +126,7 @@ class GroupedPanes:
         counts = np.bincount(groups, minlength=self.counts.size)
         registers = np.zeros(kernels.REGISTERS, np.int64)
         registers[kernels.TAIL] = groups.size
-        self._segments = Segments(**columns, begins=np.cumsum(counts) - counts, counts=counts, registers=registers)
+        self._segments = GroupSegments(**columns, begins=np.cumsum(counts) - counts, counts=counts, registers=registers)
         self._executor.count_sweeps(state["sweeps"])
         self._minimal = True
 
@@ -140,9 +140,9 @@ class GroupedPanes:
         self._segments = fresh
 
 
-def _empty(objects: int, groups: int) -> Segments:
+def _empty(objects: int, groups: int) -> GroupSegments:
     columns: dict[str, Any] = {name: np.zeros(objects, np.int64) for name in _COLUMNS[1:]}
-    return Segments(
+    return GroupSegments(
         **columns,
         keys=np.zeros(objects),
         begins=np.zeros(groups, np.int64),

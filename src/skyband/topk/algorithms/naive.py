@@ -36,9 +36,10 @@ class Naive(Engine):
         super().__init__(queries, since)
         self._listed = listed_windows(self._queries)
         columns: dict[str, Any] = {
-            name: np.zeros(64, np.float64 if name.endswith("keys") else np.int64) for name in kernels.Window._fields[:6]
+            name: np.zeros(64, np.float64 if name.endswith("keys") else np.int64)
+            for name in kernels.NaiveWindow._fields[:6]
         }
-        self._window = kernels.Window(
+        self._window = kernels.NaiveWindow(
             **columns, waiting=empty_waiting(), registers=np.zeros(kernels.REGISTERS, np.int64)
         )
 
@@ -65,4 +66,4 @@ class Naive(Engine):
         return packed(self._window)
 
     def load(self, state: State) -> None:
-        self._window = kernels.Window(**state)
+        self._window = kernels.NaiveWindow(**state)

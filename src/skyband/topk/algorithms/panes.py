@@ -99,9 +99,9 @@ class Panes(Engine):
             self._held = with_room(self._held, 2 * total, keep=[*_BLOCK, "registers"])
         self._work = self._room()
 
-    def _room(self) -> candidates.Work:
+    def _room(self) -> candidates.PanesScratch:
         block = max(self._held.block_keys.shape[1], self._pane.keys.size)
-        return candidates.Work(
+        return candidates.PanesScratch(
             sort_room(block),
             np.zeros(block, np.int64),
             np.zeros(block + 1, np.int64),
@@ -203,9 +203,9 @@ class Panes(Engine):
 
     def run_groups(
         self,
-        segments: group_runs.Segments,
-        joined: group_runs.Joined,
-        arrived: group_runs.Arrived,
+        segments: group_runs.GroupSegments,
+        joined: group_runs.JoinStarts,
+        arrived: group_runs.ArrivedRows,
         first: int,
         answers: Answers,
     ) -> int:
@@ -225,7 +225,7 @@ class Panes(Engine):
         )
 
     def keep_minimal(
-        self, segments: group_runs.Segments, joined: group_runs.Joined, groups: Ints, answered: Ints
+        self, segments: group_runs.GroupSegments, joined: group_runs.JoinStarts, groups: Ints, answered: Ints
     ) -> None:
         """Keep exactly the minimal candidate sets of these groups."""
         group_runs.keep_minimal(segments, self._together, joined, self._moments, self._plan, groups, answered)
@@ -248,14 +248,14 @@ class Panes(Engine):
 
 
 @lru_cache(maxsize=64)
-def _prepared(queries: tuple[TopK, ...], since: tuple[int, ...]) -> tuple[Queries, candidates.Plan, Moments]:
+def _prepared(queries: tuple[TopK, ...], since: tuple[int, ...]) -> tuple[Queries, candidates.PanesPlan, Moments]:
     """What follows from the queries alone, made once for the engines of all groups."""
     together, listed = asked_together(queries, since), listed_windows(queries)
     plan = _plan(together, listed, TIED if queries[0].ties == "rank" else None)
     return together, plan, moments_of(together, plan.listed)
 
 
-def _plan(queries: Queries, listed: Lists, ties: Ties) -> candidates.Plan:
+def _plan(queries: Queries, listed: Lists, ties: Ties) -> candidates.PanesPlan:
     longest = int(queries.sizes.max())
     shift = 0
     while longest >> shift >= candidates.AGES:
@@ -270,4 +270,4 @@ def _plan(queries: Queries, listed: Lists, ties: Ties) -> candidates.Plan:
     if len(lattices) > MOST_LATTICES:
         lattices = lattices[:0]
         listed = None if listed is None else listed._replace(cuts=listed.cuts[:0])
-    return candidates.Plan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices), ties, listed)
+    return candidates.PanesPlan(int(queries.ks.max()), by_age, shift, np.ascontiguousarray(lattices), ties, listed)

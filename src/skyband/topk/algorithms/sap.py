@@ -46,7 +46,7 @@ class _Sap(Engine):
         lists = [64, self._most(64), self._longest_list(64)]
         self._sap = states.Sap(
             ring=_arrays(rings.Ring, 64)._replace(span=span),
-            candidates=_arrays(states.Candidates, 2, 64),
+            candidates=_arrays(states.SapCandidates, 2, 64),
             front=_arrays(states.Front, 2 * lists[1] + kernels.LEAST_WASTE),
             opened=states.Opened(
                 np.zeros(lists[1]), np.zeros(lists[1], np.int64), np.zeros(lists[2]), np.zeros(lists[2], np.int64)
@@ -73,11 +73,11 @@ class _Sap(Engine):
         """Entries of an open unit's list."""
         return min(self._plan.limit, capacity) + 1
 
-    def _room(self, capacity: int, candidates: int) -> states.Work:
+    def _room(self, capacity: int, candidates: int) -> states.SapScratch:
         """Room to work in, for a window of so many objects and so many candidates."""
         most = min(kernels.LONG_CELL * self._asked.k, capacity)
         longest = candidates + most + 4 * self._most(capacity) + self._longest_list(capacity) + 2 * SPARE
-        work: states.Work = _arrays(states.Work, longest)._replace(waiting=empty_waiting())
+        work: states.SapScratch = _arrays(states.SapScratch, longest)._replace(waiting=empty_waiting())
         return work
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
@@ -187,7 +187,7 @@ class _Sap(Engine):
     def load(self, state: State) -> None:
         parts: dict[str, Any] = {
             "ring": rings.Ring,
-            "candidates": states.Candidates,
+            "candidates": states.SapCandidates,
             "front": states.Front,
             "opened": states.Opened,
             "result": states.Result,
@@ -298,7 +298,7 @@ def _wider(table: Any, numbers: Ints) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _plan(mode: int, k: int, slide: int, units: int = 0) -> states.Plan:
+def _plan(mode: int, k: int, slide: int, units: int = 0) -> states.SapPlan:
     """What follows from k, from the objects a slide has (0: time windows), and from the units of a window."""
     # The solution of (eta k - k) / sqrt(eta k) = 3. The equation for zeta* is the same.
     sample = ((3.0 + sqrt(9.0 + 4.0 * k)) / 2.0) ** 2
@@ -309,7 +309,7 @@ def _plan(mode: int, k: int, slide: int, units: int = 0) -> states.Plan:
         limit = ceil(max(2 * keep, plenty))
     most_ranks = _most_ranks(k, ceil(sample)) if k <= SMALL_SAMPLE else np.zeros((1, 1), np.int64)
     long_cells = int(slide == 0 or slide > 4 * kernels.LONG_CELL * k)
-    return states.Plan(
+    return states.SapPlan(
         mode, units, int(slide > 0), keep, limit, plenty, long_cells, sample / k, ceil(sample), most_ranks
     )
 

@@ -32,7 +32,7 @@ class SharedEngine(Engine):
                 f"{self.name} keeps an entry for each, at most {MOST_VIEWS}; use algorithm='panes', which needs none, "
                 "or longer slides."
             )
-        self._meta = kernels.MetaQuery(
+        self._meta = kernels.SharedViews(
             plan, kernels.empty_views(), kernels.empty_progress(plan), *kernels.empty_agendas(plan)
         )
 
@@ -74,7 +74,7 @@ class SharedEngine(Engine):
     def load(self, state: State) -> None:
         self._meta = self._meta._replace(
             views=kernels.Views(**state["views"]),
-            progress=kernels.Progress(**state["progress"]),
+            progress=kernels.ViewProgress(**state["progress"]),
             starts=Agenda(**state["starts"]),
             ends=Agenda(**state["ends"]),
         )

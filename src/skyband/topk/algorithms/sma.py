@@ -117,8 +117,8 @@ class SMA(Engine):
         self._work = _room(self._grid.keys.size)
 
 
-def _room(capacity: int) -> kernels.Work:
+def _room(capacity: int) -> kernels.SmaScratch:
     """Room to select among `capacity` objects."""
     columns: list[Any] = [np.zeros(capacity, np.float64 if i == 0 else np.int64) for i in range(5)]
     columns.append(empty_waiting())
-    return kernels.Work(*columns)
+    return kernels.SmaScratch(*columns)

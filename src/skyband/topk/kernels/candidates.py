@@ -48,7 +48,7 @@ class Held(NamedTuple):
     registers: Ints
 
 
-class Plan(NamedTuple):
+class PanesPlan(NamedTuple):
     """What the queries mean for the executor."""
 
     k: int  # the largest of the workload
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
     listed: Lists
 
 
-class Work(NamedTuple):
+class PanesScratch(NamedTuple):
     """Room to work in; nothing in it outlives a call."""
 
     sort: SortRoom
@@ -76,13 +76,13 @@ def held_count(held: Held, pane: OpenPane) -> int:
 
 
 @inner_kernel
-def cuts_panes(plan: Plan) -> bool:
+def cuts_panes(plan: PanesPlan) -> bool:
     """Whether it is known where views begin; they may be too many to tell."""
     return plan.lattices.shape[0] > 0 or has_cuts(plan.listed)
 
 
 @kernel
-def youngest_view(plan: Plan, position: int) -> int:
+def youngest_view(plan: PanesPlan, position: int) -> int:
     """Where the youngest view that holds `position` begins; the position itself where views are too many to tell."""
     if not cuts_panes(plan):
         return position
@@ -94,7 +94,7 @@ def youngest_view(plan: Plan, position: int) -> int:
 
 
 @kernel
-def next_start(plan: Plan, position: int) -> int:
+def next_start(plan: PanesPlan, position: int) -> int:
     """Where the next view begins after `position`."""
     begin = next_cut(plan.listed, position)
     for i in range(plan.lattices.shape[0]):
@@ -104,7 +104,7 @@ def next_start(plan: Plan, position: int) -> int:
 
 
 @kernel
-def k_at_age(plan: Plan, age: int) -> int:
+def k_at_age(plan: PanesPlan, age: int) -> int:
     """The largest k of the queries that an object of this age can still matter to; 0 if it has expired for all."""
     step = age >> plan.age_shift
     return plan.k_by_age[step] if step < AGES else 0
@@ -112,7 +112,7 @@ def k_at_age(plan: Plan, age: int) -> int:
 
 @kernel
 def sweep_view(
-    held: Held, plan: Plan, keys: Floats, positions: Ints, ids: Ints, new: int, now: int, counted: int
+    held: Held, plan: PanesPlan, keys: Floats, positions: Ints, ids: Ints, new: int, now: int, counted: int
 ) -> None:
     """Merge sorted objects that share their youngest view into the standing candidates, and drop the hopeless.
 
@@ -171,7 +171,7 @@ def sweep_view(
 
 
 @kernel
-def shares_one_view(plan: Plan, positions: Ints, n: int) -> bool:
+def shares_one_view(plan: PanesPlan, positions: Ints, n: int) -> bool:
     """Whether the youngest view is the same for all objects at these positions."""
     if not cuts_panes(plan) or n == 0:
         return False
@@ -182,7 +182,7 @@ def shares_one_view(plan: Plan, positions: Ints, n: int) -> bool:
 
 
 @kernel
-def rank_block(held: Held, plan: Plan, work: Work, n: int) -> None:
+def rank_block(held: Held, plan: PanesPlan, work: PanesScratch, n: int) -> None:
     """Number the block's objects by the youngest view they belong to, from 1 for the youngest view on."""
     positions = held.block_positions[held.registers[BLOCK_SIDE]]
     bits, places = work.sort.bits, work.sort.places
@@ -198,7 +198,7 @@ def rank_block(held: Held, plan: Plan, work: Work, n: int) -> None:
 
 
 @kernel
-def count_better(work: Work, at: int) -> int:
+def count_better(work: PanesScratch, at: int) -> int:
     """Of the block's objects counted in so far, those of the view of the one at place `at` or a younger one."""
     found, node = 0, work.ranks[at]
     while node > 0:
@@ -208,7 +208,7 @@ def count_better(work: Work, at: int) -> int:
 
 
 @kernel
-def count_in(work: Work, low: int, high: int, n: int) -> None:
+def count_in(work: PanesScratch, low: int, high: int, n: int) -> None:
     """Count the block's objects at the places ``[low, high)`` in."""
     for at in range(low, high):
         node = work.ranks[at]
@@ -218,7 +218,7 @@ def count_in(work: Work, low: int, high: int, n: int) -> None:
 
 
 @kernel
-def sweep(held: Held, plan: Plan, work: Work, now: int) -> None:
+def sweep(held: Held, plan: PanesPlan, work: PanesScratch, now: int) -> None:
     """Merge the block into the standing candidates; drop what is beaten too often for its age at `now`."""
     r = held.registers
     new, old, side, block = r[BLOCK], r[STANDING], r[SIDE], r[BLOCK_SIDE]
@@ -261,7 +261,7 @@ def sweep(held: Held, plan: Plan, work: Work, now: int) -> None:
 
 
 @kernel
-def sort_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> int:
+def sort_pane(held: Held, pane: OpenPane, plan: PanesPlan, work: PanesScratch) -> int:
     """Sort the open pane, cut it to its k best where it is a single pane, and return how many objects that leaves."""
     new = pane.registers[SIZE]
     radix_sort(pane.keys, pane.positions, pane.ids, new, work.sort)
@@ -278,7 +278,7 @@ def sort_pane(held: Held, pane: OpenPane, plan: Plan, work: Work) -> int:
 
 
 @kernel
-def close_pane(held: Held, pane: OpenPane, plan: Plan, work: Work, now: int) -> None:
+def close_pane(held: Held, pane: OpenPane, plan: PanesPlan, work: PanesScratch, now: int) -> None:
     """Sort the open pane into the block, or, where it is a long one, merge it with the standing candidates at once.
 
     Windows that end after `now` are still to be answered.

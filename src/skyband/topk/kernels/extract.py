@@ -5,13 +5,23 @@ from __future__ import annotations
 from skyband.kernels._jit import kernel
 from skyband.kernels.order import beats
 from skyband.kernels.stream import ROWS, Answers, Queries, close_window, has_room
-from skyband.topk.kernels.candidates import ANSWERED, BLOCK, BLOCK_SIDE, NEWEST, SIDE, STANDING, Held, Plan, Work
+from skyband.topk.kernels.candidates import (
+    ANSWERED,
+    BLOCK,
+    BLOCK_SIDE,
+    NEWEST,
+    SIDE,
+    STANDING,
+    Held,
+    PanesPlan,
+    PanesScratch,
+)
 from skyband.topk.kernels.listed import start_for
 from skyband.topk.kernels.moments import Moments
 
 
 @kernel
-def write_answer(held: Held, work: Work, k: int, start: int, answers: Answers) -> None:
+def write_answer(held: Held, work: PanesScratch, k: int, start: int, answers: Answers) -> None:
     """Write the k best objects at or after `start`."""
     r = held.registers
     side, block, in_block = r[SIDE], r[BLOCK_SIDE], r[BLOCK]
@@ -87,7 +97,7 @@ def write_tied_answer(held: Held, k: int, start: int, answers: Answers) -> bool:
 
 
 @kernel
-def write_window(held: Held, plan: Plan, work: Work, k: int, start: int, answers: Answers) -> bool:
+def write_window(held: Held, plan: PanesPlan, work: PanesScratch, k: int, start: int, answers: Answers) -> bool:
     """Write the rows of the window that begins at `start`; False where there is no room."""
     if plan.ties is not None:
         return has_room(answers, 0) and write_tied_answer(held, k, start, answers)
@@ -99,7 +109,7 @@ def write_window(held: Held, plan: Plan, work: Work, k: int, start: int, answers
 
 @kernel
 def answer_moment(
-    held: Held, queries: Queries, moments: Moments, plan: Plan, work: Work, first: int, answers: Answers
+    held: Held, queries: Queries, moments: Moments, plan: PanesPlan, work: PanesScratch, first: int, answers: Answers
 ) -> bool:
     """Answer the queries that are due first; False where there is no room for more rows, to go on from there later."""
     r, lattice = held.registers, moments.heap[0]

@@ -24,8 +24,8 @@ from skyband.topk.kernels.candidates import (
     SIDE,
     STANDING,
     Held,
-    Plan,
-    Work,
+    PanesPlan,
+    PanesScratch,
     close_pane,
     has_space,
     k_at_age,
@@ -47,7 +47,7 @@ LOADED = 3  # 1 while that group is in the executor
 REGISTERS = 4
 
 
-class Segments(NamedTuple):
+class GroupSegments(NamedTuple):
     """The candidates of all groups, each group's best first."""
 
     keys: Floats
@@ -59,14 +59,14 @@ class Segments(NamedTuple):
     registers: Ints
 
 
-class Joined(NamedTuple):
+class JoinStarts(NamedTuple):
     """From which window starts on queries answer. Groups of a count axis can differ in it, after a query has joined."""
 
     since: Ints  # (n, queries)
     row: Ints  # per group: its row of `since`
 
 
-class Arrived(NamedTuple):
+class ArrivedRows(NamedTuple):
     """Rows by group, in stream order inside a group."""
 
     keys: Floats
@@ -80,7 +80,7 @@ class Arrived(NamedTuple):
 
 @kernel
 def load_group(
-    segments: Segments, held: Held, pane: OpenPane, moments: Moments, listed: Lists, group: int, answered: int
+    segments: GroupSegments, held: Held, pane: OpenPane, moments: Moments, listed: Lists, group: int, answered: int
 ) -> None:
     """Put a group's candidates into the executor. All windows that end at or before `answered` have been answered."""
     r, low, count = held.registers, segments.begins[group], segments.counts[group]
@@ -103,7 +103,7 @@ def load_group(
 
 @kernel
 def store_group(
-    segments: Segments, held: Held, pane: OpenPane, plan: Plan, work: Work, group: int, watermark: int
+    segments: GroupSegments, held: Held, pane: OpenPane, plan: PanesPlan, work: PanesScratch, group: int, watermark: int
 ) -> int:
     """Append what windows after the watermark may need of the group in the executor; say what there is no room for."""
     r = held.registers
@@ -131,15 +131,15 @@ def store_group(
 
 @kernel
 def advance_groups(
-    segments: Segments,
+    segments: GroupSegments,
     held: Held,
     pane: OpenPane,
     queries: Queries,
-    joined: Joined,
+    joined: JoinStarts,
     moments: Moments,
-    plan: Plan,
-    work: Work,
-    arrived: Arrived,
+    plan: PanesPlan,
+    work: PanesScratch,
+    arrived: ArrivedRows,
     first: int,
     answers: Answers,
 ) -> int:
@@ -175,7 +175,7 @@ def advance_groups(
 
 
 @kernel
-def compact(segments: Segments, into: Segments) -> None:
+def compact(segments: GroupSegments, into: GroupSegments) -> None:
     """Copy all segments, group by group, to the beginning of other arrays, and let the groups know."""
     tail = 0
     for group in range(segments.counts.size):
@@ -201,7 +201,13 @@ def first_due(queries: Queries, listed: Lists, query: int, due: int, since: int)
 
 @allocating_kernel
 def keep_minimal(
-    segments: Segments, queries: Queries, joined: Joined, moments: Moments, plan: Plan, groups: Ints, answered: Ints
+    segments: GroupSegments,
+    queries: Queries,
+    joined: JoinStarts,
+    moments: Moments,
+    plan: PanesPlan,
+    groups: Ints,
+    answered: Ints,
 ) -> None:
     """Keep exactly the minimal candidate set of each group, of which windows up to `answered` have been answered."""
     due = np.empty(queries.ks.size, np.int64)

@@ -11,9 +11,9 @@ from skyband.kernels.stream import (
     DONE,
     STATE_FULL,
     Answers,
-    Asked,
     Floats,
     Ints,
+    KernelQuery,
     Rows,
     close_window,
     end_after,
@@ -105,7 +105,7 @@ def write_answer(band: Band, k: int, end: int, answers: Answers) -> None:
 
 @kernel
 def advance(
-    band: Band, asked: Asked, rows: Rows, at: int, watermark: int, first: int, answers: Answers
+    band: Band, asked: KernelQuery, rows: Rows, at: int, watermark: int, first: int, answers: Answers
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
     r, n, i = band.registers, rows.keys.size, at

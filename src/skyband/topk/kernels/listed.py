@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skyband.kernels._jit import inner_kernel, kernel
-from skyband.kernels.stream import Asked, Ints, Queries, end_after
+from skyband.kernels.stream import Ints, KernelQuery, Queries, end_after
 
 NEVER = 2**62
 ALWAYS = -(2**62)
@@ -75,7 +75,7 @@ def listed_due(listed: Listed, number: int, due: int, since: int) -> int:
 
 
 @inner_kernel
-def first_end(asked: Asked, listed: Lists, position: int) -> int:
+def first_end(asked: KernelQuery, listed: Lists, position: int) -> int:
     """The smallest window end beyond `position`."""
     if listed is None:
         return end_after(asked, position)
@@ -83,7 +83,7 @@ def first_end(asked: Asked, listed: Lists, position: int) -> int:
 
 
 @inner_kernel
-def following_end(asked: Asked, listed: Lists, end: int) -> int:
+def following_end(asked: KernelQuery, listed: Lists, end: int) -> int:
     """The end of the window after the one that ends at `end`."""
     if listed is None:
         return end + asked.slide
@@ -91,7 +91,7 @@ def following_end(asked: Asked, listed: Lists, end: int) -> int:
 
 
 @inner_kernel
-def start_of(asked: Asked, listed: Lists, end: int) -> int:
+def start_of(asked: KernelQuery, listed: Lists, end: int) -> int:
     """The start of the window that ends at `end`."""
     if listed is None:
         return end - asked.size

@@ -17,8 +17,8 @@ from skyband.kernels.stream import (
     DONE,
     STATE_FULL,
     Answers,
-    Asked,
     Ints,
+    KernelQuery,
     Rows,
     close_window,
     end_after,
@@ -123,7 +123,7 @@ def output_topk_results(chain: SkipList, state: SuperTopk, end: int, answers: An
 
 
 @kernel
-def open_windows(chain: SkipList, state: SuperTopk, asked: Asked, position: int) -> None:
+def open_windows(chain: SkipList, state: SuperTopk, asked: KernelQuery, position: int) -> None:
     """Open every window that begins at or before `position` and is not open yet."""
     r = state.registers
     if chain.registers[LENGTH] == 0:
@@ -141,7 +141,7 @@ def open_windows(chain: SkipList, state: SuperTopk, asked: Asked, position: int)
 def advance(
     chain: SkipList,
     state: SuperTopk,
-    asked: Asked,
+    asked: KernelQuery,
     rows: Rows,
     at: int,
     watermark: int,

@@ -28,7 +28,7 @@ from skyband.topk.kernels.views import (
     NEWEST_POSITION,
     NONE,
     UNFILLED,
-    MetaQuery,
+    SharedViews,
     Views,
     boundary,
     call_up_ends,
@@ -229,7 +229,7 @@ def write_answer(pool: Pool, bands: Bands, at: int, size: int, count: int, answe
 
 
 @kernel
-def answer_windows(pool: Pool, bands: Bands, meta: MetaQuery, moment: int, first: int, answers: Answers) -> bool:
+def answer_windows(pool: Pool, bands: Bands, meta: SharedViews, moment: int, first: int, answers: Answers) -> bool:
     """Answer all windows that end at or before `moment`; False where the answers lack room."""
     views, queries = meta.views, meta.plan.queries
     while is_due(meta, moment):
@@ -255,7 +255,7 @@ def answer_windows(pool: Pool, bands: Bands, meta: MetaQuery, moment: int, first
 def advance(
     pool: Pool,
     bands: Bands,
-    meta: MetaQuery,
+    meta: SharedViews,
     picked: Ints,
     rows: Rows,
     at: int,

@@ -34,7 +34,7 @@ from skyband.topk.kernels.views import (
     NONE,
     OLDEST,
     UNFILLED,
-    MetaQuery,
+    SharedViews,
     Views,
     boundary,
     call_up_ends,
@@ -255,7 +255,7 @@ def write_answer(chain: SkipList, extract: Extract, start: int, count: int, answ
 def answer_windows(
     chain: SkipList,
     careers: Careers,
-    meta: MetaQuery,
+    meta: SharedViews,
     extract: Extract,
     moment: int,
     first: int,
@@ -286,7 +286,7 @@ def answer_windows(
 def advance(
     chain: SkipList,
     careers: Careers,
-    meta: MetaQuery,
+    meta: SharedViews,
     extract: Extract,
     rows: Rows,
     at: int,

@@ -11,9 +11,9 @@ from skyband.kernels.stream import (
     DONE,
     STATE_FULL,
     Answers,
-    Asked,
     Floats,
     Ints,
+    KernelQuery,
     Rows,
     Ties,
     close_window,
@@ -31,7 +31,7 @@ NEXT_END = 2  # the oldest unanswered window's end; meaningful while anything is
 REGISTERS = 3
 
 
-class Window(NamedTuple):
+class NaiveWindow(NamedTuple):
     """The objects from HEAD to TAIL in stream order, and room to select in."""
 
     keys: Floats
@@ -45,7 +45,7 @@ class Window(NamedTuple):
 
 
 @kernel
-def make_room(state: Window) -> bool:
+def make_room(state: NaiveWindow) -> bool:
     """Move the held objects to the front if at least half of the arrays is behind them."""
     head, tail = state.registers[HEAD], state.registers[TAIL]
     if 2 * head < state.keys.size:
@@ -61,7 +61,7 @@ def make_room(state: Window) -> bool:
 
 
 @kernel
-def write_answer(state: Window, k: int, ties: Ties, end: int, answers: Answers) -> bool:
+def write_answer(state: NaiveWindow, k: int, ties: Ties, end: int, answers: Answers) -> bool:
     """Select and sort the k best of all objects held, and write them; False where there is no room."""
     head, size = state.registers[HEAD], state.registers[TAIL] - state.registers[HEAD]
     for i in range(size):
@@ -83,8 +83,8 @@ def write_answer(state: Window, k: int, ties: Ties, end: int, answers: Answers) 
 
 @kernel
 def advance(
-    state: Window,
-    asked: Asked,
+    state: NaiveWindow,
+    asked: KernelQuery,
     listed: Lists,
     ties: Ties,
     rows: Rows,

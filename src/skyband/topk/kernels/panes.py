@@ -27,8 +27,8 @@ from skyband.topk.kernels.candidates import (
     PANE_END,
     STANDING,
     Held,
-    Plan,
-    Work,
+    PanesPlan,
+    PanesScratch,
     close_pane,
     cuts_panes,
     has_space,
@@ -49,7 +49,7 @@ def roomy(k: int) -> int:
 
 
 @kernel
-def take_raw(pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high: int) -> int:
+def take_raw(pane: OpenPane, plan: PanesPlan, work: PanesScratch, rows: Rows, low: int, high: int) -> int:
     """Take rows ``[low, high)``, between which no window ends, as they come; return the first one not taken."""
     i = take_all(pane, rows, low, high)
     while i < high and pane.keys.size >= roomy(plan.k):
@@ -62,7 +62,9 @@ def take_raw(pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high:
 
 
 @kernel
-def take_pane(held: Held, pane: OpenPane, plan: Plan, work: Work, rows: Rows, low: int, high: int) -> tuple[int, int]:
+def take_pane(
+    held: Held, pane: OpenPane, plan: PanesPlan, work: PanesScratch, rows: Rows, low: int, high: int
+) -> tuple[int, int]:
     """Take rows ``[low, high)``, between which no window ends, or their first pane; say why it stopped, and where.
 
     A long pane is cut to its k best as it arrives; short ones are taken as they come, several at a time.
@@ -94,8 +96,8 @@ def advance(
     pane: OpenPane,
     queries: Queries,
     moments: Moments,
-    plan: Plan,
-    work: Work,
+    plan: PanesPlan,
+    work: PanesScratch,
     rows: Rows,
     at: int,
     watermark: int,

@@ -17,9 +17,9 @@ from skyband.kernels.stream import (
     DONE,
     STATE_FULL,
     Answers,
-    Asked,
     Floats,
     Ints,
+    KernelQuery,
     Rows,
     close_window,
     end_after,
@@ -158,7 +158,7 @@ def purge_oldest(pool: Pool, sets: Predictions) -> None:
 
 
 @kernel
-def open_windows(pool: Pool, sets: Predictions, asked: Asked, position: int) -> None:
+def open_windows(pool: Pool, sets: Predictions, asked: KernelQuery, position: int) -> None:
     """Open every window that begins at or before `position` and is not open yet."""
     r = sets.registers
     if pool.registers[OBJECTS] == 0:
@@ -183,7 +183,7 @@ def lacks_room(pool: Pool, sets: Predictions, k: int) -> bool:
 def advance(
     pool: Pool,
     sets: Predictions,
-    asked: Asked,
+    asked: KernelQuery,
     rows: Rows,
     at: int,
     watermark: int,

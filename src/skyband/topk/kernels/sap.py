@@ -17,8 +17,8 @@ from skyband.kernels.stream import (
     ROWS,
     STATE_FULL,
     Answers,
-    Asked,
     Ints,
+    KernelQuery,
     Rows,
     close_window,
     end_after,
@@ -89,8 +89,8 @@ from skyband.topk.kernels.sap_state import (
     UNIT_SIZE,
     UNIT_STATE,
     Front,
-    Plan,
     Sap,
+    SapPlan,
     cell_begin,
     cell_end,
 )
@@ -253,7 +253,7 @@ def update_best(sap: Sap, k: int) -> None:
 
 
 @inner_kernel
-def write_answer(sap: Sap, plan: Plan, k: int, end: int, answers: Answers) -> None:
+def write_answer(sap: Sap, plan: SapPlan, k: int, end: int, answers: Answers) -> None:
     """Write the answer of the window that ends at `end`."""
     r, result = sap.registers, sap.result
     if can_update(sap, k):
@@ -315,7 +315,7 @@ def take_members(sap: Sap, end: int) -> None:
 
 
 @kernel
-def become_front(sap: Sap, plan: Plan, asked: Asked) -> None:
+def become_front(sap: Sap, plan: SapPlan, asked: KernelQuery) -> None:
     """The oldest partition has begun to expire: its candidates stand apart, and its M is there, if it needs one."""
     r, parts, part = sap.registers, sap.parts, sap.registers[OLDEST_PART]
     at = part & (parts.begins.size - 1)
@@ -366,7 +366,7 @@ def drop_front(sap: Sap) -> None:
 
 
 @kernel
-def plan_event(sap: Sap, plan: Plan) -> None:
+def plan_event(sap: Sap, plan: SapPlan) -> None:
     """Learn up to where the window's start can move before anything else has to be done."""
     r, parts, units = sap.registers, sap.parts, sap.units
     if r[FRONT]:
@@ -386,7 +386,7 @@ def plan_event(sap: Sap, plan: Plan) -> None:
 
 
 @kernel
-def expire(sap: Sap, plan: Plan, asked: Asked, head: int) -> None:
+def expire(sap: Sap, plan: SapPlan, asked: KernelQuery, head: int) -> None:
     """Drop all objects before number `head`, and do the share of the work that comes with it."""
     r, ring, parts = sap.registers, sap.ring, sap.parts
     mask = parts.begins.size - 1
@@ -424,14 +424,14 @@ def lacks_parts(sap: Sap) -> bool:
 
 
 @inner_kernel
-def lacks_units(sap: Sap, plan: Plan) -> bool:
+def lacks_units(sap: Sap, plan: SapPlan) -> bool:
     """Whether one more unit might not fit."""
     r = sap.registers
     return plan.mode == ENHANCED and r[NEWEST_UNIT] - r[OLDEST_UNIT] + 1 > sap.units.begins.size
 
 
 @inner_kernel
-def lacks_kept(sap: Sap, plan: Plan) -> bool:
+def lacks_kept(sap: Sap, plan: SapPlan) -> bool:
     """Whether the list of one more unit might not fit."""
     r = sap.registers
     unit = min(plan.limit, sap.ring.span[TAIL] - r[UNIT_BEGIN])
@@ -439,13 +439,13 @@ def lacks_kept(sap: Sap, plan: Plan) -> bool:
 
 
 @inner_kernel
-def lacks_anything(sap: Sap, plan: Plan, k: int) -> bool:
+def lacks_anything(sap: Sap, plan: SapPlan, k: int) -> bool:
     """Whether closing what is open might not fit."""
     return lacks_candidates(sap, k) or lacks_parts(sap) or lacks_units(sap, plan) or lacks_kept(sap, plan)
 
 
 @inner_kernel
-def quiet_rows(sap: Sap, asked: Asked, rows: Rows, i: int) -> int:
+def quiet_rows(sap: Sap, asked: KernelQuery, rows: Rows, i: int) -> int:
     """The first row from `i` on at which the open unit's end has to be thought of, or before which room ends."""
     r, span = sap.registers, sap.ring.span
     stop = min(rows.keys.size, i + sap.ring.keys.size - (span[TAIL] - span[HEAD]))
@@ -457,7 +457,7 @@ def quiet_rows(sap: Sap, asked: Asked, rows: Rows, i: int) -> int:
 
 
 @inner_kernel
-def unit_is_complete(sap: Sap, asked: Asked, position: int) -> bool:
+def unit_is_complete(sap: Sap, asked: KernelQuery, position: int) -> bool:
     """Whether the open unit ends before an object at `position`."""
     r, ring = sap.registers, sap.ring
     count = ring.span[TAIL] - r[UNIT_BEGIN]
@@ -467,7 +467,7 @@ def unit_is_complete(sap: Sap, asked: Asked, position: int) -> bool:
 
 
 @kernel
-def kept_of_cell(sap: Sap, asked: Asked, position: int) -> int:
+def kept_of_cell(sap: Sap, asked: KernelQuery, position: int) -> int:
     """How many objects are kept of the cell that holds `position`, the newest one."""
     r, ring = sap.registers, sap.ring
     begin = first_number_back_to(ring, ring.span[HEAD], ring.span[TAIL], cell_begin(asked, position))
@@ -491,7 +491,7 @@ def learn_cell_bar(sap: Sap, k: int) -> None:
 
 
 @kernel
-def take_hopeful_of_cell(sap: Sap, plan: Plan, asked: Asked, rows: Rows, i: int, stop: int) -> int:
+def take_hopeful_of_cell(sap: Sap, plan: SapPlan, asked: KernelQuery, rows: Rows, i: int, stop: int) -> int:
     """Take in the rows up to `stop`, all of the newest cell, but keep only those that reach its bar; return how far."""
     r, ring, k = sap.registers, sap.ring, asked.k
     if r[CELL_SIZE] == 0 or ring.span[TAIL] - r[CELL_BEGIN] >= r[CELL_SIZE] + 4 * k:
@@ -516,7 +516,7 @@ def take_hopeful_of_cell(sap: Sap, plan: Plan, asked: Asked, rows: Rows, i: int,
 
 @kernel
 def advance(
-    sap: Sap, plan: Plan, asked: Asked, rows: Rows, at: int, watermark: int, first: int, answers: Answers
+    sap: Sap, plan: SapPlan, asked: KernelQuery, rows: Rows, at: int, watermark: int, first: int, answers: Answers
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
     r, ring, span, n, i = sap.registers, sap.ring, sap.ring.span, rows.keys.size, at

@@ -12,7 +12,7 @@ import numpy as np
 
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.select import BLOCK, skip_hopeless
-from skyband.kernels.stream import Asked
+from skyband.kernels.stream import KernelQuery
 from skyband.topk.kernels import savl as stacks
 from skyband.topk.kernels.ring import (
     HEAD,
@@ -61,8 +61,8 @@ from skyband.topk.kernels.sap_state import (
     UNITS_LISTED,
     UNITS_SCANNED,
     UNITS_SKIPPED,
-    Plan,
     Sap,
+    SapPlan,
     cell_begin,
 )
 
@@ -127,7 +127,7 @@ def push_cell(sap: Sap, k: int, making: int, place: int, size: int, passed: int)
 @kernel
 def scan(
     sap: Sap,
-    asked: Asked,
+    asked: KernelQuery,
     making: int,
     place: int,
     low: int,
@@ -206,7 +206,7 @@ def scan(
 
 
 @kernel
-def scan_list(sap: Sap, asked: Asked, making: int, place: int, low: int, unit: int, only_best: int) -> None:
+def scan_list(sap: Sap, asked: KernelQuery, making: int, place: int, low: int, unit: int, only_best: int) -> None:
     """Scan what is kept of a unit: all of it, or its k best."""
     units = sap.units
     at = unit & (units.begins.size - 1)
@@ -228,7 +228,7 @@ def list_is_enough(sap: Sap, making: int, unit: int) -> bool:
 
 
 @kernel
-def scan_unit(sap: Sap, asked: Asked, place: int, low: int, until: int, unit: int, first: int) -> int:
+def scan_unit(sap: Sap, asked: KernelQuery, place: int, low: int, until: int, unit: int, first: int) -> int:
     """UBSA's first phase for one unit of the partition; return where the scan has come to."""
     r, units = sap.registers, sap.units
     at = unit & (units.begins.size - 1)
@@ -253,7 +253,7 @@ def scan_unit(sap: Sap, asked: Asked, place: int, low: int, until: int, unit: in
 
 
 @kernel
-def begin_forming(sap: Sap, plan: Plan, asked: Asked, part: int) -> None:
+def begin_forming(sap: Sap, plan: SapPlan, asked: KernelQuery, part: int) -> None:
     """Decide whether a partition needs an M, and prepare for the scan if it does."""
     r, parts = sap.registers, sap.parts
     at = part & (parts.begins.size - 1)
@@ -273,7 +273,7 @@ def begin_forming(sap: Sap, plan: Plan, asked: Asked, part: int) -> None:
 
 
 @kernel
-def go_on_forming(sap: Sap, plan: Plan, asked: Asked, part: int, until: int) -> None:
+def go_on_forming(sap: Sap, plan: SapPlan, asked: KernelQuery, part: int, until: int) -> None:
     """Scan the partition down to `until`, and order the tops when all of it is scanned."""
     r, parts, units = sap.registers, sap.parts, sap.units
     at = part & (parts.begins.size - 1)
@@ -301,7 +301,7 @@ def go_on_forming(sap: Sap, plan: Plan, asked: Asked, part: int, until: int) -> 
 
 
 @kernel
-def begin_unit(sap: Sap, asked: Asked, unit: int) -> None:
+def begin_unit(sap: Sap, asked: KernelQuery, unit: int) -> None:
     """Decide whether a k-unit of the front partition needs a S-AVL of its own, and prepare for the scan if it does."""
     r, units, candidates = sap.registers, sap.units, sap.candidates
     at = unit & (units.begins.size - 1)
@@ -324,7 +324,7 @@ def begin_unit(sap: Sap, asked: Asked, unit: int) -> None:
 
 
 @kernel
-def go_on_with_unit(sap: Sap, asked: Asked, unit: int, until: int) -> None:
+def go_on_with_unit(sap: Sap, asked: KernelQuery, unit: int, until: int) -> None:
     """UBSA's second phase: scan what was left of a k-unit, down to `until`."""
     r, units = sap.registers, sap.units
     at = unit & (units.begins.size - 1)
@@ -344,7 +344,7 @@ def go_on_with_unit(sap: Sap, asked: Asked, unit: int, until: int) -> None:
 
 
 @kernel
-def move_through_units(sap: Sap, asked: Asked) -> None:
+def move_through_units(sap: Sap, asked: KernelQuery) -> None:
     """The window's start has moved inside the front partition: build the S-AVL of the k-unit that expires next.
 
     While one unit expires, that of the next is built, step by step.
@@ -377,7 +377,7 @@ def move_through_units(sap: Sap, asked: Asked) -> None:
 
 
 @kernel
-def form_ahead(sap: Sap, plan: Plan, asked: Asked) -> None:
+def form_ahead(sap: Sap, plan: SapPlan, asked: KernelQuery) -> None:
     """The window's start has moved inside the front partition: do the next partition's share of the work."""
     r, parts = sap.registers, sap.parts
     mask = parts.begins.size - 1

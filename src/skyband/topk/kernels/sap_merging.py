@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels._jit import kernel
-from skyband.kernels.stream import Asked, Floats
+from skyband.kernels.stream import Floats, KernelQuery
 from skyband.topk.kernels import savl as stacks
 from skyband.topk.kernels.dominance_counts import count_dominators
 from skyband.topk.kernels.ring import HEAD, ahead, how_many_ahead, position_of
@@ -33,8 +33,8 @@ from skyband.topk.kernels.sap_state import (
     RHO,
     SIDE,
     UNIT_PLACE,
-    Plan,
     Sap,
+    SapPlan,
     cell_end,
     cell_of,
 )
@@ -43,7 +43,7 @@ QUANTILE = 1.959963984540054  # u of 1 - alpha / 2, alpha = 0.05
 
 
 @kernel
-def count_in_partition(sap: Sap, asked: Asked) -> None:
+def count_in_partition(sap: Sap, asked: KernelQuery) -> None:
     """For each of the open partition's k best: how many better ones of them expire no earlier."""
     work, opened, size = sap.work, sap.opened, sap.registers[OPEN_SIZE]
     for i in range(size):
@@ -101,7 +101,7 @@ def merge_candidates(sap: Sap, k: int) -> None:
 
 
 @kernel
-def objects_between(sap: Sap, plan: Plan, asked: Asked, begin: int, end: int) -> int:
+def objects_between(sap: Sap, plan: SapPlan, asked: KernelQuery, begin: int, end: int) -> int:
     """How many objects came from number `begin` to `end`, a cell's end (time windows: how many of them are kept)."""
     if plan.counts and plan.long_cells:
         return cell_end(asked, position_of(sap.ring, end - 1)) - position_of(sap.ring, begin)
@@ -109,7 +109,7 @@ def objects_between(sap: Sap, plan: Plan, asked: Asked, begin: int, end: int) ->
 
 
 @kernel
-def close_partition(sap: Sap, plan: Plan, asked: Asked, end: int) -> None:
+def close_partition(sap: Sap, plan: SapPlan, asked: KernelQuery, end: int) -> None:
     """The open partition ends before number `end`: its k best join the candidates. There must be room."""
     r, parts, opened, k = sap.registers, sap.parts, sap.opened, asked.k
     mask, size = parts.begins.size - 1, r[OPEN_SIZE]
@@ -147,7 +147,7 @@ def close_partition(sap: Sap, plan: Plan, asked: Asked, end: int) -> None:
 
 
 @kernel
-def sample_interval(sap: Sap, plan: Plan) -> int:
+def sample_interval(sap: Sap, plan: SapPlan) -> int:
     """Bring the keys of the best candidates before the open partition into the work space; return how many."""
     r, front, candidates, work = sap.registers, sap.front, sap.candidates, sap.work
     keys, i, j, found = candidates.keys[r[SIDE]], 0, 0, 0
@@ -189,7 +189,7 @@ def rank_sum(sap: Sap, size: int, sampled: int) -> float:
 
 
 @kernel
-def is_too_good(sap: Sap, plan: Plan, k: int, keys: Floats, size: int) -> bool:
+def is_too_good(sap: Sap, plan: SapPlan, k: int, keys: Floats, size: int) -> bool:
     """The rank test F > 0: whether these keys, best first, tend to be higher than the best of the interval before."""
     sampled = sample_interval(sap, plan)
     if sampled == 0:

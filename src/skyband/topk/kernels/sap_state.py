@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skyband.kernels._jit import inner_kernel
-from skyband.kernels.stream import Asked, Floats, Ints
+from skyband.kernels.stream import Floats, Ints, KernelQuery
 from skyband.topk.kernels.ring import Ring
 from skyband.topk.kernels.savl import Savl
 
@@ -106,8 +106,8 @@ LISTED = 2
 PASSED_OVER = 3
 
 
-class Plan(NamedTuple):
-    """What follows from the query, beside `Asked`."""
+class SapPlan(NamedTuple):
+    """What follows from the query, beside `KernelQuery`."""
 
     mode: int
     units: int  # that make a window; 0: m*
@@ -121,7 +121,7 @@ class Plan(NamedTuple):
     most_ranks: Ints  # [a, b]: T_up, for a of the open partition and b of the interval before it
 
 
-class Candidates(NamedTuple):
+class SapCandidates(NamedTuple):
     """C without the front and the open partition, best first, in one of two halves."""
 
     keys: Floats
@@ -183,7 +183,7 @@ class Units(NamedTuple):
     lengths: Ints
 
 
-class Work(NamedTuple):
+class SapScratch(NamedTuple):
     """Room that holds nothing between two steps."""
 
     keys: Floats  # as much as the candidates and a list have
@@ -199,7 +199,7 @@ class Sap(NamedTuple):
     """All of it."""
 
     ring: Ring
-    candidates: Candidates
+    candidates: SapCandidates
     front: Front
     opened: Opened
     result: Result
@@ -207,24 +207,24 @@ class Sap(NamedTuple):
     units: Units
     kept: Ints  # L: numbers of objects, ascending within a unit, in a ring, a power of two
     savl: Savl
-    work: Work
+    work: SapScratch
     reals: Floats
     registers: Ints
 
 
 @inner_kernel
-def cell_of(asked: Asked, position: int) -> int:
+def cell_of(asked: KernelQuery, position: int) -> int:
     """The stretch between two window starts that holds `position`: its objects expire together."""
     return (position - asked.origin + asked.size) // asked.slide
 
 
 @inner_kernel
-def cell_begin(asked: Asked, position: int) -> int:
+def cell_begin(asked: KernelQuery, position: int) -> int:
     """Where that stretch begins."""
     return asked.origin - asked.size + cell_of(asked, position) * asked.slide
 
 
 @inner_kernel
-def cell_end(asked: Asked, position: int) -> int:
+def cell_end(asked: KernelQuery, position: int) -> int:
     """Where that stretch ends."""
     return asked.origin - asked.size + (cell_of(asked, position) + 1) * asked.slide

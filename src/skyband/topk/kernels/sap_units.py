@@ -11,7 +11,7 @@ import numpy as np
 
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.select import BLOCK, skip_hopeless
-from skyband.kernels.stream import Asked, Floats, Ints
+from skyband.kernels.stream import Floats, Ints, KernelQuery
 from skyband.topk.kernels.ring import HEAD, TAIL, ahead, bring_best_pairs_forward, bring_in_order, sort_numbers
 from skyband.topk.kernels.sap_merging import close_partition, is_too_good, objects_between
 from skyband.topk.kernels.sap_state import (
@@ -40,8 +40,8 @@ from skyband.topk.kernels.sap_state import (
     UNITS,
     UNSEEN,
     Opened,
-    Plan,
     Sap,
+    SapPlan,
     cell_end,
 )
 
@@ -66,7 +66,7 @@ def order_unit(sap: Sap) -> None:
 
 
 @kernel
-def cut_unit(sap: Sap, plan: Plan) -> None:
+def cut_unit(sap: Sap, plan: SapPlan) -> None:
     """The open unit's list is at its limit: keep the best, and raise the bar to the worst of them."""
     r, opened = sap.registers, sap.opened
     if 2 * r[UNIT_ORDERED] >= r[UNIT_SIZE]:
@@ -104,7 +104,7 @@ def list_until_full(
 
 
 @inner_kernel
-def list_hopeful(sap: Sap, plan: Plan, keys: Floats, low: int, high: int, number: int) -> None:
+def list_hopeful(sap: Sap, plan: SapPlan, keys: Floats, low: int, high: int, number: int) -> None:
     """Bring into the open unit's list what reaches the bar of ``keys[low:high]``; `number` is that of ``keys[low]``."""
     begin = low
     while low < high:
@@ -114,7 +114,7 @@ def list_hopeful(sap: Sap, plan: Plan, keys: Floats, low: int, high: int, number
 
 
 @kernel
-def relearn_unit(sap: Sap, plan: Plan) -> None:
+def relearn_unit(sap: Sap, plan: SapPlan) -> None:
     """The bar that was taken over is too high: list the open unit anew, from the window."""
     r, ring = sap.registers, sap.ring
     r[UNIT_SIZE] = r[UNIT_ORDERED] = r[BARRED] = r[TAKEN_OVER] = r[ANSWERED] = 0
@@ -136,13 +136,13 @@ def lacks_the_best(sap: Sap, k: int) -> bool:
 
 
 @kernel
-def objects_a_window(sap: Sap, plan: Plan, asked: Asked) -> int:
+def objects_a_window(sap: Sap, plan: SapPlan, asked: KernelQuery) -> int:
     """How many objects a window has: settled for count windows, seen so far for time windows."""
     return asked.size if plan.counts else max(1, sap.ring.span[TAIL] - sap.ring.span[HEAD])
 
 
 @kernel
-def open_unit(sap: Sap, plan: Plan, asked: Asked, position: int) -> None:
+def open_unit(sap: Sap, plan: SapPlan, asked: KernelQuery, position: int) -> None:
     """A unit begins with an object at `position`: decide how long it is to be.
 
     m* = ceil(sqrt(n / max(s, k))) units make a window, n and s being numbers of objects. Where a slide has k objects,
@@ -167,7 +167,7 @@ def open_unit(sap: Sap, plan: Plan, asked: Asked, position: int) -> None:
 
 
 @kernel
-def note_unit(sap: Sap, plan: Plan, asked: Asked, end: int) -> None:
+def note_unit(sap: Sap, plan: SapPlan, asked: KernelQuery, end: int) -> None:
     """TBUI: the open unit, its list in order, is complete. Keep the list; see whether the unit before is a k-unit."""
     r, units, opened, k = sap.registers, sap.units, sap.opened, asked.k
     mask, kept_mask, size = units.begins.size - 1, sap.kept.size - 1, r[UNIT_SIZE]
@@ -196,7 +196,7 @@ def note_unit(sap: Sap, plan: Plan, asked: Asked, end: int) -> None:
 
 
 @kernel
-def next_bar(sap: Sap, plan: Plan) -> None:
+def next_bar(sap: Sap, plan: SapPlan) -> None:
     """The bar of the next unit: tau lives on while scores do not fall; after a fall it is learnt anew."""
     r = sap.registers
     if plan.mode != ENHANCED or r[FELL]:
@@ -218,7 +218,7 @@ def take_unit(sap: Sap, best: int) -> None:
 
 
 @kernel
-def join_unit(sap: Sap, plan: Plan, asked: Asked, end: int, best: int) -> bool:
+def join_unit(sap: Sap, plan: SapPlan, asked: KernelQuery, end: int, best: int) -> bool:
     """Let the open unit join the open partition, if that is a proper one then; whether it was."""
     r, opened, work, k = sap.registers, sap.opened, sap.work, asked.k
     objects = objects_a_window(sap, plan, asked)
@@ -248,7 +248,7 @@ def join_unit(sap: Sap, plan: Plan, asked: Asked, end: int, best: int) -> bool:
 
 
 @kernel
-def close_unit(sap: Sap, plan: Plan, asked: Asked) -> None:
+def close_unit(sap: Sap, plan: SapPlan, asked: KernelQuery) -> None:
     """The open unit is complete. There must be room for two more partitions and one more unit."""
     r, end = sap.registers, sap.ring.span[TAIL]
     if lacks_the_best(sap, asked.k):
@@ -277,7 +277,7 @@ def close_unit(sap: Sap, plan: Plan, asked: Asked) -> None:
 
 
 @kernel
-def close_all(sap: Sap, plan: Plan, asked: Asked) -> None:
+def close_all(sap: Sap, plan: SapPlan, asked: KernelQuery) -> None:
     """Close the open unit and the open partition, because the window's start has come to it."""
     r = sap.registers
     if r[UNIT_BEGIN] < sap.ring.span[TAIL]:

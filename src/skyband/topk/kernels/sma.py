@@ -16,9 +16,9 @@ from skyband.kernels.stream import (
     DONE,
     STATE_FULL,
     Answers,
-    Asked,
     Floats,
     Ints,
+    KernelQuery,
     Rows,
     end_after,
     has_room,
@@ -65,7 +65,7 @@ class Grid(NamedTuple):
     registers: Ints
 
 
-class Work(NamedTuple):
+class SmaScratch(NamedTuple):
     """Room to select in, as much as the grid has; holds nothing between two refills."""
 
     keys: Floats
@@ -114,7 +114,7 @@ def unlink_oldest(grid: Grid) -> None:
 
 
 @kernel
-def draw_cells(grid: Grid, work: Work, k: int) -> None:
+def draw_cells(grid: Grid, work: SmaScratch, k: int) -> None:
     """Choose cells that hold about equally many of the objects held, by a sample of them, and deal them out anew."""
     r = grid.registers
     head, held = r[HEAD], r[TAIL] - r[HEAD]
@@ -139,7 +139,7 @@ def draw_cells(grid: Grid, work: Work, k: int) -> None:
 
 
 @kernel
-def refill(grid: Grid, band: Band, work: Work, k: int) -> None:
+def refill(grid: Grid, band: Band, work: SmaScratch, k: int) -> None:
     """Fill the skyband with the 2k best objects of the window, less those that k of them dominate."""
     r = grid.registers
     held, most = r[TAIL] - r[HEAD], 2 * k
@@ -208,7 +208,15 @@ def purge(grid: Grid, band: Band, live_from: int) -> None:
 
 @kernel
 def advance(
-    grid: Grid, band: Band, work: Work, asked: Asked, rows: Rows, at: int, watermark: int, first: int, answers: Answers
+    grid: Grid,
+    band: Band,
+    work: SmaScratch,
+    asked: KernelQuery,
+    rows: Rows,
+    at: int,
+    watermark: int,
+    first: int,
+    answers: Answers,
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
     r, n, k, i = grid.registers, rows.keys.size, asked.k, at

@@ -44,7 +44,7 @@ class Lattices(NamedTuple):
     members: Ints  # queries
 
 
-class Plan(NamedTuple):
+class ViewsPlan(NamedTuple):
     """What follows from the queries alone."""
 
     queries: Queries
@@ -68,7 +68,7 @@ class Views(NamedTuple):
     registers: Ints
 
 
-class Progress(NamedTuple):
+class ViewProgress(NamedTuple):
     """Which windows are still to be answered: a record for each view and each lattice it serves, chained by view."""
 
     first_records: Ints  # per view, in the same ring
@@ -80,17 +80,17 @@ class Progress(NamedTuple):
     free: Ints  # one number: the first free record, NONE where none is left
 
 
-class MetaQuery(NamedTuple):
+class SharedViews(NamedTuple):
     """One query that stands for all: the views, and two agendas for the lattices of their starts and ends."""
 
-    plan: Plan
+    plan: ViewsPlan
     views: Views
-    progress: Progress
+    progress: ViewProgress
     starts: Agenda
     ends: Agenda
 
 
-def plan_of(queries: Queries) -> Plan:
+def plan_of(queries: Queries) -> ViewsPlan:
     """Sort the queries into lattices."""
     places = np.arange(queries.ks.size, dtype=np.int64)
     starts = _lattices(queries, queries.origins - queries.sizes, np.lexsort((places, queries.sizes)), queries.since)
@@ -106,7 +106,7 @@ def plan_of(queries: Queries) -> Plan:
         k_from[low:high] = np.maximum.accumulate(k_from[low:high][::-1])[::-1]
         lattice_of[starts.members[low:high]] = lattice
         place_of[starts.members[low:high]] = np.arange(low, high)
-    return Plan(queries, starts, ends, queries.sizes[starts.members], k_from, lattice_of, place_of)
+    return ViewsPlan(queries, starts, ends, queries.sizes[starts.members], k_from, lattice_of, place_of)
 
 
 def _keys(queries: Queries, moments: Ints) -> list[tuple[int, ...]]:
@@ -128,7 +128,7 @@ def _lattices(queries: Queries, moments: Ints, order: Ints, lowest: Ints) -> Lat
     return Lattices(*numbers)
 
 
-def most_views(plan: Plan) -> int:
+def most_views(plan: ViewsPlan) -> int:
     """No more views than this are live at once."""
     return int((-(-plan.starts.largest // plan.starts.slides)).sum())
 
@@ -149,10 +149,10 @@ def empty_views() -> Views:
     )
 
 
-def empty_progress(plan: Plan) -> Progress:
+def empty_progress(plan: ViewsPlan) -> ViewProgress:
     """No window is to be answered."""
     records = 64
-    return Progress(
+    return ViewProgress(
         np.zeros(BLOCK, np.int64),
         np.zeros(records, np.int64),
         np.zeros(records, np.int64),
@@ -163,7 +163,7 @@ def empty_progress(plan: Plan) -> Progress:
     )
 
 
-def empty_agendas(plan: Plan) -> tuple[Agenda, Agenda]:
+def empty_agendas(plan: ViewsPlan) -> tuple[Agenda, Agenda]:
     """The first start of every lattice is to come; no end is due before there is an object."""
     starts, ends = idle_agenda(plan.starts.slides.size), idle_agenda(plan.ends.slides.size)
     for lattice in range(starts.heap.size):
@@ -178,7 +178,7 @@ def _free_records(low: int, high: int) -> Ints:
     return following
 
 
-def lacks_records(progress: Progress) -> bool:
+def lacks_records(progress: ViewProgress) -> bool:
     """Whether no record is free."""
     return int(progress.free[0]) == NONE
 
@@ -188,7 +188,7 @@ def lacks_views(views: Views) -> bool:
     return int(views.registers[NEWEST] + 1 - views.registers[OLDEST]) == views.starts.size
 
 
-def with_more_records(progress: Progress) -> Progress:
+def with_more_records(progress: ViewProgress) -> ViewProgress:
     """The same with twice the records. To be called when no record is free."""
     n = progress.lattices.size
     return progress._replace(
@@ -240,7 +240,7 @@ def first_moment(slide: int, phase: int, low: int) -> int:
 
 
 @kernel
-def open_views(meta: MetaQuery, position: int) -> bool:
+def open_views(meta: SharedViews, position: int) -> bool:
     """Open all views that start at or before the newcomer's `position` and serve a window beyond it; False: no room."""
     lattices, views, progress, agenda = meta.plan.starts, meta.views, meta.progress, meta.starts
     r, mask = views.registers, views.starts.size - 1
@@ -280,7 +280,7 @@ def open_views(meta: MetaQuery, position: int) -> bool:
 
 
 @kernel
-def call_up_ends(meta: MetaQuery, position: int) -> None:
+def call_up_ends(meta: SharedViews, position: int) -> None:
     """An object arrives at `position`: queries that had no window with an object in it have one now."""
     lattices, agenda = meta.plan.ends, meta.ends
     while agenda.busy[0] < agenda.heap.size:
@@ -292,19 +292,19 @@ def call_up_ends(meta: MetaQuery, position: int) -> None:
 
 
 @kernel
-def is_due(meta: MetaQuery, moment: int) -> bool:
+def is_due(meta: SharedViews, moment: int) -> bool:
     """Whether a window ends at or before `moment`."""
     return bool(meta.ends.busy[0] > 0 and meta.ends.due[meta.ends.heap[0]] <= moment)
 
 
 @kernel
-def boundary(meta: MetaQuery) -> int:
+def boundary(meta: SharedViews) -> int:
     """Until here no view opens and no window ends. To be called when an object has just arrived."""
     return int(min(meta.starts.due[meta.starts.heap[0]], meta.ends.due[meta.ends.heap[0]]))
 
 
 @kernel
-def query_due(meta: MetaQuery) -> int:
+def query_due(meta: SharedViews) -> int:
     """The query whose window ends next; of those that end together the first in the workload."""
     lattice = meta.ends.heap[0]
     at: int = meta.plan.ends.begins[lattice] + meta.progress.cursors[lattice]
@@ -313,7 +313,7 @@ def query_due(meta: MetaQuery) -> int:
 
 
 @kernel
-def view_due(meta: MetaQuery, query: int) -> int:
+def view_due(meta: SharedViews, query: int) -> int:
     """The view of the window of `query` that ends next; NONE where it holds no object or is not the query's."""
     views, r, mask = meta.views, meta.views.registers, meta.views.starts.size - 1
     start = meta.ends.due[meta.ends.heap[0]] - meta.plan.queries.sizes[query]
@@ -333,7 +333,7 @@ def view_due(meta: MetaQuery, query: int) -> int:
 
 
 @kernel
-def k_without(meta: MetaQuery, w: int, query: int) -> int:
+def k_without(meta: SharedViews, w: int, query: int) -> int:
     """The window of `query` on view `w` is answered: the largest k that is still to be answered there, 0 for none."""
     plan, progress, at = meta.plan, meta.progress, w & (meta.views.starts.size - 1)
     largest, before, record = 0, NONE, progress.first_records[at]
@@ -357,7 +357,7 @@ def k_without(meta: MetaQuery, w: int, query: int) -> int:
 
 
 @kernel
-def pass_query(meta: MetaQuery) -> None:
+def pass_query(meta: SharedViews) -> None:
     """The query due is dealt with: the next of its lattice is due, or after the last all of them a slide later."""
     lattices, agenda = meta.plan.ends, meta.ends
     lattice = agenda.heap[0]

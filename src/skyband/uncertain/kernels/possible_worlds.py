@@ -37,7 +37,7 @@ class Ruled(NamedTuple):
     continued: Ints  # how many of the tuples before i continue a rule, for i = 0..n
 
 
-class Tree(NamedTuple):
+class WorldTree(NamedTuple):
     """Room for walking down a tree whose leaves are blocks of tuples."""
 
     factors: Any  # (depth, width + PAD): the polynomial of the node at this depth that is being looked at
@@ -48,7 +48,7 @@ class Tree(NamedTuple):
     reached: Floats  # (width): the sums of a polynomial's first coefficients
 
 
-class Found(NamedTuple):
+class WorldResults(NamedTuple):
     """What is asked for; arrays without rows are not filled."""
 
     ks: Ints  # ascending
@@ -65,10 +65,10 @@ def ruled_for(tuples: int) -> Ruled:
     return Ruled(np.empty(tuples), sums, following, previous, before, np.empty(tuples + 1, np.int64))
 
 
-def tree_for(tuples: int, width: int) -> Tree:
+def tree_for(tuples: int, width: int) -> WorldTree:
     """Room for so many tuples and coefficients."""
     depth = int(tuples).bit_length() + 2
-    return Tree(
+    return WorldTree(
         np.zeros((depth, width + PAD)),
         np.zeros((depth, 2), np.int64),
         np.zeros((2 * depth, 4), np.int64),
@@ -161,7 +161,9 @@ def sum_up(row: Floats, ends: Ints, begin: int, end: int, reached: Floats) -> No
 
 
 @inner_kernel
-def tell_tops(ruled: Ruled, begin: int, end: int, row: Floats, ends: Ints, tree: Tree, found: Found) -> None:
+def tell_tops(
+    ruled: Ruled, begin: int, end: int, row: Floats, ends: Ints, tree: WorldTree, found: WorldResults
+) -> None:
     """Write down the top-k probabilities of a block's tuples, given the factors that hold for all of them.
 
     A tuple's own polynomial is this one times a short one, and of the product only the sum of the first k coefficients
@@ -197,7 +199,9 @@ def tell_tops(ruled: Ruled, begin: int, end: int, row: Floats, ends: Ints, tree:
 
 
 @kernel
-def tell_ranks(ruled: Ruled, begin: int, end: int, depth: int, tree: Tree, found: Found, tiny: float) -> None:
+def tell_ranks(
+    ruled: Ruled, begin: int, end: int, depth: int, tree: WorldTree, found: WorldResults, tiny: float
+) -> None:
     """Write down how likely a block's tuples are to be exactly the i-th, given the factors that all of them have."""
     row, ends = tree.factors[depth + 1], tree.ends[depth + 1]
     width = row.size - PAD
@@ -217,7 +221,7 @@ def tell_ranks(ruled: Ruled, begin: int, end: int, depth: int, tree: Tree, found
 
 
 @inner_kernel
-def tell(ruled: Ruled, begin: int, end: int, depth: int, tree: Tree, found: Found, tiny: float) -> None:
+def tell(ruled: Ruled, begin: int, end: int, depth: int, tree: WorldTree, found: WorldResults, tiny: float) -> None:
     """Write down what is asked for of a block's tuples."""
     if found.ks.size > 0:
         tell_tops(ruled, begin, end, tree.factors[depth], tree.ends[depth], tree, found)
@@ -227,7 +231,7 @@ def tell(ruled: Ruled, begin: int, end: int, depth: int, tree: Tree, found: Foun
 
 @inner_kernel
 def walk(
-    ruled: Ruled, begin: int, end: int, depth: int, tree: Tree, found: Found, tiny: float, negligible: float
+    ruled: Ruled, begin: int, end: int, depth: int, tree: WorldTree, found: WorldResults, tiny: float, negligible: float
 ) -> None:
     """Tell of tuples none of which continues a rule: factors only join, block by block."""
     row, ends = tree.factors[depth], tree.ends[depth]
@@ -243,7 +247,7 @@ def walk(
 
 
 @kernel
-def scan(ruled: Ruled, tree: Tree, found: Found, tiny: float, negligible: float) -> float:
+def scan(ruled: Ruled, tree: WorldTree, found: WorldResults, tiny: float, negligible: float) -> float:
     """Tell the probabilities of all tuples; return a bound on those of any tuple that would come after them.
 
     A tuple's polynomial has one factor for each rule, as it stands at the tuple. Going down a tree over the tuples, a
@@ -285,7 +289,7 @@ def scan(ruled: Ruled, tree: Tree, found: Found, tiny: float, negligible: float)
 
 
 @kernel
-def scan_by_definition(ruled: Ruled, factors: Floats, found: Found) -> None:
+def scan_by_definition(ruled: Ruled, factors: Floats, found: WorldResults) -> None:
     """The same tuple by tuple, O(n² k): the published method, for tests and for comparison."""
     n, width = ruled.probabilities.size, factors.size
     for i in range(n):

@@ -21,7 +21,7 @@ HEAD = 0  # the oldest entry that counts
 TAIL = 1  # where the next one is written
 
 
-class Ledger(NamedTuple):
+class RuleLedger(NamedTuple):
     """The tuples of the newest window that have a rule, oldest first, and the sum and number of each rule's."""
 
     positions: Ints
@@ -32,13 +32,13 @@ class Ledger(NamedTuple):
     registers: Ints
 
 
-def empty_ledger(entries: int, rules: int) -> Ledger:
+def empty_ledger(entries: int, rules: int) -> RuleLedger:
     """Room for so many tuples and rules."""
-    return Ledger._make(np.zeros(room, np.int64) for room in (entries, entries, entries, rules, rules, 2))
+    return RuleLedger._make(np.zeros(room, np.int64) for room in (entries, entries, entries, rules, rules, 2))
 
 
 @kernel
-def admit(ledger: Ledger, size: int, positions: Ints, rules: Ints, units: Ints, limit: int) -> int:
+def admit(ledger: RuleLedger, size: int, positions: Ints, rules: Ints, units: Ints, limit: int) -> int:
     """Enter tuples in the order of their positions, there is room for them; or return the first that is too much.
 
     Then nothing is entered, and everything is as it was.

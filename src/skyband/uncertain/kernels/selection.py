@@ -11,7 +11,7 @@ from skyband.kernels.select import empty_waiting, highest, sort_best_first
 from skyband.kernels.stream import Floats, Ints
 
 
-class Room(NamedTuple):
+class SelectionScratch(NamedTuple):
     """Room for choosing among the tuples of one pass, again and again."""
 
     keys: Floats
@@ -20,13 +20,13 @@ class Room(NamedTuple):
     waiting: Ints
 
 
-def room_for(tuples: int) -> Room:
+def room_for(tuples: int) -> SelectionScratch:
     """Room for so many tuples."""
-    return Room(np.empty(tuples), np.empty(tuples, np.int64), np.zeros(tuples, np.int64), empty_waiting())
+    return SelectionScratch(np.empty(tuples), np.empty(tuples, np.int64), np.zeros(tuples, np.int64), empty_waiting())
 
 
 @kernel
-def choose(tops: Any, column: int, k: int, close: float, room: Room) -> int:
+def choose(tops: Any, column: int, k: int, close: float, room: SelectionScratch) -> int:
     """Bring the rows with the k highest probabilities to the front of `room`, highest first; return how many.
 
     Rows with 0 are never chosen. Neighbours that differ by less than `close`, relatively, are equal.
