@@ -71,6 +71,18 @@ def test_the_keys_of_every_kind_are_in_it(base, all_keys):
     assert schema()["$defs"][all_keys.__name__]["properties"][base.tag]["anyOf"][0]["enum"] == list(base.kinds)
 
 
+@pytest.mark.parametrize(("base", "all_keys"), [(Stream, STREAM), (Sink, SINK)])
+def test_a_key_takes_the_same_values_in_all_kinds(base, all_keys):
+    def taken(model, key):
+        about = ("title", "description", "examples", "default")
+        value = {word: part for word, part in model.model_json_schema()["properties"][key].items() if word not in about}
+        return [kind for kind in value.get("anyOf", [value]) if kind != {"type": "null"}]
+
+    for kind in base.kinds.values():
+        for key in kind.model_fields.keys() - {base.tag}:
+            assert taken(kind, key) == taken(all_keys, key), (kind, key)
+
+
 def test_examples_and_defaults_fit_their_keys():
     made = schema()
     for section in ("Stream", "Query", "Sink", "Engine"):

@@ -47,9 +47,8 @@ class Kind(Section):
                 told = " ".join(f"{loc}: {why}" if loc else why for loc, why in wrong)
                 raise InvalidInputError(f"{self.noun.format(kind=self.kind())}: {told}") from None
 
-        __init__.__pydantic_base_init__ = (
-            True  # where a file is read, sections are made without it, and errors gathered
-        )
+        # Where a file is read, pydantic makes sections without it, and gathers what is wrong with all of them.
+        __init__.__pydantic_base_init__ = True
 
     @classmethod
     def __pydantic_init_subclass__(cls, **given: Any) -> None:
@@ -96,7 +95,10 @@ def flat_fields(base: type[Kind]) -> dict[str, FieldInfo]:
 
 @cache
 def flat(base: type[Kind], name: str) -> type[Section]:
-    """A model with the keys of all kinds: for the published schema, and for a section whose kind is not known."""
+    """A model with the keys of all kinds: for the published schema, and for a section whose kind is not known.
+
+    A key that several kinds have takes the same values in all of them.
+    """
     fields: dict[str, Any] = {}
     for key, field in flat_fields(base).items():
         one = copy(field)
