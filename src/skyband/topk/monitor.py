@@ -19,6 +19,7 @@ from skyband.topk.admission import SeenStream, first_exact_start
 from skyband.topk.algorithm_selection import Seen, choose
 from skyband.topk.algorithms import Engine, engine_named
 from skyband.topk.group_executors import Arrivals, Lanes
+from skyband.topk.listed_query import topk_from
 from skyband.topk.query import TopK
 from skyband.topk.table import answer_table
 from skyband.windows import ALWAYS, SlidingWindow
@@ -102,6 +103,10 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
         self._advance(self._arrivals(batch))
         self._reconsider()
+
+    @classmethod
+    def _query(cls, fields: dict[str, Any]) -> TopK:
+        return topk_from(fields)
 
     def _add(self, query: TopK, after: Workload) -> None:
         grouped = len(self.queries) in self._grouped(after.queries)
