@@ -240,8 +240,8 @@ def sample_of(queries: Sequence[TopK]) -> list[int]:
 
     def expected(place: int) -> float:
         query = queries[place]
-        slides = query.window.size / query.window.slide
-        return query.k * (1 + math.log(slides)) / query.window.slide
+        slides = query.sliding.size / query.sliding.slide
+        return query.k * (1 + math.log(slides)) / query.sliding.slide
 
     ordered, random = sorted(range(len(queries)), key=expected), np.random.default_rng(SEED)
     every = len(queries) // SAMPLE
@@ -343,7 +343,7 @@ print(json.dumps({
 
 def in_fresh_process(kind: Kind, count: int, objects: int, more: int, step: int) -> dict[str, Any]:
     """Queries, Workload, Monitor and the first push in a process of its own, then `more` objects with their tables."""
-    asked = [(query.k, query.window.size, query.window.slide) for query in queries_of(kind, count)]
+    asked = [(query.k, query.sliding.size, query.sliding.slide) for query in queries_of(kind, count)]
     with tempfile.TemporaryDirectory() as folder:
         workload, scores = os.path.join(folder, "queries.json"), os.path.join(folder, "scores.npy")
         with open(workload, "w", encoding="utf-8") as file:

@@ -192,14 +192,14 @@ def response_times(algorithm: str, stream: Any, query: TopK, windows: int, cap: 
         engine.advance(rows, end, 0, log)
         taken = time.thread_time() - begin
         spent += taken
-        if log.take() and end >= query.window.size:
+        if log.take() and end >= query.sliding.size:
             found.append(taken)
     return found if len(found) >= 10 else f"fewer than 10 full windows within {cap:.0f} s"
 
 
 def _slides(stream: Any, query: TopK) -> Iterator[tuple[int, Rows]]:
     """The objects of one slide after another, with the slide's end."""
-    slide = query.window.slide
+    slide = query.sliding.slide
     ends = np.arange(slide, int(stream.position[-1]), slide)
     stops = np.searchsorted(stream.position, ends)
     low = 0
