@@ -8,12 +8,12 @@ TYPED  := src tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folde
 CODE   := $(TYPED) tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars demo test faults check format bench docs page clean
+.PHONY: help setup java jars demo test test-quick faults check format bench docs page clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv with everything in it (done by the other targets when needed)
 
@@ -29,6 +29,11 @@ demo: java ## watch three questions about a stream of trades, answered live on S
 
 test: java check ## the checks and all tests: what CI runs
 	$(BIN)/pytest -n 2
+
+test-quick: $(READY) ## a developer's inner loop: lint, and the tests that start nothing
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/pytest -n 2 -m "not slow"
 
 MINUTES ?= 30
 faults: java ## inject faults for long (MINUTES=30), check every answer, draw the memory

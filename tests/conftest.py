@@ -24,6 +24,38 @@ else:
     settings.load_profile("steady")
 
 
+# What starts Spark, a server, a browser or many programs; `make test-quick` leaves it out.
+SLOW = (
+    "tests/spark/",
+    "tests/faults/",
+    "tests/connectors/kafka/",
+    "tests/connectors/postgres/",
+    "tests/connectors/redis/",
+    "tests/dashboard/browser/",
+    "tests/dashboard/test_run.py",
+    "tests/conformance/",
+    "tests/uncertain/",
+    "tests/incomplete/",
+    "tests/aggregate/",
+    "tests/sharding/",
+    "tests/test_cli.py",
+    "tests/test_examples.py",
+    "tests/test_group_pools.py",
+    "tests/test_import_time.py",
+    "tests/test_kernel_cache.py",
+    "tests/test_quick_start.py",
+    "tests/test_readme.py",
+    "tests/test_site.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what is slow, so that a developer's inner loop can leave it out."""
+    for item in items:
+        if item.nodeid.startswith(SLOW) or "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def spark():
     """One Spark for all tests of a process; it reads Kafka, too, if what that takes can be had."""
