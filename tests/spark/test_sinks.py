@@ -69,6 +69,19 @@ def test_files_memory_and_output_hold_the_answers(rows, tmp_path, capsys):
         started(rows, tmp_path, sinks=[sb.sinks.Parquet(path=str(out))], name="trades", checkpoint=str(tmp_path / "b"))
 
 
+def test_an_older_copy_of_the_state_is_refused(rows, tmp_path):
+    """Restored under newer files, it would answer their windows a second time."""
+    sinks = [sb.sinks.Parquet(path=str(tmp_path / "out"))]
+    assert started(rows, tmp_path, sinks=sinks).await_end(120)
+    newest = max(int(path.stem.rpartition("-")[2]) for path in (tmp_path / "out").iterdir())
+    for log in ("offsets", "commits"):
+        for path in (tmp_path / "state" / log).iterdir():
+            if path.name.lstrip(".").split(".")[0] >= str(newest):
+                path.unlink()
+    with pytest.raises(sb.SnapshotError, match="older copy of the state"):
+        started(rows, tmp_path, sinks=sinks)
+
+
 def test_what_cannot_be_is_refused_before_anything_is_written(rows, tmp_path):
     parquet, write = sb.sinks.Parquet(path=str(tmp_path / "out")), lambda out: out.writeStream
     wrong = [

@@ -28,6 +28,7 @@ class DeadFolder:
     """A folder for each micro-batch with malformed records, in a folder: complete or not there, and never twice."""
 
     holds = "dead letters"
+    of_dead_letters = True
 
     def __init__(self, folder: str, stream: str, largest: int) -> None:
         self.folder = Path(folder)

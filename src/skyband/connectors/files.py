@@ -186,6 +186,7 @@ class FolderWriter:
     """A file for each micro-batch that has answers, in a folder: complete or not there, and never twice."""
 
     holds = "answers"
+    of_dead_letters = False
 
     def __init__(self, folder: str, stream: str, kind: str, *, quote_formulas: bool = False) -> None:
         self.folder = Path(folder)

@@ -26,7 +26,6 @@ from skyband.jobs.changed_files import ReadOnce
 from skyband.jobs.expression_guard import refuse_unlisted
 from skyband.jobs.journal import Journal, changed, names_of
 from skyband.jobs.live_queries import Guests
-from skyband.jobs.restored_checkpoint import refuse_newer_files
 from skyband.jobs.trial_batches import failure_of
 from skyband.paths import has_scheme
 from skyband.queries import Query
@@ -51,6 +50,7 @@ from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.pipeline import check
 from skyband.spark.plan import Observed
+from skyband.spark.restored_checkpoint import refuse_newer_files
 from skyband.spark.sessions import session
 from skyband.spark.stream_handle import Handle, launch
 from skyband.workload_file import WorkloadFile

@@ -60,6 +60,7 @@ class Folder(Protocol):
 
     folder: Path
     holds: str
+    of_dead_letters: bool
 
     def files(self) -> list[Path]:
         """What the stream has written there."""

@@ -40,12 +40,17 @@ class OpenedSinks:
         """What the pipeline must give to serve all of them."""
         return output_of(self._wanted)
 
+    @property
+    def folders(self) -> list[Folder]:
+        """Those of them that write files."""
+        return [one.outlet for one in self._wanted if isinstance(one.outlet, Folder)]
+
     def refuse_foreign_files(self, checkpoint: str) -> None:
         """Refuse folders that hold files of another run, which those of this one would be mixed with."""
-        for one in self._wanted:
-            if isinstance(one.outlet, Folder) and one.outlet.files():
+        for folder in self.folders:
+            if folder.files():
                 raise InvalidInputError(
-                    f"{str(one.outlet.folder)!r} holds {one.outlet.holds} of stream {self._stream!r} from another run, "
+                    f"{str(folder.folder)!r} holds {folder.holds} of stream {self._stream!r} from another run, "
                     f"and {checkpoint!r} has no state to go on from; new files would be mixed with them. Give another "
                     "path or checkpoint, or remove them."
                 )

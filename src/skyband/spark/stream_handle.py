@@ -31,6 +31,7 @@ from skyband.spark.metrics import StreamProgress, show_progress
 from skyband.spark.opened_sinks import OpenedSinks
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
+from skyband.spark.restored_checkpoint import refuse_newer_files
 from skyband.spark.resume_check import refuse_unresumable
 from skyband.spark.spark_errors import is_stuck, plain_error, unless_gone
 
@@ -143,8 +144,11 @@ def _open(
     spark = _streaming(df)[0].sparkSession
     opened = OpenedSinks(sinks, asked, spark, name)
     try:
-        if Checkpoint(spark, checkpoint).read() is None:
+        kept = Checkpoint(spark, checkpoint)
+        if kept.read() is None:
             opened.refuse_foreign_files(checkpoint)
+        else:
+            refuse_newer_files(kept, opened.folders, name)
     except BaseException:
         opened.close()
         raise

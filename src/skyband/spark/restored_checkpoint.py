@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from skyband.connectors.dead_letters import DeadFolder
 from skyband.errors import SnapshotError
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.delivery import Folder
@@ -28,7 +27,7 @@ def refuse_newer_files(kept: Checkpoint, folders: Sequence[Folder], stream: str)
         newest = max((_number(path) for path in folder.files()), default=-1)
         if newest < 0:
             continue
-        last = kept.last_batch(kept.dead if isinstance(folder, DeadFolder) else kept.folder)
+        last = kept.last_batch(kept.dead if folder.of_dead_letters else kept.folder)
         if newest > last:
             ends = f"ends with batch {last}" if last >= 0 else "has no batch yet"
             raise SnapshotError(
@@ -36,7 +35,8 @@ def refuse_newer_files(kept: Checkpoint, folders: Sequence[Folder], stream: str)
                 f"checkpoint {kept.folder!r} {ends}, so it is an older copy of the state. Going on would write "
                 f"{folder.holds} of batches {last + 1} to {newest} a second time; nothing was started. Restore the "
                 f"newer checkpoint; or remove the files of this stream with numbers above {last:08} (they are written "
-                "again if their rows can still be read); or begin anew with --fresh (fresh=True)."
+                "again if their rows can still be read); or begin anew: with --fresh (fresh=True), or in "
+                "other folders."
             )
 
 
