@@ -154,7 +154,7 @@ def test_count_windows_take_queries_later_unless_the_registry_says_they_lack_it(
     with pytest.raises(sb.UnsupportedError) as raised:
         monitor.add(MADE[family]("c", 2))
     kind = FAMILIES[family].query
-    assert str(raised.value) == f"add('c') after the first push is not supported for {kind} queries: {lacks}."
+    assert str(raised.value) == f"add('c') after the first push is not supported for {kind} queries: {lacks}"
     assert monitor.snapshot() == before
 
 

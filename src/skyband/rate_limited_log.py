@@ -12,7 +12,7 @@ __all__ = ["RateLimitedLog"]
 class RateLimitedLog:
     """Logs the first warning, then at most one every `seconds`; safe to be used from several threads.
 
-    >>> quiet = Seldom(logging.getLogger("skyband.example"))
+    >>> quiet = RateLimitedLog(logging.getLogger("skyband.example"))
     >>> quiet.warning("no descriptor is free"), quiet.warning("no descriptor is free")
     (True, False)
     """

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyband.topk.shard import Shard
+from skyband.topk.shard import TopKShard
 from tests import oracle
 from tests.drive import WITH_LISTS
 from tests.listed_windows import draw_listed
@@ -120,12 +120,12 @@ def test_no_timer_is_set_after_the_last_window():
     posed = cases.Posed("q", asked, {"by": "s"})
     pipeline = Pipeline(plan_of([posed.query()], shards=1))
     pipeline.batch([[(5_000, 1.0, 1, "a"), (15_000, 2.0, 2, "a"), (25_000, 3.0, 3, "a")]])
-    assert Shard.resume(pipeline.plan, 0, pipeline.states[0]).next_end == 10_000
+    assert TopKShard.resume(pipeline.plan, 0, pipeline.states[0]).next_end == 10_000
     pipeline.batch([])
-    assert Shard.resume(pipeline.plan, 0, pipeline.states[0]).next_end == 30_000
+    assert TopKShard.resume(pipeline.plan, 0, pipeline.states[0]).next_end == 30_000
     pipeline.batch([[(40_000, 1.0, 4, "a")]])
     pipeline.batch([])
-    assert Shard.resume(pipeline.plan, 0, pipeline.states[0]).next_end is None
+    assert TopKShard.resume(pipeline.plan, 0, pipeline.states[0]).next_end is None
     assert cases.answered(pipeline.found, [posed])["q", "-"] == oracle.answers(
         asked, [(5_000, 1.0, 1), (15_000, 2.0, 2), (25_000, 3.0, 3)]
     )

@@ -181,7 +181,7 @@ class TestRefused:
     def test_what_only_top_k_queries_have(self, spark):
         frame = spark.createDataFrame([], SCHEMA)
         for asked in ({"output": "changes"}, {"late": "return"}, {"algorithm": "mintopk"}):
-            with pytest.raises(sb.UnsupportedError, match="top-k queries"):
+            with pytest.raises(sb.UnsupportedError, match="is not supported for IncompleteTopK queries"):
                 answers(frame, QUERY, time="ts", **asked)
         with pytest.raises(sb.UnsupportedError, match="rank the rows of one"):
             answers({"a": frame}, sb.TopK(k=1, size="1 hour", by="size"), time="ts")

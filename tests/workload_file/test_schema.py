@@ -58,7 +58,11 @@ def test_the_schema_says_what_it_is():
 
 @pytest.mark.parametrize("section", [Document, STREAM, QuerySection, SINK, EngineSection])
 def test_every_key_is_described(section):
-    properties = schema()["properties"] if section is Document else schema()["$defs"][section.__name__]["properties"]
+    properties = (
+        schema()["properties"]
+        if section is Document
+        else schema()["$defs"][section.__name__.removesuffix("Section")]["properties"]
+    )
     assert list(properties) == list(section.model_fields)
     assert all(value["description"] for value in properties.values())
 

@@ -25,7 +25,7 @@ class AggregateShape:
     >>> import skyband as sb
     >>> hour, high = (sb.AggregateTopK(k=3, size="1 hour", slide=s, aggregate=a) for s, a in [("1 minute", "sum"),
     ...     ("5 minutes", "max")])
-    >>> shape = Shape((hour, high))
+    >>> shape = AggregateShape((hour, high))
     >>> shape.sizes, shape.extremes, shape.sums
     ((3600000000,), ('max',), True)
     """

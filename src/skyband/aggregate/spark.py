@@ -64,7 +64,7 @@ class _Totalling(NamedTuple):
         return {
             "axis": "time",
             "family": AggregateTopK.family,
-            "scans": [[scan.key, scan.value, scan.where, *scan.partition_by] for scan in self.plan.scans],
+            "feeds": [[scan.key, scan.value, scan.where, *scan.partition_by] for scan in self.plan.scans],
             "columns": self.types,
             "shards": self.plan.shards,
         }

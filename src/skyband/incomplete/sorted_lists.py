@@ -46,10 +46,10 @@ class SortedLists:
     Examples
     --------
     >>> import numpy as np
-    >>> from skyband.incomplete.shape import Shape
+    >>> from skyband.incomplete.shape import IncompleteShape
     >>> from skyband.incomplete.sorted_lists import SortedLists
     >>> from skyband.incomplete.kernels.attributes import SUM
-    >>> shape = Shape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1,
+    >>> shape = IncompleteShape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1,
     ...               occurrences=1)
     >>> objects, streams = np.array([7, 8, 7, 9]), np.array([0, 0, 1, 1])
     >>> engine = SortedLists(shape)

@@ -227,7 +227,7 @@ def refuse_unsupported(family: Family, feature: Feature, given: str) -> None:
     ...     refuse_unsupported(FAMILIES["aggregate"], "changes", "output='changes'")
     ... except UnsupportedError as error:
     ...     print(str(error).partition(":")[0])
-    add('big') after the first push is not supported for AggregateTopK queries
+    output='changes' is not supported for AggregateTopK queries
     """
     if not family.supports(feature):
         raise UnsupportedError(f"{given} is not supported for {family.query} queries: {family.lacks[feature]}")

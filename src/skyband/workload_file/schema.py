@@ -23,7 +23,7 @@ _EXAMPLE = {
     "streams": {"trades": {"path": "trades.csv", "time": "ts"}},
     "queries": [{"name": "big", "k": 10, "size": "10 minutes", "slide": "1 minute", "by": "price * shares"}],
 }
-_PREFIX = {"Stream": "streams.<name>.", "QuerySection": "queries[].", "Sink": "sinks[].", "Engine": "engine."}
+_PREFIX = {"Stream": "streams.<name>.", "Query": "queries[].", "Sink": "sinks[].", "Engine": "engine."}
 
 
 class Key(NamedTuple):
@@ -41,7 +41,9 @@ def schema() -> Schema:
     >>> sorted(schema()["properties"])
     ['engine', 'queries', 'sinks', 'streams']
     """
-    made = Document.model_json_schema()
+    # Sections are called by what they describe; the classes say that they are sections.
+    text = json.dumps(Document.model_json_schema())
+    made = json.loads(text.replace("QuerySection", "Query").replace("EngineSection", "Engine"))
     # An editor says more about a section with all keys, of which each kind has some, than about one of many unions.
     parts = {"Stream": flat(Stream, "Stream").model_json_schema(), "Sink": flat(Sink, "Sink").model_json_schema()}
     sections: dict[str, Schema] = {**made["$defs"], **parts}
@@ -57,7 +59,7 @@ def schema() -> Schema:
     made["properties"]["streams"]["propertyNames"] = {"pattern": STREAM_NAME}
     for name, base in (("Stream", Stream), ("Sink", Sink)):
         sections[name]["allOf"] = [_for_kind(base, kind) for kind in base.kinds.values()]
-    sections["QuerySection"] |= {
+    sections["Query"] |= {
         "if": given("sql"),
         "then": absent(QuerySection.fields()),
         "else": {"allOf": [_for_type(kind) for kind in KEYS]},
@@ -79,7 +81,7 @@ def keys() -> list[Key]:
     """
     made = schema()
     found = []
-    for name, section in zip(made["properties"], ("Stream", "QuerySection", "Sink", "Engine"), strict=True):
+    for name, section in zip(made["properties"], ("Stream", "Query", "Sink", "Engine"), strict=True):
         found.append(_key(name, made["properties"][name]))
         found += [_key(_PREFIX[section] + key, value) for key, value in made["$defs"][section]["properties"].items()]
     return found
