@@ -55,7 +55,9 @@ class Kind(Section):
         """Note the kind."""
         super().__pydantic_init_subclass__(**given)
         if cls.kind():
-            cls.kinds[cls.kind()] = cls
+            known = {**cls.kinds, cls.kind(): cls}
+            cls.kinds.clear()  # by module, so that the order does not depend on which is loaded first
+            cls.kinds.update(sorted(known.items(), key=lambda item: item[1].__module__))
 
     @classmethod
     def kind(cls) -> str:
