@@ -36,7 +36,7 @@ from skyband.spark.plan import (
 from skyband.spark.processor import ShardProcessor
 from skyband.spark.shard_keys import spread
 from skyband.spark.tasks import ENVELOPES, LOCAL, Task, answer_in_order, local_answers, to_shards
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
 
 __all__ = ["draft"]
 
@@ -87,9 +87,9 @@ class _Totalling(NamedTuple):
             .groupBy("shard")
             .transformWithState(processor, OUTPUT, "Append", "EventTime")
         )
-        sums = [sf.sum(name).alias(name) for name in ("late", "unrankable")]
+        counts = sums("late", "unrankable")
         held = held_by_shard("unit", self.plan.units)
-        local = local.observe("skyband_held", *sums, sf.max("newest").alias("newest"), *held)
+        local = local.observe("skyband_held", *counts, sf.max("newest").alias("newest"), *held)
         return Pipeline(self._merged(local.select("answers", "unit")), None)
 
     def _merged(self, local: DataFrame, counted: Observed | None = None) -> DataFrame:

@@ -36,7 +36,7 @@ from skyband.spark.plan import (
 )
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.shard_keys import spread
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
 
 __all__ = ["draft"]
 
@@ -101,9 +101,9 @@ class _Gathered(NamedTuple):
             .groupBy("shard")
             .transformWithState(processor, OUTPUT, "Append", "EventTime")
         )
-        sums = [sf.sum(name).alias(name) for name in ("late", "too_often")]
+        counts = sums("late", "too_often")
         held = held_by_shard("shard", self.plan.shards)
-        packed = packed.observe("skyband_held", *sums, sf.max("newest").alias("newest"), *held)
+        packed = packed.observe("skyband_held", *counts, sf.max("newest").alias("newest"), *held)
         return Pipeline(self._merged(packed.select("answers")), None)
 
     def _merged(self, packed: DataFrame, counted: Observed | None = None) -> DataFrame:

@@ -221,12 +221,12 @@ class Run:
                 handle.await_batch(PATIENCE)
                 handle.stop()
                 ask_servers(wanted, file.workloads[stream])
-                open_servers(wanted, file.workloads[stream], output_of(wanted) if wanted else "answers", out)
+                open_servers(wanted, file.workloads[stream], output_of(wanted), out)
 
             def prepare_again(out: DataFrame) -> None:
                 ask_servers(wanted, before.workloads[stream])
                 with suppress(SkybandError):  # it fitted before; whoever writes next tells if it does not any more
-                    open_servers(wanted, before.workloads[stream], output_of(wanted) if wanted else "answers", out)
+                    open_servers(wanted, before.workloads[stream], output_of(wanted), out)
 
             self.file = file
             try:
@@ -332,7 +332,7 @@ class Run:
         self._states[name] = file.checkpoint_of(name)
 
         def prepare(out: DataFrame) -> None:
-            anew, output = fresh or self.mode == "once", output_of(wanted) if wanted else "answers"
+            anew, output = fresh or self.mode == "once", output_of(wanted)
             open_servers(wanted, file.workloads[name], output, out, replace=anew, kept=has_state)
             if fresh:
                 clear_servers(wanted)
@@ -351,7 +351,7 @@ class Run:
         """Answer a bounded input; `remove` removes earlier answers once all new ones are there."""
         file, wanted = self.file, self._wanted[name]
         stream, workload = file.streams[name], file.workloads[name]
-        output = output_of(wanted) if wanted else "answers"
+        output = output_of(wanted)
         read, counted, dead = Observation("skyband_source"), Observed.anew(), dead_places(name, stream)
         draft = check(
             open_batch(self._spark, name, stream, read, asked=workload),
@@ -390,7 +390,7 @@ class Run:
         """
         file, stream = self.file, self.file.streams[name]
         wanted, dead = self._wanted[name], dead_places(name, stream)
-        output = output_of(wanted) if wanted else "answers"
+        output = output_of(wanted)
         take = write_to(wanted, file.workloads[name], output)
         if stream.source == "files":
             take = ReadOnce(name, self._states[name]).after(take)
@@ -433,7 +433,7 @@ class Run:
             algorithm=file.algorithm_of(name),
             late="refuse" if engine.late == "refuse" else "count",
             limits=LateLimits(**engine.late) if isinstance(engine.late, dict) else None,
-            output=output_of(wanted) if wanted else "answers",
+            output=output_of(wanted),
             shards=file.shards_of(name),
             whole=True,
             alone=True,

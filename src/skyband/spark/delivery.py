@@ -131,8 +131,8 @@ class Sink(Protocol):
 
 
 def output_of(wanted: Sequence[Wanted]) -> Output:
-    """What the pipeline must give to serve all outlets."""
-    found = {one.output for one in wanted}
+    """What the pipeline must give to serve all outlets; answers, where there are none."""
+    found = {one.output for one in wanted} or {"answers"}
     return "both" if len(found) > 1 else found.pop()
 
 

@@ -116,7 +116,7 @@ def _from_stream(
         .transformWithState(processor, OUTPUT, "Append", "EventTime")
     )
     held = held_by_shard("shard", plan.shards)
-    counted = [sf.sum(name).alias(name) for name in ("late", "windows", "answered")]
+    counted = sums("late", "windows", "answered")
     newest = [sf.max(name).alias(name) for name in ("newest", "last_end")]
     return (
         packed.observe("skyband_out", *counted, *newest, *held)

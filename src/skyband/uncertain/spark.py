@@ -21,7 +21,7 @@ from skyband.spark.expressions import Columns, quoted
 from skyband.spark.plan import Followed, Observed, Pipeline, Request, checked_delay, delay_of, spelled
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.shard_keys import spread
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
 from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.query import UncertainTopK, refuse_other_sizes
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column, weigh_rows
@@ -66,7 +66,7 @@ class _Weighed(NamedTuple):
             .groupBy("shard")
             .transformWithState(processor, OUTPUT, "Append", "EventTime")
         )
-        told = [sf.sum("late").alias("late"), sf.max("newest").alias("newest")]
+        told = [*sums("late"), sf.max("newest").alias("newest")]
         packed = packed.observe("skyband_held", *told, *held_by_shard("shard", 1))
         return Pipeline(self._unpacked(packed.select("answers")), None)
 
