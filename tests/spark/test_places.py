@@ -16,7 +16,7 @@ from tests.spark import bounded_run
 from tests.spark.frames import read_sink, write_files
 
 FILES = 3
-PATIENCE = 240
+PATIENCE = 600
 
 
 def begin(folder, master, **environ):
