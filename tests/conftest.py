@@ -46,21 +46,36 @@ SLOW = (
     "tests/incomplete/",
     "tests/aggregate/",
     "tests/sharding/",
-    "tests/test_cli.py",
+    "tests/cli/test_init_runs.py",
+    "tests/cli/test_main.py",
+    "tests/cli/test_run.py",
+    "tests/kernels/test_cache.py",
+    "tests/test_docs.py",
     "tests/test_examples.py",
-    "tests/test_group_pools.py",
     "tests/test_import_time.py",
-    "tests/test_kernel_cache.py",
     "tests/test_quick_start.py",
-    "tests/test_readme.py",
     "tests/test_site.py",
+    "tests/topk/test_group_pools.py",
+    "tests/topk/test_reducer.py",
+    "tests/topk/test_shard",
+    "tests/topk/test_window_ranking.py",
+)
+# What these folders have that starts nothing.
+QUICK = (
+    "tests/spark/test_checkpoint_lock.py",
+    "tests/spark/test_health.py",
+    "tests/spark/test_jars.py",
+    "tests/spark/test_metrics.py",
+    "tests/spark/test_sessions.py",
+    "tests/spark/test_stream_lags.py",
 )
 
 
 def pytest_collection_modifyitems(items):
     """Mark what is slow and what is long, so that `make test-quick` and `make test` can leave it out."""
     for item in items:
-        if item.nodeid.startswith(SLOW) or "spark" in getattr(item, "fixturenames", ()):
+        in_slow_file = item.nodeid.startswith(SLOW) and not item.nodeid.startswith(QUICK)
+        if in_slow_file or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
         if hasattr(item, "callspec") and item.callspec.params.get(SEED, 0) >= SEEDS:
             item.add_marker("long")

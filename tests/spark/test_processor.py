@@ -19,7 +19,7 @@ from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.topk.reducer import reduce_rows
 from skyband.windows import NEVER
 from tests.aggregate import oracle as aggregate_oracle
-from tests.sharding import test_totals
+from tests.aggregate import test_shard as aggregate_shards
 from tests.sharding.pipeline import plan_of, scored
 
 KEY = 7  # the key that Spark knows shard 0 by
@@ -113,14 +113,14 @@ def test_a_state_of_a_later_version_is_rejected_and_left_as_it_is(driven):
 
 def test_shards_of_keys_have_segments_beside_their_value():
     query = sb.AggregateTopK(k=1, size="10 seconds", slide="5 seconds", key="key", value="value")
-    plan = test_totals.plan_of([query])
+    plan = aggregate_shards.plan_of([query])
     processor = ShardProcessor(plan, {0: KEY, 1: KEY + 1}, output=AGGREGATE_OUTPUT)
     tester = TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda _: NEVER)
     rows = [aggregate_oracle.Row(second * SECOND, "a", 1.0) for second in (1, 2, 6, 13)]
     for home in (0, 1):
         packed = [
             tasks.pack(envelope, {0: KEY, 1: KEY + 1})
-            for envelope in sum_rows(plan, [test_totals.task(rows, pa.string(), True)])
+            for envelope in sum_rows(plan, [aggregate_shards.task(rows, pa.string(), True)])
             if envelope.shard == home
         ]
         tester.test(KEY + home, [Row(**row) for batch in packed for row in batch.to_pylist()])
@@ -130,7 +130,7 @@ def test_shards_of_keys_have_segments_beside_their_value():
     assert {tuple(row.asDict()) for row in out} == {tuple(part.split()[0] for part in AGGREGATE_OUTPUT.split(", "))}
     found = [row for packed in out if packed.answers for row in from_bytes(packed.answers).to_pylist()]
     assert [(row["end"], row["score"]) for row in found] == [(5 * SECOND, 2.0), (10 * SECOND, 3.0)]
-    home = test_totals.home(rows[0])
+    home = aggregate_shards.home(rows[0])
     handle.setGroupingKey(KEY + home)
     assert list(handle.listTimers()) == [14_999], "as soon as the watermark reaches the end"
 

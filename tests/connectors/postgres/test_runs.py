@@ -12,12 +12,12 @@ import skyband as sb
 from skyband.cli.explain import explain_file
 from skyband.jobs import run
 from skyband.spark.delivery import Wanted
+from tests.jobs.test_job import Failing, finished, rows_of, workload
+from tests.jobs.test_job_families import FILE, data, expected, plain, write_families
 from tests.servers import PASSWORD
 from tests.sharding import cases
 from tests.sharding.differences import by_order, compared, reported
 from tests.spark.frames import write_files
-from tests.spark.test_run_families import FILE, data, expected, plain, write_families
-from tests.spark.test_runs import Failing, finished, rows_of, workload
 
 __all__ = ["data"]  # a fixture
 
@@ -218,7 +218,7 @@ def test_all_families_of_queries(spark, tmp_path, database, data):
 
 
 def _selected(rows, names):
-    from tests.spark.test_run_families import _micros
+    from tests.jobs.test_job_families import _micros
 
     return [tuple(_micros(row[name]) for name in names) for row in rows]
 

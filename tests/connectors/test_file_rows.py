@@ -16,7 +16,7 @@ from skyband.connectors.files import FilesSource
 from skyband.connectors.sources import open_batch
 from skyband.jobs import run
 from skyband.jobs.verification import verify
-from tests.spark.test_runs import finished, workload
+from tests.jobs.test_job import finished, workload
 
 SCHEMA = "schema: {at: timestamp, name: string, price: double, shares: int}, "
 FIRST = "at,name,price,shares\n2024-01-01 00:00:00,a,2.5,700\n2024-01-01 00:00:01,b,3.5,800\n"

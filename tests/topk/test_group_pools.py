@@ -21,7 +21,7 @@ from skyband.topk import group_executors
 from tests import oracle
 from tests.drive import ALGORITHMS, count_query, read, time_query
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 LIMITS = [(2048, 512), (4, 2), (0, 0)]  # all groups share; they come and go between; each has a lane
 
 

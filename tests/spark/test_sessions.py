@@ -230,7 +230,7 @@ class _Unpackaged:
 
 
 def test_requirements_are_those_of_the_extra():
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     declared = {one.name: one for one in map(Requirement, project["optional-dependencies"]["spark"])}
     found = requirements.requirements()
     assert {one.name for one in found} == set(requirements.NEEDED)

@@ -14,7 +14,10 @@ from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.reducer import weigh_rows
 from skyband.uncertain.shard import UncertainShard
 from tests.aggregate import oracle as aggregates
-from tests.sharding import pipeline, test_gathering, test_totals, test_weighing
+from tests.aggregate import test_shard as aggregate_shards
+from tests.incomplete import test_shard as incomplete_shards
+from tests.sharding import pipeline
+from tests.uncertain import test_shard as uncertain_shards
 
 EACH = 200  # rows of a batch
 BATCHES = 24
@@ -44,7 +47,7 @@ def summed():
     query = sb.AggregateTopK(
         k=2, size="10 milliseconds", slide="5 milliseconds", key="key", value="value", partition_by=["g"]
     )
-    shards = test_totals.Shards(test_totals.plan_of([query], grouped=True), pa.string())
+    shards = aggregate_shards.Shards(aggregate_shards.plan_of([query], grouped=True), pa.string())
     for batch in range(BATCHES):
         rows = [
             aggregates.Row(int(at), key, 1.0, group)
@@ -56,12 +59,12 @@ def summed():
 
 def gathered():
     query = sb.IncompleteTopK(
-        k=2, size="10 milliseconds", every="5 milliseconds", streams=["a", "b"], **test_gathering.SHARED
+        k=2, size="10 milliseconds", every="5 milliseconds", streams=["a", "b"], **incomplete_shards.SHARED
     )
     plan = IncompletePlan(queries=(query,), shards=1, refuse_late=False)
     shard = IncompleteShard(plan, 0)
     for batch in range(BATCHES):
-        rows = test_gathering.rows_of(positions(batch), fresh(batch), ["a", "b"] * (EACH // 2), ROWS / EACH, ROWS)
+        rows = incomplete_shards.rows_of(positions(batch), fresh(batch), ["a", "b"] * (EACH // 2), ROWS / EACH, ROWS)
         found = list(gather_rows(plan, rows.to_batches()))
         shard.step([one.rows for one in found], [one.note for one in found], 20 * batch * MILLISECOND)
         shard = IncompleteShard.resume(plan, 0, shard.state())
@@ -69,10 +72,10 @@ def gathered():
 
 
 def weighed():
-    plan = UncertainPlan(queries=test_weighing.QUERIES, method="greedy", refuse_late=False)
+    plan = UncertainPlan(queries=uncertain_shards.QUERIES, method="greedy", refuse_late=False)
     shard = UncertainShard(plan, 0)
     for batch in range(BATCHES):
-        rows = test_weighing.rows_of(positions(batch), ROWS * 1.0, np.full(EACH, 0.4), fresh(batch), ROWS)
+        rows = uncertain_shards.rows_of(positions(batch), ROWS * 1.0, np.full(EACH, 0.4), fresh(batch), ROWS)
         found = list(weigh_rows(plan, rows.to_batches()))
         shard.step([one.rows for one in found], [one.note for one in found], 20 * batch * MILLISECOND)
         shard = UncertainShard.resume(plan, 0, shard.state())

@@ -23,10 +23,13 @@ from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.reducer import weigh_rows
 from tests.aggregate import cases as aggregate_cases
 from tests.aggregate import oracle as aggregate_oracle
+from tests.aggregate import test_shard as aggregate_shards
 from tests.drive import ALGORITHMS
+from tests.incomplete import test_shard as incomplete_shards
 from tests.incomplete.drive import listed, some_tuples
-from tests.sharding import cases, test_gathering, test_totals, test_weighing
+from tests.sharding import cases
 from tests.sharding.pipeline import plan_of, scored
+from tests.uncertain import test_shard as uncertain_shards
 
 COLUMNS = ("shard", "rows", "note", "oldest", "taken", "left_out")
 ENVELOPES = pa.schema([(name, pa.binary() if name in ("rows", "note") else pa.int64()) for name in COLUMNS])
@@ -108,12 +111,12 @@ def test_what_is_held_follows_the_overlap_in_time_not_the_input(ordered, monkeyp
 @pytest.mark.parametrize("seed", range(10))
 def test_incomplete_streams_in_any_order(shards, seed):
     rng = np.random.default_rng(seed)
-    query, plain = test_gathering.asked(rng)
+    query, plain = incomplete_shards.asked(rng)
     positions, objects, streams, values = some_tuples(rng, plain, 200, count_axis=False, text=seed % 2 == 0)
     positions = (positions + 60) * 1000
     expected = listed(sb.incomplete.replay(query, positions, objects, streams, values))
     plan = IncompletePlan(queries=(query,), shards=shards, refuse_late=False)
-    rows = test_gathering.rows_of(positions, objects, streams, values, np.arange(200))
+    rows = incomplete_shards.rows_of(positions, objects, streams, values, np.arange(200))
     rows = rows.take(pa.array(rng.permutation(200)))
     files = [rows.slice(low, 50) for low in range(0, 200, 50)]
     envelopes = at_the_shards(files, partial(gather_rows, plan), shards, partial(positions_of, time="position"))
@@ -129,10 +132,10 @@ def test_incomplete_streams_in_any_order(shards, seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_uncertain_streams_in_any_order(seed):
     rng = np.random.default_rng(seed)
-    columns = test_weighing.drawn(seed)
-    expected = sb.uncertain.replay(test_weighing.QUERIES, *columns).to_pylist()
-    plan = UncertainPlan(queries=test_weighing.QUERIES, method="greedy", refuse_late=False, may_be_late=False)
-    rows = test_weighing.rows_of(*columns)
+    columns = uncertain_shards.drawn(seed)
+    expected = sb.uncertain.replay(uncertain_shards.QUERIES, *columns).to_pylist()
+    plan = UncertainPlan(queries=uncertain_shards.QUERIES, method="greedy", refuse_late=False, may_be_late=False)
+    rows = uncertain_shards.rows_of(*columns)
     rows = rows.take(pa.array(rng.permutation(rows.num_rows)))
     files = [rows.slice(low, 40) for low in range(0, rows.num_rows, 40)]
     envelopes = at_the_shards(files, partial(weigh_rows, plan), 1, partial(positions_of, time="position"))
@@ -151,16 +154,16 @@ def test_aggregates_in_any_order(seed):
     queries = [
         sb.AggregateTopK(**{**query.to_dict(), "partition_by": ["g"] if grouped else ()}) for query in case.queries
     ]
-    plan = test_totals.plan_of(queries, grouped=grouped, valued=case.valued)
+    plan = aggregate_shards.plan_of(queries, grouped=grouped, valued=case.valued)
     rows = list(case.rows)
     random.shuffle(rows)
     parts = [part for part in cases.draw_cuts(random, rows) if part]
-    files = [pa.Table.from_batches([test_totals.task(part, case.key_kind, case.valued)]) for part in parts]
+    files = [pa.Table.from_batches([aggregate_shards.task(part, case.key_kind, case.valued)]) for part in parts]
     envelopes = at_the_shards(files, partial(sum_rows, plan), plan.units, panes_of)
     assert sum(sum(batch["taken"].to_pylist()) for batch in envelopes) == len(rows)
     found = local(envelopes, plan, "end")
     parts = [(row["first_end"], from_bytes(row["answers"])) for row in by_first_end(found)]
-    tables = [test_totals.merged(plan, 0, [table]) for table in bounded_input.complete_windows(parts, "end")]
-    got = test_totals.told(plan, pa.concat_tables(tables)) if tables else []
+    tables = [aggregate_shards.merged(plan, 0, [table]) for table in bounded_input.complete_windows(parts, "end")]
+    got = aggregate_shards.told(plan, pa.concat_tables(tables)) if tables else []
     in_order = sorted((row for row in rows if row.position is not None), key=lambda row: row.position)
     assert got == aggregate_oracle.answers(queries, in_order, valued=case.valued, grouped=grouped)

@@ -22,7 +22,7 @@ from skyband.topk.algorithms.panes import MOST_LATTICES, Panes
 from tests import oracle
 from tests.drive import ALGORITHMS, WITH_TIES, held, read, time_query
 from tests.streams import asked, cut, time_rows
-from tests.test_panes import SHAPES, drawn, pushed
+from tests.topk.test_panes import SHAPES, drawn, pushed
 
 WITHOUT_TIES = sorted(set(ALGORITHMS) - set(WITH_TIES))
 

@@ -12,9 +12,9 @@ from skyband.jobs import run
 from skyband.jobs.journal import Change, Journal
 from skyband.spark import start
 from skyband.spark.delivery import Wanted
+from tests.jobs.test_live_changes import ALL, MORE, Live, answers_in, parts, wait_for_rows  # noqa: F401 - a fixture
 from tests.sharding import cases
 from tests.spark.frames import read_stream, write_files
-from tests.spark.test_live_changes import ALL, MORE, Live, answers_in, parts, wait_for_rows  # noqa: F401 - a fixture
 
 MORE_SQL = "more: TOPK s, 5 OVER 10 SECONDS EVERY 5 SECONDS"
 EACH = cases.Posed("each", cases.Asked(k=2, size=10_000_000, slide=5_000_000), {"by": "s", "partition_by": ["g"]})
