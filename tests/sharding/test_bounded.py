@@ -28,7 +28,7 @@ from tests.incomplete.drive import listed, some_tuples
 from tests.sharding import cases, test_gathering, test_totals, test_weighing
 from tests.sharding.pipeline import plan_of, scored
 
-COLUMNS = ("shard", "rows", "note", "oldest", "taken", "left_out")
+COLUMNS = ("shard", "rows", "note", "oldest", "taken", "dropped_null")
 ENVELOPES = pa.schema([(name, pa.binary() if name in ("rows", "note") else pa.int64()) for name in COLUMNS])
 
 

@@ -56,7 +56,7 @@ class IncompleteExecutor:
 
     def __init__(self, query: IncompleteTopK, streams: tuple[str | int, ...]) -> None:
         self.query = query
-        self.too_often = 0
+        self.over_limit = 0
         self._counted = 0  # tuples that counted
         shape = shape_of(query, streams)
         self.engine: IncompleteEngine = _engine(query, shape)
@@ -79,7 +79,7 @@ class IncompleteExecutor:
         if self._ledger is not None:
             taken = self._admitted(positions, objects, streams)
             if taken.size < objects.size:
-                self.too_often += objects.size - taken.size
+                self.over_limit += objects.size - taken.size
                 objects, streams, values = objects[taken], streams[taken], values[taken]
                 positions = positions[taken] if positions.size else positions
                 hashes = hashes[taken] if hashes.size else hashes
@@ -99,7 +99,7 @@ class IncompleteExecutor:
         return {
             "items": self.engine.items,
             "remembered": self.remembered,
-            "too_often": self.too_often,
+            "over_limit": self.over_limit,
             **self.engine.metrics(),
         }
 
@@ -107,7 +107,7 @@ class IncompleteExecutor:
         """Everything that `load` needs."""
         entries = None if self._ledger is None else dict(zip(_ENTRIES, _entries(self._ledger), strict=True))
         return {
-            "too_often": self.too_often,
+            "too_often": self.over_limit,
             "counted": self._counted,
             "ledger": entries,
             "engine": self.engine.state(),
@@ -115,7 +115,7 @@ class IncompleteExecutor:
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from what `state` was taken of."""
-        self.too_often, self._counted = state["too_often"], state["counted"]
+        self.over_limit, self._counted = state["too_often"], state["counted"]
         if state["ledger"] is not None:
             self._ledger = _ledger_of(*(state["ledger"][name] for name in _ENTRIES))
         self.engine.load(state["engine"])

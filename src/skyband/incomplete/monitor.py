@@ -145,21 +145,21 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
     def metrics(self) -> dict[str, Any]:
         """Counts so far: rows, left out, answers given, items held, and what each query and each stream did.
 
-        `too_often` counts tuples beyond the declared `occurrences`, which were left out; `remembered` the tuples known
+        `over_limit` counts tuples beyond the declared `occurrences`, which were left out; `remembered` the tuples known
         only to tell these. The approximate method remembers none, and counts none.
 
         >>> import skyband as sb
         >>> monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size=9, streams=["s", "t"]))
         >>> monitor.push(None, ["a", "a", None], ["s", "s", "t"], [0.5, 0.6, 0.7])
         >>> found = monitor.metrics()
-        >>> found["left_out"], found["too_often"], found["streams"]["t"]["tuples"]
+        >>> found["dropped_null"], found["over_limit"], found["streams"]["t"]["tuples"]
         (1, 1, 0)
         """
         return super().metrics()
 
     def _counters(self) -> dict[str, Any]:
         return {
-            "too_often": sum(lane.too_often for lane in self._lanes),
+            "over_limit": sum(lane.over_limit for lane in self._lanes),
             "queries": {lane.query.name: lane.metrics() for lane in self._lanes},
             "streams": {
                 name: {"tuples": int(seen), "newest": int(newest) if seen and self._intake.axis == "time" else None}

@@ -40,17 +40,17 @@ def gather_rows(plan: IncompletePlan, batches: Iterable[pa.RecordBatch]) -> Iter
         table = pa.Table.from_batches([batch])
         timed = table.filter(pc.is_valid(table[TIME]))
         positions = positions_of(timed, TIME)
-        left_out = np.zeros(timed.num_rows, bool)
+        dropped_null = np.zeros(timed.num_rows, bool)
         parts = []
         for number, told in enumerate(plan.told):
             tuples, lacking = _tuples(plan, number, told, timed, positions)
-            left_out |= lacking
+            dropped_null |= lacking
             parts.append(tuples)
         tuples = pa.concat_tables(parts)
         newest = int(positions.max(initial=ALWAYS))
         note = Note(newest, int(positions.min(initial=NEVER)))
         homes = _homes(plan, tuples)
-        counts = (table.num_rows, table.num_rows - timed.num_rows + int(left_out.sum()), 0)
+        counts = (table.num_rows, table.num_rows - timed.num_rows + int(dropped_null.sum()), 0)
         for shard in range(plan.shards):
             mine = tuples if plan.shards == 1 else tuples.filter(pa.array(homes == shard))
             yield Envelope(shard, mine, note, *(counts if shard == COUNTING_SHARD else (0, 0, 0)))

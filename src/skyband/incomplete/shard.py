@@ -42,8 +42,8 @@ class IncompleteShard(OrderedShard):
         return sum(monitor.candidates for monitor in self.monitors)
 
     @property
-    def too_often(self) -> int:
-        return sum(monitor.metrics()["too_often"] for monitor in self.monitors)
+    def over_limit(self) -> int:
+        return sum(monitor.metrics()["over_limit"] for monitor in self.monitors)
 
     def dues(self) -> Iterator[int]:
         oldest = self.oldest_waiting

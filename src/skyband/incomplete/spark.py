@@ -101,7 +101,7 @@ class _Gathered(NamedTuple):
             .groupBy("shard")
             .transformWithState(processor, OUTPUT, "Append", "EventTime")
         )
-        counts = sums("late", "too_often")
+        counts = sums("late", "over_limit")
         held = held_by_shard("shard", self.plan.shards)
         packed = packed.observe("skyband_held", *counts, sf.max("newest").alias("newest"), *held)
         return Pipeline(self._merged(packed.select("answers")), None)

@@ -102,10 +102,10 @@ class BoundedRun:
         self._progress.count(
             rows=source.get("rows", read.get("taken")) or 0,
             malformed=source.get("malformed"),
-            left_out=read.get("left_out"),
-            reduced=read.get("reduced"),
+            dropped_null=read.get("dropped_null"),
+            pruned=read.get("pruned"),
             windows=answered.get("windows"),
-            too_often=held.get("too_often"),
+            over_limit=held.get("over_limit"),
             unrankable=held.get("unrankable"),
         )
 

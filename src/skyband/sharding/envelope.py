@@ -94,8 +94,8 @@ class Envelope(NamedTuple):
     rows: pa.Table
     note: Note
     taken: int
-    left_out: int
-    reduced: int
+    dropped_null: int
+    pruned: int
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

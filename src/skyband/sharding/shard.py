@@ -30,7 +30,7 @@ class Tally(NamedTuple):
     candidates: int = 0  # rows, tuples or partials held
     newest: int = ALWAYS  # the newest position seen
     last_end: int = ALWAYS  # the newest window answered ends here
-    too_often: int = 0  # tuples of incomplete streams beyond the occurrences declared
+    over_limit: int = 0  # tuples of incomplete streams beyond the occurrences declared
     unrankable: int = 0  # totals that are no number
 
 

@@ -19,9 +19,9 @@ from skyband.spark.plan import Followed
 
 __all__ = ["Metrics", "StreamProgress", "show_progress"]
 
-_COUNTED_IN = {"taken": "rows", "left_out": "left_out", "reduced": "reduced"}
+_COUNTED_IN = {"taken": "rows", "dropped_null": "dropped_null", "pruned": "pruned"}
 _COUNTED_AT_THE_SOURCE = {"malformed": "malformed"}  # of topics and files
-_COUNTED_HELD = {"late": "late", "too_often": "too_often", "unrankable": "unrankable"}  # where shards are merged
+_COUNTED_HELD = {"late": "late", "over_limit": "over_limit", "unrankable": "unrankable"}  # where shards are merged
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 
 

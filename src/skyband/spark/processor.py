@@ -27,7 +27,7 @@ VALUE = "blob binary"
 SEGMENT_KEY, SEGMENT_VALUE = "number long", "data binary"
 OUTPUT = (
     "answers binary, shard int, late long, windows long, answered long, candidates long, bytes long, "
-    "newest long, last_end long, too_often long"
+    "newest long, last_end long, over_limit long"
 )
 MILLISECOND = 1000  # Spark's timers and watermarks are in milliseconds, ours in microseconds
 
@@ -135,7 +135,7 @@ class ShardProcessor(StatefulProcessor):
             "late": tally.late,
             "windows": tally.windows,
             "answered": tally.answers,
-            "too_often": tally.too_often,
+            "over_limit": tally.over_limit,
             "unrankable": tally.unrankable,
         }
         for data in (None, *map(to_bytes, answers)):

@@ -326,10 +326,10 @@ class Handle:
         return ended
 
     def metrics(self) -> dict[str, Any]:
-        """Counts since the start of this run: rows, left_out, late, reduced, windows, answers, candidates, bound, …
+        """Counts since the start of this run: rows, dropped_null, late, pruned, windows, answers, candidates, bound, …
 
-        `left_out` are rows without a time or a score; `malformed`, of topics and files, what could not be read;
-        `reduced` those that tasks dropped before anything was shuffled;
+        `dropped_null` are rows without a time or a score; `malformed`, of topics and files, what could not be read;
+        `pruned` those that tasks dropped before anything was shuffled;
         `candidates` the rows held now, `bound` what the candidate set of one group can never exceed; `emit_lag` how
         far, in seconds of event time, the newest window answered lags behind the newest row.
         """

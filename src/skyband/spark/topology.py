@@ -14,7 +14,7 @@ from skyband.spark.tasks import Task
 
 __all__ = ["at_the_shards", "by_oldest", "held_by_shard", "merged", "sums"]
 
-COUNTED_IN = ("taken", "left_out", "reduced")
+COUNTED_IN = ("taken", "dropped_null", "pruned")
 
 
 def at_the_shards(envelopes: DataFrame, keys: Mapping[int, int], control: str | None, delay: int | None) -> DataFrame:
@@ -75,7 +75,7 @@ def merged(
     windows = sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows")
     if not local.isStreaming:
         if counted is not None:
-            local = local.observe(counted.held, *sums("too_often", "unrankable"))
+            local = local.observe(counted.held, *sums("over_limit", "unrankable"))
         order = [sf.col("first_end")] if first is None else [first, sf.col("first_end")]
         found = local.repartition(1).sortWithinPartitions(*order).mapInArrow(merge, answers)
         return found if counted is None else found.observe(counted.answered, windows)

@@ -135,7 +135,7 @@ def _from_batch(prepared: Prepared, counted: Observed | None) -> DataFrame:
     answer = tasks.answer_in_order(plan, keys, "window_end")
     local = by_oldest(envelopes, plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
     if counted is not None:
-        local = local.observe(counted.held, *sums("too_often", "unrankable"))
+        local = local.observe(counted.held, *sums("over_limit", "unrankable"))
         local = local.observe(counted.answered, *sums("windows"))
     return local.select("answers").mapInArrow(tasks.unpack(), prepared.answers).toDF(*prepared.names)
 

@@ -246,7 +246,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=3, size=10, every=2))
         >>> monitor.push(None, [5.0, None, 3.0], [0.5, 0.5, 0.5])
         >>> found = monitor.metrics()
-        >>> found["left_out"], found["runs"], found["cost"], found["error_bound"]
+        >>> found["dropped_null"], found["runs"], found["cost"], found["error_bound"]
         (1, 1, 3, 0.0)
         """
         return super().metrics()
