@@ -25,10 +25,10 @@ from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import HIDDEN, Columns, quoted
 from skyband.spark.plan import (
     MOST_SHARDS,
-    Followed,
     Observed,
     Pipeline,
     Request,
+    StreamInfo,
     checked_delay,
     checked_shards,
     delay_of,
@@ -53,11 +53,11 @@ class _Gathered(NamedTuple):
     answers: st.StructType
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
-    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
     held: bool  # whether nothing is final before the end of the stream
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {
             "axis": self.plan.axis,
             "family": IncompleteTopK.family,
@@ -66,9 +66,9 @@ class _Gathered(NamedTuple):
         }
 
     @property
-    def followed(self) -> Followed:
+    def stream_info(self) -> StreamInfo:
         methods = sorted({query.method for query in self.plan.queries})
-        return Followed(", ".join(methods), self.plan.axis, None, False, self._watched)
+        return StreamInfo(", ".join(methods), self.plan.axis, None, False, self._watched)
 
     @property
     def _watched(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ class _Gathered(NamedTuple):
             answer = tasks.answer_in_order(self.plan, keys, "time")
             local = by_oldest(envelopes, self.plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
             return Pipeline(self._merged(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held)
+        processor = ShardProcessor(self.plan, keys, self.watermark_lag, held=self.held)
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -132,7 +132,7 @@ def draft(request: Request) -> _Gathered:
         refuse_late=request.late == "refuse",
         delay=1000 * ((next(iter(there)) if delay is None else delay) or 0),
     )
-    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay, request.foresight(delay), request.held)
+    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay, request.watermark_lag(delay), request.held)
 
 
 def _named(df: Any) -> dict[Any, DataFrame]:

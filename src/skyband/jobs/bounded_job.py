@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as sf
 
 from skyband.spark.metrics import StreamProgress
-from skyband.spark.plan import Followed, Observed
+from skyband.spark.plan import Observed, StreamInfo
 from skyband.spark.spark_errors import plain_error, unless_gone
 
 __all__ = ["BoundedRun", "Delivery"]
@@ -33,10 +33,10 @@ class Delivery(NamedTuple):
 class BoundedRun:
     """Reads, answers, delivers and ends, in a thread of its own. Has what a stream's handle has."""
 
-    def __init__(self, followed: Followed, moment: str, delivery: Delivery) -> None:
+    def __init__(self, stream_info: StreamInfo, moment: str, delivery: Delivery) -> None:
         self._moment = moment  # the column that says when an answer was final
         self._delivery = delivery
-        self._progress = StreamProgress(followed)
+        self._progress = StreamProgress(stream_info)
         self._group = f"skyband-{uuid4().hex}"
         self._context: SparkContext | None = None
         self._error: BaseException | None = None

@@ -352,7 +352,7 @@ class Run:
         file, wanted = self.file, self._wanted[name]
         stream, workload = file.streams[name], file.workloads[name]
         output = output_of(wanted)
-        read, counted, dead = Observation("skyband_source"), Observed.anew(), dead_places(name, stream)
+        read, counted, dead = Observation("skyband_source"), Observed.new(), dead_places(name, stream)
         draft = check(
             open_batch(self._spark, name, stream, read, asked=workload),
             workload,
@@ -380,7 +380,7 @@ class Run:
             return int(rows["change"].null_count) if output == "both" else int(rows.num_rows)
 
         delivery = Delivery(read, begin, take)
-        self._bounded[name] = running = BoundedRun(draft.followed, workload.queries[0].moment, delivery)
+        self._bounded[name] = running = BoundedRun(draft.stream_info, workload.queries[0].moment, delivery)
         running.begin(answers, counted)
 
     def _launch(self, name: str, prepare: Callable[[DataFrame], None], before: Handle | None = None) -> None:

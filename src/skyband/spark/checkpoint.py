@@ -20,12 +20,12 @@ from skyband.spark.spark_errors import first_line
 __all__ = ["DESCRIPTION", "Checkpoint"]
 
 
-def _without_second_copies(about: dict[str, Any]) -> dict[str, Any]:
+def _without_second_copies(description: dict[str, Any]) -> dict[str, Any]:
     """Version 1 also names second copies of columns that groups are told by, which follow from the queries."""
-    columns = about.get("columns")
+    columns = description.get("columns")
     if not isinstance(columns, dict):
-        return about
-    return {**about, "columns": {name: columns[name] for name in without_copies(columns)}}
+        return description
+    return {**description, "columns": {name: columns[name] for name in without_copies(columns)}}
 
 
 DESCRIPTION = StateFormat("description of a checkpoint", [_without_second_copies])
@@ -42,12 +42,12 @@ class Checkpoint:
         self.control = f"{self.folder}/{CONTROL_FOLDER}"
         self.late = f"{self.folder}/skyband/late"
         self.dead = f"{self.folder}/skyband/dead"
-        self._about = f"{self.folder}/skyband/about"
+        self._description = f"{self.folder}/skyband/about"
         self.lock = self._lock()  # the file to lock, where the folder is on this machine
 
     def read(self) -> dict[str, Any] | None:
         """What the checkpoint was made for, as this version has it; None if there is none yet."""
-        found = self._first(self._about)
+        found = self._first(self._description)
         if not found and self._first(f"{self.folder}/metadata") is None:
             return None  # nothing has run; where there is something without content, its first start was killed
         if found is None:
@@ -56,8 +56,8 @@ class Checkpoint:
                 "here, and writing to it would spoil it. Give a folder of its own."
             )
         try:
-            about = json.loads(found)
-            if not isinstance(about, dict):
+            description = json.loads(found)
+            if not isinstance(description, dict):
                 raise ValueError(found)
         except ValueError:
             raise SnapshotError(
@@ -65,19 +65,19 @@ class Checkpoint:
                 "from a copy, or start with a new folder."
             ) from None
         try:
-            return DESCRIPTION.migrated(about)
+            return DESCRIPTION.migrated(description)
         except SnapshotError as error:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be resumed: {error}") from None
 
-    def agree(self, plan: Mapping[str, Any], about: dict[str, Any] | None) -> None:
+    def agree(self, plan: Mapping[str, Any], description: dict[str, Any] | None) -> None:
         """Refuse a plan that does not fit what is there; write down a new one."""
-        if about is None:
+        if description is None:
             self._write(DESCRIPTION.stamped(plan))
             return
         for what, value in plan.items():
-            if about.get(what) != value:
+            if description.get(what) != value:
                 raise SnapshotError(
-                    f"checkpoint={self.folder!r} was written with {what}={about.get(what)!r} and is taken up with "
+                    f"checkpoint={self.folder!r} was written with {what}={description.get(what)!r} and is taken up with "
                     f"{what}={value!r}; what it holds would not fit. Go on as before, or start with a new folder."
                 )
 
@@ -124,6 +124,6 @@ class Checkpoint:
                 "it, so nothing was started. Give a folder that Spark may write to."
             ) from None
 
-    def _write(self, about: dict[str, Any]) -> None:
-        frame = self._spark.createDataFrame([(json.dumps(about),)], "value string")
-        frame.coalesce(1).write.mode("overwrite").text(self._about)
+    def _write(self, description: dict[str, Any]) -> None:
+        frame = self._spark.createDataFrame([(json.dumps(description),)], "value string")
+        frame.coalesce(1).write.mode("overwrite").text(self._description)

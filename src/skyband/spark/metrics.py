@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from skyband.spark.control import CONTROL_FOLDER
-from skyband.spark.plan import Followed
+from skyband.spark.plan import StreamInfo
 
 __all__ = ["Metrics", "StreamProgress", "show_progress"]
 
@@ -28,8 +28,8 @@ _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 class StreamProgress:
     """Adds up the micro-batches of one run of a stream, each once."""
 
-    def __init__(self, followed: Followed | None = None) -> None:
-        self.followed = followed
+    def __init__(self, stream_info: StreamInfo | None = None) -> None:
+        self.stream_info = stream_info
         self._lock = threading.Lock()
         self._batches = 0
         self._last: dict[str, int] = {}  # by run of Spark's: the batch that was reported last
@@ -82,14 +82,14 @@ class StreamProgress:
                     if (count := _value(seen.get(name), column)) is not None:
                         self._counts[metric] = self._counts.get(metric, 0) + count
             # Where every query has a filter, rows that none of them wants do not reach the tasks that count.
-            filtered = self.followed is not None and self.followed.filtered
+            filtered = self.stream_info is not None and self.stream_info.filtered
             sources = report["sources"] or [] if filtered else []
             read = [source for source in sources if CONTROL_FOLDER not in source["description"]]
             unseen = sum(int(source["numInputRows"]) for source in read) - (
                 _value(seen.get("skyband_in"), "taken") or 0
             )
             self._counts["rows"] += max(0, unseen, _value(seen.get("skyband_source"), "malformed") or 0)
-            for place, name in enumerate(self.followed.streams if self.followed else ()):
+            for place, name in enumerate(self.stream_info.streams if self.stream_info else ()):
                 if (newest := _value(seen.get("skyband_streams"), f"newest_{place}")) is not None:
                     self._newest_of[name] = max(newest, self._newest_of.get(name, newest))
             out = seen.get("skyband_out")
@@ -117,16 +117,16 @@ class StreamProgress:
     def metrics(self) -> dict[str, Any]:
         """The numbers, by name."""
         with self._lock:
-            found: dict[str, Any] = {"algorithm": self.followed.algorithm if self.followed else None}
+            found: dict[str, Any] = {"algorithm": self.stream_info.algorithm if self.stream_info else None}
             found |= {"batches": self._batches, **self._counts}
             for name in ("candidates", "bytes"):
                 found[name] = sum(held for column, held in self._held.items() if column.startswith(f"{name}_"))
             found["state_bytes"] = found.pop("bytes")
-            found["bound"] = None if self.followed is None else self.followed.bound
+            found["bound"] = None if self.stream_info is None else self.stream_info.bound
             lag = None
             if (
-                self.followed is not None
-                and self.followed.axis == "time"
+                self.stream_info is not None
+                and self.stream_info.axis == "time"
                 and None not in (self._newest, self._last_end)
             ):
                 lag = max(0, self._newest - self._last_end) / 1e6  # type: ignore[operator]  # neither is None

@@ -20,12 +20,12 @@ from skyband.spark.expressions import TIMES
 
 __all__ = [
     "MOST_SHARDS",
-    "Followed",
     "Late",
     "Observed",
     "Pipeline",
     "Request",
     "SparkPlan",
+    "StreamInfo",
     "checked_delay",
     "checked_shards",
     "delay_of",
@@ -56,7 +56,7 @@ class Request(NamedTuple):
     alone: bool  # whether the watermark follows the rows of this stream and nothing else
     held: bool = False  # whether nothing is final before the end of the stream, whatever the watermark
 
-    def foresight(self, delay: int | None) -> int | None:
+    def watermark_lag(self, delay: int | None) -> int | None:
         """How far the next watermark will stand behind the newest row, in microseconds; `delay` is in milliseconds.
 
         None where it may be held back by others: a data frame may be made of streams with watermarks of their own.
@@ -65,8 +65,8 @@ class Request(NamedTuple):
         return 1000 * delay if self.alone and delay is not None and not self.held else None
 
 
-class Followed(NamedTuple):
-    """What those who follow a run want to know about it."""
+class StreamInfo(NamedTuple):
+    """What progress reports say about a stream beside its counts."""
 
     algorithm: str
     axis: Axis
@@ -90,7 +90,7 @@ class Observed(NamedTuple):
     answered: Observation
 
     @classmethod
-    def anew(cls) -> Observed:
+    def new(cls) -> Observed:
         """Nothing counted yet."""
         return cls(*(Observation(f"skyband_{name}") for name in ("in", "held", "out")))
 
@@ -103,12 +103,12 @@ class SparkPlan(Protocol):
         """What the state is written under."""
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """What a checkpoint must agree with, by name; ``shards`` is among it."""
 
     @property
-    def followed(self) -> Followed:
-        """What those who follow a run want to know."""
+    def stream_info(self) -> StreamInfo:
+        """What progress reports say about the stream."""
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
         """The data frames; a stream's also read the control messages in the folder `control`.

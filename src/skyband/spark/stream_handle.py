@@ -198,7 +198,7 @@ def launch(
     """
     spark = _streaming(df)[0].sparkSession
     kept = Checkpoint(spark, checkpoint)
-    about = kept.read()
+    description = kept.read()
     mode: Late = "return" if callable(late) else late
     draft = check(
         df,
@@ -209,7 +209,7 @@ def launch(
         algorithm=algorithm,
         late=mode,
         output=output,
-        shards=shards if shards is not None or about is None else about["shards"],
+        shards=shards if shards is not None or description is None else description["shards"],
         whole=whole,
         alone=alone,
         held=bounded,
@@ -220,11 +220,11 @@ def launch(
     try:
         lock.take()
         control = Control(spark, kept.control)
-        if about is None:
+        if description is None:
             kept.refuse_unwritable(control.open)
-        kept.agree(draft.about, about)
+        kept.agree(draft.description, description)
         progress = StreamProgress() if progress is None else progress
-        progress.followed = draft.followed
+        progress.stream_info = draft.stream_info
         pipeline = draft.assemble(kept.control)
         beside = [] if dead is None else [(dead[1], dead[0], kept.dead)]
         if callable(late) and pipeline.late is not None:

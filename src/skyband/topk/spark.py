@@ -16,11 +16,11 @@ from skyband.spark.expressions import Prepared, prepare
 from skyband.spark.late_rows import late_rows
 from skyband.spark.plan import (
     MOST_SHARDS,
-    Followed,
     Late,
     Observed,
     Pipeline,
     Request,
+    StreamInfo,
     checked_delay,
     checked_shards,
     delay_of,
@@ -43,7 +43,7 @@ class _Ranking(NamedTuple):
     time: str
     prepared: Prepared
     delay: int | None  # of the watermark that is to stand after the reducer, in milliseconds
-    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
     late: Late
     held: bool  # whether nothing is final before the end of the stream
 
@@ -52,7 +52,7 @@ class _Ranking(NamedTuple):
         return self.prepared.plan
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         plan = self.plan
         return {
             "axis": plan.axis,
@@ -63,17 +63,17 @@ class _Ranking(NamedTuple):
         }
 
     @property
-    def followed(self) -> Followed:
+    def stream_info(self) -> StreamInfo:
         plan = self.prepared.plan
         bound = sum(query.k * query.window.most_alive for query in plan.queries)
-        return Followed(plan.algorithm, plan.axis, bound, all(scan.where for scan in plan.scans))
+        return StreamInfo(plan.algorithm, plan.axis, bound, all(scan.where for scan in plan.scans))
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
         df, late = self.source, self.late == "return"
         if not df.isStreaming:
             return Pipeline(_from_batch(self.prepared, counted), df.limit(0) if late else None)
         keys = spread(self.prepared.plan.shards)
-        processor = ShardProcessor(self.prepared.plan, keys, self.foresight, held=self.held)
+        processor = ShardProcessor(self.prepared.plan, keys, self.watermark_lag, held=self.held)
         answered = _from_stream(self.prepared, keys, control, self.delay, processor)
         return Pipeline(answered, late_rows(df, self.time, keys, control, held=self.held) if late else None)
 
@@ -85,7 +85,7 @@ def draft(request: Request) -> _Ranking:
     count = _most_useful(asked, partitions) if request.shards is None else checked_shards(request.shards)
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
-    foresight = request.foresight(delay)
+    watermark_lag = request.watermark_lag(delay)
     # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
     # tasks it is cheaper to look at the newest of each batch only.
     if delay is not None and (late == "return" or all(query.where for query in asked)):
@@ -102,7 +102,7 @@ def draft(request: Request) -> _Ranking:
         output=request.output,
         whole=request.whole,
     )
-    return _Ranking(df, spelled(df, time), prepared, delay, foresight, late, request.held)
+    return _Ranking(df, spelled(df, time), prepared, delay, watermark_lag, late, request.held)
 
 
 def _from_stream(

@@ -18,7 +18,7 @@ from skyband.sharding.row_order import positions_of
 from skyband.spark import tasks
 from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import Columns, quoted
-from skyband.spark.plan import Followed, Observed, Pipeline, Request, checked_delay, delay_of, spelled
+from skyband.spark.plan import Observed, Pipeline, Request, StreamInfo, checked_delay, delay_of, spelled
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.shard_keys import spread
 from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
@@ -40,16 +40,16 @@ class _Weighed(NamedTuple):
     answers: st.StructType
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
-    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
     held: bool  # whether nothing is final before the end of the stream
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {"axis": self.plan.axis, "family": UncertainTopK.family, "columns": self.types, "shards": 1}
 
     @property
-    def followed(self) -> Followed:
-        return Followed(self.plan.method, self.plan.axis, None, False)
+    def stream_info(self) -> StreamInfo:
+        return StreamInfo(self.plan.method, self.plan.axis, None, False)
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
         keys, streaming = spread(1), self.rows.isStreaming
@@ -60,7 +60,7 @@ class _Weighed(NamedTuple):
             answer = tasks.answer_in_order(self.plan, keys, "time")
             local = by_oldest(envelopes, 1, counted).mapInArrow(answer, tasks.LOCAL)
             return Pipeline(self._unpacked(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held)
+        processor = ShardProcessor(self.plan, keys, self.watermark_lag, held=self.held)
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -95,7 +95,7 @@ def draft(request: Request) -> _Weighed:
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
     types = {name: rows.schema[name].dataType.simpleString() for name in (TIME, ID)}
-    return _Weighed(rows, plan, _answer_type(rows, plan), types, delay, request.foresight(delay), request.held)
+    return _Weighed(rows, plan, _answer_type(rows, plan), types, delay, request.watermark_lag(delay), request.held)
 
 
 def _method(algorithm: str) -> str:
