@@ -54,9 +54,9 @@ def run(plan, batches, restarts=False, foresees=False):
             tables.append(merged(plan, found))
 
     next_ones = [*(watermark for _, watermark in batches[1:]), None]
-    for (rows, watermark), soon in zip(batches, next_ones, strict=True):
+    for (rows, watermark), next_watermark in zip(batches, next_ones, strict=True):
         envelopes = list(gather_rows(plan, rows.to_batches(max_chunksize=7)))
-        all_step(envelopes, watermark, soon=soon if foresees else None)
+        all_step(envelopes, watermark, next_watermark=next_watermark if foresees else None)
     all_step([], None, end=True)
     return pa.concat_tables(tables) if tables else None, tallies
 

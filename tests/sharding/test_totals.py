@@ -132,7 +132,7 @@ def test_any_steps_give_the_same(seed, segment, monkeypatch):
         if seen:
             newest = max(seen)
             watermark = newest - delay
-        found += shards.step([batch[:half], batch[half:]], before, soon=watermark if seed % 2 else None)
+        found += shards.step([batch[:half], batch[half:]], before, next_watermark=watermark if seed % 2 else None)
     found += shards.step([], None, end=True)
     accepted.sort(key=lambda row: row.position)
     assert found == oracle.answers(queries, accepted, valued=case.valued, grouped=grouped)

@@ -69,7 +69,7 @@ class Run:
     def __init__(self, plan):
         self.plan, self.shard = plan, UncertainShard(plan, 0)
         self.tables, self.late, self.pruned, self.taken, self.watermark = [], 0, 0, 0, None
-        self.soon = None  # the next watermark, where it is foreseen
+        self.next_watermark = None  # the next watermark, where it is foreseen
 
     def batch(self, draw, rows):
         """One micro-batch, its rows spread over tasks; the watermark is that of the batches before."""
@@ -79,7 +79,12 @@ class Run:
         ]
         self.taken += sum(one.taken for one in envelopes)
         self.pruned += sum(one.pruned for one in envelopes)
-        self.step([one.rows for one in envelopes], [one.note for one in envelopes], self.watermark, soon=self.soon)
+        self.step(
+            [one.rows for one in envelopes],
+            [one.note for one in envelopes],
+            self.watermark,
+            next_watermark=self.next_watermark,
+        )
 
     def step(self, *arguments, **more):
         found, tally = self.shard.step(*arguments, **more)
@@ -127,9 +132,9 @@ def test_the_same_answers_as_from_all_rows(seed):
     runs = [Run(plan_of(queries, cut=cut)) for cut in (True, False)]
     seeds = [random.Random(seed), random.Random(seed)]
     next_ones = [*(watermark for _, watermark in watermarks[1:]), None]
-    for (batch, watermark), soon in zip(watermarks, next_ones, strict=True):
+    for (batch, watermark), next_watermark in zip(watermarks, next_ones, strict=True):
         restart = draw.random() < 0.2
-        runs[seed % 2].soon = soon  # one of the two knows
+        runs[seed % 2].next_watermark = next_watermark  # one of the two knows
         for run, mine in zip(runs, seeds, strict=True):
             run.watermark = watermark
             run.batch(mine, batch)

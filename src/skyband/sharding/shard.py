@@ -54,20 +54,22 @@ class Shard:
         notes: Iterable[Note],
         watermark: int | None,
         *,
-        soon: int | None = None,
+        next_watermark: int | None = None,
         end: bool = False,
     ) -> tuple[list[pa.Table], Tally]:
         """Accept rows, move time to `watermark` (or to the stream's end), and answer what has become final.
 
-        Where the watermark is known to be at `soon` next, time moves there, once the rows are in.
+        Where the next watermark is known, time moves to `next_watermark`, once the rows are in.
         """
         self.begin_queries(watermark)
         before, notes = self.clock, list(notes)
         limit = before if watermark is None else max(before, watermark)
         self.newest = max((self.newest, *(note.newest for note in notes)))
         late = self.accept([table for table in arrived if table.num_rows], notes, limit)
-        self.clock = self._end_of_stream(limit) if end else max(limit, ALWAYS if soon is None else soon)
-        known = [moment for moment in (watermark, soon) if moment is not None]
+        self.clock = (
+            self._end_of_stream(limit) if end else max(limit, ALWAYS if next_watermark is None else next_watermark)
+        )
+        known = [moment for moment in (watermark, next_watermark) if moment is not None]
         self.reached = max(self.reached, *known, self.newest if end else ALWAYS)
         answers, tally = self.advance(before)
         return answers, tally._replace(late=late, newest=self.newest)

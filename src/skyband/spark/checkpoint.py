@@ -77,8 +77,8 @@ class Checkpoint:
         for what, value in plan.items():
             if description.get(what) != value:
                 raise SnapshotError(
-                    f"checkpoint={self.folder!r} was written with {what}={description.get(what)!r} and is taken up with "
-                    f"{what}={value!r}; what it holds would not fit. Go on as before, or start with a new folder."
+                    f"checkpoint={self.folder!r} was written with {what}={description.get(what)!r} and is taken up "
+                    f"with {what}={value!r}; what it holds would not fit. Go on as before, or start with a new folder."
                 )
 
     def last_batch(self, folder: str) -> int:

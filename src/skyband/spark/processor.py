@@ -78,7 +78,7 @@ class ShardProcessor(StatefulProcessor):
 
         What cannot be resumed raises here: nothing has been stored by then, so that the state is as it was.
         """
-        from skyband.sharding.envelope import foreseen  # noqa: PLC0415 - only workers load what is compiled
+        from skyband.sharding.envelope import expected_watermark  # noqa: PLC0415 - only workers load what is compiled
         from skyband.sharding.shard import shard_type  # noqa: PLC0415
         from skyband.spark.tasks import opened  # noqa: PLC0415
 
@@ -89,7 +89,7 @@ class ShardProcessor(StatefulProcessor):
         if self._held:
             shard.begin_queries(at)  # it still tells how far the stream has come
             at = None
-        parts = [shard.step(tables, notes, at, soon=foreseen(notes, self._delay))]
+        parts = [shard.step(tables, notes, at, next_watermark=expected_watermark(notes, self._delay))]
         parts += [shard.step([], [], message.get("at", at), end=message["kind"] == "end") for message in messages]
         blob = shard.state()
         self._value.update((blob,))
