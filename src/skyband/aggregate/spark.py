@@ -56,7 +56,7 @@ class _Totalling(NamedTuple):
     names: tuple[str, ...]  # as users do
     delay: int | None  # of the watermark that is to be set, in milliseconds
     watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
-    held: bool  # whether nothing is final before the end of the stream
+    final_at_end: bool  # whether nothing is final before the end of the stream
     types: dict[str, str]
 
     @property
@@ -81,7 +81,7 @@ class _Totalling(NamedTuple):
             answer = answer_in_order(self.plan, keys, "end")
             local = by_oldest(envelopes, self.plan.units, counted).mapInArrow(answer, LOCAL)
             return Pipeline(self._merged(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.watermark_lag, held=self.held, output=OUTPUT)
+        processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end, output=OUTPUT)
         local = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -155,7 +155,7 @@ def draft(request: Request) -> _Totalling:
     grouped = {plain(name): name for scan in scans for name in columns.spelled(scan.partition_by)}
     names = tuple(grouped.get(name, name) for name in answers.names)
     kinds = {field.name: field.dataType.simpleString() for field in answers.fields}
-    return _Totalling(rows, plan, answers, names, delay, request.watermark_lag(delay), request.held, kinds)
+    return _Totalling(rows, plan, answers, names, delay, request.watermark_lag(delay), request.final_at_end, kinds)
 
 
 def _key(columns: Columns, scan: AggregateScan, query: AggregateTopK) -> tuple[Column, st.DataType]:

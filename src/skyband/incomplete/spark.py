@@ -54,7 +54,7 @@ class _Gathered(NamedTuple):
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
     watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
-    held: bool  # whether nothing is final before the end of the stream
+    final_at_end: bool  # whether nothing is final before the end of the stream
 
     @property
     def description(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class _Gathered(NamedTuple):
             answer = tasks.answer_in_order(self.plan, keys, "time")
             local = by_oldest(envelopes, self.plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
             return Pipeline(self._merged(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.watermark_lag, held=self.held)
+        processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end)
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -132,7 +132,9 @@ def draft(request: Request) -> _Gathered:
         refuse_late=request.late == "refuse",
         delay=1000 * ((next(iter(there)) if delay is None else delay) or 0),
     )
-    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay, request.watermark_lag(delay), request.held)
+    return _Gathered(
+        rows, plan, _answer_type(rows, queries), types, delay, request.watermark_lag(delay), request.final_at_end
+    )
 
 
 def _named(df: Any) -> dict[Any, DataFrame]:

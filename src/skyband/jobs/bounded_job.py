@@ -97,7 +97,7 @@ class BoundedRun:
 
     def _count(self, counted: Observed) -> None:
         """Take down what was counted on the way; a part of the pipeline that saw no row counts nothing."""
-        read, held, answered = counted.read.get, counted.held.get, counted.answered.get
+        read, shards, answered = counted.read.get, counted.shards.get, counted.answered.get
         source = {} if self._delivery.read is None else self._delivery.read.get
         self._progress.count(
             rows=source.get("rows", read.get("taken")) or 0,
@@ -105,8 +105,8 @@ class BoundedRun:
             dropped_null=read.get("dropped_null"),
             pruned=read.get("pruned"),
             windows=answered.get("windows"),
-            over_limit=held.get("over_limit"),
-            unrankable=held.get("unrankable"),
+            over_limit=shards.get("over_limit"),
+            unrankable=shards.get("unrankable"),
         )
 
     def _parts(self, answers: DataFrame, rows: int) -> Iterator[pa.Table]:

@@ -363,8 +363,8 @@ class Run:
             late="count",
             output=output,
             shards=file.shards_of(name),
-            whole=True,
-            alone=True,
+            row_copies=True,
+            sole_watermark=True,
         )
         answers = draft.assemble(None, counted).answers
         prepare(answers)
@@ -435,8 +435,8 @@ class Run:
             limits=LateLimits(**engine.late) if isinstance(engine.late, dict) else None,
             output=output_of(wanted),
             shards=file.shards_of(name),
-            whole=True,
-            alone=True,
+            row_copies=True,
+            sole_watermark=True,
             dead=dead,
             progress=None if before is None else before.progress,
             before=None if before is None else before.plan,

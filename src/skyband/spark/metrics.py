@@ -35,7 +35,7 @@ class StreamProgress:
         self._last: dict[str, int] = {}  # by run of Spark's: the batch that was reported last
         self._looked_at: dict[str, tuple[int, str]] = {}  # and the report after which nothing is new
         self._counts = dict.fromkeys([*_COUNTED_IN.values(), *_COUNTED_OUT.values()], 0)
-        self._held: dict[str, int] = {}
+        self._shard_sizes: dict[str, int] = {}
         self._newest: int | None = None
         self._newest_of: dict[str, int] = {}  # by stream, where several make up the rows
         self._last_end: int | None = None
@@ -94,11 +94,11 @@ class StreamProgress:
                     self._newest_of[name] = max(newest, self._newest_of.get(name, newest))
             out = seen.get("skyband_out")
             self._last_end = _latest(self._last_end, _value(out, "last_end"))
-            for held in (out, seen.get("skyband_held")):  # where answers are merged, state is told of before that
-                self._newest = _latest(self._newest, _value(held, "newest"))
-                for column in _fields(held):
-                    if column.startswith(("candidates_", "bytes_")) and _value(held, column) is not None:
-                        self._held[column] = _value(held, column) or 0
+            for shards in (out, seen.get("skyband_held")):  # where answers are merged, state is told of before that
+                self._newest = _latest(self._newest, _value(shards, "newest"))
+                for column in _fields(shards):
+                    if column.startswith(("candidates_", "bytes_")) and _value(shards, column) is not None:
+                        self._shard_sizes[column] = _value(shards, column) or 0
 
     def count(self, *, batches: int = 0, milliseconds: int = 0, **counts: int | None) -> None:
         """Add what was counted otherwise than in micro-batches; None: nothing was."""
@@ -120,7 +120,7 @@ class StreamProgress:
             found: dict[str, Any] = {"algorithm": self.stream_info.algorithm if self.stream_info else None}
             found |= {"batches": self._batches, **self._counts}
             for name in ("candidates", "bytes"):
-                found[name] = sum(held for column, held in self._held.items() if column.startswith(f"{name}_"))
+                found[name] = sum(size for column, size in self._shard_sizes.items() if column.startswith(f"{name}_"))
             found["state_bytes"] = found.pop("bytes")
             found["bound"] = None if self.stream_info is None else self.stream_info.bound
             lag = None

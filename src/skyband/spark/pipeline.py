@@ -140,9 +140,9 @@ def check(
     late: Late,
     output: Output,
     shards: int | None,
-    whole: bool = False,
-    alone: bool = False,
-    held: bool = False,
+    row_copies: bool = False,
+    sole_watermark: bool = False,
+    final_at_end: bool = False,
 ) -> SparkPlan:
     """Refuse what cannot be answered, and settle how the rest will be. Nothing runs, nothing is written."""
     for frame in frames_of(df):
@@ -152,7 +152,9 @@ def check(
     if watermark is not None:
         parsed_delay(watermark)  # a batch needs none, but a wrong one is wrong there as well
     asked: Workload[Any] = Workload(workload)
-    request = Request(df, asked, time, id_, watermark, algorithm, late, output, shards, whole, alone, held)
+    request = Request(
+        df, asked, time, id_, watermark, algorithm, late, output, shards, row_copies, sole_watermark, final_at_end
+    )
     refuse_unsupported_request(request)
     found: SparkPlan = FAMILIES[asked.family].part("spark").draft(request)
     return found

@@ -52,9 +52,9 @@ class Request(NamedTuple):
     late: Late
     output: Output
     shards: int | None
-    whole: bool  # whether answers bring back the row's own value of columns that groups are told by, too
-    alone: bool  # whether the watermark follows the rows of this stream and nothing else
-    held: bool = False  # whether nothing is final before the end of the stream, whatever the watermark
+    row_copies: bool  # whether answers bring back the row's own value of columns that groups are told by, too
+    sole_watermark: bool  # whether the watermark follows the rows of this stream and nothing else
+    final_at_end: bool = False  # whether nothing is final before the end of the stream, whatever the watermark
 
     def watermark_lag(self, delay: int | None) -> int | None:
         """How far the next watermark will stand behind the newest row, in microseconds; `delay` is in milliseconds.
@@ -62,7 +62,7 @@ class Request(NamedTuple):
         None where it may be held back by others: a data frame may be made of streams with watermarks of their own.
         And None where it makes nothing final.
         """
-        return 1000 * delay if self.alone and delay is not None and not self.held else None
+        return 1000 * delay if self.sole_watermark and delay is not None and not self.final_at_end else None
 
 
 class StreamInfo(NamedTuple):
@@ -86,7 +86,7 @@ class Observed(NamedTuple):
     """What is counted while a bounded input is answered; a stream's counts are in its progress."""
 
     read: Observation
-    held: Observation  # in the shards
+    shards: Observation
     answered: Observation
 
     @classmethod

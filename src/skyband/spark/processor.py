@@ -36,8 +36,8 @@ class ShardProcessor(StatefulProcessor):
     """Hands a shard its envelopes and the watermark, and stores it before anything leaves.
 
     `delay` is how far the watermark stands behind the newest row, in microseconds; None where others have a say in it.
-    `held`: whether the watermark makes nothing final, and no row late. Then only a message does, such as that the
-    stream has ended. `output` are the columns of what leaves; ``shard`` and ``unit`` are both the shard's number.
+    `final_at_end`: whether the watermark makes nothing final, and no row late. Then only a message does, such as that
+    the stream has ended. `output` are the columns of what leaves; ``shard`` and ``unit`` are both the shard's number.
     """
 
     handle: StatefulProcessorHandle
@@ -48,12 +48,12 @@ class ShardProcessor(StatefulProcessor):
         keys: Mapping[int, int],
         delay: int | None = None,
         *,
-        held: bool = False,
+        final_at_end: bool = False,
         output: str = OUTPUT,
     ) -> None:
         self._plan = plan
         self._delay = delay
-        self._held = held
+        self._final_at_end = final_at_end
         self._numbers = {key: number for number, key in keys.items()}
         self._columns = tuple(part.split()[0] for part in output.split(", "))
 
@@ -86,7 +86,7 @@ class ShardProcessor(StatefulProcessor):
         tables, notes, messages = opened(rows, kind.note_type)
         shard = self._loaded(kind, number)
         at = watermark * MILLISECOND or None  # Spark's watermark stands at 0 until it has seen a row
-        if self._held:
+        if self._final_at_end:
             shard.begin_queries(at)  # it still tells how far the stream has come
             at = None
         parts = [shard.step(tables, notes, at, next_watermark=expected_watermark(notes, self._delay))]
@@ -94,9 +94,9 @@ class ShardProcessor(StatefulProcessor):
         blob = shard.state()
         self._value.update((blob,))
         self.set_timer(shard.next_end)
-        held = parts[-1][1].candidates
+        candidates = parts[-1][1].candidates
         for answers, tally in parts:
-            yield from self._rows(number, answers, tally._replace(candidates=held), len(blob))
+            yield from self._rows(number, answers, tally._replace(candidates=candidates), len(blob))
 
     def _loaded(self, kind: type[Shard], number: int) -> Shard:
         saved = self._value.get()
@@ -111,7 +111,7 @@ class ShardProcessor(StatefulProcessor):
         as the watermark reaches the end: shards with rows answer then, and a micro-batch must have all answers.
         """
         at = None
-        if end is not None and not self._held:
+        if end is not None and not self._final_at_end:
             at = max(1, -(-end // MILLISECOND) - (1 if self._plan.merges_answers else 0))
         for timer in list(self.handle.listTimers()):
             if timer != at:

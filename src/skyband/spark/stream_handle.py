@@ -120,7 +120,7 @@ def start(
             late=late,
             output=wanted,
             shards=shards,
-            whole=opened is not None,
+            row_copies=opened is not None,
             opened=opened,
         )
     except BaseException:
@@ -178,8 +178,8 @@ def launch(
     late: Write | Literal["count", "refuse"],
     output: Output,
     shards: int | None,
-    whole: bool = False,
-    alone: bool = False,
+    row_copies: bool = False,
+    sole_watermark: bool = False,
     dead: tuple[DataFrame, Write] | None = None,
     progress: StreamProgress | None = None,
     limits: LateLimits | None = None,
@@ -189,8 +189,8 @@ def launch(
 ) -> Handle:
     """What `start` does; answers and changes may be asked for together, and rows with all their columns.
 
-    `alone`: whether the data frame is a stream as its source gives it, without watermarks of its own. Windows are then
-    answered in the micro-batch that ends them, not in the next.
+    `sole_watermark`: whether the data frame is a stream as its source gives it, without watermarks of its own. Windows
+    are then answered in the micro-batch that ends them, not in the next.
     `dead` are malformed records and their writer; they run as a query of their own, from their own place in the source.
     `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that the state
     was written under. `locked`: whether the caller has locked the checkpoint already.
@@ -210,9 +210,9 @@ def launch(
         late=mode,
         output=output,
         shards=shards if shards is not None or description is None else description["shards"],
-        whole=whole,
-        alone=alone,
-        held=bounded,
+        row_copies=row_copies,
+        sole_watermark=sole_watermark,
+        final_at_end=bounded,
     )
     if before is not None:
         refuse_unresumable(before, draft.plan)

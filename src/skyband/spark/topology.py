@@ -75,7 +75,7 @@ def merged(
     windows = sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows")
     if not local.isStreaming:
         if counted is not None:
-            local = local.observe(counted.held, *sums("over_limit", "unrankable"))
+            local = local.observe(counted.shards, *sums("over_limit", "unrankable"))
         order = [sf.col("first_end")] if first is None else [first, sf.col("first_end")]
         found = local.repartition(1).sortWithinPartitions(*order).mapInArrow(merge, answers)
         return found if counted is None else found.observe(counted.answered, windows)

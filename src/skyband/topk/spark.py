@@ -45,7 +45,7 @@ class _Ranking(NamedTuple):
     delay: int | None  # of the watermark that is to stand after the reducer, in milliseconds
     watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
     late: Late
-    held: bool  # whether nothing is final before the end of the stream
+    final_at_end: bool  # whether nothing is final before the end of the stream
 
     @property
     def plan(self) -> TopKPlan:
@@ -73,9 +73,11 @@ class _Ranking(NamedTuple):
         if not df.isStreaming:
             return Pipeline(_from_batch(self.prepared, counted), df.limit(0) if late else None)
         keys = spread(self.prepared.plan.shards)
-        processor = ShardProcessor(self.prepared.plan, keys, self.watermark_lag, held=self.held)
+        processor = ShardProcessor(self.prepared.plan, keys, self.watermark_lag, final_at_end=self.final_at_end)
         answered = _from_stream(self.prepared, keys, control, self.delay, processor)
-        return Pipeline(answered, late_rows(df, self.time, keys, control, held=self.held) if late else None)
+        return Pipeline(
+            answered, late_rows(df, self.time, keys, control, final_at_end=self.final_at_end) if late else None
+        )
 
 
 def draft(request: Request) -> _Ranking:
@@ -100,9 +102,9 @@ def draft(request: Request) -> _Ranking:
         may_be_late=df.isStreaming and late != "refuse",
         delay=1000 * ((there if delay is None else delay) or 0),
         output=request.output,
-        whole=request.whole,
+        row_copies=request.row_copies,
     )
-    return _Ranking(df, spelled(df, time), prepared, delay, watermark_lag, late, request.held)
+    return _Ranking(df, spelled(df, time), prepared, delay, watermark_lag, late, request.final_at_end)
 
 
 def _from_stream(
@@ -135,7 +137,7 @@ def _from_batch(prepared: Prepared, counted: Observed | None) -> DataFrame:
     answer = tasks.answer_in_order(plan, keys, "window_end")
     local = by_oldest(envelopes, plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
     if counted is not None:
-        local = local.observe(counted.held, *sums("over_limit", "unrankable"))
+        local = local.observe(counted.shards, *sums("over_limit", "unrankable"))
         local = local.observe(counted.answered, *sums("windows"))
     return local.select("answers").mapInArrow(tasks.unpack(), prepared.answers).toDF(*prepared.names)
 

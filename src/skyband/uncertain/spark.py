@@ -41,7 +41,7 @@ class _Weighed(NamedTuple):
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
     watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
-    held: bool  # whether nothing is final before the end of the stream
+    final_at_end: bool  # whether nothing is final before the end of the stream
 
     @property
     def description(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class _Weighed(NamedTuple):
             answer = tasks.answer_in_order(self.plan, keys, "time")
             local = by_oldest(envelopes, 1, counted).mapInArrow(answer, tasks.LOCAL)
             return Pipeline(self._unpacked(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.watermark_lag, held=self.held)
+        processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end)
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -95,7 +95,9 @@ def draft(request: Request) -> _Weighed:
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
     types = {name: rows.schema[name].dataType.simpleString() for name in (TIME, ID)}
-    return _Weighed(rows, plan, _answer_type(rows, plan), types, delay, request.watermark_lag(delay), request.held)
+    return _Weighed(
+        rows, plan, _answer_type(rows, plan), types, delay, request.watermark_lag(delay), request.final_at_end
+    )
 
 
 def _method(algorithm: str) -> str:
