@@ -233,7 +233,7 @@ class Run:
                 self._launch(stream, prepare, handle)
             except Exception:
                 self.file = before
-                if not handle.is_going_on:
+                if not handle.is_active:
                     self._launch(stream, prepare_again, handle)
                 raise
             self._changes[stream] = self._changes.get(stream, 0) + 1
@@ -406,7 +406,7 @@ class Run:
             name,
             file,
             write,
-            dead=(dead_letters_of(self._spark, name, stream, file.workloads[name]), bury) if dead else None,
+            dead_letters=(dead_letters_of(self._spark, name, stream, file.workloads[name]), bury) if dead else None,
             before=before,
         )
 
@@ -416,7 +416,7 @@ class Run:
         file: WorkloadFile,
         write: Callable[[DataFrame], DataStreamWriter],
         *,
-        dead: Any = None,
+        dead_letters: Any = None,
         before: Handle | None = None,
     ) -> Handle:
         """Start a stream of a file; `before` is what ran until now: its numbers go on, and its state must fit."""
@@ -437,7 +437,7 @@ class Run:
             shards=file.shards_of(name),
             row_copies=True,
             sole_watermark=True,
-            dead=dead,
+            dead_letters=dead_letters,
             progress=None if before is None else before.progress,
             before=None if before is None else before.plan,
             locked=True,

@@ -180,7 +180,7 @@ def launch(
     shards: int | None,
     row_copies: bool = False,
     sole_watermark: bool = False,
-    dead: tuple[DataFrame, Write] | None = None,
+    dead_letters: tuple[DataFrame, Write] | None = None,
     progress: StreamProgress | None = None,
     limits: LateLimits | None = None,
     before: ShardPlan | None = None,
@@ -191,8 +191,8 @@ def launch(
 
     `sole_watermark`: whether the data frame is a stream as its source gives it, without watermarks of its own. Windows
     are then answered in the micro-batch that ends them, not in the next.
-    `dead` are malformed records and their writer; they run as a query of their own, from their own place in the source.
-    `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that the state
+    `dead_letters` are malformed records and their writer; they run as a query of their own, from their own place in the
+    source. `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that the state
     was written under. `locked`: whether the caller has locked the checkpoint already.
     `limits` says how many rows may be late. `opened` are sinks that are closed when the stream ends.
     """
@@ -226,16 +226,16 @@ def launch(
         progress = StreamProgress() if progress is None else progress
         progress.stream_info = draft.stream_info
         pipeline = draft.assemble(kept.control)
-        beside = [] if dead is None else [(dead[1], dead[0], kept.dead)]
+        side_outputs = [] if dead_letters is None else [(dead_letters[1], dead_letters[0], kept.dead)]
         if callable(late) and pipeline.late is not None:
-            beside.append((late, pipeline.late, kept.late))
+            side_outputs.append((late, pipeline.late, kept.late))
         handle = Handle(
             pipeline,
             progress,
             kept,
             control,
             write,
-            beside,
+            side_outputs,
             limits or LateLimits(),
             bounded=bounded,
             plan=draft.plan,
@@ -259,7 +259,7 @@ class Handle:
         checkpoint: Checkpoint,
         control: Control,
         write: Write,
-        beside: Sequence[tuple[Write, DataFrame, str]],
+        side_outputs: Sequence[tuple[Write, DataFrame, str]],
         limits: LateLimits,
         *,
         bounded: bool,
@@ -274,7 +274,7 @@ class Handle:
         self._checkpoint = checkpoint
         self._control = control
         self._write = write
-        self._beside = beside  # what else is written of the stream, what it is, and the folder of its state
+        self._side_outputs = side_outputs  # what else is written of the stream, what it is, and the folder of its state
         self._limits = limits
         self._bounded = bounded
         self._progress = progress
@@ -287,7 +287,7 @@ class Handle:
         self._ended = threading.Event()
 
     @property
-    def is_going_on(self) -> bool:
+    def is_active(self) -> bool:
         """Whether it has not ended yet."""
         return not self._ended.is_set()
 
@@ -300,7 +300,7 @@ class Handle:
     def is_idle(self) -> bool:
         """Whether it waits for rows, or for the time of its next micro-batch."""
         with unless_gone():
-            return self.is_going_on and str(self._queries[0].status["message"]).startswith("Waiting for")
+            return self.is_active and str(self._queries[0].status["message"]).startswith("Waiting for")
         return False
 
     @property
@@ -423,7 +423,7 @@ class Handle:
     def _start_queries(self) -> list[StreamingQuery]:
         started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder)]
         try:
-            started += [self._start(write, frame, folder) for write, frame, folder in self._beside]
+            started += [self._start(write, frame, folder) for write, frame, folder in self._side_outputs]
         except Exception:
             started[0].stop()
             raise
