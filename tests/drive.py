@@ -92,4 +92,4 @@ def run(query, algorithm, batches, push):
 
 def held(monitor):
     """The ids of all objects held."""
-    return [id_ for engine in monitor._lanes.engines for id_ in map(int, engine.objects().ids)]
+    return [id_ for engine in monitor._executors.engines for id_ in map(int, engine.objects().ids)]

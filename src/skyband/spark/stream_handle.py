@@ -192,8 +192,8 @@ def launch(
     `sole_watermark`: whether the data frame is a stream as its source gives it, without watermarks of its own. Windows
     are then answered in the micro-batch that ends them, not in the next.
     `dead_letters` are malformed records and their writer; they run as a query of their own, from their own place in the
-    source. `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that the state
-    was written under. `locked`: whether the caller has locked the checkpoint already.
+    source. `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that
+    the state was written under. `locked`: whether the caller has locked the checkpoint already.
     `limits` says how many rows may be late. `opened` are sinks that are closed when the stream ends.
     """
     spark = _streaming(df)[0].sparkSession
