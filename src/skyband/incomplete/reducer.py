@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, UnknownNameError
-from skyband.incomplete.plan import IncompletePlan, Told
+from skyband.incomplete.plan import IncompletePlan, IncompleteScan
 from skyband.incomplete.query import IncompleteTopK
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.grouping import group_rows, shard_of_groups
@@ -42,8 +42,8 @@ def gather_rows(plan: IncompletePlan, batches: Iterable[pa.RecordBatch]) -> Iter
         positions = positions_of(timed, TIME)
         dropped_null = np.zeros(timed.num_rows, bool)
         parts = []
-        for number, told in enumerate(plan.told):
-            tuples, lacking = _tuples(plan, number, told, timed, positions)
+        for number, scan in enumerate(plan.scans):
+            tuples, lacking = _tuples(plan, number, scan, timed, positions)
             dropped_null |= lacking
             parts.append(tuples)
         tuples = pa.concat_tables(parts)
@@ -56,7 +56,9 @@ def gather_rows(plan: IncompletePlan, batches: Iterable[pa.RecordBatch]) -> Iter
             yield Envelope(shard, mine, note, *(counts if shard == COUNTING_SHARD else (0, 0, 0)))
 
 
-def _tuples(plan: IncompletePlan, number: int, told: Told, table: pa.Table, positions: Any) -> tuple[pa.Table, Any]:
+def _tuples(
+    plan: IncompletePlan, number: int, scan: IncompleteScan, table: pa.Table, positions: Any
+) -> tuple[pa.Table, Any]:
     """What the rows tell some queries, and which rows lack something; rows that the filter removes tell nothing."""
     names = columns_of(number)
     objects, streams, values = (one(table[name]) for name in names)
@@ -64,7 +66,7 @@ def _tuples(plan: IncompletePlan, number: int, told: Told, table: pa.Table, posi
     numbers = values.fill_null(np.nan).to_numpy(zero_copy_only=False)
     there = objects.is_valid().to_numpy(zero_copy_only=False) & streams.is_valid().to_numpy(zero_copy_only=False)
     whole = there & ~np.isnan(numbers)
-    places = [plan.queries[place] for place in told.places]
+    places = [plan.queries[place] for place in scan.places]
     for query in places:
         _refuse_outside(query, numbers[whole])
     codes = _stream_codes(places[0], streams)

@@ -55,9 +55,9 @@ class IncompleteShard(OrderedShard):
 
     def rank(self, ready: pa.Table | None) -> list[pa.Table]:
         out = []
-        for number, told in enumerate(self.plan.told):
+        for number, scan in enumerate(self.plan.scans):
             mine = None if ready is None else ready.filter(pc.equal(ready["told"], number))
-            for place in told.places:
+            for place in scan.places:
                 self._push(place, mine)
                 out.append(self._answers(place))
         return out

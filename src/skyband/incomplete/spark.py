@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnsupportedError
 from skyband.incomplete import shard
-from skyband.incomplete.plan import IncompletePlan, Told, told_of
+from skyband.incomplete.plan import IncompletePlan, IncompleteScan, scans_of
 from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.reducer import ID, TIME, columns_of, gather_rows
 from skyband.queries.families import FAMILIES
@@ -115,8 +115,8 @@ def draft(request: Request) -> _Gathered:
     """Refuse what cannot be answered, and settle how the rest will be."""
     frames = _named(request.df)
     queries = tuple(_declared(query, frames) for query in request.workload)
-    told = told_of(queries)
-    rows, types = _together(request, frames, queries, told)
+    scans = scans_of(queries)
+    rows, types = _together(request, frames, queries, scans)
     first = next(iter(frames.values()))
     there = {delay_of(frame, request.time) for frame in frames.values()}
     streaming = rows.isStreaming
@@ -183,10 +183,13 @@ def _declared(query: IncompleteTopK, frames: Mapping[Any, DataFrame]) -> Incompl
 
 
 def _together(
-    request: Request, frames: Mapping[Any, DataFrame], queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
+    request: Request,
+    frames: Mapping[Any, DataFrame],
+    queries: tuple[IncompleteTopK, ...],
+    scans: tuple[IncompleteScan, ...],
 ) -> tuple[DataFrame, dict[str, str]]:
     """What the rows of all data frames tell, in one data frame; and the types of it."""
-    parts = [_read(request, frame, name, queries, told) for name, frame in frames.items()]
+    parts = [_read(request, frame, name, queries, scans) for name, frame in frames.items()]
     shapes = {tuple((field.name, field.dataType.simpleString()) for field in part.schema.fields) for part in parts}
     if len(shapes) > 1:
         differ = sorted({pair for shape in shapes for pair in shape if not all(pair in other for other in shapes)})
@@ -195,7 +198,7 @@ def _together(
             f"the data frames of the streams tell time, object or id in different types ({kinds}); an object could not "
             "be found again in another stream. Cast them to one type."
         )
-    objects = {dict(next(iter(shapes)))[columns_of(number)[0]] for number in range(len(told))}
+    objects = {dict(next(iter(shapes)))[columns_of(number)[0]] for number in range(len(scans))}
     if len(objects) > 1:
         raise InvalidQueryError(
             f"the objects of the queries are of the types {', '.join(sorted(objects))}, and answers have one column "
@@ -205,20 +208,20 @@ def _together(
 
 
 def _read(
-    request: Request, df: DataFrame, name: Any, queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
+    request: Request, df: DataFrame, name: Any, queries: tuple[IncompleteTopK, ...], scans: tuple[IncompleteScan, ...]
 ) -> DataFrame:
     columns = Columns(df, _SCHEMA.names)
     at = columns.time(request.time)
     identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
     selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
-    for number, one in enumerate(told):
-        query = queries[one.places[0]]
+    for number, scan in enumerate(scans):
+        query = queries[scan.places[0]]
         kept = columns_of(number)
-        stream = sf.lit(str(name)) if one.stream is None else sf.expr(one.stream).cast("string")
-        if one.stream is not None:
-            columns.type_of(query, "stream", one.stream)
+        stream = sf.lit(str(name)) if scan.stream is None else sf.expr(scan.stream).cast("string")
+        if scan.stream is not None:
+            columns.type_of(query, "stream", scan.stream)
         parts = (_object(columns, query), stream, _value(columns, query))
-        selected += [column.alias(told_as) for column, told_as in zip(parts, kept, strict=True)]
+        selected += [column.alias(alias) for column, alias in zip(parts, kept, strict=True)]
     return df.select(*selected)
 
 
