@@ -38,7 +38,7 @@ class IncompleteShard(OrderedShard):
         self._joining: list[str] = []
 
     @property
-    def held(self) -> int:
+    def candidates(self) -> int:
         return sum(monitor.candidates for monitor in self.monitors)
 
     @property

@@ -68,7 +68,7 @@ class SortedLists:
 
     def __init__(self, shape: IncompleteShape, *, view: int | None = None) -> None:
         self._most = max(shape.k, 2 * shape.k if view is None else view)
-        self._asked = _asked(shape)
+        self._list_query = _list_query(shape)
         d = shape.d
         self._lists = kernels.Lists(
             _empty_tuples(_ROOM),
@@ -94,7 +94,7 @@ class SortedLists:
         begin, why = 0, STATE_FULL
         while why != DONE:
             begin, why = kernels.advance(
-                self._lists, self._asked, self._found, begin, positions, objects, streams, values, until
+                self._lists, self._list_query, self._found, begin, positions, objects, streams, values, until
             )
             if why == STATE_FULL:
                 self._grow()
@@ -165,7 +165,7 @@ class SortedLists:
         )
 
 
-def _asked(shape: IncompleteShape) -> kernels.ListQuery:
+def _list_query(shape: IncompleteShape) -> kernels.ListQuery:
     return kernels.ListQuery(
         shape.k,
         shape.size,

@@ -35,7 +35,7 @@ class OrderedShard(Shard):
         raise NotImplementedError
 
     @property
-    def held(self) -> int:
+    def candidates(self) -> int:
         """How much is held beside the rows that wait."""
         raise NotImplementedError
 
@@ -55,7 +55,7 @@ class OrderedShard(Shard):
         tally = Tally(
             windows=sum(int(pc.sum(pc.equal(table["rank"], 1)).as_py() or 0) for table in out),
             answers=sum(map(len, out)),
-            candidates=self.held + (0 if self.waiting is None else self.waiting.num_rows),
+            candidates=self.candidates + (0 if self.waiting is None else self.waiting.num_rows),
             last_end=max((int(pc.max(table["time"]).as_py()) for table in out), default=ALWAYS),
             over_limit=self.over_limit - over_limit,
         )

@@ -52,20 +52,20 @@ class Cost:
 class Sharing:
     """What queries have in common, in the steady state, in numbers.
 
-    `views` serve `windows` of the queries; `candidates` are held together (expected), `alone` if every query ran by
+    `views` serve `windows` of the queries; `candidates` are held together (expected), `unshared` if every query ran by
     itself. `typical` is a moment of the axis at which it is so.
     """
 
     views: int
     windows: int
     candidates: float
-    alone: float
+    unshared: float
     typical: int
 
     @property
     def factor(self) -> float:
         """How many times more would be held without sharing."""
-        return self.alone / self.candidates if self.candidates else 1.0
+        return self.unshared / self.candidates if self.candidates else 1.0
 
 
 def sharing(queries: Sequence[TopK]) -> Sharing:
@@ -76,7 +76,7 @@ def sharing(queries: Sequence[TopK]) -> Sharing:
         views=sum(one.views for one in figures),
         windows=sum(meta.windows for meta in metas),
         candidates=sum(one.candidates for one in figures),
-        alone=sum(_expected(MetaQuery([query])) for query in queries),
+        unshared=sum(_expected(MetaQuery([query])) for query in queries),
         typical=max(map(_now, metas)),
     )
 

@@ -323,7 +323,7 @@ class GroupExecutors:
             if code == UNGROUPED:
                 continue
             if self._pools:
-                if sum(_panes(placed.engine).held_now for placed in executor.engines) < FEW:
+                if sum(_panes(placed.engine).stored_count for placed in executor.engines) < FEW:
                     self._leave(code)
             elif self._axis == "time" and executor.newest + self._longest <= watermark:
                 # A window that holds an object ends at most its size after it.

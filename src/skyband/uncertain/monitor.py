@@ -199,18 +199,20 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     def _remove(self, name: str, after: Workload[UncertainTopK]) -> None:
         self._change(after)
 
-    def take_up(self, queries: Iterable[UncertainTopK], *, since: int, whole: bool, plan: str | None = None) -> None:
+    def take_up(
+        self, queries: Iterable[UncertainTopK], *, since: int, is_complete: bool, plan: str | None = None
+    ) -> None:
         """Go on with these queries, of which some are new and others that were here may be missing.
 
         New ones are answered from the first window on that begins at or after `since`, and tuples are kept for them
-        from now on. Unless what is held is `whole`, those that stay are not answered at the newest position, where a
+        from now on. Unless what is held `is_complete`, those that stay are not answered at the newest position, where a
         tuple of the window may be missing, but at the next whole unit. `plan` says how runs are shared from now on.
 
         >>> import skyband as sb
         >>> often, rare = (sb.UncertainTopK(name=f"every {n}", k=1, size=4, every=n) for n in (2, 4))
         >>> monitor = sb.uncertain.Monitor(rare)
         >>> monitor.push(None, [5.0, 4.0, 3.0], [0.5, 0.5, 0.5])
-        >>> monitor.take_up([rare, often], since=3, whole=True)
+        >>> monitor.take_up([rare, often], since=3, is_complete=True)
         >>> monitor.push(None, [5.0, 4.0, 3.0, 2.0, 1.0], [0.5] * 5)
         >>> monitor.answers().select(["query", "time"]).to_pylist()
         [{'query': 'every 4', 'time': 4}, {'query': 'every 4', 'time': 8}, {'query': 'every 2', 'time': 8}]
@@ -227,7 +229,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         else:
             self._times.joining = []
             if len(staying) < len(self.queries) or self._times.method != self.plan.method:
-                self._change(Workload(staying), later=not whole)
+                self._change(Workload(staying), later=not is_complete)
             self._times.joining = [known.get(query, Joining(query, since)) for query in fresh]
         self._widen()
 

@@ -88,7 +88,7 @@ def draft(request: Request) -> _Weighed:
     identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
     selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
     for number, together in enumerate(plan.classes):
-        selected += _told(columns, together[0], columns_of(number))
+        selected += _tuple_columns(columns, together[0], columns_of(number))
         selected += _labelled(columns, together, stream_column(number))
     rows = df.select(*selected)
     _refuse_mixed_labels(plan, rows)
@@ -109,8 +109,8 @@ def _method(algorithm: str) -> str:
     raise UnsupportedError(f"algorithm={algorithm!r} is no plan of uncertain queries; there are {', '.join(METHODS)}.")
 
 
-def _told(columns: Columns, query: UncertainTopK, names: tuple[str, str, str]) -> list[Any]:
-    """What a row tells queries that run together."""
+def _tuple_columns(columns: Columns, query: UncertainTopK, names: tuple[str, str, str]) -> list[Any]:
+    """Score, probability and rule of a row, for queries that run together."""
     if query.by is None or query.probability is None:
         raise InvalidQueryError(
             f"query {query.name!r} needs by= and probability=; on Spark score and probability are computed from the "

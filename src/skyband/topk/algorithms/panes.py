@@ -10,7 +10,7 @@ import numpy as np
 
 from skyband.kernels.radix import sort_room
 from skyband.kernels.stream import TIED, Answers, Floats, Ints, Queries, Rows, Ties
-from skyband.topk.algorithms.base import Engine, Objects, State, asked_together, listed_windows, packed, with_room
+from skyband.topk.algorithms.base import Engine, Objects, State, kernel_queries, listed_windows, packed, with_room
 from skyband.topk.kernels import candidates, group_runs, minimal, open_pane
 from skyband.topk.kernels import panes as kernels
 from skyband.topk.kernels.listed import REGULAR, Lists
@@ -136,7 +136,7 @@ class Panes(Engine):
 
     @property
     def is_empty(self) -> bool:
-        return self.held_now == 0
+        return self.stored_count == 0
 
     @property
     def candidates(self) -> int:
@@ -144,7 +144,7 @@ class Panes(Engine):
         return int(self._held.registers[candidates.STANDING])
 
     def _longest_answer(self) -> int:
-        return self._at_most_k(self.held_now)
+        return self._at_most_k(self.stored_count)
 
     def objects(self) -> Objects:
         held, side = self.candidates, int(self._held.registers[candidates.SIDE])
@@ -179,8 +179,8 @@ class Panes(Engine):
         self._work = self._room()
 
     @property
-    def held_now(self) -> int:
-        """How many objects are held, candidates or not yet known to be none; unlike `candidates` it costs nothing."""
+    def stored_count(self) -> int:
+        """How many objects are stored, candidates or not yet known to be none; unlike `candidates` it costs nothing."""
         r = self._held.registers  # a compiled function would take longer to be called
         return int(r[candidates.STANDING]) + int(r[candidates.BLOCK]) + int(self._pane.registers[open_pane.SIZE])
 
@@ -250,7 +250,7 @@ class Panes(Engine):
 @lru_cache(maxsize=64)
 def _prepared(queries: tuple[TopK, ...], since: tuple[int, ...]) -> tuple[Queries, candidates.PanesPlan, Moments]:
     """What follows from the queries alone, made once for the engines of all groups."""
-    together, listed = asked_together(queries, since), listed_windows(queries)
+    together, listed = kernel_queries(queries, since), listed_windows(queries)
     plan = _plan(together, listed, TIED if queries[0].ties == "rank" else None)
     return together, plan, moments_of(together, plan.listed)
 
