@@ -15,7 +15,7 @@ import pytest
 import skyband as sb
 from skyband.topk.algorithms.sap import _most_rank_sum, _plan
 from skyband.topk.kernels import sap_state as states
-from skyband.topk.kernels.sap_merging import rank_sum
+from skyband.topk.kernels.sap_refinement import rank_sum
 from tests import oracle
 from tests.drive import count_query, push_count
 

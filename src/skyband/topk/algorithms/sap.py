@@ -16,7 +16,7 @@ from skyband.topk.kernels import ring as rings
 from skyband.topk.kernels import sap as kernels
 from skyband.topk.kernels import sap_state as states
 from skyband.topk.kernels import savl as stacks
-from skyband.topk.kernels.sap_forming import SPARE
+from skyband.topk.kernels.sap_formation import SPARE
 from skyband.topk.query import TopK
 
 __all__ = ["SapDynamic", "SapEnhanced", "SapEqual"]
