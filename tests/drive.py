@@ -7,7 +7,7 @@ import pytest
 
 import skyband as sb
 from skyband.topk.algorithms import ENGINES
-from skyband.topk.listed_query import ListedTopK
+from skyband.topk.query import ListedTopK
 from skyband.windows import ListedWindows
 
 ALGORITHMS = sorted(ENGINES)

@@ -11,7 +11,7 @@ from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import FAMILIES
 from skyband.queries.sharing import places_by
 from skyband.topk.meta_query import sharing_classes
-from skyband.topk.scans import scans_of
+from skyband.topk.plan import scans_of
 from skyband.uncertain.query import classes_of
 
 # Per family: a query, what may differ inside a class, and what may not.

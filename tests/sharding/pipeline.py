@@ -5,9 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from skyband.sharding.envelope import expected_watermark
-from skyband.topk.plan import TopKPlan
+from skyband.topk.plan import TopKPlan, scans_of
 from skyband.topk.reducer import TopKNote, reduce_rows
-from skyband.topk.scans import scans_of
 from skyband.topk.shard import TopKShard
 from skyband.windows import ALWAYS
 

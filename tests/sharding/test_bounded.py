@@ -15,7 +15,7 @@ from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.reducer import gather_rows
 from skyband.incomplete.shard import merged
 from skyband.sharding import bounded_input
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.topk.reducer import reduce_rows
 from skyband.topk.shard import TopKShard

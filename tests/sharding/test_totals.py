@@ -14,7 +14,7 @@ from skyband.aggregate.plan import AggregatePlan
 from skyband.aggregate.reducer import AggregateNote, sum_rows
 from skyband.aggregate.shard import AggregateShard, merged
 from skyband.data.arrow import from_bytes, to_bytes
-from skyband.sharding.segments import MemorySegments
+from skyband.sharding.shard import MemorySegments
 from tests.aggregate import cases, oracle
 
 SHARDS = 2

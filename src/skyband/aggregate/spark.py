@@ -34,9 +34,8 @@ from skyband.spark.plan import (
     delay_of,
 )
 from skyband.spark.processor import ShardProcessor
-from skyband.spark.shard_keys import spread
 from skyband.spark.tasks import ENVELOPES, LOCAL, Task, answer_in_order, local_answers, to_shards
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, spread, sums
 
 __all__ = ["draft"]
 

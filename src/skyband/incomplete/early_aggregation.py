@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.incomplete.answers import ObjectAnswers, joined, room_for, written
+from skyband.incomplete.engine import IncompleteShape, ObjectAnswers, joined, room_for, written
 from skyband.incomplete.kernels import instances as kernels
 from skyband.incomplete.kernels import ladder
 from skyband.incomplete.kernels.instances import Instances, Scratch, Terms, TupleBatch
-from skyband.incomplete.shape import IncompleteShape
 from skyband.kernels import lookup
 from skyband.kernels.stream import DONE, Floats, Ints
 

@@ -2,53 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from skyband.incomplete.answers import ObjectAnswers
 from skyband.incomplete.approximate import LikelyAggregation
 from skyband.incomplete.early_aggregation import EarlyAggregation
+from skyband.incomplete.engine import IncompleteEngine, IncompleteShape, ObjectAnswers
 from skyband.incomplete.kernels import attributes, ledger
 from skyband.incomplete.kernels.ledger import OccurrenceLedger
 from skyband.incomplete.query import IncompleteTopK
-from skyband.incomplete.shape import IncompleteShape
 from skyband.incomplete.sorted_lists import SortedLists
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["IncompleteEngine", "IncompleteExecutor", "shape_of"]
+__all__ = ["IncompleteExecutor", "shape_of"]
 
 _AGGREGATES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
 _LEAST = 1024
 _NONE = np.empty(0, np.int64)
-
-
-class IncompleteEngine(Protocol):
-    """Ranks the objects of admitted tuples."""
-
-    @property
-    def items(self) -> int:
-        """How many items are held."""
-
-    def advance(
-        self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
-    ) -> ObjectAnswers:
-        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`.
-
-        `hashes` tell objects apart by their content; only engines that sketch need them.
-        """
-
-    def objects_in_use(self) -> Ints:
-        """The keys of the objects that something is held of."""
-
-    def metrics(self) -> dict[str, int]:
-        """What was done so far."""
-
-    def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` was taken of."""
 
 
 class IncompleteExecutor:

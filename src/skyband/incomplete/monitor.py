@@ -12,11 +12,10 @@ from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.columns import length, refuse_other_lengths, score_column
 from skyband.data.key_dictionary import KeyDictionary, key_column
 from skyband.errors import InvalidInputError, InvalidQueryError
-from skyband.incomplete.answers import from_end_on
+from skyband.incomplete.arrivals import ArrivedTuples, PendingTuples, content_hashes, stream_names, stream_numbers
+from skyband.incomplete.engine import from_end_on
 from skyband.incomplete.executor import IncompleteExecutor
-from skyband.incomplete.pending_tuples import ArrivedTuples, PendingTuples
 from skyband.incomplete.query import IncompleteTopK
-from skyband.incomplete.stream_names import content_hashes, stream_names, stream_numbers
 from skyband.incomplete.table import answer_table, empty_table
 from skyband.kernels.stream import Floats, Ints
 from skyband.monitor import MonitorBase

@@ -14,8 +14,7 @@ from skyband.errors import InvalidInputError, UnknownNameError
 from skyband.incomplete.plan import IncompletePlan, IncompleteScan
 from skyband.incomplete.query import IncompleteTopK
 from skyband.sharding.envelope import Envelope, Note
-from skyband.sharding.grouping import group_rows, shard_of_groups
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import group_rows, positions_of, shard_of_groups
 from skyband.windows import ALWAYS, NEVER
 
 __all__ = ["ID", "TIME", "columns_of", "gather_rows"]

@@ -18,7 +18,7 @@ from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.query import IncompleteTopK
 from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.ordered_shard import OrderedShard
-from skyband.sharding.segments import Segments
+from skyband.sharding.shard import Segments
 from skyband.snapshot import StateFormat, unchanged
 from skyband.windows import ALWAYS
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from skyband.incomplete.answers import ObjectAnswers, joined, room_for, written
+from skyband.incomplete.engine import IncompleteShape, ObjectAnswers, joined, room_for, written
 from skyband.incomplete.kernels import sorted_lists as kernels
-from skyband.incomplete.shape import IncompleteShape
 from skyband.kernels import lookup
 from skyband.kernels.skiplist import SkipList, empty_list, grown_list
 from skyband.kernels.stream import DONE, STATE_FULL, Floats, Ints
@@ -46,7 +45,7 @@ class SortedLists:
     Examples
     --------
     >>> import numpy as np
-    >>> from skyband.incomplete.shape import IncompleteShape
+    >>> from skyband.incomplete.engine import IncompleteShape
     >>> from skyband.incomplete.sorted_lists import SortedLists
     >>> from skyband.incomplete.kernels.attributes import SUM
     >>> shape = IncompleteShape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1,

@@ -19,7 +19,7 @@ from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.reducer import ID, TIME, columns_of, gather_rows
 from skyband.queries.families import FAMILIES
 from skyband.sharding.bounded_input import complete_windows
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import HIDDEN, Columns, quoted
@@ -35,8 +35,7 @@ from skyband.spark.plan import (
     spelled,
 )
 from skyband.spark.processor import OUTPUT, ShardProcessor
-from skyband.spark.shard_keys import spread
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, spread, sums
 
 __all__ = ["draft"]
 

@@ -30,8 +30,8 @@ from skyband.jobs.trial_batches import failure_of
 from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
-from skyband.spark.checkpoint import Checkpoint
+from skyband.sharding.plan import Output
+from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.delivery import (
     Folder,
@@ -50,7 +50,6 @@ from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.pipeline import check
 from skyband.spark.plan import Observed
-from skyband.spark.restored_checkpoint import refuse_newer_files
 from skyband.spark.sessions import session
 from skyband.spark.stream_handle import Handle, launch
 from skyband.workload_file import WorkloadFile

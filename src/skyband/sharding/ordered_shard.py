@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import from_bytes, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
-from skyband.sharding.segments import Segments
-from skyband.sharding.shard import Shard, Tally
+from skyband.sharding.shard import Segments, Shard, Tally
 from skyband.windows import ALWAYS
 
 __all__ = ["OrderedShard"]

@@ -1,24 +1,53 @@
 """A shard: the part of a workload's state that some of its groups, keys or objects live in.
 
 A step accepts what has arrived, moves the clock, and answers what has become final by then. What is accepted, answered
-and stored is up to the family; how time moves is the same in all of them, and is here.
+and stored is up to the family; how time moves is the same in all of them, and is here. Segments are what a shard stores
+beside its one value, by number, so that they need not be written with every step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
 from skyband.queries.families import FAMILIES
 from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.plan import ShardPlan
-from skyband.sharding.segments import MemorySegments, Segments
 from skyband.snapshot import StateFormat, resuming
 from skyband.windows import ALWAYS
 
-__all__ = ["Shard", "Tally", "shard_type"]
+__all__ = ["MemorySegments", "Segments", "Shard", "Tally", "shard_type"]
+
+
+class Segments(Protocol):
+    """A store of numbered segments. A segment is written once, and read only when it is needed."""
+
+    def get(self, number: int) -> bytes:
+        """A segment that was put."""
+
+    def put(self, number: int, data: bytes) -> None:
+        """Store a segment."""
+
+    def remove(self, number: int) -> None:
+        """Drop a segment that was put."""
+
+
+class MemorySegments(dict[int, bytes]):
+    """Segments in this process."""
+
+    def get(self, number: int) -> bytes:  # type: ignore[override]
+        """A segment that was put."""
+        return self[number]
+
+    def put(self, number: int, data: bytes) -> None:
+        """Store a segment."""
+        self[number] = data
+
+    def remove(self, number: int) -> None:
+        """Drop a segment that was put."""
+        del self[number]
 
 
 class Tally(NamedTuple):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from pyspark.sql import SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.paths import has_scheme
-from skyband.sharding.output import without_copies
+from skyband.sharding.plan import ShardPlan, without_copies
 from skyband.snapshot import StateFormat
 from skyband.spark.control import CONTROL_FOLDER
+from skyband.spark.delivery import Folder
 from skyband.spark.spark_errors import first_line
 
-__all__ = ["DESCRIPTION", "Checkpoint"]
+__all__ = ["DESCRIPTION", "Checkpoint", "refuse_newer_files", "refuse_unresumable"]
+
+_NUMBER = re.compile(r"-(\d{8,})(?:\.\w+)?$")
 
 
 def _without_second_copies(description: dict[str, Any]) -> dict[str, Any]:
@@ -127,3 +131,47 @@ class Checkpoint:
     def _write(self, description: dict[str, Any]) -> None:
         frame = self._spark.createDataFrame([(json.dumps(description),)], "value string")
         frame.coalesce(1).write.mode("overwrite").text(self._description)
+
+
+def refuse_newer_files(kept: Checkpoint, folders: Sequence[Folder], stream: str) -> None:
+    """Refuse to go on from a state that is older than the files in a folder.
+
+    A micro-batch is planned in the checkpoint before its file is written, so in whatever moment a run is killed, no
+    file has a larger number than the last plan. One that does was written after the state was copied: its windows
+    would be answered again, in files of other numbers, and be there twice. The files are not removed here: the rows
+    behind them may be gone, and with them the answers.
+    """
+    for folder in folders:
+        newest = max((_number(path) for path in folder.files()), default=-1)
+        if newest < 0:
+            continue
+        last = kept.last_batch(kept.dead if folder.of_dead_letters else kept.folder)
+        if newest > last:
+            ends = f"ends with batch {last}" if last >= 0 else "has no batch yet"
+            raise SnapshotError(
+                f"{str(folder.folder)!r} holds {folder.holds} of stream {stream!r} up to batch {newest}, but the "
+                f"checkpoint {kept.folder!r} {ends}, so it is an older copy of the state. Going on would write "
+                f"{folder.holds} of batches {last + 1} to {newest} a second time; nothing was started. Restore the "
+                f"newer checkpoint; or remove the files of this stream with numbers above {last:08} (they are written "
+                "again if their rows can still be read); or begin anew: with --fresh (fresh=True), or in "
+                "other folders."
+            )
+
+
+def _number(path: Path) -> int:
+    found = _NUMBER.search(path.name)
+    return -1 if found is None else int(found[1])
+
+
+def refuse_unresumable(before: ShardPlan, after: ShardPlan) -> None:
+    """Refuse a plan that a shard would refuse when it loads what it stored under the plan `before`.
+
+    A shard that has seen the stream, and holds nothing, is stored and resumed: so the checks are those of the shard.
+    """
+    from skyband.sharding.shard import shard_type  # noqa: PLC0415 - loads compiled code, and few runs need it
+
+    kind = shard_type(before)
+    for number in range(0, before.units, before.shards):  # one of each scan
+        shard = kind(before, number)
+        shard.newest = 0
+        kind.resume(after, number, shard.state(), shard.segments)

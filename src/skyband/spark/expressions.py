@@ -15,13 +15,12 @@ from pyspark.sql import types as st
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
-from skyband.sharding.output import COPY, Output, without_copies
+from skyband.sharding.plan import COPY, Output, without_copies
 from skyband.spark.answer_types import answer_type
 from skyband.topk.algorithm_selection import choose_on_spark
 from skyband.topk.algorithms import engine_named
-from skyband.topk.plan import TopKPlan
+from skyband.topk.plan import Scan, TopKPlan, scans_of
 from skyband.topk.query import TopK
-from skyband.topk.scans import Scan, scans_of
 from skyband.topk.shard_answers import answer_columns
 
 __all__ = ["HIDDEN", "TIMES", "Columns", "Prepared", "plain", "prepare", "quoted", "reason", "unlogged"]

@@ -12,7 +12,7 @@ from skyband.errors import InvalidInputError
 from skyband.queries import Query
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
+from skyband.sharding.plan import Output
 from skyband.spark.plan import Late, Request, SparkPlan, frames_of, parsed_delay, refuse_unsupported_request
 from skyband.spark.sessions import require
 

@@ -14,8 +14,7 @@ from skyband.errors import InvalidInputError, type_name
 from skyband.queries import Axis
 from skyband.queries.families import Feature, family_of, refuse_unsupported
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
-from skyband.sharding.plan import ShardPlan
+from skyband.sharding.plan import Output, ShardPlan
 from skyband.spark.expressions import TIMES
 
 __all__ = [

@@ -13,13 +13,12 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.sharding.plan import ShardPlan
-from skyband.sharding.segments import Segments
 from skyband.windows import ALWAYS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skyband.sharding.shard import Shard, Tally
+    from skyband.sharding.shard import Segments, Shard, Tally
 
 __all__ = ["OUTPUT", "ShardProcessor"]
 

@@ -19,9 +19,8 @@ from skyband.data.columns import position_column
 from skyband.errors import InvalidInputError, PipelineError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
-from skyband.sharding.plan import ShardPlan
-from skyband.spark.checkpoint import Checkpoint
+from skyband.sharding.plan import Output, ShardPlan
+from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unresumable
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
 from skyband.spark.delivery import Sink
@@ -31,8 +30,6 @@ from skyband.spark.metrics import StreamProgress, show_progress
 from skyband.spark.opened_sinks import OpenedSinks
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
-from skyband.spark.restored_checkpoint import refuse_newer_files
-from skyband.spark.resume_check import refuse_unresumable
 from skyband.spark.spark_errors import is_stuck, plain_error, unless_gone
 
 __all__ = ["Handle", "launch", "start"]

@@ -1,4 +1,4 @@
-"""The page of top-k queries: sharing classes, views, panes, candidates, the algorithm and why."""
+"""The page and the time line of top-k queries: sharing classes, views, panes, candidates, the algorithm and why."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from itertools import pairwise
 from skyband.durations import format_duration
 from skyband.queries import Axis
 from skyband.queries.counted import counted
+from skyband.queries.timeline import Lane, Timeline
 from skyband.topk.algorithm_selection import Choice, choose, choose_on_spark
 from skyband.topk.meta_query import MetaQuery, SharingClass, View, sharing_classes
 from skyband.topk.query import TopK
 
-__all__ = ["Cost", "Sharing", "cost", "page", "sharing"]
+__all__ = ["Cost", "Sharing", "cost", "page", "sharing", "timeline"]
 
 MOST_WINDOWS = 2_000_000  # beyond this, views are not listed one by one
 
@@ -226,3 +227,26 @@ def _length(axis: Axis, ticks: int) -> str:
 def _listed(names: Sequence[str], most: int = 6) -> str:
     more = f", … {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def timeline(queries: Sequence[TopK], now: int | None, method: str, lanes: int, windows: int) -> Timeline | None:
+    """The views alive at `now`, with places told from there; None where there are more than so many `windows`."""
+    if sum(query.sliding.most_alive for query in queries) > windows:
+        return None
+    at = sharing(queries).typical if now is None else now
+    scale = 1e6 if queries[0].axis == "time" else 1
+    found: list[Lane] = []
+    for number, (shared, meta) in enumerate(sharing_classes(queries).items(), 1):
+        sizes = {query.name: query.sliding.size for query in meta.queries}
+        found += [
+            Lane(
+                label=f"class {number}: {shared.by or 'the given score'}",
+                kind="view",
+                k=view.k,
+                begin=(view.start - at) / scale,
+                end=(view.start - at + max(sizes[name] for name in view.queries)) / scale,
+                queries=tuple(view.queries),
+            )
+            for view in meta.views(at)
+        ]
+    return Timeline(tuple(found[-lanes:]), max(0, len(found) - lanes), at / scale)

@@ -19,9 +19,8 @@ from skyband.queries.sharing import places_by
 from skyband.topk.algorithms import Engine
 from skyband.topk.algorithms.panes import Panes
 from skyband.topk.group_pools import GroupPools
-from skyband.topk.group_rows import GroupRows, by_group, chosen_groups
+from skyband.topk.group_rows import GroupRows, by_group, chosen_groups, in_stream_order
 from skyband.topk.query import TopK
-from skyband.topk.stream_order import in_stream_order
 from skyband.windows import ALWAYS
 
 __all__ = ["UNGROUPED", "Arrivals", "GroupExecutors"]

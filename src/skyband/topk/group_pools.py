@@ -11,10 +11,9 @@ from skyband.data.answer_log import AnswerLog
 from skyband.kernels.stream import Ints
 from skyband.topk.algorithms.grouped_panes import GroupedPanes
 from skyband.topk.algorithms.panes import Candidates
-from skyband.topk.group_rows import GroupRows
+from skyband.topk.group_rows import GroupRows, in_stream_order
 from skyband.topk.kernels.group_runs import ArrivedRows, JoinStarts
 from skyband.topk.query import TopK
-from skyband.topk.stream_order import in_stream_order
 from skyband.windows import ALWAYS
 
 __all__ = ["GroupPools"]

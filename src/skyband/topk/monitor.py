@@ -19,8 +19,7 @@ from skyband.topk.admission import SeenStream, first_exact_start
 from skyband.topk.algorithm_selection import Seen, choose
 from skyband.topk.algorithms import Engine, engine_named
 from skyband.topk.group_executors import Arrivals, GroupExecutors
-from skyband.topk.listed_query import topk_from
-from skyband.topk.query import TopK
+from skyband.topk.query import TopK, topk_from
 from skyband.topk.table import answer_table
 from skyband.windows import ALWAYS, SlidingWindow
 

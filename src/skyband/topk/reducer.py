@@ -15,8 +15,15 @@ from skyband.data.arrow import one
 from skyband.kernels.reduce import mark_unbeaten, newest_of_cells
 from skyband.kernels.stream import TIED, Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
-from skyband.sharding.grouping import Grouping, group_rows, shard_of_groups
-from skyband.sharding.row_order import by_group_and_position, positions_of, scores_of, stream_order
+from skyband.sharding.rows import (
+    Grouping,
+    by_group_and_position,
+    group_rows,
+    positions_of,
+    scores_of,
+    shard_of_groups,
+    stream_order,
+)
 from skyband.topk.algorithms.panes import Panes
 from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK

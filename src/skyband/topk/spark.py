@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.queries.workload import Workload
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.spark.expressions import Prepared, prepare
 from skyband.spark.late_rows import late_rows
@@ -27,11 +27,9 @@ from skyband.spark.plan import (
     spelled,
 )
 from skyband.spark.processor import OUTPUT, ShardProcessor
-from skyband.spark.shard_keys import spread
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, sums
-from skyband.topk.plan import TopKPlan
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, spread, sums
+from skyband.topk.plan import TopKPlan, scans_of
 from skyband.topk.reducer import reduce_rows
-from skyband.topk.scans import scans_of
 
 __all__ = ["draft"]
 

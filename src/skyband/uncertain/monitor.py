@@ -18,16 +18,14 @@ from skyband.queries.fields import checked_choice
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.uncertain.columns import probability_column
-from skyband.uncertain.query import UncertainTopK
-from skyband.uncertain.rule_dictionary import RuleDictionary
+from skyband.uncertain.label_dictionaries import RuleDictionary, StreamDictionary
+from skyband.uncertain.query import UncertainTopK, checked_epsilon, refuse_several_sizes
 from skyband.uncertain.schedules import METHODS, Execution, Schedule
 from skyband.uncertain.semantics import SemanticsRequest, ranked
-from skyband.uncertain.stream_dictionary import StreamDictionary
 from skyband.uncertain.stream_ranking import Streams
 from skyband.uncertain.table import Part, answer_table, schema, widened
 from skyband.uncertain.timetable import Joining, Timetable
 from skyband.uncertain.tuple_store import TupleRows, TupleStore, ids_of
-from skyband.uncertain.validation import checked_epsilon, refuse_several_sizes
 
 __all__ = ["Monitor", "replay"]
 
@@ -292,7 +290,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         cls, queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK], computed: bool
     ) -> Workload[UncertainTopK]:
         found = super()._checked(queries, computed)
-        refuse_several_sizes(found)
+        refuse_several_sizes(found.queries)
         return found
 
     @property

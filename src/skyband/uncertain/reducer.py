@@ -30,7 +30,7 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.reduce import mark_hopeful
 from skyband.kernels.stream import Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
-from skyband.sharding.row_order import positions_of, scores_of
+from skyband.sharding.rows import positions_of, scores_of
 from skyband.uncertain.plan import PaneCut, UncertainPlan
 from skyband.uncertain.query import UncertainTopK
 from skyband.windows import ALWAYS, NEVER

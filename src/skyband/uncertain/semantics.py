@@ -14,8 +14,7 @@ from skyband.uncertain.kernels import most_probable_list, selection
 from skyband.uncertain.kernels.possible_worlds import CLOSE, Ruled
 from skyband.uncertain.probabilities import tuples_of
 from skyband.uncertain.query import checked_meaning
-from skyband.uncertain.score_order import lowest_first
-from skyband.uncertain.single_pass import NEGLIGIBLE, Passed, best_first, one_pass, settled
+from skyband.uncertain.single_pass import NEGLIGIBLE, Passed, best_first, lowest_first, one_pass, settled
 from skyband.uncertain.stream_ranking import Streams, best_streams
 
 __all__ = ["RankedTuples", "SemanticsRequest", "rank", "ranked"]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.sharding.ordered_shard import OrderedShard
-from skyband.sharding.segments import Segments
+from skyband.sharding.shard import Segments
 from skyband.snapshot import StateFormat, unchanged
 from skyband.uncertain.monitor import Monitor
 from skyband.uncertain.plan import UncertainPlan, cut_of

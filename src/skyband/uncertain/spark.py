@@ -14,14 +14,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries.families import FAMILIES
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import Columns, quoted
 from skyband.spark.plan import Observed, Pipeline, Request, StreamInfo, checked_delay, delay_of, spelled
 from skyband.spark.processor import OUTPUT, ShardProcessor
-from skyband.spark.shard_keys import spread
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, spread, sums
 from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.query import UncertainTopK, refuse_other_sizes
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column, weigh_rows

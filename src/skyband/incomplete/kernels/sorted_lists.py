@@ -38,7 +38,7 @@ REGISTERS = 10
 
 
 class ListQuery(NamedTuple):
-    """A query as these kernels see it; see `skyband.incomplete.shape.Shape`."""
+    """A query as these kernels see it; see `skyband.incomplete.engine.Shape`."""
 
     k: int
     size: int
