@@ -24,8 +24,7 @@ from skyband.aggregate.shard import merged as merged_totals
 from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.reducer import gather_rows
 from skyband.incomplete.shard import merged as merged_objects
-from skyband.sharding.segments import MemorySegments
-from skyband.sharding.shard import Shard, shard_type
+from skyband.sharding.shard import MemorySegments, Shard, shard_type
 from skyband.topk.reducer import reduce_rows
 from skyband.uncertain.reducer import weigh_rows
 from tests.aggregate import oracle as aggregate_oracle

@@ -112,7 +112,7 @@ def test_common_metrics(family):
     monitor = monitor_of(family, "a")
     push(monitor, family, 1, 4, 7)
     found = monitor.metrics()
-    assert (found["rows"], found["left_out"], found["late"], found[monitor.counts]) == (3, 0, 0, 3)
+    assert (found["rows"], found["dropped_null"], found["late"], found[monitor.counts]) == (3, 0, 0, 3)
     assert found["candidates"] == monitor.candidates > 0
 
 

@@ -134,7 +134,7 @@ def test_rows_left_out_move_time_but_are_no_objects():
     monitor = Monitor(sb.AggregateTopK(k=1, size="10 microseconds"))
     monitor.push([1, 25, None], ["a", None, "b"], [1.0, 2.0, 3.0])
     assert monitor.answers()["window_end"].to_pylist() == [10]
-    assert (monitor.metrics()["left_out"], monitor.metrics()["objects"]) == (2, 1)
+    assert (monitor.metrics()["dropped_null"], monitor.metrics()["objects"]) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from skyband.aggregate.plan import AggregatePlan
 from skyband.aggregate.reducer import AggregateNote, sum_rows
 from skyband.aggregate.shard import AggregateShard, merged
 from skyband.data.arrow import from_bytes, to_bytes
-from skyband.sharding.segments import MemorySegments
+from skyband.sharding.shard import MemorySegments
 from tests.aggregate import cases, oracle
 
 SHARDS = 2
@@ -60,7 +60,7 @@ class Shards:
         self.plan, self.kind, self.valued = plan, kind, valued
         self.segments = [MemorySegments() for _ in range(SHARDS)]
         self.blobs = [None] * SHARDS
-        self.held, self.late, self.left_out, self.rows = 0, 0, 0, 0
+        self.held, self.late, self.dropped_null, self.rows = 0, 0, 0, 0
 
     def step(self, tasks, watermark, **more):
         arrived = [([], []) for _ in range(SHARDS)]
@@ -69,7 +69,7 @@ class Shards:
                 arrived[envelope.shard][0].append(from_bytes(to_bytes(envelope.rows)))
                 arrived[envelope.shard][1].append(AggregateNote.from_bytes(envelope.note.to_bytes()))
                 self.rows += envelope.taken
-                self.left_out += envelope.left_out
+                self.dropped_null += envelope.dropped_null
         tables, self.held, clocks = [], 0, set()
         for unit, (partials, notes) in enumerate(arrived):
             shard = AggregateShard(self.plan, unit, self.segments[unit])
@@ -132,12 +132,12 @@ def test_any_steps_give_the_same(seed, segment, monkeypatch):
         if seen:
             newest = max(seen)
             watermark = newest - delay
-        found += shards.step([batch[:half], batch[half:]], before, soon=watermark if seed % 2 else None)
+        found += shards.step([batch[:half], batch[half:]], before, next_watermark=watermark if seed % 2 else None)
     found += shards.step([], None, end=True)
     accepted.sort(key=lambda row: row.position)
     assert found == oracle.answers(queries, accepted, valued=case.valued, grouped=grouped)
     assert (shards.late, shards.rows) == (late, len(case.rows))
-    assert shards.left_out == sum(not oracle.is_object(row, False, case.valued) for row in case.rows)
+    assert shards.dropped_null == sum(not oracle.is_object(row, False, case.valued) for row in case.rows)
     assert shards.held == 0
     assert [len(segments) for segments in shards.segments] == [0, 0]
 

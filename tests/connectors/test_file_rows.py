@@ -156,7 +156,7 @@ def test_malformed_lines_are_counted_and_kept_with_the_reason(spark, tmp_path, k
     running = finished(file, spark)
     assert running.memory("s")["key"].to_pylist() == ["a"]
     metrics = running.metrics()["s"]
-    assert (metrics["rows"], metrics["malformed"], metrics["left_out"]) == (5, 4, 0)
+    assert (metrics["rows"], metrics["malformed"], metrics["dropped_null"]) == (5, 4, 0)
     letters = [
         json.loads(line) for path in (tmp_path / "dead").glob("s-*/part-*") for line in path.read_text().splitlines()
     ]
@@ -215,7 +215,7 @@ def test_times_outside_the_years_1_to_9999_are_left_out_and_move_no_watermark(sp
     )
     running = finished(workload(tmp_path, text), spark)
     assert running.memory("s")["v"].to_pylist() == [1]
-    assert (running.metrics()["s"]["left_out"], running.metrics()["s"]["late"]) == (len(wrong), 0)
+    assert (running.metrics()["s"]["dropped_null"], running.metrics()["s"]["late"]) == (len(wrong), 0)
 
 
 def test_texts_that_no_query_can_name_are_not_read(spark, tmp_path):

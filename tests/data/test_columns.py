@@ -188,7 +188,7 @@ class TestTimestamps:
             monitor.push(column, [1.0, 99.0, 3.0, 2.0])
             monitor.finish()
             assert monitor.answers()["score"].to_pylist() == [3.0, 2.0]
-            assert monitor.metrics()["left_out"] == 1
+            assert monitor.metrics()["dropped_null"] == 1
 
     def test_a_stream_has_one_clock(self):
         clocks = [[2**60], WHEN[:1], pd.Series(pd.to_datetime(WHEN[:1], utc=True)), pl.Series(WHEN[:1], dtype=NEW_YORK)]
@@ -239,7 +239,7 @@ class TestMissing:
             *[(0, 10, 1, 20, 9.0), (0, 10, 2, 40, 7.0)],
             (5, 15, 1, 20, 9.0),
         ]
-        assert (monitor.metrics()["left_out"], monitor.metrics()["objects"]) == (2, 2)
+        assert (monitor.metrics()["dropped_null"], monitor.metrics()["objects"]) == (2, 2)
 
     @pytest.mark.parametrize(
         "column",
@@ -260,7 +260,7 @@ class TestMissing:
         monitor.push(masked, [1.0, 9.0, 2.0])
         monitor.finish()
         assert 1 not in monitor.answers()["id"].to_pylist()
-        assert monitor.metrics()["left_out"] == 1
+        assert monitor.metrics()["dropped_null"] == 1
 
     def test_a_mask_that_hides_nothing(self):
         columns = [np.ma.array(column) for column in (POSITIONS, SCORES, IDS)]
@@ -281,7 +281,7 @@ class TestMissing:
         monitor = sb.Monitor(QUERY)
         monitor.push(pa.nulls(2, kind), pa.nulls(2, kind), groups=pa.nulls(2, kind))
         monitor.push([1], [1.0], groups=["a"])
-        assert monitor.metrics()["left_out"] == 2
+        assert monitor.metrics()["dropped_null"] == 2
 
     def test_a_null_id_is_refused_with_its_index(self):
         with pytest.raises(sb.InvalidInputError, match=r"ids\[2\] is null; ties are broken by id"):

@@ -41,7 +41,7 @@ def test_methods_agree(stream, asked):
             sizes.append(monitor.candidates)
         monitor.finish()
         found[method], held[method] = monitor.answers().to_pylist(), sizes
-        counted[method] = monitor.metrics()["too_often"]
+        counted[method] = monitor.metrics()["over_limit"]
     assert found["exact"] == found["sorted-lists"]
     assert len(found["exact"]) > 1000
     assert counted["exact"] == counted["sorted-lists"]

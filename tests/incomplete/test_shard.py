@@ -54,9 +54,9 @@ def run(plan, batches, restarts=False, foresees=False):
             tables.append(merged(plan, found))
 
     next_ones = [*(watermark for _, watermark in batches[1:]), None]
-    for (rows, watermark), soon in zip(batches, next_ones, strict=True):
+    for (rows, watermark), next_watermark in zip(batches, next_ones, strict=True):
         envelopes = list(gather_rows(plan, rows.to_batches(max_chunksize=7)))
-        all_step(envelopes, watermark, soon=soon if foresees else None)
+        all_step(envelopes, watermark, next_watermark=next_watermark if foresees else None)
     all_step([], None, end=True)
     return pa.concat_tables(tables) if tables else None, tallies
 
@@ -104,7 +104,7 @@ def test_too_often_is_counted_once():
     plan = IncompletePlan(queries=(query,), shards=3, refuse_late=False)
     rows = rows_of([1_000, 2_000, 3_000], ["x", "x", "y"], ["a", "a", "a"], [0.5, 0.75, 0.25], [1, 2, 3])
     found, tallies = run(plan, [(rows, None)], restarts=True)
-    assert sum(tally.too_often for tally in tallies) == 1
+    assert sum(tally.over_limit for tally in tallies) == 1
     assert listed(found) == [(10_000, [("x", 0.5)])]
 
 
@@ -131,7 +131,7 @@ def test_rows_that_lack_something_are_counted_and_move_time():
         [1, 2, 3, 4, 5, 6],
     )
     found = list(gather_rows(plan, rows.to_batches()))
-    assert sum(one.left_out for one in found) == 4
+    assert sum(one.dropped_null for one in found) == 4
     assert sum(one.taken for one in found) == 6
     assert sum(one.rows.num_rows for one in found) == 1
     assert {one.note.newest for one in found} == {99_000}

@@ -47,7 +47,7 @@ def test_files_in_any_order_without_an_id(spark, tmp_path):
     lines = []
     found = verify(spark, workload(tmp_path, QUERIES, id_=""), "rows", lines.append)
     assert found.agrees, found.difference
-    assert found.left_out == sum(row[1] is None for row in rows)
+    assert found.dropped_null == sum(row[1] is None for row in rows)
     assert len(lines) == 2
 
 

@@ -6,12 +6,12 @@ import pytest
 
 import skyband as sb
 from skyband.aggregate.plan import scans_of as sums_of
-from skyband.incomplete.plan import told_of
+from skyband.incomplete.plan import scans_of as reads_of
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import FAMILIES
 from skyband.queries.sharing import places_by
 from skyband.topk.meta_query import sharing_classes
-from skyband.topk.scans import scans_of
+from skyband.topk.plan import scans_of
 from skyband.uncertain.query import classes_of
 
 # Per family: a query, what may differ inside a class, and what may not.
@@ -80,7 +80,7 @@ def test_what_groups_queries_groups_them_by_their_keys(family):
         assert [tuple(one.name for one in meta.queries) for meta in sharing_classes(queries).values()] == by_class
     if family == "uncertain":
         assert [tuple(one.name for one in together) for together in classes_of(queries)] == by_class
-    scans = {"topk": scans_of, "aggregate": sums_of, "incomplete": told_of}
+    scans = {"topk": scans_of, "aggregate": sums_of, "incomplete": reads_of}
     if family in scans:
         assert [tuple(map(str, scan.places)) for scan in scans[family](queries)] == by_scan
 

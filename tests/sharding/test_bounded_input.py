@@ -15,7 +15,7 @@ from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.reducer import gather_rows
 from skyband.incomplete.shard import merged
 from skyband.sharding import bounded_input
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.topk.reducer import reduce_rows
 from skyband.topk.shard import TopKShard
@@ -31,7 +31,7 @@ from tests.sharding import cases
 from tests.sharding.pipeline import plan_of, scored
 from tests.uncertain import test_shard as uncertain_shards
 
-COLUMNS = ("shard", "rows", "note", "oldest", "taken", "left_out")
+COLUMNS = ("shard", "rows", "note", "oldest", "taken", "dropped_null")
 ENVELOPES = pa.schema([(name, pa.binary() if name in ("rows", "note") else pa.int64()) for name in COLUMNS])
 
 

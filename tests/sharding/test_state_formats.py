@@ -8,8 +8,7 @@ import pytest
 import skyband as sb
 from skyband.aggregate import open_panes, state_store
 from skyband.queries.families import FAMILIES
-from skyband.sharding.segments import MemorySegments
-from skyband.sharding.shard import Shard, shard_type
+from skyband.sharding.shard import MemorySegments, Shard, shard_type
 from skyband.snapshot import FORMATS, StateFormat, decode, encode, unchanged
 from tests.golden_states import CASES, FOLDER, load
 

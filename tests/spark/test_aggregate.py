@@ -169,7 +169,7 @@ def test_a_stream_in_disorder_with_a_late_row(run, bounded):
     wanted = oracle.answers(QUERIES, accepted)
     assert run.found(QUERIES) == wanted
     missing = sum(not oracle.is_object(row, False, True) for row in rows)
-    assert (metrics["rows"], metrics["left_out"], metrics["late"]) == (301, missing, 0 if bounded else 1)
+    assert (metrics["rows"], metrics["dropped_null"], metrics["late"]) == (301, missing, 0 if bounded else 1)
     assert metrics["answers"] == len(wanted)
     assert metrics["candidates"] == 0
 

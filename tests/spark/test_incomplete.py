@@ -132,7 +132,7 @@ class TestStreams:
         assert in_order(found) == wanted
         told = handle.metrics()
         assert told["late"] == 0
-        assert told["too_often"] > 0
+        assert told["over_limit"] > 0
         assert 0 < told["windows"] < len({row[1] for row in wanted}) + 1
 
     def test_a_stream_that_lags_or_falls_silent_stops_nothing(self, spark, tmp_path):

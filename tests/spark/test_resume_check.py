@@ -6,7 +6,7 @@ import pytest
 
 import skyband as sb
 from skyband.incomplete.plan import IncompletePlan
-from skyband.spark.resume_check import refuse_unresumable
+from skyband.spark.checkpoint import refuse_unresumable
 from skyband.uncertain.plan import UncertainPlan
 from tests.sharding import pipeline
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyband.spark.metrics import StreamProgress
-from skyband.spark.plan import Followed
+from skyband.spark.plan import StreamInfo
 
 SECOND = 1_000_000
 
@@ -19,7 +19,7 @@ def report(batch, **newest):
 
 
 def test_lags_are_told_from_the_newest_row_of_all():
-    progress = StreamProgress(Followed("exact", "time", None, False, ("north", "south")))
+    progress = StreamProgress(StreamInfo("exact", "time", None, False, ("north", "south")))
     assert "lags" not in progress.metrics()
     progress.add(report(0, newest_0=50 * SECOND, newest_1=None))
     assert progress.metrics()["lags"] == {"north": 0.0}
@@ -29,6 +29,6 @@ def test_lags_are_told_from_the_newest_row_of_all():
 
 
 def test_other_families_have_none():
-    progress = StreamProgress(Followed("panes", "time", 10, False))
+    progress = StreamProgress(StreamInfo("panes", "time", 10, False))
     progress.add(report(0, newest_0=1))
     assert "lags" not in progress.metrics()

@@ -98,7 +98,7 @@ def test_a_stream_that_is_finished_gives_every_answer_once(run, axis, seed):
     assert cases.answered(found, posed) == want
     assert metrics["rows"] == 150
     assert metrics["late"] == len(ranked)
-    assert metrics["left_out"] == sum(row[1] is None for batch in batches for row in batch)
+    assert metrics["dropped_null"] == sum(row[1] is None for batch in batches for row in batch)
     assert metrics["answers"] == len(found) == sum(map(len, want.values()))
     assert metrics["windows"] == sum(row["rank"] == 1 for row in found)
     assert metrics["algorithm"] == "panes"
@@ -141,7 +141,7 @@ def test_time_moves_with_rows_that_have_no_score_and_with_messages(run):
         run.add(rows_at(239, 250))
         handle.query.processAllAvailable()
         metrics = handle.metrics()
-        assert (metrics["late"], metrics["left_out"], metrics["candidates"]) == (1, 1, 1)
+        assert (metrics["late"], metrics["dropped_null"], metrics["candidates"]) == (1, 1, 1)
         assert metrics["bound"] == 2
         assert metrics["emit_lag"] == 10.0
         handle.flush()

@@ -197,7 +197,7 @@ def test_groups_that_never_return_leave_nothing_behind(algorithm, ids, monkeypat
     ever_new(monitor, 20, ids=ids, start=3)
     book = monitor._intake.groups
     assert book.codes <= 6 * 50
-    assert len(monitor._lanes.engines) <= 2 * 50
+    assert len(monitor._executors.engines) <= 2 * 50
     assert len(monitor.snapshot()) < 1.3 * early
     assert monitor.metrics()["groups"] <= 2 * 50
     monitor.advance_to(10**6)
@@ -209,7 +209,7 @@ def test_groups_that_never_return_leave_nothing_behind(algorithm, ids, monkeypat
 def test_what_groups_share_does_not_grow_with_those_that_never_return():
     monitor = sb.Monitor(sb.TopK(k=2, size="10 microseconds", slide="5 microseconds"))
     ever_new(monitor, 4, each=3_000)
-    (pool,) = monitor._lanes._pools._pools
+    (pool,) = monitor._executors._pools._pools
     room, known = pool._segments.keys.size, pool.counts.size
     ever_new(monitor, 12, each=3_000, start=4)
     assert pool._segments.keys.size <= 2 * room
@@ -256,4 +256,4 @@ def test_a_snapshot_with_a_lane_for_every_group_is_resumed(kind):
     monitor.finish()
     wanted = json.loads((GOLDEN / "grouped_answers.json").read_text(encoding="utf-8"))[kind]
     assert [list(row.values()) for row in monitor.answers().to_pylist()] == wanted
-    assert len(monitor._lanes.engines) == 0
+    assert len(monitor._executors.engines) == 0

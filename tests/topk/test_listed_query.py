@@ -12,7 +12,7 @@ import pytest
 import skyband as sb
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.topk.algorithms import ENGINES
-from skyband.topk.listed_query import ListedTopK, topk_from
+from skyband.topk.query import ListedTopK, topk_from
 from skyband.windows import NEVER, ListedWindows, SlidingWindow
 from tests import oracle
 from tests.drive import WITH_LISTS, push_time, read, time_query

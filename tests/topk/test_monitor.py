@@ -175,7 +175,7 @@ class TestMetrics:
         monitor = sb.Monitor(TIME, algorithm)
         monitor.push([1, 2, None, 6], [7.0, math.nan, 1.0, 9.0], groups=["a", "b", "a", "b"])
         found = monitor.metrics()
-        assert (found["rows"], found["left_out"], found["objects"], found["late"]) == (4, 2, 2, 0)
+        assert (found["rows"], found["dropped_null"], found["objects"], found["late"]) == (4, 2, 2, 0)
         assert (found["groups"], found["windows"]) == (2, 1)
         assert found["candidates"] == monitor.candidates == 2
         assert found["algorithm"] == monitor.algorithm

@@ -107,7 +107,7 @@ def test_between_two_questions_little_more_is_held_than_needed(queries):
     monitor = sb.Monitor(queries, "panes")
     scores = np.random.default_rng(1).random(120_000)
     monitor.push(None, scores)
-    (engine,) = monitor._lanes.engines
-    held = held_count(engine._held, engine._pane)
+    (engine,) = monitor._executors.engines
+    held = held_count(engine._store, engine._pane)
     # What is needed, a block that is not worth a sweep yet, and an open pane that is not worth a cut.
     assert held <= 2 * engine.candidates + 256 + 1024 + 4 * 10

@@ -112,9 +112,9 @@ def test_the_note_counts_every_row_once():
     plan = plan_of([one.query() for one in posed], shards=3)
     envelopes = list(reducer.reduce_rows(plan, scored(plan, rows).to_batches()))
     assert sum(envelope.taken for envelope in envelopes) == 22
-    assert sum(envelope.left_out for envelope in envelopes) == 2
+    assert sum(envelope.dropped_null for envelope in envelopes) == 2
     survivors = {id_ for envelope in envelopes for id_ in envelope.rows["id"].to_pylist()}
-    assert sum(envelope.reduced for envelope in envelopes) == 20 - len(survivors)
+    assert sum(envelope.pruned for envelope in envelopes) == 20 - len(survivors)
     assert {envelope.note.newest for envelope in envelopes} == {30_000}, "a row without a score moves time"
     counted = [envelope.note.histogram for envelope in envelopes if envelope.note.histogram]
     assert [histogram.before(5000) for histogram in counted] == [5]
@@ -123,7 +123,7 @@ def test_the_note_counts_every_row_once():
 def test_rows_without_a_time_or_a_score_leave_nothing_but_their_count():
     plan = plan_of([cases.Posed("a", oracle.Asked(k=1, size=9, slide=3), {"by": "s"}).query()], shards=1)
     (envelope,) = reducer.reduce_rows(plan, scored(plan, [(None, 1.0, 1, "a"), (None, None, 2, "a")]).to_batches())
-    assert (envelope.rows.num_rows, envelope.taken, envelope.left_out, envelope.reduced) == (0, 2, 2, 0)
+    assert (envelope.rows.num_rows, envelope.taken, envelope.dropped_null, envelope.pruned) == (0, 2, 2, 0)
     assert envelope.note.newest == ALWAYS
     assert list(reducer.reduce_rows(plan, scored(plan, []).to_batches())) == []
 

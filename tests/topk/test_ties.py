@@ -213,7 +213,7 @@ class TestOneScore:
         query = sb.TopK(k=5, size=40_000, ties="rank")
         monitor = sb.Monitor(query)
         monitor.push(None, np.zeros(40_000))
-        (engine,) = monitor._lanes.engines
+        (engine,) = monitor._executors.engines
         draw = np.random.default_rng(0)
         for low in range(0, 39_000, 100):
             monitor.push(None, draw.random(100))
@@ -320,7 +320,7 @@ def test_policies_share_no_engine_and_directions_neither():
         for order in ("asc", "desc")
         for ties in ("rank", "row_number")
     ]
-    engines = sb.Monitor(queries)._lanes.engines
+    engines = sb.Monitor(queries)._executors.engines
     assert len(engines) == 4
     for engine in engines:
         assert len({(query.order, query.ties) for query in engine._queries}) == 1

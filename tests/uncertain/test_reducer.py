@@ -68,8 +68,8 @@ class Run:
 
     def __init__(self, plan):
         self.plan, self.shard = plan, UncertainShard(plan, 0)
-        self.tables, self.late, self.reduced, self.taken, self.watermark = [], 0, 0, 0, None
-        self.soon = None  # the next watermark, where it is foreseen
+        self.tables, self.late, self.pruned, self.taken, self.watermark = [], 0, 0, 0, None
+        self.next_watermark = None  # the next watermark, where it is foreseen
 
     def batch(self, draw, rows):
         """One micro-batch, its rows spread over tasks; the watermark is that of the batches before."""
@@ -78,8 +78,13 @@ class Run:
             one for task in tasks for one in weigh_rows(self.plan, table_of(task, len(self.plan.classes)).to_batches())
         ]
         self.taken += sum(one.taken for one in envelopes)
-        self.reduced += sum(one.reduced for one in envelopes)
-        self.step([one.rows for one in envelopes], [one.note for one in envelopes], self.watermark, soon=self.soon)
+        self.pruned += sum(one.pruned for one in envelopes)
+        self.step(
+            [one.rows for one in envelopes],
+            [one.note for one in envelopes],
+            self.watermark,
+            next_watermark=self.next_watermark,
+        )
 
     def step(self, *arguments, **more):
         found, tally = self.shard.step(*arguments, **more)
@@ -127,9 +132,9 @@ def test_the_same_answers_as_from_all_rows(seed):
     runs = [Run(plan_of(queries, cut=cut)) for cut in (True, False)]
     seeds = [random.Random(seed), random.Random(seed)]
     next_ones = [*(watermark for _, watermark in watermarks[1:]), None]
-    for (batch, watermark), soon in zip(watermarks, next_ones, strict=True):
+    for (batch, watermark), next_watermark in zip(watermarks, next_ones, strict=True):
         restart = draw.random() < 0.2
-        runs[seed % 2].soon = soon  # one of the two knows
+        runs[seed % 2].next_watermark = next_watermark  # one of the two knows
         for run, mine in zip(runs, seeds, strict=True):
             run.watermark = watermark
             run.batch(mine, batch)
@@ -138,7 +143,7 @@ def test_the_same_answers_as_from_all_rows(seed):
     assert runs[0].end() == runs[1].end()
     assert runs[0].late == runs[1].late
     assert runs[0].taken == runs[1].taken == len(rows)
-    assert runs[1].reduced == 0
+    assert runs[1].pruned == 0
     in_order = sorted(rows)
     table = sb.uncertain.replay(
         queries, *zip(*[row[:5] for row in in_order], strict=True), streams=[row[5] for row in in_order]
@@ -176,7 +181,7 @@ def test_what_is_cut_and_what_is_not():
     ]
     kept, (found,) = kept_of([sb.UncertainTopK(**ONE)], rows)
     assert kept == [1, 2, 3, 4, 5, 6, 7]
-    assert (found.taken, found.left_out, found.reduced, found.note.newest) == (8, 0, 1, 5500)
+    assert (found.taken, found.dropped_null, found.pruned, found.note.newest) == (8, 0, 1, 5500)
     assert list(found.note.newest_cut) == [1000]
 
 
@@ -307,11 +312,11 @@ def test_no_window_ends_where_a_tuple_was_cut_for_a_later_one(cut_in):
     draw.random = lambda: 0  # all rows of a batch in one task
     batches = [rows[:3], rows[3:]] if cut_in == 7 else [rows[:1], rows[1:]]
     run.batch(draw, batches[0])
-    assert run.reduced == (cut_in == 7)
+    assert run.pruned == (cut_in == 7)
     run.step([], [], 7 * MS)
     run.restart(plan_of([stays]))
     run.batch(draw, batches[1])
-    assert run.reduced == 1
+    assert run.pruned == 1
     told = run.end()
     check_all({"stays": stays, "goes": goes}, rows, told)
     assert {time // MS for name, time in told if name == "stays"} >= ({12, 18, 24} if cut_in == 7 else {7, 12, 18, 24})

@@ -87,7 +87,7 @@ def test_rows_without_score_or_time_are_left_out():
     plan = UncertainPlan(queries=QUERIES, method="greedy", refuse_late=False)
     rows = rows_of([1_000, 2_000, None, 4_000], [5.0, float("nan"), 1.0, None], [0.5] * 4, [None] * 4, [1, 2, 3, 4])
     (found,) = weigh_rows(plan, rows.to_batches())
-    assert (found.taken, found.left_out, found.rows.num_rows) == (4, 2, 1)
+    assert (found.taken, found.dropped_null, found.rows.num_rows) == (4, 2, 1)
 
 
 def test_queries_come_and_go_at_a_restart():

@@ -129,7 +129,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         >>> import skyband as sb
         >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size=2))
         >>> monitor.push(None, ["a", None, "b"], [1.0, 2.0, float("nan")])
-        >>> monitor.metrics()["left_out"]
+        >>> monitor.metrics()["dropped_null"]
         2
         """
         return super().metrics()

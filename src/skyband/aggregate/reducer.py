@@ -17,7 +17,7 @@ from skyband.aggregate.plan import AggregatePlan
 from skyband.data.arrow import one
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope, Note
-from skyband.sharding.grouping import group_rows
+from skyband.sharding.rows import group_rows
 from skyband.windows import ALWAYS
 
 __all__ = ["LIMB", "AggregateNote", "pane_ends", "panes_of", "sum_rows"]

@@ -22,9 +22,8 @@ from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.key_dictionary import KeyDictionary, key_column, restored
 from skyband.errors import SnapshotError
 from skyband.kernels.stream import Ints
-from skyband.sharding.grouping import group_rows
-from skyband.sharding.segments import Segments
-from skyband.sharding.shard import Shard, Tally
+from skyband.sharding.rows import group_rows
+from skyband.sharding.shard import Segments, Shard, Tally
 from skyband.snapshot import StateFormat, unchanged
 from skyband.windows import ALWAYS, AXIS_LIMIT
 

@@ -25,18 +25,17 @@ from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import HIDDEN, Columns, plain, quoted
 from skyband.spark.plan import (
     MOST_SHARDS,
-    Followed,
     Observed,
     Pipeline,
     Request,
+    StreamInfo,
     checked_delay,
     checked_shards,
     delay_of,
 )
 from skyband.spark.processor import ShardProcessor
-from skyband.spark.shard_keys import spread
 from skyband.spark.tasks import ENVELOPES, LOCAL, Task, answer_in_order, local_answers, to_shards
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, spread, sums
 
 __all__ = ["draft"]
 
@@ -55,12 +54,12 @@ class _Totalling(NamedTuple):
     answers: st.StructType  # as tasks name its columns
     names: tuple[str, ...]  # as users do
     delay: int | None  # of the watermark that is to be set, in milliseconds
-    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
-    held: bool  # whether nothing is final before the end of the stream
+    watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    final_at_end: bool  # whether nothing is final before the end of the stream
     types: dict[str, str]
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {
             "axis": "time",
             "family": AggregateTopK.family,
@@ -70,8 +69,8 @@ class _Totalling(NamedTuple):
         }
 
     @property
-    def followed(self) -> Followed:
-        return Followed("totals", "time", None, False)
+    def stream_info(self) -> StreamInfo:
+        return StreamInfo("totals", "time", None, False)
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
         keys, streaming = spread(self.plan.units), self.rows.isStreaming
@@ -81,7 +80,7 @@ class _Totalling(NamedTuple):
             answer = answer_in_order(self.plan, keys, "end")
             local = by_oldest(envelopes, self.plan.units, counted).mapInArrow(answer, LOCAL)
             return Pipeline(self._merged(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held, output=OUTPUT)
+        processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end, output=OUTPUT)
         local = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -155,7 +154,7 @@ def draft(request: Request) -> _Totalling:
     grouped = {plain(name): name for scan in scans for name in columns.spelled(scan.partition_by)}
     names = tuple(grouped.get(name, name) for name in answers.names)
     kinds = {field.name: field.dataType.simpleString() for field in answers.fields}
-    return _Totalling(rows, plan, answers, names, delay, request.foresight(delay), request.held, kinds)
+    return _Totalling(rows, plan, answers, names, delay, request.watermark_lag(delay), request.final_at_end, kinds)
 
 
 def _key(columns: Columns, scan: AggregateScan, query: AggregateTopK) -> tuple[Column, st.DataType]:

@@ -29,7 +29,7 @@ from skyband.aggregate.kernels.partials import (
 )
 from skyband.aggregate.shape import AggregateShape
 from skyband.kernels.stream import Ints
-from skyband.sharding.segments import Segments
+from skyband.sharding.shard import Segments
 from skyband.snapshot import StateFormat, decode, encode, unchanged
 
 __all__ = ["StateStore", "packed", "unpacked"]

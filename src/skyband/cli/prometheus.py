@@ -29,10 +29,10 @@ _KINDS = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
 # Name, kind, the metric it is made of, and what it means.
 _TOLD = (
     ("rows_total", "counter", "rows", "Rows read."),
-    ("left_out_rows_total", "counter", "left_out", "Rows without a time or a score, left out."),
+    ("dropped_null_rows_total", "counter", "dropped_null", "Rows without a time or a score, left out."),
     ("late_rows_total", "counter", "late", "Rows that came behind the watermark, left out."),
     ("malformed_rows_total", "counter", "malformed", "Rows that could not be read."),
-    ("reduced_rows_total", "counter", "reduced", "Rows that tasks dropped because they can be in no answer."),
+    ("pruned_rows_total", "counter", "pruned", "Rows that tasks dropped because they can be in no answer."),
     ("windows_total", "counter", "windows", "Windows answered."),
     ("answer_rows_total", "counter", "answers", "Rows of answers given."),
     ("batches_total", "counter", "batches", "Micro-batches done."),

@@ -23,9 +23,9 @@ SMOOTHED = 10  # seconds that a rate is taken over: rows come a micro-batch at a
 _TOLD = (
     "rows",
     "late",
-    "left_out",
+    "dropped_null",
     "malformed",
-    "reduced",
+    "pruned",
     "windows",
     "answers",
     "batches",

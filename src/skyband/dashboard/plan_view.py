@@ -67,7 +67,7 @@ def _drawn(workload: Workload[Any], now: int | None, method: str) -> dict[str, A
     """The time line as its family draws it, with as many queries a lane as fit."""
     shared = sharing_of(workload)
     told: dict[str, Any] = {"share_factor": None if shared is None else shared.factor}
-    found = family_of(workload).part("timeline").timeline(workload.queries, now, method, MOST_LANES, MOST_WINDOWS)
+    found = family_of(workload).part("explain").timeline(workload.queries, now, method, MOST_LANES, MOST_WINDOWS)
     if found is None:
         return told
     lanes = [{**asdict(lane), **_names(list(lane.queries))} for lane in found.lanes]

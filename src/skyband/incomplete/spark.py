@@ -14,29 +14,28 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnsupportedError
 from skyband.incomplete import shard
-from skyband.incomplete.plan import IncompletePlan, Told, told_of
+from skyband.incomplete.plan import IncompletePlan, IncompleteScan, scans_of
 from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.reducer import ID, TIME, columns_of, gather_rows
 from skyband.queries.families import FAMILIES
 from skyband.sharding.bounded_input import complete_windows
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import HIDDEN, Columns, quoted
 from skyband.spark.plan import (
     MOST_SHARDS,
-    Followed,
     Observed,
     Pipeline,
     Request,
+    StreamInfo,
     checked_delay,
     checked_shards,
     delay_of,
     spelled,
 )
 from skyband.spark.processor import OUTPUT, ShardProcessor
-from skyband.spark.shard_keys import spread
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, spread, sums
 
 __all__ = ["draft"]
 
@@ -53,11 +52,11 @@ class _Gathered(NamedTuple):
     answers: st.StructType
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
-    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
-    held: bool  # whether nothing is final before the end of the stream
+    watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    final_at_end: bool  # whether nothing is final before the end of the stream
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {
             "axis": self.plan.axis,
             "family": IncompleteTopK.family,
@@ -66,9 +65,9 @@ class _Gathered(NamedTuple):
         }
 
     @property
-    def followed(self) -> Followed:
+    def stream_info(self) -> StreamInfo:
         methods = sorted({query.method for query in self.plan.queries})
-        return Followed(", ".join(methods), self.plan.axis, None, False, self._watched)
+        return StreamInfo(", ".join(methods), self.plan.axis, None, False, self._watched)
 
     @property
     def _watched(self) -> tuple[str, ...]:
@@ -95,13 +94,13 @@ class _Gathered(NamedTuple):
             answer = tasks.answer_in_order(self.plan, keys, "time")
             local = by_oldest(envelopes, self.plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
             return Pipeline(self._merged(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held)
+        processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end)
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
             .transformWithState(processor, OUTPUT, "Append", "EventTime")
         )
-        counts = sums("late", "too_often")
+        counts = sums("late", "over_limit")
         held = held_by_shard("shard", self.plan.shards)
         packed = packed.observe("skyband_held", *counts, sf.max("newest").alias("newest"), *held)
         return Pipeline(self._merged(packed.select("answers")), None)
@@ -115,8 +114,8 @@ def draft(request: Request) -> _Gathered:
     """Refuse what cannot be answered, and settle how the rest will be."""
     frames = _named(request.df)
     queries = tuple(_declared(query, frames) for query in request.workload)
-    told = told_of(queries)
-    rows, types = _together(request, frames, queries, told)
+    scans = scans_of(queries)
+    rows, types = _together(request, frames, queries, scans)
     first = next(iter(frames.values()))
     there = {delay_of(frame, request.time) for frame in frames.values()}
     streaming = rows.isStreaming
@@ -132,7 +131,9 @@ def draft(request: Request) -> _Gathered:
         refuse_late=request.late == "refuse",
         delay=1000 * ((next(iter(there)) if delay is None else delay) or 0),
     )
-    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay, request.foresight(delay), request.held)
+    return _Gathered(
+        rows, plan, _answer_type(rows, queries), types, delay, request.watermark_lag(delay), request.final_at_end
+    )
 
 
 def _named(df: Any) -> dict[Any, DataFrame]:
@@ -181,10 +182,13 @@ def _declared(query: IncompleteTopK, frames: Mapping[Any, DataFrame]) -> Incompl
 
 
 def _together(
-    request: Request, frames: Mapping[Any, DataFrame], queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
+    request: Request,
+    frames: Mapping[Any, DataFrame],
+    queries: tuple[IncompleteTopK, ...],
+    scans: tuple[IncompleteScan, ...],
 ) -> tuple[DataFrame, dict[str, str]]:
     """What the rows of all data frames tell, in one data frame; and the types of it."""
-    parts = [_read(request, frame, name, queries, told) for name, frame in frames.items()]
+    parts = [_read(request, frame, name, queries, scans) for name, frame in frames.items()]
     shapes = {tuple((field.name, field.dataType.simpleString()) for field in part.schema.fields) for part in parts}
     if len(shapes) > 1:
         differ = sorted({pair for shape in shapes for pair in shape if not all(pair in other for other in shapes)})
@@ -193,7 +197,7 @@ def _together(
             f"the data frames of the streams tell time, object or id in different types ({kinds}); an object could not "
             "be found again in another stream. Cast them to one type."
         )
-    objects = {dict(next(iter(shapes)))[columns_of(number)[0]] for number in range(len(told))}
+    objects = {dict(next(iter(shapes)))[columns_of(number)[0]] for number in range(len(scans))}
     if len(objects) > 1:
         raise InvalidQueryError(
             f"the objects of the queries are of the types {', '.join(sorted(objects))}, and answers have one column "
@@ -203,20 +207,20 @@ def _together(
 
 
 def _read(
-    request: Request, df: DataFrame, name: Any, queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
+    request: Request, df: DataFrame, name: Any, queries: tuple[IncompleteTopK, ...], scans: tuple[IncompleteScan, ...]
 ) -> DataFrame:
     columns = Columns(df, _SCHEMA.names)
     at = columns.time(request.time)
     identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
     selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
-    for number, one in enumerate(told):
-        query = queries[one.places[0]]
+    for number, scan in enumerate(scans):
+        query = queries[scan.places[0]]
         kept = columns_of(number)
-        stream = sf.lit(str(name)) if one.stream is None else sf.expr(one.stream).cast("string")
-        if one.stream is not None:
-            columns.type_of(query, "stream", one.stream)
+        stream = sf.lit(str(name)) if scan.stream is None else sf.expr(scan.stream).cast("string")
+        if scan.stream is not None:
+            columns.type_of(query, "stream", scan.stream)
         parts = (_object(columns, query), stream, _value(columns, query))
-        selected += [column.alias(told_as) for column, told_as in zip(parts, kept, strict=True)]
+        selected += [column.alias(alias) for column, alias in zip(parts, kept, strict=True)]
     return df.select(*selected)
 
 

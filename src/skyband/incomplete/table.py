@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from skyband.incomplete.answers import ObjectAnswers
+from skyband.incomplete.engine import ObjectAnswers
 from skyband.incomplete.query import IncompleteTopK
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints

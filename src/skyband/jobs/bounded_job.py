@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as sf
 
 from skyband.spark.metrics import StreamProgress
-from skyband.spark.plan import Followed, Observed
+from skyband.spark.plan import Observed, StreamInfo
 from skyband.spark.spark_errors import plain_error, unless_gone
 
 __all__ = ["BoundedRun", "Delivery"]
@@ -33,10 +33,10 @@ class Delivery(NamedTuple):
 class BoundedRun:
     """Reads, answers, delivers and ends, in a thread of its own. Has what a stream's handle has."""
 
-    def __init__(self, followed: Followed, moment: str, delivery: Delivery) -> None:
+    def __init__(self, stream_info: StreamInfo, moment: str, delivery: Delivery) -> None:
         self._moment = moment  # the column that says when an answer was final
         self._delivery = delivery
-        self._progress = StreamProgress(followed)
+        self._progress = StreamProgress(stream_info)
         self._group = f"skyband-{uuid4().hex}"
         self._context: SparkContext | None = None
         self._error: BaseException | None = None
@@ -49,7 +49,7 @@ class BoundedRun:
         threading.Thread(target=self._run, args=(answers, counted), name="skyband-bounded", daemon=True).start()
 
     @property
-    def is_going_on(self) -> bool:
+    def is_active(self) -> bool:
         """Whether it has not ended yet."""
         return not self._ended.is_set()
 
@@ -97,16 +97,16 @@ class BoundedRun:
 
     def _count(self, counted: Observed) -> None:
         """Take down what was counted on the way; a part of the pipeline that saw no row counts nothing."""
-        read, held, answered = counted.read.get, counted.held.get, counted.answered.get
+        read, shards, answered = counted.read.get, counted.shards.get, counted.answered.get
         source = {} if self._delivery.read is None else self._delivery.read.get
         self._progress.count(
             rows=source.get("rows", read.get("taken")) or 0,
             malformed=source.get("malformed"),
-            left_out=read.get("left_out"),
-            reduced=read.get("reduced"),
+            dropped_null=read.get("dropped_null"),
+            pruned=read.get("pruned"),
             windows=answered.get("windows"),
-            too_often=held.get("too_often"),
-            unrankable=held.get("unrankable"),
+            over_limit=shards.get("over_limit"),
+            unrankable=shards.get("unrankable"),
         )
 
     def _parts(self, answers: DataFrame, rows: int) -> Iterator[pa.Table]:

@@ -30,8 +30,8 @@ from skyband.jobs.trial_batches import failure_of
 from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
-from skyband.spark.checkpoint import Checkpoint
+from skyband.sharding.plan import Output
+from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.delivery import (
     Folder,
@@ -50,7 +50,6 @@ from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.pipeline import check
 from skyband.spark.plan import Observed
-from skyband.spark.restored_checkpoint import refuse_newer_files
 from skyband.spark.sessions import session
 from skyband.spark.stream_handle import Handle, launch
 from skyband.workload_file import WorkloadFile
@@ -233,7 +232,7 @@ class Run:
                 self._launch(stream, prepare, handle)
             except Exception:
                 self.file = before
-                if not handle.is_going_on:
+                if not handle.is_active:
                     self._launch(stream, prepare_again, handle)
                 raise
             self._changes[stream] = self._changes.get(stream, 0) + 1
@@ -352,7 +351,7 @@ class Run:
         file, wanted = self.file, self._wanted[name]
         stream, workload = file.streams[name], file.workloads[name]
         output = output_of(wanted)
-        read, counted, dead = Observation("skyband_source"), Observed.anew(), dead_places(name, stream)
+        read, counted, dead = Observation("skyband_source"), Observed.new(), dead_places(name, stream)
         draft = check(
             open_batch(self._spark, name, stream, read, asked=workload),
             workload,
@@ -363,8 +362,8 @@ class Run:
             late="count",
             output=output,
             shards=file.shards_of(name),
-            whole=True,
-            alone=True,
+            row_copies=True,
+            sole_watermark=True,
         )
         answers = draft.assemble(None, counted).answers
         prepare(answers)
@@ -380,7 +379,7 @@ class Run:
             return int(rows["change"].null_count) if output == "both" else int(rows.num_rows)
 
         delivery = Delivery(read, begin, take)
-        self._bounded[name] = running = BoundedRun(draft.followed, workload.queries[0].moment, delivery)
+        self._bounded[name] = running = BoundedRun(draft.stream_info, workload.queries[0].moment, delivery)
         running.begin(answers, counted)
 
     def _launch(self, name: str, prepare: Callable[[DataFrame], None], before: Handle | None = None) -> None:
@@ -406,7 +405,7 @@ class Run:
             name,
             file,
             write,
-            dead=(dead_letters_of(self._spark, name, stream, file.workloads[name]), bury) if dead else None,
+            dead_letters=(dead_letters_of(self._spark, name, stream, file.workloads[name]), bury) if dead else None,
             before=before,
         )
 
@@ -416,7 +415,7 @@ class Run:
         file: WorkloadFile,
         write: Callable[[DataFrame], DataStreamWriter],
         *,
-        dead: Any = None,
+        dead_letters: Any = None,
         before: Handle | None = None,
     ) -> Handle:
         """Start a stream of a file; `before` is what ran until now: its numbers go on, and its state must fit."""
@@ -435,9 +434,9 @@ class Run:
             limits=LateLimits(**engine.late) if isinstance(engine.late, dict) else None,
             output=output_of(wanted),
             shards=file.shards_of(name),
-            whole=True,
-            alone=True,
-            dead=dead,
+            row_copies=True,
+            sole_watermark=True,
+            dead_letters=dead_letters,
             progress=None if before is None else before.progress,
             before=None if before is None else before.plan,
             locked=True,

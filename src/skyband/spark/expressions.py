@@ -15,13 +15,12 @@ from pyspark.sql import types as st
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
-from skyband.sharding.output import COPY, Output, without_copies
+from skyband.sharding.plan import COPY, Output, without_copies
 from skyband.spark.answer_types import answer_type
 from skyband.topk.algorithm_selection import choose_on_spark
 from skyband.topk.algorithms import engine_named
-from skyband.topk.plan import TopKPlan
+from skyband.topk.plan import Scan, TopKPlan, scans_of
 from skyband.topk.query import TopK
-from skyband.topk.scans import Scan, scans_of
 from skyband.topk.shard_answers import answer_columns
 
 __all__ = ["HIDDEN", "TIMES", "Columns", "Prepared", "plain", "prepare", "quoted", "reason", "unlogged"]
@@ -55,12 +54,12 @@ def prepare(
     may_be_late: bool,
     delay: int,
     output: Output = "answers",
-    whole: bool = False,
+    row_copies: bool = False,
 ) -> Prepared:
     """Check the workload against the columns of `df`, and compute on the JVM what it ranks by.
 
-    A column that groups are told by is null in the answers of queries that have none; with `whole` the row's own value
-    comes back besides, as ``row_<name>``.
+    A column that groups are told by is null in the answers of queries that have none; with `row_copies` the row's own
+    value comes back besides, as ``row_<name>``.
     """
     engine = engine_named(choose_on_spark(workload.queries).algorithm if algorithm == "auto" else algorithm)
     engine.refuse_ties(workload.queries)
@@ -71,7 +70,7 @@ def prepare(
     groups = [columns.groups(scan.partition_by, workload.queries[scan.places[0]]) for scan in scans]
     by_name = {name: column for found in groups for name, column in found.items()}
     named = columns.returned(
-        workload, {name for scan in scans for name in columns.spelled(scan.partition_by)}, whole=whole
+        workload, {name for scan in scans for name in columns.spelled(scan.partition_by)}, row_copies=row_copies
     )
     returned = {plain(name): old for name, old in named.items()}
     names = {old: new for new, old in returned.items()}
@@ -247,7 +246,7 @@ class Columns:
         """However a column is spelled, it is one column."""
         return self._by_lower[text.lower()].name if text in self else text
 
-    def returned(self, workload: Workload, groups: set[str], *, whole: bool) -> dict[str, str]:
+    def returned(self, workload: Workload, groups: set[str], *, row_copies: bool) -> dict[str, str]:
         """The row's columns that come back, by the name they have in answers.
 
         A column with the name of one that every answer has comes back as ``row_<name>``; a column that is the score
@@ -258,7 +257,7 @@ class Columns:
         found = {}
         for field in self._schema.fields:
             name = field.name
-            if name.lower() in grouped and not whole:
+            if name.lower() in grouped and not row_copies:
                 continue
             if name.lower() == "score" and all((q.by or "").strip().lower() == "score" for q in workload):
                 continue

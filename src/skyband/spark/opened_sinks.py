@@ -10,7 +10,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.errors import InvalidInputError, UnknownNameError, UnsupportedError, brief
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
+from skyband.sharding.plan import Output
 from skyband.spark.delivery import Folder, Opening, Sink, Wanted, open_servers, output_of, servers_among, write_to
 
 __all__ = ["OpenedSinks"]

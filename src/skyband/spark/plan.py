@@ -14,18 +14,17 @@ from skyband.errors import InvalidInputError, type_name
 from skyband.queries import Axis
 from skyband.queries.families import Feature, family_of, refuse_unsupported
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
-from skyband.sharding.plan import ShardPlan
+from skyband.sharding.plan import Output, ShardPlan
 from skyband.spark.expressions import TIMES
 
 __all__ = [
     "MOST_SHARDS",
-    "Followed",
     "Late",
     "Observed",
     "Pipeline",
     "Request",
     "SparkPlan",
+    "StreamInfo",
     "checked_delay",
     "checked_shards",
     "delay_of",
@@ -52,21 +51,21 @@ class Request(NamedTuple):
     late: Late
     output: Output
     shards: int | None
-    whole: bool  # whether answers bring back the row's own value of columns that groups are told by, too
-    alone: bool  # whether the watermark follows the rows of this stream and nothing else
-    held: bool = False  # whether nothing is final before the end of the stream, whatever the watermark
+    row_copies: bool  # whether answers bring back the row's own value of columns that groups are told by, too
+    sole_watermark: bool  # whether the watermark follows the rows of this stream and nothing else
+    final_at_end: bool = False  # whether nothing is final before the end of the stream, whatever the watermark
 
-    def foresight(self, delay: int | None) -> int | None:
+    def watermark_lag(self, delay: int | None) -> int | None:
         """How far the next watermark will stand behind the newest row, in microseconds; `delay` is in milliseconds.
 
         None where it may be held back by others: a data frame may be made of streams with watermarks of their own.
         And None where it makes nothing final.
         """
-        return 1000 * delay if self.alone and delay is not None and not self.held else None
+        return 1000 * delay if self.sole_watermark and delay is not None and not self.final_at_end else None
 
 
-class Followed(NamedTuple):
-    """What those who follow a run want to know about it."""
+class StreamInfo(NamedTuple):
+    """What progress reports say about a stream beside its counts."""
 
     algorithm: str
     axis: Axis
@@ -86,11 +85,11 @@ class Observed(NamedTuple):
     """What is counted while a bounded input is answered; a stream's counts are in its progress."""
 
     read: Observation
-    held: Observation  # in the shards
+    shards: Observation
     answered: Observation
 
     @classmethod
-    def anew(cls) -> Observed:
+    def new(cls) -> Observed:
         """Nothing counted yet."""
         return cls(*(Observation(f"skyband_{name}") for name in ("in", "held", "out")))
 
@@ -103,12 +102,12 @@ class SparkPlan(Protocol):
         """What the state is written under."""
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """What a checkpoint must agree with, by name; ``shards`` is among it."""
 
     @property
-    def followed(self) -> Followed:
-        """What those who follow a run want to know."""
+    def stream_info(self) -> StreamInfo:
+        """What progress reports say about the stream."""
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
         """The data frames; a stream's also read the control messages in the folder `control`.

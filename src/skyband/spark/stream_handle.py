@@ -19,9 +19,8 @@ from skyband.data.columns import position_column
 from skyband.errors import InvalidInputError, PipelineError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
-from skyband.sharding.plan import ShardPlan
-from skyband.spark.checkpoint import Checkpoint
+from skyband.sharding.plan import Output, ShardPlan
+from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unresumable
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
 from skyband.spark.delivery import Sink
@@ -31,8 +30,6 @@ from skyband.spark.metrics import StreamProgress, show_progress
 from skyband.spark.opened_sinks import OpenedSinks
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
-from skyband.spark.restored_checkpoint import refuse_newer_files
-from skyband.spark.resume_check import refuse_unresumable
 from skyband.spark.spark_errors import is_stuck, plain_error, unless_gone
 
 __all__ = ["Handle", "launch", "start"]
@@ -120,7 +117,7 @@ def start(
             late=late,
             output=wanted,
             shards=shards,
-            whole=opened is not None,
+            row_copies=opened is not None,
             opened=opened,
         )
     except BaseException:
@@ -178,9 +175,9 @@ def launch(
     late: Write | Literal["count", "refuse"],
     output: Output,
     shards: int | None,
-    whole: bool = False,
-    alone: bool = False,
-    dead: tuple[DataFrame, Write] | None = None,
+    row_copies: bool = False,
+    sole_watermark: bool = False,
+    dead_letters: tuple[DataFrame, Write] | None = None,
     progress: StreamProgress | None = None,
     limits: LateLimits | None = None,
     before: ShardPlan | None = None,
@@ -189,16 +186,16 @@ def launch(
 ) -> Handle:
     """What `start` does; answers and changes may be asked for together, and rows with all their columns.
 
-    `alone`: whether the data frame is a stream as its source gives it, without watermarks of its own. Windows are then
-    answered in the micro-batch that ends them, not in the next.
-    `dead` are malformed records and their writer; they run as a query of their own, from their own place in the source.
-    `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that the state
-    was written under. `locked`: whether the caller has locked the checkpoint already.
+    `sole_watermark`: whether the data frame is a stream as its source gives it, without watermarks of its own. Windows
+    are then answered in the micro-batch that ends them, not in the next.
+    `dead_letters` are malformed records and their writer; they run as a query of their own, from their own place in the
+    source. `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that
+    the state was written under. `locked`: whether the caller has locked the checkpoint already.
     `limits` says how many rows may be late. `opened` are sinks that are closed when the stream ends.
     """
     spark = _streaming(df)[0].sparkSession
     kept = Checkpoint(spark, checkpoint)
-    about = kept.read()
+    description = kept.read()
     mode: Late = "return" if callable(late) else late
     draft = check(
         df,
@@ -209,10 +206,10 @@ def launch(
         algorithm=algorithm,
         late=mode,
         output=output,
-        shards=shards if shards is not None or about is None else about["shards"],
-        whole=whole,
-        alone=alone,
-        held=bounded,
+        shards=shards if shards is not None or description is None else description["shards"],
+        row_copies=row_copies,
+        sole_watermark=sole_watermark,
+        final_at_end=bounded,
     )
     if before is not None:
         refuse_unresumable(before, draft.plan)
@@ -220,22 +217,22 @@ def launch(
     try:
         lock.take()
         control = Control(spark, kept.control)
-        if about is None:
+        if description is None:
             kept.refuse_unwritable(control.open)
-        kept.agree(draft.about, about)
+        kept.agree(draft.description, description)
         progress = StreamProgress() if progress is None else progress
-        progress.followed = draft.followed
+        progress.stream_info = draft.stream_info
         pipeline = draft.assemble(kept.control)
-        beside = [] if dead is None else [(dead[1], dead[0], kept.dead)]
+        side_outputs = [] if dead_letters is None else [(dead_letters[1], dead_letters[0], kept.dead)]
         if callable(late) and pipeline.late is not None:
-            beside.append((late, pipeline.late, kept.late))
+            side_outputs.append((late, pipeline.late, kept.late))
         handle = Handle(
             pipeline,
             progress,
             kept,
             control,
             write,
-            beside,
+            side_outputs,
             limits or LateLimits(),
             bounded=bounded,
             plan=draft.plan,
@@ -259,7 +256,7 @@ class Handle:
         checkpoint: Checkpoint,
         control: Control,
         write: Write,
-        beside: Sequence[tuple[Write, DataFrame, str]],
+        side_outputs: Sequence[tuple[Write, DataFrame, str]],
         limits: LateLimits,
         *,
         bounded: bool,
@@ -274,7 +271,7 @@ class Handle:
         self._checkpoint = checkpoint
         self._control = control
         self._write = write
-        self._beside = beside  # what else is written of the stream, what it is, and the folder of its state
+        self._side_outputs = side_outputs  # what else is written of the stream, what it is, and the folder of its state
         self._limits = limits
         self._bounded = bounded
         self._progress = progress
@@ -287,7 +284,7 @@ class Handle:
         self._ended = threading.Event()
 
     @property
-    def is_going_on(self) -> bool:
+    def is_active(self) -> bool:
         """Whether it has not ended yet."""
         return not self._ended.is_set()
 
@@ -300,7 +297,7 @@ class Handle:
     def is_idle(self) -> bool:
         """Whether it waits for rows, or for the time of its next micro-batch."""
         with unless_gone():
-            return self.is_going_on and str(self._queries[0].status["message"]).startswith("Waiting for")
+            return self.is_active and str(self._queries[0].status["message"]).startswith("Waiting for")
         return False
 
     @property
@@ -326,10 +323,10 @@ class Handle:
         return ended
 
     def metrics(self) -> dict[str, Any]:
-        """Counts since the start of this run: rows, left_out, late, reduced, windows, answers, candidates, bound, …
+        """Counts since the start of this run: rows, dropped_null, late, pruned, windows, answers, candidates, bound, …
 
-        `left_out` are rows without a time or a score; `malformed`, of topics and files, what could not be read;
-        `reduced` those that tasks dropped before anything was shuffled;
+        `dropped_null` are rows without a time or a score; `malformed`, of topics and files, what could not be read;
+        `pruned` those that tasks dropped before anything was shuffled;
         `candidates` the rows held now, `bound` what the candidate set of one group can never exceed; `emit_lag` how
         far, in seconds of event time, the newest window answered lags behind the newest row.
         """
@@ -423,7 +420,7 @@ class Handle:
     def _start_queries(self) -> list[StreamingQuery]:
         started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder)]
         try:
-            started += [self._start(write, frame, folder) for write, frame, folder in self._beside]
+            started += [self._start(write, frame, folder) for write, frame, folder in self._side_outputs]
         except Exception:
             started[0].stop()
             raise

@@ -12,9 +12,12 @@ from skyband.spark.control import control_envelopes
 from skyband.spark.plan import Observed
 from skyband.spark.tasks import Task
 
-__all__ = ["at_the_shards", "by_oldest", "held_by_shard", "merged", "sums"]
+__all__ = ["at_the_shards", "by_oldest", "held_by_shard", "merged", "spread", "sums"]
 
-COUNTED_IN = ("taken", "left_out", "reduced")
+_SEED = 42
+_MASK = 0xFFFFFFFF
+
+COUNTED_IN = ("taken", "dropped_null", "pruned")
 
 
 def at_the_shards(envelopes: DataFrame, keys: Mapping[int, int], control: str | None, delay: int | None) -> DataFrame:
@@ -75,7 +78,7 @@ def merged(
     windows = sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows")
     if not local.isStreaming:
         if counted is not None:
-            local = local.observe(counted.held, *sums("too_often", "unrankable"))
+            local = local.observe(counted.shards, *sums("over_limit", "unrankable"))
         order = [sf.col("first_end")] if first is None else [first, sf.col("first_end")]
         found = local.repartition(1).sortWithinPartitions(*order).mapInArrow(merge, answers)
         return found if counted is None else found.observe(counted.answered, windows)
@@ -88,3 +91,42 @@ def merged(
         windows,
         sf.max(last).alias("last_end"),
     )
+
+
+def spread(shards: int) -> dict[int, int]:
+    """A key for each shard: with as many partitions as shards, each has a partition to itself.
+
+    They follow from the number of shards alone: keys name the state in a checkpoint, whatever session takes it up.
+
+    >>> keys = spread(4)
+    >>> sorted(_murmur3(key) % 4 for key in keys.values())
+    [0, 1, 2, 3]
+    """
+    keys: dict[int, int] = {}
+    used: set[int] = set()
+    key = 0
+    for shard in range(shards):
+        while _murmur3(key) % shards in used:
+            key += 1
+        keys[shard] = key
+        used.add(_murmur3(key) % shards)
+    return keys
+
+
+def _murmur3(value: int) -> int:
+    """Spark's hash of a non-negative long, as a signed number."""
+    state = _mixed(_SEED, value & _MASK)
+    state = _mixed(state, value >> 32 & _MASK) ^ 8
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        state = ((state ^ (state >> shift)) * factor) & _MASK
+    state ^= state >> 16
+    return state - 2**32 if state >= 2**31 else state
+
+
+def _mixed(state: int, word: int) -> int:
+    word = _turned(word * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+    return (_turned(state ^ word, 13) * 5 + 0xE6546B64) & _MASK
+
+
+def _turned(word: int, bits: int) -> int:
+    return (word << bits | word >> (32 - bits)) & _MASK

@@ -10,28 +10,26 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.queries.workload import Workload
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.spark.expressions import Prepared, prepare
 from skyband.spark.late_rows import late_rows
 from skyband.spark.plan import (
     MOST_SHARDS,
-    Followed,
     Late,
     Observed,
     Pipeline,
     Request,
+    StreamInfo,
     checked_delay,
     checked_shards,
     delay_of,
     spelled,
 )
 from skyband.spark.processor import OUTPUT, ShardProcessor
-from skyband.spark.shard_keys import spread
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, sums
-from skyband.topk.plan import TopKPlan
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, spread, sums
+from skyband.topk.plan import TopKPlan, scans_of
 from skyband.topk.reducer import reduce_rows
-from skyband.topk.scans import scans_of
 
 __all__ = ["draft"]
 
@@ -43,16 +41,16 @@ class _Ranking(NamedTuple):
     time: str
     prepared: Prepared
     delay: int | None  # of the watermark that is to stand after the reducer, in milliseconds
-    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
     late: Late
-    held: bool  # whether nothing is final before the end of the stream
+    final_at_end: bool  # whether nothing is final before the end of the stream
 
     @property
     def plan(self) -> TopKPlan:
         return self.prepared.plan
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         plan = self.plan
         return {
             "axis": plan.axis,
@@ -63,19 +61,21 @@ class _Ranking(NamedTuple):
         }
 
     @property
-    def followed(self) -> Followed:
+    def stream_info(self) -> StreamInfo:
         plan = self.prepared.plan
         bound = sum(query.k * query.window.most_alive for query in plan.queries)
-        return Followed(plan.algorithm, plan.axis, bound, all(scan.where for scan in plan.scans))
+        return StreamInfo(plan.algorithm, plan.axis, bound, all(scan.where for scan in plan.scans))
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
         df, late = self.source, self.late == "return"
         if not df.isStreaming:
             return Pipeline(_from_batch(self.prepared, counted), df.limit(0) if late else None)
         keys = spread(self.prepared.plan.shards)
-        processor = ShardProcessor(self.prepared.plan, keys, self.foresight, held=self.held)
+        processor = ShardProcessor(self.prepared.plan, keys, self.watermark_lag, final_at_end=self.final_at_end)
         answered = _from_stream(self.prepared, keys, control, self.delay, processor)
-        return Pipeline(answered, late_rows(df, self.time, keys, control, held=self.held) if late else None)
+        return Pipeline(
+            answered, late_rows(df, self.time, keys, control, final_at_end=self.final_at_end) if late else None
+        )
 
 
 def draft(request: Request) -> _Ranking:
@@ -85,7 +85,7 @@ def draft(request: Request) -> _Ranking:
     count = _most_useful(asked, partitions) if request.shards is None else checked_shards(request.shards)
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
-    foresight = request.foresight(delay)
+    watermark_lag = request.watermark_lag(delay)
     # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
     # tasks it is cheaper to look at the newest of each batch only.
     if delay is not None and (late == "return" or all(query.where for query in asked)):
@@ -100,9 +100,9 @@ def draft(request: Request) -> _Ranking:
         may_be_late=df.isStreaming and late != "refuse",
         delay=1000 * ((there if delay is None else delay) or 0),
         output=request.output,
-        whole=request.whole,
+        row_copies=request.row_copies,
     )
-    return _Ranking(df, spelled(df, time), prepared, delay, foresight, late, request.held)
+    return _Ranking(df, spelled(df, time), prepared, delay, watermark_lag, late, request.final_at_end)
 
 
 def _from_stream(
@@ -135,7 +135,7 @@ def _from_batch(prepared: Prepared, counted: Observed | None) -> DataFrame:
     answer = tasks.answer_in_order(plan, keys, "window_end")
     local = by_oldest(envelopes, plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
     if counted is not None:
-        local = local.observe(counted.held, *sums("too_often", "unrankable"))
+        local = local.observe(counted.shards, *sums("over_limit", "unrankable"))
         local = local.observe(counted.answered, *sums("windows"))
     return local.select("answers").mapInArrow(tasks.unpack(), prepared.answers).toDF(*prepared.names)
 

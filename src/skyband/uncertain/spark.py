@@ -14,14 +14,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries.families import FAMILIES
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.spark.answer_types import answer_type
 from skyband.spark.expressions import Columns, quoted
-from skyband.spark.plan import Followed, Observed, Pipeline, Request, checked_delay, delay_of, spelled
+from skyband.spark.plan import Observed, Pipeline, Request, StreamInfo, checked_delay, delay_of, spelled
 from skyband.spark.processor import OUTPUT, ShardProcessor
-from skyband.spark.shard_keys import spread
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
+from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, spread, sums
 from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.query import UncertainTopK, refuse_other_sizes
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column, weigh_rows
@@ -40,16 +39,16 @@ class _Weighed(NamedTuple):
     answers: st.StructType
     types: dict[str, str]
     delay: int | None  # of the watermark that is to be set, in milliseconds
-    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
-    held: bool  # whether nothing is final before the end of the stream
+    watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
+    final_at_end: bool  # whether nothing is final before the end of the stream
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {"axis": self.plan.axis, "family": UncertainTopK.family, "columns": self.types, "shards": 1}
 
     @property
-    def followed(self) -> Followed:
-        return Followed(self.plan.method, self.plan.axis, None, False)
+    def stream_info(self) -> StreamInfo:
+        return StreamInfo(self.plan.method, self.plan.axis, None, False)
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
         keys, streaming = spread(1), self.rows.isStreaming
@@ -60,7 +59,7 @@ class _Weighed(NamedTuple):
             answer = tasks.answer_in_order(self.plan, keys, "time")
             local = by_oldest(envelopes, 1, counted).mapInArrow(answer, tasks.LOCAL)
             return Pipeline(self._unpacked(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held)
+        processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end)
         packed = (
             at_the_shards(envelopes, keys, control, self.delay)
             .groupBy("shard")
@@ -88,14 +87,16 @@ def draft(request: Request) -> _Weighed:
     identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
     selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
     for number, together in enumerate(plan.classes):
-        selected += _told(columns, together[0], columns_of(number))
+        selected += _tuple_columns(columns, together[0], columns_of(number))
         selected += _labelled(columns, together, stream_column(number))
     rows = df.select(*selected)
     _refuse_mixed_labels(plan, rows)
     there = delay_of(df, time)
     delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
     types = {name: rows.schema[name].dataType.simpleString() for name in (TIME, ID)}
-    return _Weighed(rows, plan, _answer_type(rows, plan), types, delay, request.foresight(delay), request.held)
+    return _Weighed(
+        rows, plan, _answer_type(rows, plan), types, delay, request.watermark_lag(delay), request.final_at_end
+    )
 
 
 def _method(algorithm: str) -> str:
@@ -107,8 +108,8 @@ def _method(algorithm: str) -> str:
     raise UnsupportedError(f"algorithm={algorithm!r} is no plan of uncertain queries; there are {', '.join(METHODS)}.")
 
 
-def _told(columns: Columns, query: UncertainTopK, names: tuple[str, str, str]) -> list[Any]:
-    """What a row tells queries that run together."""
+def _tuple_columns(columns: Columns, query: UncertainTopK, names: tuple[str, str, str]) -> list[Any]:
+    """Score, probability and rule of a row, for queries that run together."""
     if query.by is None or query.probability is None:
         raise InvalidQueryError(
             f"query {query.name!r} needs by= and probability=; on Spark score and probability are computed from the "

@@ -9,7 +9,7 @@ from skyband.kernels.stream import Floats, KernelQuery
 from skyband.topk.kernels import savl as stacks
 from skyband.topk.kernels.dominance_counts import count_dominators
 from skyband.topk.kernels.ring import HEAD, ahead, how_many_ahead, position_of
-from skyband.topk.kernels.sap_forming import later_floor
+from skyband.topk.kernels.sap_formation import later_floor
 from skyband.topk.kernels.sap_state import (
     CANDIDATES,
     DELETIONS,
@@ -43,11 +43,11 @@ QUANTILE = 1.959963984540054  # u of 1 - alpha / 2, alpha = 0.05
 
 
 @kernel
-def count_in_partition(sap: Sap, asked: KernelQuery) -> None:
+def count_in_partition(sap: Sap, query: KernelQuery) -> None:
     """For each of the open partition's k best: how many better ones of them expire no earlier."""
     work, opened, size = sap.work, sap.opened, sap.registers[OPEN_SIZE]
     for i in range(size):
-        work.cells[i] = cell_of(asked, position_of(sap.ring, opened.numbers[i]))
+        work.cells[i] = cell_of(query, position_of(sap.ring, opened.numbers[i]))
     count_dominators(work.cells, size, work.order, work.merged, work.dominated)
 
 
@@ -101,19 +101,19 @@ def merge_candidates(sap: Sap, k: int) -> None:
 
 
 @kernel
-def objects_between(sap: Sap, plan: SapPlan, asked: KernelQuery, begin: int, end: int) -> int:
+def objects_between(sap: Sap, plan: SapPlan, query: KernelQuery, begin: int, end: int) -> int:
     """How many objects came from number `begin` to `end`, a cell's end (time windows: how many of them are kept)."""
     if plan.counts and plan.long_cells:
-        return cell_end(asked, position_of(sap.ring, end - 1)) - position_of(sap.ring, begin)
+        return cell_end(query, position_of(sap.ring, end - 1)) - position_of(sap.ring, begin)
     return end - begin
 
 
 @kernel
-def close_partition(sap: Sap, plan: SapPlan, asked: KernelQuery, end: int) -> None:
+def close_partition(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> None:
     """The open partition ends before number `end`: its k best join the candidates. There must be room."""
-    r, parts, opened, k = sap.registers, sap.parts, sap.opened, asked.k
+    r, parts, opened, k = sap.registers, sap.parts, sap.opened, query.k
     mask, size = parts.begins.size - 1, r[OPEN_SIZE]
-    count_in_partition(sap, asked)
+    count_in_partition(sap, query)
     for part in range(r[OLDEST_PART], r[NEWEST_PART]):
         at = part & mask
         if parts.beyond[at] and parts.rho[at] < k:
@@ -131,7 +131,7 @@ def close_partition(sap: Sap, plan: SapPlan, asked: KernelQuery, end: int) -> No
             stacks.clear(sap.savl, r[PLACE])
             stacks.clear(sap.savl, r[UNIT_PLACE])
     merge_candidates(sap, k)
-    at, length = r[NEWEST_PART] & mask, objects_between(sap, plan, asked, r[OPEN_BEGIN], end)
+    at, length = r[NEWEST_PART] & mask, objects_between(sap, plan, query, r[OPEN_BEGIN], end)
     parts.begins[at], parts.ends[at], parts.rho[at] = r[OPEN_BEGIN], end, 0
     parts.best_keys[at], parts.best_numbers[at] = opened.keys[size - 1], opened.numbers[size - 1]
     parts.beyond[at] = 1 if end - r[OPEN_BEGIN] > size else 0

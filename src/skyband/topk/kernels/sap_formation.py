@@ -127,7 +127,7 @@ def push_cell(sap: Sap, k: int, making: int, place: int, size: int, passed: int)
 @kernel
 def scan(
     sap: Sap,
-    asked: KernelQuery,
+    query: KernelQuery,
     making: int,
     place: int,
     low: int,
@@ -142,7 +142,7 @@ def scan(
 
     With `listed` only the objects at ``[list_low, list_high)`` of L are looked at, those no worse than the given one.
     """
-    r, ring, work, k = sap.registers, sap.ring, sap.work, asked.k
+    r, ring, work, k = sap.registers, sap.ring, sap.work, query.k
     mask, kept_mask = ring.keys.size - 1, sap.kept.size - 1
     global_floor = sap.reals[FLOOR + making]
     best_key, best_number = sap.reals[BEST_KEY + making], r[BEST_NUMBER + making]
@@ -161,7 +161,7 @@ def scan(
             return low
         if number < until:
             return number + 1
-        begin = cell_begin(asked, position_of(ring, number))
+        begin = cell_begin(query, position_of(ring, number))
         cell_low = first_number_back_to(ring, low, number, begin)
         size, passed = 0, 0
         at, stop = cell_low, number + 1
@@ -206,14 +206,14 @@ def scan(
 
 
 @kernel
-def scan_list(sap: Sap, asked: KernelQuery, making: int, place: int, low: int, unit: int, only_best: int) -> None:
+def scan_list(sap: Sap, query: KernelQuery, making: int, place: int, low: int, unit: int, only_best: int) -> None:
     """Scan what is kept of a unit: all of it, or its k best."""
     units = sap.units
     at = unit & (units.begins.size - 1)
     begin, length = units.lists[at], units.lengths[at]
     key = units.best_keys[at] if only_best else -np.inf
     number = units.best_numbers[at] if only_best else -1
-    scan(sap, asked, making, place, max(low, units.begins[at]), 0, 1, begin, begin + length, key, number)
+    scan(sap, query, making, place, max(low, units.begins[at]), 0, 1, begin, begin + length, key, number)
     units.fates[at] = LISTED
     sap.registers[UNITS_LISTED] += 1
 
@@ -228,7 +228,7 @@ def list_is_enough(sap: Sap, making: int, unit: int) -> bool:
 
 
 @kernel
-def scan_unit(sap: Sap, asked: KernelQuery, place: int, low: int, until: int, unit: int, first: int) -> int:
+def scan_unit(sap: Sap, query: KernelQuery, place: int, low: int, until: int, unit: int, first: int) -> int:
     """UBSA's first phase for one unit of the partition; return where the scan has come to."""
     r, units = sap.registers, sap.units
     at = unit & (units.begins.size - 1)
@@ -236,10 +236,10 @@ def scan_unit(sap: Sap, asked: KernelQuery, place: int, low: int, until: int, un
     if units.kinds[at] == K_UNIT:
         # All but the k best wait for the second phase; there is none for the unit that will expire first.
         if unit != first or list_is_enough(sap, OF_PARTITION, unit):
-            scan_list(sap, asked, OF_PARTITION, place, low, unit, 1 if unit != first else 0)
+            scan_list(sap, query, OF_PARTITION, place, low, unit, 1 if unit != first else 0)
             return low
     elif r[AT + OF_PARTITION] == units.ends[at]:
-        floor = stacks.floor_of(sap.savl, place, stacks_left(sap, asked.k, OF_PARTITION))
+        floor = stacks.floor_of(sap.savl, place, stacks_left(sap, query.k, OF_PARTITION))
         top, global_floor = units.tops[at], sap.reals[FLOOR + OF_PARTITION]
         # The tops of the stacks come later than this unit, as what F_theta is made of does: an equal is worse.
         if (r[HAS_FLOOR + OF_PARTITION] and top <= global_floor) or (floor > -np.inf and top <= floor):
@@ -249,36 +249,36 @@ def scan_unit(sap: Sap, asked: KernelQuery, place: int, low: int, until: int, un
     if r[AT + OF_PARTITION] == units.ends[at]:
         units.fates[at] = SCANNED
         r[UNITS_SCANNED] += 1
-    return scan(sap, asked, OF_PARTITION, place, low, until, 0, 0, 0, 0.0, 0)
+    return scan(sap, query, OF_PARTITION, place, low, until, 0, 0, 0, 0.0, 0)
 
 
 @kernel
-def begin_forming(sap: Sap, plan: SapPlan, asked: KernelQuery, part: int) -> None:
+def begin_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int) -> None:
     """Decide whether a partition needs an M, and prepare for the scan if it does."""
     r, parts = sap.registers, sap.parts
     at = part & (parts.begins.size - 1)
     key, number = parts.best_keys[at], parts.best_numbers[at]
     rho = parts.rho[at]
-    if parts.beyond[at] and rho < asked.k:
+    if parts.beyond[at] and rho < query.k:
         rho += open_ahead(sap, key, number)
-    if not parts.beyond[at] or rho >= asked.k:
+    if not parts.beyond[at] or rho >= query.k:
         r[NEXT_STATE] = NEEDLESS
         return
     r[NEXT_STATE] = FORMING
     r[AT + OF_PARTITION], r[PASSED + OF_PARTITION], r[RHO + OF_PARTITION] = parts.ends[at], 0, rho
     sap.reals[BEST_KEY + OF_PARTITION], r[BEST_NUMBER + OF_PARTITION] = key, number
     r[FORM_UNIT] = parts.last_units[at]
-    later_floor(sap, asked.k, parts.ends[at], OF_PARTITION)
+    later_floor(sap, query.k, parts.ends[at], OF_PARTITION)
     stacks.clear(sap.savl, 1 - r[PLACE])
 
 
 @kernel
-def go_on_forming(sap: Sap, plan: SapPlan, asked: KernelQuery, part: int, until: int) -> None:
+def go_on_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int, until: int) -> None:
     """Scan the partition down to `until`, and order the tops when all of it is scanned."""
     r, parts, units = sap.registers, sap.parts, sap.units
     at = part & (parts.begins.size - 1)
     place = 1 - r[PLACE]
-    if r[RHO + OF_PARTITION] >= asked.k:
+    if r[RHO + OF_PARTITION] >= query.k:
         stacks.clear(sap.savl, place)
         r[NEXT_STATE] = NEEDLESS
         return
@@ -287,64 +287,64 @@ def go_on_forming(sap: Sap, plan: SapPlan, asked: KernelQuery, part: int, until:
         stacks.drop_expired(sap.ring, sap.savl, r[PLACE], sap.work.waiting)
         stacks.drop_expired(sap.ring, sap.savl, r[UNIT_PLACE], sap.work.waiting)
     low = max(parts.begins[at], sap.ring.span[HEAD])
-    while r[AT + OF_PARTITION] > max(low, until) and stacks_left(sap, asked.k, OF_PARTITION) > 0:
+    while r[AT + OF_PARTITION] > max(low, until) and stacks_left(sap, query.k, OF_PARTITION) > 0:
         if plan.mode != ENHANCED:
-            r[AT + OF_PARTITION] = scan(sap, asked, OF_PARTITION, place, low, until, 0, 0, 0, 0.0, 0)
+            r[AT + OF_PARTITION] = scan(sap, query, OF_PARTITION, place, low, until, 0, 0, 0, 0.0, 0)
             continue
         unit, first = r[FORM_UNIT], parts.first_units[at]
-        r[AT + OF_PARTITION] = scan_unit(sap, asked, place, low, until, unit, first)
+        r[AT + OF_PARTITION] = scan_unit(sap, query, place, low, until, unit, first)
         if r[AT + OF_PARTITION] <= units.begins[unit & (units.begins.size - 1)]:
             r[FORM_UNIT] -= 1
-    if r[AT + OF_PARTITION] <= low or stacks_left(sap, asked.k, OF_PARTITION) <= 0:
+    if r[AT + OF_PARTITION] <= low or stacks_left(sap, query.k, OF_PARTITION) <= 0:
         stacks.order_tops(sap.ring, sap.savl, place, sap.work.waiting)
         r[NEXT_STATE] = READY
 
 
 @kernel
-def begin_unit(sap: Sap, asked: KernelQuery, unit: int) -> None:
+def begin_unit(sap: Sap, query: KernelQuery, unit: int) -> None:
     """Decide whether a k-unit of the front partition needs a S-AVL of its own, and prepare for the scan if it does."""
     r, units, candidates = sap.registers, sap.units, sap.candidates
     at = unit & (units.begins.size - 1)
     place = 5 - r[UNIT_PLACE]
     stacks.clear(sap.savl, place)
     r[UNIT_STATE] = NEEDLESS
-    if units.kinds[at] != K_UNIT or units.ends[at] - units.begins[at] <= asked.k:
+    if units.kinds[at] != K_UNIT or units.ends[at] - units.begins[at] <= query.k:
         return
     key, number = units.best_keys[at], units.best_numbers[at]
     rho = how_many_ahead(
         sap.ring, candidates.keys[r[SIDE]], candidates.numbers[r[SIDE]], r[CANDIDATES], key, number
     ) + how_many_ahead(sap.ring, sap.opened.keys, sap.opened.numbers, r[OPEN_SIZE], key, number)
-    if rho >= asked.k:
+    if rho >= query.k:
         r[UNITS_SKIPPED] += 1
         return
     r[UNIT_STATE] = FORMING
     r[AT + OF_UNIT], r[PASSED + OF_UNIT], r[RHO + OF_UNIT] = units.ends[at], 0, rho
     sap.reals[BEST_KEY + OF_UNIT], r[BEST_NUMBER + OF_UNIT] = key, number
-    later_floor(sap, asked.k, units.ends[at], OF_UNIT)
+    later_floor(sap, query.k, units.ends[at], OF_UNIT)
 
 
 @kernel
-def go_on_with_unit(sap: Sap, asked: KernelQuery, unit: int, until: int) -> None:
+def go_on_with_unit(sap: Sap, query: KernelQuery, unit: int, until: int) -> None:
     """UBSA's second phase: scan what was left of a k-unit, down to `until`."""
     r, units = sap.registers, sap.units
     at = unit & (units.begins.size - 1)
     place, low = 5 - r[UNIT_PLACE], max(units.begins[at], sap.ring.span[HEAD])
     if r[AT + OF_UNIT] == units.ends[at]:
         if list_is_enough(sap, OF_UNIT, unit):
-            scan_list(sap, asked, OF_UNIT, place, low, unit, 0)
+            scan_list(sap, query, OF_UNIT, place, low, unit, 0)
             r[AT + OF_UNIT] = low
         else:
             units.fates[at] = SCANNED
             r[UNITS_SCANNED] += 1
     if r[AT + OF_UNIT] > max(low, until):
-        r[AT + OF_UNIT] = scan(sap, asked, OF_UNIT, place, low, until, 0, 0, 0, 0.0, 0)
+        r[AT + OF_UNIT] = scan(sap, query, OF_UNIT, place, low, until, 0, 0, 0, 0.0, 0)
     if r[AT + OF_UNIT] <= low:
         stacks.order_tops(sap.ring, sap.savl, place, sap.work.waiting)
         r[UNIT_STATE] = READY
 
 
 @kernel
-def move_through_units(sap: Sap, asked: KernelQuery) -> None:
+def move_through_units(sap: Sap, query: KernelQuery) -> None:
     """The window's start has moved inside the front partition: build the S-AVL of the k-unit that expires next.
 
     While one unit expires, that of the next is built, step by step.
@@ -356,9 +356,9 @@ def move_through_units(sap: Sap, asked: KernelQuery) -> None:
         unit = r[FRONT_UNIT] + 1
         if units.ends[unit & mask] > head:
             if r[UNIT_STATE] == UNDECIDED:
-                begin_unit(sap, asked, unit)
+                begin_unit(sap, query, unit)
             if r[UNIT_STATE] == FORMING:
-                go_on_with_unit(sap, asked, unit, 0)
+                go_on_with_unit(sap, query, unit, 0)
         stacks.clear(sap.savl, r[UNIT_PLACE])
         if r[UNIT_STATE] == READY:
             r[UNIT_PLACE] = 5 - r[UNIT_PLACE]
@@ -367,29 +367,29 @@ def move_through_units(sap: Sap, asked: KernelQuery) -> None:
     if unit > last:
         return
     if r[UNIT_STATE] == UNDECIDED:
-        begin_unit(sap, asked, unit)
+        begin_unit(sap, query, unit)
     if r[UNIT_STATE] == FORMING:
         begin, end = units.begins[(unit - 1) & mask], units.ends[(unit - 1) & mask]
         length = units.ends[unit & mask] - units.begins[unit & mask]
         until = units.ends[unit & mask] - (min(head, end) - begin) * length // (end - begin)
         if until < r[AT + OF_UNIT]:
-            go_on_with_unit(sap, asked, unit, until)
+            go_on_with_unit(sap, query, unit, until)
 
 
 @kernel
-def form_ahead(sap: Sap, plan: SapPlan, asked: KernelQuery) -> None:
+def form_ahead(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
     """The window's start has moved inside the front partition: do the next partition's share of the work."""
     r, parts = sap.registers, sap.parts
     mask = parts.begins.size - 1
     front, part = r[OLDEST_PART] & mask, r[OLDEST_PART] + 1
     if part < r[NEWEST_PART]:
         if r[NEXT_STATE] == UNDECIDED:
-            begin_forming(sap, plan, asked, part)
+            begin_forming(sap, plan, query, part)
         if r[NEXT_STATE] == FORMING:
             begin, end = parts.begins[front], parts.ends[front]
             length = parts.ends[part & mask] - parts.begins[part & mask]
             until = parts.ends[part & mask] - (min(sap.ring.span[HEAD], end) - begin) * length // (end - begin)
             if until < r[AT + OF_PARTITION]:
-                go_on_forming(sap, plan, asked, part, until)
+                go_on_forming(sap, plan, query, part, until)
     if plan.mode == ENHANCED and r[FORMED]:
-        move_through_units(sap, asked)
+        move_through_units(sap, query)

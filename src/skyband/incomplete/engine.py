@@ -1,16 +1,16 @@
-"""Answers of engines over incomplete streams, flat: windows, and their rows one after another."""
+"""Engines over incomplete streams: what they are given of a query, and their answers, flat: numbers and arrays only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from skyband.incomplete.kernels.instances import InstanceAnswers
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["ObjectAnswers", "from_end_on", "joined", "room_for", "written"]
+__all__ = ["IncompleteEngine", "IncompleteShape", "ObjectAnswers", "from_end_on", "joined", "room_for", "written"]
 
 _ROOM = 1 << 14  # rows of answers at a time
 
@@ -80,3 +80,46 @@ def from_end_on(found: ObjectAnswers, end: int) -> ObjectAnswers:
         found.best[rows] if found.best.size else found.best,
         found.sure[rows] if found.sure.size else found.sure,
     )
+
+
+class IncompleteShape(NamedTuple):
+    """A query as engines see it: windows ``[end - size, end)`` at every ``end = origin + i * every``."""
+
+    k: int
+    size: int
+    every: int
+    origin: int
+    d: int  # the number of streams; a tuple's stream is 0..d-1
+    weights: Floats  # a factor for each stream; ones where the aggregate has no weights
+    aggregate: int  # SUM, AVG, MIN or MAX of skyband.incomplete.kernels.attributes
+    low: float  # the bounds of a tuple's value; low stands for a stream that has none
+    high: float
+    occurrences: int  # how many valid tuples an object may have in a stream
+
+
+class IncompleteEngine(Protocol):
+    """Ranks the objects of admitted tuples."""
+
+    @property
+    def items(self) -> int:
+        """How many items are held."""
+
+    def advance(
+        self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
+    ) -> ObjectAnswers:
+        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`.
+
+        `hashes` tell objects apart by their content; only engines that sketch need them.
+        """
+
+    def objects_in_use(self) -> Ints:
+        """The keys of the objects that something is held of."""
+
+    def metrics(self) -> dict[str, int]:
+        """What was done so far."""
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs."""
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` was taken of."""
