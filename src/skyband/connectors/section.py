@@ -35,6 +35,11 @@ class Section(BaseModel):
         yield from ()
 
     @classmethod
+    def needed_keys(cls) -> list[str]:
+        """The keys that the section must have."""
+        return [name for name, field in cls.model_fields.items() if field.is_required()]
+
+    @classmethod
     def known_keys(cls) -> Iterable[str]:
         """The keys that may be suggested."""
         return cls.model_fields
@@ -51,14 +56,18 @@ class Section(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _checked(cls, value: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        made, wrong = None, dict[Loc, str]()
+        made, wrong, missing = None, dict[Loc, str](), set[Loc]()
         try:
             made = handler(value)
         except ValidationError as error:
             for one in error.errors(include_url=False):
                 wrong.setdefault(one["loc"], worded(one, cls))
+                if one["type"] == "missing":
+                    missing.add(one["loc"])
         for key, message in cls.rules(value) if isinstance(value, dict) else ():
             wrong.setdefault(tuple(filter(None, (key,) if isinstance(key, str) else key)), message)
+        if () in wrong:  # what a rule says about the whole section is not repeated for each key that is missing
+            wrong = {loc: why for loc, why in wrong.items() if loc not in missing}
         if made is None or wrong:
             details = [InitErrorDetails(type=refused(why), loc=loc, input=value) for loc, why in wrong.items()]
             raise ValidationError.from_exception_data(cls.__name__, details, hide_input=True)

@@ -21,7 +21,7 @@ from skyband.connectors.source import SourceModel as Stream
 from skyband.connectors.values import Count, Gap, Scalar, Text
 from skyband.sinks import Sink, Terminal
 from skyband.workload_file.algorithm_names import KNOWN
-from skyband.workload_file.query_models import QuerySection
+from skyband.workload_file.query_models import AnyQuery
 from skyband.workload_file.values import LateRows, Memory
 
 __all__ = ["Document", "EngineSection", "FilesSource", "KafkaSource", "RateSource", "Sink", "SocketSource", "Stream"]
@@ -103,7 +103,7 @@ class Document(Section):
     }
 
     streams: dict[str, _AnyStream] = Field(min_length=1, description="Streams by name; at least one.")
-    queries: list[QuerySection] = Field(min_length=1, description="Queries over the streams; at least one.")
+    queries: list[AnyQuery] = Field(min_length=1, description="Queries over the streams; at least one.")
     sinks: list[_AnySink] = Field(
         default=[Terminal()], min_length=1, description="Where answers go. Default: the terminal."
     )

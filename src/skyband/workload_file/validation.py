@@ -92,8 +92,8 @@ def checked(raw: dict[str, Any], report: Report) -> tuple[Document | None, Secti
 
 
 def _untagged(loc: Loc) -> Loc:
-    """The place of a key in the file: pydantic names the kind of stream or sink before the key."""
-    return (*loc[:2], *loc[3:]) if loc[:1] in (("streams",), ("sinks",)) else loc
+    """The place of a key in the file: pydantic names the kind of stream, query or sink before the key."""
+    return loc if loc[:1] == ("engine",) else (*loc[:2], *loc[3:])
 
 
 def sound_streams(raw: dict[str, Any], sections: Sections, report: Report) -> dict[str, Stream | None]:
