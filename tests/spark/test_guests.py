@@ -196,6 +196,6 @@ def test_one_stream_at_a_time(spark, tmp_path, parts):  # noqa: F811
     handle = begin()
     with pytest.raises(sb.InvalidInputError, match=r"is in use by process \d+ on .+ since 20"):
         begin()
-    assert handle.is_going_on
+    assert handle.is_active
     handle.stop()
     begin().stop()

@@ -56,7 +56,7 @@ def test_a_stream_that_hangs_is_not_waited_for(impatient, tmp_path):
         assert hanging.reached.wait(120)
         with pytest.raises(sb.PipelineError, match=r"stream 'hangs' did not stop in time .* Nothing is lost"):
             running.stop()
-        assert not running.handles["flows"].is_going_on
+        assert not running.handles["flows"].is_active
     finally:
         hanging.released.set()
         running.handles["hangs"].stop()

@@ -49,7 +49,7 @@ class BoundedRun:
         threading.Thread(target=self._run, args=(answers, counted), name="skyband-bounded", daemon=True).start()
 
     @property
-    def is_going_on(self) -> bool:
+    def is_active(self) -> bool:
         """Whether it has not ended yet."""
         return not self._ended.is_set()
 

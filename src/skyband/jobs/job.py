@@ -233,7 +233,7 @@ class Run:
                 self._launch(stream, prepare, handle)
             except Exception:
                 self.file = before
-                if not handle.is_going_on:
+                if not handle.is_active:
                     self._launch(stream, prepare_again, handle)
                 raise
             self._changes[stream] = self._changes.get(stream, 0) + 1

@@ -287,7 +287,7 @@ class Handle:
         self._ended = threading.Event()
 
     @property
-    def is_going_on(self) -> bool:
+    def is_active(self) -> bool:
         """Whether it has not ended yet."""
         return not self._ended.is_set()
 
@@ -300,7 +300,7 @@ class Handle:
     def is_idle(self) -> bool:
         """Whether it waits for rows, or for the time of its next micro-batch."""
         with unless_gone():
-            return self.is_going_on and str(self._queries[0].status["message"]).startswith("Waiting for")
+            return self.is_active and str(self._queries[0].status["message"]).startswith("Waiting for")
         return False
 
     @property
