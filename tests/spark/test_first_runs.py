@@ -83,7 +83,7 @@ TAKEN = """
 
 
 def test_explain_refuses_no_expression_that_spark_takes(spark):
-    from skyband.sql.column_names import columns_in
+    from skyband.sql.safety import columns_in
     from skyband.workload_file.data_columns import KnownColumns
 
     rows = spark.createDataFrame([], COLUMNS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from skyband.connectors.messages import nearest
 from skyband.paths import has_scheme
-from skyband.sql.column_names import columns_in
+from skyband.sql.safety import columns_in
 from skyband.workload_file.build_queries import PlacedQuery
 from skyband.workload_file.data_columns import KnownColumns, columns_of, local_files
 from skyband.workload_file.models import FilesSource, Stream
