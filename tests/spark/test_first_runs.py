@@ -84,7 +84,7 @@ TAKEN = """
 
 def test_explain_refuses_no_expression_that_spark_takes(spark):
     from skyband.sql.safety import columns_in
-    from skyband.workload_file.data_columns import KnownColumns
+    from skyband.workload_file.data_check import KnownColumns
 
     rows = spark.createDataFrame([], COLUMNS)
     known = KnownColumns(tuple(rows.columns))

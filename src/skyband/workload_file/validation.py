@@ -13,8 +13,7 @@ from skyband.connectors.messages import among, shown
 from skyband.connectors.secrets import is_secret
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
-from skyband.workload_file.algorithm_names import WHOLE, types_of
-from skyband.workload_file.models import Document, Sink, Stream
+from skyband.workload_file.models import WHOLE, Document, Sink, Stream, types_of
 from skyband.workload_file.query_models import QuerySection
 from skyband.workload_file.report import Report, taken
 from skyband.workload_file.tree import Loc
