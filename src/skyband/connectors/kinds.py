@@ -12,12 +12,25 @@ from pydantic import Discriminator, Tag, ValidationError, WithJsonSchema, create
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from skyband.connectors.conditions import Schema
 from skyband.connectors.secrets import SecretsRule
 from skyband.connectors.section import Section
 from skyband.errors import InvalidInputError
 
-__all__ = ["Kind", "flat", "flat_fields", "union"]
+__all__ = ["NULL", "Kind", "Schema", "absent", "flat", "flat_fields", "given", "union"]
+
+Schema = dict[str, Any]
+
+NULL: Schema = {"type": "null"}
+
+
+def given(*names: str) -> Schema:
+    """These keys have values."""
+    return {"required": list(names), "properties": {name: {"not": NULL} for name in names}}
+
+
+def absent(names: Iterable[str]) -> Schema:
+    """These keys have none."""
+    return {"properties": dict.fromkeys(names, NULL)}
 
 
 class Kind(Section):

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from skyband.connectors.messages import nearest
+from skyband.connectors.section import nearest
 from skyband.paths import has_scheme
 from skyband.sql.safety import columns_in
 from skyband.workload_file.build_queries import PlacedQuery

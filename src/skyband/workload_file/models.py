@@ -13,9 +13,8 @@ from pydantic import Field
 from skyband.connectors.files import FilesSource
 from skyband.connectors.kafka import KafkaSource
 from skyband.connectors.kinds import union
-from skyband.connectors.messages import among
 from skyband.connectors.rate import RateSource
-from skyband.connectors.section import Section, Wrong
+from skyband.connectors.section import Section, Wrong, among
 from skyband.connectors.socket import SocketSource
 from skyband.connectors.source import SourceModel as Stream
 from skyband.connectors.values import Count, Gap, Scalar, Text

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skyband.connectors.addresses import secrets_of_file
-from skyband.connectors.secrets import hidden
+from skyband.connectors.secrets import hidden, secrets_of_file
 from skyband.errors import Problem, UnknownNameError, WorkloadFileError
 from skyband.paths import absolute
 from skyband.queries.workload import Workload

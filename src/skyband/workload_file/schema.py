@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from skyband.connectors.conditions import NULL, Schema, absent, given
-from skyband.connectors.kinds import Kind, flat, flat_fields
+from skyband.connectors.kinds import NULL, Kind, Schema, absent, flat, flat_fields, given
 from skyband.workload_file.models import Document, Sink, Stream
 from skyband.workload_file.query_models import FamilyQuery
 from skyband.workload_file.validation import STREAM_NAME

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from skyband.connectors.addresses import has_literal_secret, shown_address
-from skyband.connectors.messages import among, shown
-from skyband.connectors.secrets import is_secret
+from skyband.connectors.secrets import has_literal_secret, is_secret, shown_address
+from skyband.connectors.section import among, shown
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.workload_file.models import WHOLE, Document, Sink, Stream, types_of
