@@ -83,8 +83,8 @@ TAKEN = """
 
 
 def test_explain_refuses_no_expression_that_spark_takes(spark):
-    from skyband.sql.column_names import columns_in
-    from skyband.workload_file.data_columns import KnownColumns
+    from skyband.sql.safety import columns_in
+    from skyband.workload_file.data_check import KnownColumns
 
     rows = spark.createDataFrame([], COLUMNS)
     known = KnownColumns(tuple(rows.columns))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import skyband as sb
 from skyband.cli.explain import explain_file
-from skyband.connectors.addresses import has_literal_secret, secrets_of, shown_address
+from skyband.connectors.secrets import has_literal_secret, secrets_of, shown_address
 
 FILE = """
 streams: {{rows: {{source: rate}}}}

@@ -8,7 +8,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs.expression_guard import refuse_unlisted
-from skyband.sql.allowed_functions import FUNCTIONS
+from skyband.sql.safety import FUNCTIONS
 
 SCHEMA = "price double, shares long, name string, at timestamp, more struct<x:int>, "
 SCHEMA += "tags array<struct<key:string,value:string>>"

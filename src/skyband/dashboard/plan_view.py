@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from skyband.dashboard.board_state import Show
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
-from skyband.workload_file.algorithm_names import plan_for
+from skyband.workload_file.models import plan_for
 
 if TYPE_CHECKING:
     from skyband.topk.explain import Sharing

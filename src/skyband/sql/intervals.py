@@ -7,7 +7,7 @@ from collections.abc import Collection
 from skyband.durations import format_duration, parse_duration
 from skyband.errors import InvalidQueryError
 from skyband.sql.cursor import Cursor
-from skyband.sql.literal import unquote
+from skyband.sql.lexer import unquote
 
 _EXAMPLES = "write 10 MINUTES, 1 HOUR 30 MINUTES or 500 ROWS"
 _INTERVALS = "write INTERVAL '10' MINUTES"
