@@ -50,7 +50,7 @@ WRONG = [
     ("TOPK price, 10 OVER 5", 1, 22, "expected a unit after 5"),
     ("TOPK price, 10 OVER 5 EVERY 1", 1, 23, "expected a unit after 5, such as MINUTES or ROWS, got 'EVERY'"),
     ("TOPK price, 10 OVER 5 PARSECS", 1, 21, "unit 'PARSECS' is unknown"),
-    ("TOPK price, 10 OVER 5 min", 1, 21, "did you mean 'minutes'?"),
+    ("TOPK price, 10 OVER 5 minuts", 1, 21, "did you mean 'minutes'?"),
     ("TOPK price, 10 OVER 1 MONTH", 1, 21, "a month has no fixed length"),
     ("TOPK price, 10 OVER 0 ROWS", 1, 21, "size=0 must be at least 1"),
     ("TOPK price, 10 OVER 5 ROWS EVERY 6 ROWS", 1, 34, "slide=6 must lie in 1..5"),
