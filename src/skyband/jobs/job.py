@@ -25,8 +25,7 @@ from skyband.jobs.bounded_job import BoundedRun, Delivery
 from skyband.jobs.changed_files import ReadOnce
 from skyband.jobs.expression_guard import refuse_unlisted
 from skyband.jobs.journal import Journal, changed, names_of
-from skyband.jobs.live_queries import Guests
-from skyband.jobs.trial_batches import failure_of
+from skyband.jobs.live_queries import Guests, failure_of
 from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.queries.workload import Workload
