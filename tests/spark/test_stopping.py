@@ -57,6 +57,7 @@ def test_a_stream_that_hangs_is_not_waited_for(impatient, tmp_path):
         with pytest.raises(sb.PipelineError, match=r"stream 'hangs' did not stop in time .* Nothing is lost"):
             running.stop()
         assert not running.handles["flows"].is_active
+        assert running.is_active
     finally:
         hanging.released.set()
         running.handles["hangs"].stop()

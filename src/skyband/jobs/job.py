@@ -173,6 +173,12 @@ class Run:
                 return False
             self._has_ended(going_on[0], left)
 
+    @property
+    def is_active(self) -> bool:
+        """Whether a stream has not ended yet; one that a change stops for a moment has not."""
+        with self._changing:
+            return any(one.is_active for one in self._all.values())
+
     def metrics(self) -> dict[str, dict[str, Any]]:
         """The numbers of each stream, by name: see `Handle.metrics`, and how many queries and changes of them."""
         return {
