@@ -21,7 +21,6 @@ from skyband.rate_limited_log import RateLimitedLog
 from skyband.workload_file.live_query_limits import known_stream, read_query, refuse_unfit
 
 if TYPE_CHECKING:
-    from skyband.jobs.job import Run
     from skyband.workload_file import WorkloadFile
 
 __all__ = ["Attendant", "LiveChanges"]
