@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skyband.dashboard import server
-from skyband.dashboard.addresses import Address, address_of, bound
+from skyband.dashboard.connections import Address, address_of, bound
 from skyband.errors import InvalidInputError, MissingDependencyError
 from tests.dashboard.asking import strict
 from tests.dashboard.making import answers
@@ -93,7 +93,7 @@ def test_a_port_that_is_taken():
 
 def test_where_nobody_named_a_port_another_one_will_do(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        monkeypatch.setattr("skyband.dashboard.addresses.USUAL_PORT", taken.getsockname()[1])
+        monkeypatch.setattr("skyband.dashboard.connections.USUAL_PORT", taken.getsockname()[1])
         with bound(address_of(None, "--page-at"), "--page-at") as found:
             assert found.getsockname()[0] == "127.0.0.1"
             assert found.getsockname()[1] != taken.getsockname()[1]

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 import skyband as sb
-from skyband.cli.logs import write_logs
+from skyband.cli.line_writers import write_logs
 from skyband.cli.prometheus import Exposed, page
 from skyband.connectors.secrets import hidden
 

@@ -22,7 +22,7 @@ import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (96, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 from skyband.cli.prometheus import Exposed
 from skyband.dashboard import connections
-from skyband.dashboard.addresses import Address
+from skyband.dashboard.connections import Address
 from skyband.dashboard.server import PageServer
 from skyband.dashboard.board_state import LiveShow
 connections.FIRST = 0.5

@@ -13,7 +13,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs.journal import Journal
-from skyband.jobs.mail_address import mailbox_of
+from skyband.jobs.mailbox import mailbox_of
 from tests.faults import work
 from tests.faults.feeder import Feeder
 from tests.faults.length import MINUTES

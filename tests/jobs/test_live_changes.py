@@ -11,8 +11,7 @@ import pytest
 import skyband as sb
 from skyband.jobs import run
 from skyband.jobs.control_server import Attendant
-from skyband.jobs.mail_address import mailbox_of
-from skyband.jobs.mailbox import Mailbox
+from skyband.jobs.mailbox import Mailbox, mailbox_of
 from tests.sharding import cases
 from tests.spark.frames import write_files
 from tests.waiting import wait_for

@@ -54,6 +54,7 @@ def test_a_stream_that_hangs_is_not_waited_for(impatient, tmp_path):
     running = run(file, watchers={"hangs": [Wanted(hanging, "answers")]}, spark=impatient)
     try:
         assert hanging.reached.wait(120)
+        assert running.is_active
         with pytest.raises(sb.PipelineError, match=r"stream 'hangs' did not stop in time .* Nothing is lost"):
             running.stop()
         assert not running.handles["flows"].is_active

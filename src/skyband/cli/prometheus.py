@@ -13,8 +13,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from skyband.dashboard.addresses import address_of
-from skyband.dashboard.connections import FIRST, Connections, Listening, most_connections
+from skyband.dashboard.connections import FIRST, Connections, Listening, address_of, most_connections
 from skyband.errors import InvalidInputError
 from skyband.rate_limited_log import RateLimitedLog
 

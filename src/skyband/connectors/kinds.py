@@ -1,4 +1,4 @@
-"""Sections of several kinds (sinks by type, streams by source): one model each, gathered in a discriminated union."""
+"""Sections of several kinds (sinks and queries by type, streams by source): a model each, in a discriminated union."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NULL: Schema = {"type": "null"}
 
 
 def given(*names: str) -> Schema:
-    """These keys have values."""
+    """These keys have values, in JSON Schema; a key without a value counts as left out."""
     return {"required": list(names), "properties": {name: {"not": NULL} for name in names}}
 
 

@@ -20,6 +20,7 @@ from skyband.spark.spark_errors import first_line
 
 __all__ = ["RECORD", "WRONG", "dead_letters_of", "open_batch", "open_stream"]
 
+# The columns that mark malformed rows and records on their way through Spark.
 WRONG = f"{HIDDEN}wrong"  # the column that says what is wrong with a record; null for nothing
 RECORD = f"{HIDDEN}record"  # the record itself, for dead letters
 

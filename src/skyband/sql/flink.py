@@ -229,7 +229,11 @@ def _refuse_window_columns(cursor: Cursor, part: Expression, what: str) -> None:
 
 
 def read_window(draft: StatementDraft) -> None:
-    """The window function with its arguments, bare or in ``TABLE( )``."""
+    """The window function with its arguments, bare or in ``TABLE( )``.
+
+    Flink anchors the starts of windows at the offset, a query their ends at its origin. Where the slide divides the
+    size both are the same; elsewhere the origin makes up for it.
+    """
     cursor = draft.cursor
     wrapped = cursor.take("TABLE")
     if wrapped:

@@ -82,7 +82,7 @@ def _visible(line: str) -> str:
 
 
 def quote(text: str) -> str:
-    r"""Write `text` as a literal of printable characters.
+    r"""Write `text` as a literal of printable characters on one line; any text can be read back from it.
 
     >>> print(quote("it's\n"))
     'it\'s\n'

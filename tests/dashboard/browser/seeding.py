@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skyband.dashboard.addresses import Address
 from skyband.dashboard.board_state import LiveShow
+from skyband.dashboard.connections import Address
 from skyband.dashboard.control import RunControl
 from skyband.dashboard.server import PageServer
 from tests.dashboard.serve import Pretended

@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.dashboard.addresses import Address
 from skyband.dashboard.board_state import LiveShow
+from skyband.dashboard.connections import Address
 from skyband.dashboard.folder import FolderShow
 from skyband.dashboard.server import PageServer
 from tests import oracle
