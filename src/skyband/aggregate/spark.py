@@ -23,8 +23,7 @@ from skyband.kernels.stream import Ints
 from skyband.queries.families import FAMILIES
 from skyband.sharding.bounded_input import complete_windows
 from skyband.sharding.envelope import Envelope
-from skyband.spark.answer_types import answer_type
-from skyband.spark.expressions import HIDDEN, Columns, plain, quoted
+from skyband.spark.expressions import HIDDEN, Columns, answer_type, plain, quoted
 from skyband.spark.plan import Request, StreamInfo, shards_for, watermark_delays
 from skyband.spark.tasks import Batches, Task, local_answers
 from skyband.spark.topology import SparkPlan

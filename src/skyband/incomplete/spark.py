@@ -19,8 +19,7 @@ from skyband.incomplete.reducer import ID, TIME, columns_of, gather_rows
 from skyband.queries.families import FAMILIES
 from skyband.sharding.bounded_input import complete_windows
 from skyband.sharding.envelope import Envelope
-from skyband.spark.answer_types import answer_type
-from skyband.spark.expressions import HIDDEN, Columns
+from skyband.spark.expressions import HIDDEN, Columns, answer_type
 from skyband.spark.plan import MOST_SHARDS, Request, StreamInfo, delay_of, shards_for, watermark_delays
 from skyband.spark.tasks import Batches, Task, local_answers, shaped
 from skyband.spark.topology import SparkPlan

@@ -1,8 +1,8 @@
-"""Score, filter and groups as Spark evaluates them: checked before anything runs, computed on the JVM."""
+"""Columns as Spark has them: expressions of queries, checked before anything runs, and the types of answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,10 +14,11 @@ from pyspark.sql import types as st
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, brief
 from skyband.queries import Query
+from skyband.queries.answer_schema import AnswerColumn
 from skyband.queries.workload import Workload
 from skyband.sharding.plan import COPY
 
-__all__ = ["HIDDEN", "TIMES", "Columns", "plain", "quoted", "reason", "unlogged"]
+__all__ = ["HIDDEN", "TIMES", "Columns", "answer_type", "plain", "quoted", "reason", "unlogged"]
 
 _EXACT = 2**53  # whole numbers up to here are exact as scores
 HIDDEN = "__skyband_"
@@ -25,6 +26,12 @@ TIMES = (st.TimestampType, st.TimestampNTZType)
 _SCORES = (st.NumericType,)
 _NOT_ORDERED = (st.ArrayType, st.MapType, st.StructType, st.VariantType, st.NullType, st.CalendarIntervalType)
 _BY_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"  # what Spark calls it
+_KINDS: dict[str, type[st.DataType]] = {
+    "text": st.StringType,
+    "rank": st.IntegerType,
+    "number": st.DoubleType,
+    "flag": st.BooleanType,
+}
 
 
 class Columns:
@@ -270,3 +277,25 @@ def quoted(name: str) -> str:
     '`my column`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def answer_type(
+    columns: Sequence[AnswerColumn],
+    own: Mapping[str, st.DataType],
+    *,
+    groups: Mapping[str, st.DataType] | None = None,
+    wanted: Collection[str] = (),
+    rest: Mapping[str, st.DataType] | None = None,
+) -> st.StructType:
+    """The type of answers: `own` has the types that come with the rows, `wanted` the optional columns asked for.
+
+    Columns of `groups` stand after the query, the `rest` of the row's columns at the end.
+    """
+    first, *others = [column for column in columns if not column.optional or column.name in wanted]
+    fields = {first.name: _type(first, own), **(groups or {})}
+    fields |= {column.name: _type(column, own) for column in others}
+    return st.StructType([st.StructField(name, kind) for name, kind in [*fields.items(), *(rest or {}).items()]])
+
+
+def _type(column: AnswerColumn, own: Mapping[str, st.DataType]) -> st.DataType:
+    return own[column.name] if column.kind == "own" else _KINDS[column.kind]()

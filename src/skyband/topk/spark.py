@@ -18,8 +18,7 @@ from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.plan import without_copies
 from skyband.sharding.rows import positions_of
-from skyband.spark.answer_types import answer_type
-from skyband.spark.expressions import HIDDEN, Columns, plain, quoted
+from skyband.spark.expressions import HIDDEN, Columns, answer_type, plain, quoted
 from skyband.spark.late_rows import late_rows
 from skyband.spark.plan import (
     MOST_SHARDS,

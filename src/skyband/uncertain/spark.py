@@ -13,8 +13,7 @@ from pyspark.sql import types as st
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries.families import FAMILIES
 from skyband.sharding.envelope import Envelope
-from skyband.spark.answer_types import answer_type
-from skyband.spark.expressions import Columns
+from skyband.spark.expressions import Columns, answer_type
 from skyband.spark.plan import Request, StreamInfo, watermark_delays
 from skyband.spark.tasks import Batches
 from skyband.spark.topology import SparkPlan
