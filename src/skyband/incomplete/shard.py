@@ -45,7 +45,7 @@ class IncompleteShard(OrderedShard):
     def over_limit(self) -> int:
         return sum(monitor.metrics()["over_limit"] for monitor in self.monitors)
 
-    def dues(self) -> Iterator[int]:
+    def due_times(self) -> Iterator[int]:
         oldest = self.oldest_waiting
         for query, monitor in zip(self.plan.queries, self.monitors, strict=True):
             if monitor.candidates:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnsupportedError
 from skyband.incomplete import shard
@@ -19,23 +18,11 @@ from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.reducer import ID, TIME, columns_of, gather_rows
 from skyband.queries.families import FAMILIES
 from skyband.sharding.bounded_input import complete_windows
-from skyband.sharding.rows import positions_of
-from skyband.spark import tasks
-from skyband.spark.answer_types import answer_type
-from skyband.spark.expressions import HIDDEN, Columns, quoted
-from skyband.spark.plan import (
-    MOST_SHARDS,
-    Observed,
-    Pipeline,
-    Request,
-    StreamInfo,
-    checked_delay,
-    checked_shards,
-    delay_of,
-    spelled,
-)
-from skyband.spark.processor import OUTPUT, ShardProcessor
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, spread, sums
+from skyband.sharding.envelope import Envelope
+from skyband.spark.expressions import HIDDEN, Columns, answer_type
+from skyband.spark.plan import MOST_SHARDS, Request, StreamInfo, delay_of, shards_for, watermark_delays
+from skyband.spark.tasks import Batches, Task, local_answers, shaped
+from skyband.spark.topology import SparkPlan
 
 __all__ = ["draft"]
 
@@ -44,25 +31,10 @@ _STREAM = f"{HIDDEN}from"  # which of several data frames a row comes from
 _SCHEMA = FAMILIES["incomplete"].answers
 
 
-class _Gathered(NamedTuple):
+class _IncompleteSparkPlan(SparkPlan):
     """Tuples of all streams, and the plan to answer them by."""
 
-    rows: DataFrame
-    plan: IncompletePlan
-    answers: st.StructType
-    types: dict[str, str]
-    delay: int | None  # of the watermark that is to be set, in milliseconds
-    watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
-    final_at_end: bool  # whether nothing is final before the end of the stream
-
-    @property
-    def description(self) -> dict[str, Any]:
-        return {
-            "axis": self.plan.axis,
-            "family": IncompleteTopK.family,
-            "columns": self.types,
-            "shards": self.plan.shards,
-        }
+    counts = ("late", "over_limit")
 
     @property
     def stream_info(self) -> StreamInfo:
@@ -75,7 +47,7 @@ class _Gathered(NamedTuple):
         names = dict.fromkeys(str(name) for query in self.plan.queries for name in query.streams or ())
         return tuple(names) if self.plan.axis == "time" and len(names) <= MOST_WATCHED else ()
 
-    def _observed(self) -> DataFrame:
+    def source(self) -> DataFrame:
         """The rows; how new the newest of each stream is, is taken down as they pass."""
         if not self.rows.isStreaming or not self._watched:
             return self.rows
@@ -85,54 +57,45 @@ class _Gathered(NamedTuple):
         ]
         return self.rows.observe("skyband_streams", *newest)
 
-    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
-        keys, streaming = spread(self.plan.shards), self.rows.isStreaming
-        cut_by = None if streaming else partial(positions_of, time="position")
-        gather = tasks.to_shards(partial(gather_rows, self.plan), keys, cut_by)
-        envelopes = self._observed().mapInArrow(gather, tasks.ENVELOPES)
-        if not streaming:
-            answer = tasks.answer_in_order(self.plan, keys, "time")
-            local = by_oldest(envelopes, self.plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
-            return Pipeline(self._merged(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end)
-        packed = (
-            at_the_shards(envelopes, keys, control, self.delay)
-            .groupBy("shard")
-            .transformWithState(processor, OUTPUT, "Append", "EventTime")
-        )
-        counts = sums("late", "over_limit")
-        held = held_by_shard("shard", self.plan.shards)
-        packed = packed.observe("skyband_held", *counts, sf.max("newest").alias("newest"), *held)
-        return Pipeline(self._merged(packed.select("answers")), None)
+    @property
+    def reducer(self) -> Callable[[Batches], Iterable[Envelope]]:
+        return partial(gather_rows, self.plan)
 
-    def _merged(self, packed: DataFrame, counted: Observed | None = None) -> DataFrame:
-        kinds = to_arrow_schema(self.answers, timezone="UTC")
-        return merged(packed, _merge(self.plan, kinds), self.answers, "time", counted)
+    def merger(self, kinds: pa.Schema) -> Task:
+        return _merge(self.plan, kinds)
 
 
-def draft(request: Request) -> _Gathered:
+def draft(request: Request) -> _IncompleteSparkPlan:
     """Refuse what cannot be answered, and settle how the rest will be."""
     frames = _named(request.df)
     queries = tuple(_declared(query, frames) for query in request.workload)
     scans = scans_of(queries)
     rows, types = _together(request, frames, queries, scans)
     first = next(iter(frames.values()))
-    there = {delay_of(frame, request.time) for frame in frames.values()}
-    streaming = rows.isStreaming
-    if streaming and len(frames) > 1 and there != {None}:
+    if (
+        rows.isStreaming
+        and len(frames) > 1
+        and any(delay_of(frame, request.time) is not None for frame in frames.values())
+    ):
         raise UnsupportedError(
             "a data frame came with a watermark of its own; of several, the slowest would then hold up all answers. "
             "Leave withWatermark() out and pass watermark= instead: it follows the newest row of all streams."
         )
-    delay = checked_delay(first, request.time, request.watermark, next(iter(there))) if streaming else None
+    there, delay = watermark_delays(first, request)
     plan = IncompletePlan(
         queries=queries,
         shards=_shards(request, queries, first),
         refuse_late=request.late == "refuse",
-        delay=1000 * ((next(iter(there)) if delay is None else delay) or 0),
+        delay=1000 * ((there if delay is None else delay) or 0),
     )
-    return _Gathered(
-        rows, plan, _answer_type(rows, queries), types, delay, request.watermark_lag(delay), request.final_at_end
+    return _IncompleteSparkPlan(
+        rows=rows,
+        plan=plan,
+        answers=_answer_type(rows, queries),
+        types=types,
+        delay=delay,
+        watermark_lag=request.watermark_lag(delay),
+        final_at_end=request.final_at_end,
     )
 
 
@@ -210,9 +173,8 @@ def _read(
     request: Request, df: DataFrame, name: Any, queries: tuple[IncompleteTopK, ...], scans: tuple[IncompleteScan, ...]
 ) -> DataFrame:
     columns = Columns(df, _SCHEMA.names)
-    at = columns.time(request.time)
-    identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
-    selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
+    at, identity = columns.time_and_id(request.time, request.id)
+    selected = [at.alias(TIME), identity.alias(ID)]
     for number, scan in enumerate(scans):
         query = queries[scan.places[0]]
         kept = columns_of(number)
@@ -236,17 +198,14 @@ def _value(columns: Columns, query: IncompleteTopK) -> Column:
 
 def _shards(request: Request, queries: tuple[IncompleteTopK, ...], df: DataFrame) -> int:
     """Objects can be spread over shards, unless tuples are counted all together or all objects must be compared."""
-    alone = queries[0].axis == "count" or any(query.intervals for query in queries)
-    if request.shards is not None:
-        shards = checked_shards(request.shards)
-        if alone and shards > 1:
-            raise UnsupportedError(
-                f"shards={shards}, but windows over the last tuples and intervals=True look at all objects together; "
-                "leave shards= out."
-            )
-        return shards
-    partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    return 1 if alone else max(1, min(partitions, MOST_SHARDS))
+    together = queries[0].axis == "count" or any(query.intervals for query in queries)
+    shards = shards_for(request, df, 1 if together else MOST_SHARDS)
+    if together and shards > 1:
+        raise UnsupportedError(
+            f"shards={shards}, but windows over the last tuples and intervals=True look at all objects together; "
+            "leave shards= out."
+        )
+    return shards
 
 
 def _answer_type(rows: DataFrame, queries: tuple[IncompleteTopK, ...]) -> st.StructType:
@@ -255,16 +214,12 @@ def _answer_type(rows: DataFrame, queries: tuple[IncompleteTopK, ...]) -> st.Str
     return answer_type(_SCHEMA.columns, own, wanted=("best", "sure") if any(one.intervals for one in queries) else ())
 
 
-def _merge(plan: IncompletePlan, kinds: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The task that puts the answers of all shards together. It must be given all answers of a micro-batch."""
+def _merge(plan: IncompletePlan, kinds: pa.Schema) -> Task:
+    """The task that puts the answers of all shards together."""
 
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        local = ((first, table) for _, first, table in tasks.local_answers(batches))
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        local = ((first, table) for _, first, table in local_answers(batches))
         for table in complete_windows(local, "time"):
-            yield from _as(shard.merged(plan, [table]), kinds).to_batches()
+            yield from shaped(shard.merged(plan, [table]), kinds).to_batches()
 
     return task
-
-
-def _as(table: pa.Table, kinds: pa.Schema) -> pa.Table:
-    return table.select(kinds.names).cast(kinds)

@@ -36,7 +36,8 @@ from skyband.spark.delivery import (
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.pipeline import check
 from skyband.spark.plan import Observed
-from skyband.spark.stream_handle import Handle, launch
+from skyband.spark.stream_handle import Handle
+from skyband.spark.stream_start import launch
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["JobStream", "Mode"]

@@ -43,7 +43,7 @@ class OrderedShard(Shard):
         """Rows that were dropped because they came too often, so far."""
         return 0
 
-    def dues(self) -> Iterable[int]:
+    def due_times(self) -> Iterable[int]:
         """When answers may be due next."""
         raise NotImplementedError
 
@@ -66,7 +66,7 @@ class OrderedShard(Shard):
         if self.plan.axis == "count":
             oldest = self.oldest_waiting
             return None if oldest is None else oldest + 1
-        return min(self.dues(), default=None)
+        return min(self.due_times(), default=None)
 
     @property
     def oldest_waiting(self) -> int | None:

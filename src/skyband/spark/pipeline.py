@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyspark.sql import DataFrame
 
@@ -13,8 +13,11 @@ from skyband.queries import Query
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.plan import Output
-from skyband.spark.plan import Late, Request, SparkPlan, frames_of, parsed_delay, refuse_unsupported_request
+from skyband.spark.plan import Late, Request, frames_of, parsed_delay, refuse_unsupported_request
 from skyband.spark.sessions import require
+
+if TYPE_CHECKING:
+    from skyband.spark.topology import SparkPlan
 
 __all__ = ["Frames", "answers", "check", "checked_output"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import StructField
@@ -14,7 +14,7 @@ from skyband.errors import InvalidInputError, type_name
 from skyband.queries import Axis
 from skyband.queries.families import Feature, family_of, refuse_unsupported
 from skyband.queries.workload import Workload
-from skyband.sharding.plan import Output, ShardPlan
+from skyband.sharding.plan import Output
 from skyband.spark.expressions import TIMES
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "Observed",
     "Pipeline",
     "Request",
-    "SparkPlan",
     "StreamInfo",
     "checked_delay",
     "checked_shards",
@@ -31,7 +30,9 @@ __all__ = [
     "frames_of",
     "parsed_delay",
     "refuse_unsupported_request",
+    "shards_for",
     "spelled",
+    "watermark_delays",
 ]
 
 Late = Literal["count", "return", "refuse"]
@@ -94,28 +95,6 @@ class Observed(NamedTuple):
         return cls(*(Observation(f"skyband_{name}") for name in ("in", "held", "out")))
 
 
-class SparkPlan(Protocol):
-    """A workload that has been found to fit its data frames. Nothing runs yet, nothing is written."""
-
-    @property
-    def plan(self) -> ShardPlan:
-        """What the state is written under."""
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """What a checkpoint must agree with, by name; ``shards`` is among it."""
-
-    @property
-    def stream_info(self) -> StreamInfo:
-        """What progress reports say about the stream."""
-
-    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
-        """The data frames; a stream's also read the control messages in the folder `control`.
-
-        What happens to a bounded input's rows is `counted` if somebody asks.
-        """
-
-
 def refuse_unsupported_request(request: Request) -> None:
     """Refuse what the family of the queries does not support; the registry says what that is."""
     family, first = family_of(request.workload), request.workload.queries[0]
@@ -162,6 +141,12 @@ def checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None, t
     return parsed_delay(watermark)
 
 
+def watermark_delays(df: DataFrame, request: Request) -> tuple[int | None, int | None]:
+    """The delay of the watermark that the data frame has already, and of the one that is to be set, in milliseconds."""
+    there = delay_of(df, request.time)
+    return there, checked_delay(df, request.time, request.watermark, there) if df.isStreaming else None
+
+
 def parsed_delay(watermark: str | timedelta) -> int:
     """How far behind the newest a row may come, in milliseconds."""
     if not isinstance(watermark, str | timedelta):
@@ -198,3 +183,11 @@ def checked_shards(shards: Any) -> int:
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 1024:
         raise InvalidInputError(f"shards={shards!r} must be a whole number in 1..1024; the state is cut into so many.")
     return shards
+
+
+def shards_for(request: Request, df: DataFrame, most: int = MOST_SHARDS) -> int:
+    """As many shards as were asked for; otherwise as many as there are shuffle partitions, at most so many."""
+    if request.shards is not None:
+        return checked_shards(request.shards)
+    partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    return max(1, min(partitions, MOST_SHARDS, most))

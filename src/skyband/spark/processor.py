@@ -25,8 +25,8 @@ __all__ = ["OUTPUT", "ShardProcessor"]
 VALUE = "blob binary"
 SEGMENT_KEY, SEGMENT_VALUE = "number long", "data binary"
 OUTPUT = (
-    "answers binary, shard int, late long, windows long, answered long, candidates long, bytes long, "
-    "newest long, last_end long, over_limit long"
+    "answers binary, unit long, late long, windows long, answered long, candidates long, bytes long, "
+    "newest long, last_end long, over_limit long, unrankable long"
 )
 MILLISECOND = 1000  # Spark's timers and watermarks are in milliseconds, ours in microseconds
 
@@ -36,7 +36,7 @@ class ShardProcessor(StatefulProcessor):
 
     `delay` is how far the watermark stands behind the newest row, in microseconds; None where others have a say in it.
     `final_at_end`: whether the watermark makes nothing final, and no row late. Then only a message does, such as that
-    the stream has ended. `output` are the columns of what leaves; ``shard`` and ``unit`` are both the shard's number.
+    the stream has ended. Of what leaves, ``unit`` is the shard's number.
     """
 
     handle: StatefulProcessorHandle
@@ -48,13 +48,12 @@ class ShardProcessor(StatefulProcessor):
         delay: int | None = None,
         *,
         final_at_end: bool = False,
-        output: str = OUTPUT,
     ) -> None:
         self._plan = plan
         self._delay = delay
         self._final_at_end = final_at_end
         self._numbers = {key: number for number, key in keys.items()}
-        self._columns = tuple(part.split()[0] for part in output.split(", "))
+        self._columns = tuple(part.split()[0] for part in OUTPUT.split(", "))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the shard's state. Spark calls it once a task."""
@@ -123,7 +122,6 @@ class ShardProcessor(StatefulProcessor):
         from skyband.data.arrow import to_bytes  # noqa: PLC0415
 
         same = {
-            "shard": number,
             "unit": number,
             "candidates": tally.candidates,
             "bytes": size,

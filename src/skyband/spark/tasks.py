@@ -22,10 +22,14 @@ from skyband.windows import ALWAYS
 __all__ = [
     "ENVELOPES",
     "LOCAL",
+    "Batches",
+    "Task",
     "answer_in_order",
     "local_answers",
     "opened",
     "pack",
+    "pass_on",
+    "shaped",
     "to_shards",
     "unpack",
 ]
@@ -116,6 +120,24 @@ def opened(rows: Iterable[Any], note_type: type[Note]) -> tuple[list[pa.Table], 
         tables.append(from_bytes(bytes(row.rows)))
         notes.append(note_type.from_bytes(bytes(row.note)))
     return tables, notes, controls
+
+
+def pass_on(kinds: pa.Schema) -> Task:
+    """The task that gives the answers of shards as they are, with the columns and types of all answers."""
+
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for _, _, table in local_answers(batches):
+            yield from shaped(table, kinds).to_batches()
+
+    return task
+
+
+def shaped(table: pa.Table, kinds: pa.Schema) -> pa.Table:
+    """A table of answers with these columns and types; a column that only other queries ask for is null."""
+    for name in kinds.names:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, kinds.field(name).type))
+    return table.select(kinds.names).cast(kinds)
 
 
 def unpack(kinds: pa.Schema | None = None) -> Task:

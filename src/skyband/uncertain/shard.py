@@ -41,7 +41,7 @@ class UncertainShard(OrderedShard):
     def candidates(self) -> int:
         return sum(monitor.candidates for monitor in self.monitors)
 
-    def dues(self) -> Iterator[int]:
+    def due_times(self) -> Iterator[int]:
         oldest = self.oldest_waiting
         for monitor, together in zip(self.monitors, self.plan.classes, strict=True):
             if monitor.next_time is not None:
