@@ -152,7 +152,7 @@ class Run:
         self._wanted: dict[str, list[Wanted]] = {}  # by stream: who is given its answers
         self._states: dict[str, str] = {}
         self._changes: dict[str, int] = {}
-        self._changing = threading.RLock()  # while a stream stops to go on with another workload, it has not ended
+        self.changing = threading.RLock()  # while a stream stops to go on with another workload, it has not ended
         self._memories: dict[tuple[str, Output], list[Memory]] = {}  # by stream and output, one for each sink
         self._servers: list[Server] = []
         self._stopped = False
@@ -164,7 +164,7 @@ class Run:
         """
         until = None if timeout is None else monotonic() + timeout
         while True:
-            with self._changing:
+            with self.changing:
                 going_on = [name for name in self._all if not self._has_ended(name, 0)]
             if not going_on:
                 self._clean_up()
@@ -214,7 +214,7 @@ class Run:
 
         The micro-batch under way is waited for: however often the workload is changed, the stream gets on.
         """
-        with self._changing:
+        with self.changing:
             before, handle, wanted = self.file, self.handles[stream], self._wanted[stream]
 
             def prepare(out: DataFrame) -> None:
@@ -284,7 +284,7 @@ class Run:
 
     def _goes_on_without_guests(self, stream: str, handle: Handle) -> bool:
         """Whether a stream that failed goes on, without queries that joined while it ran and made it fail."""
-        with self._changing:
+        with self.changing:
             if self.handles[stream] is not handle:
                 return True  # it was replaced meanwhile
             if handle.failure is None or self._stopped:
