@@ -92,6 +92,7 @@ def spark():
         settings = {"spark.jars": connector().paths}
     except NotFetchedError:
         settings = {}  # tests of Kafka are skipped, and say why
+    settings["spark.sql.streaming.stopTimeout"] = "300s"  # on a busy machine a stream stops, but later
     found = session("tests", master="local[2]", memory="1g", settings=settings)
     yield found
     found.stop()

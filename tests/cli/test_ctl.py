@@ -27,7 +27,7 @@ LISTED = {
 def ctl(folder, *arguments, **environment):
     command = [sys.executable, "-m", "skyband.cli", "ctl", *arguments]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment}
+        command, cwd=folder, capture_output=True, text=True, timeout=600, check=False, env={**os.environ, **environment}
     )
 
 
@@ -47,7 +47,7 @@ class Attendant:
 
     def __exit__(self, *_):
         self._closed.set()
-        self._thread.join(30)
+        self._thread.join(300)
         self._box.close()
 
     def _attend(self):

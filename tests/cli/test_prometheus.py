@@ -21,7 +21,7 @@ NUMBERS = {
 
 
 def get(url):
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=300) as answer:
         return answer.status, answer.read().decode(), answer.headers["Content-Type"]
 
 

@@ -9,24 +9,34 @@ import pytest
 from pyspark import SparkContext
 
 from skyband.cli import spark_session
+from tests.waiting import wait_for
 
 
 @pytest.fixture
 def killed(monkeypatch):
     found = threading.Event()
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=SimpleNamespace(kill=found.set)))
-    monkeypatch.setattr(spark_session, "PATIENCE", 0.05)
     return found
 
 
-def test_a_spark_that_does_not_stop_loses_its_java(killed):
+def test_a_spark_that_does_not_stop_loses_its_java(killed, monkeypatch):
+    monkeypatch.setattr(spark_session, "PATIENCE", 0.05)
+
     def stop():
-        assert killed.wait(30), "it would wait for ever"
+        assert killed.wait(300), "it would wait for ever"
         raise ConnectionResetError
 
     spark_session._stop(SimpleNamespace(stop=stop))
 
 
 def test_a_spark_that_stops_keeps_it(killed):
-    spark_session._stop(SimpleNamespace(stop=lambda: None))
-    assert not killed.wait(0.3)
+    started = []
+    spark_session._stop(SimpleNamespace(stop=lambda: started.extend(timers())))
+    wait_for(lambda: not set(started) & set(timers()))  # its end is not waited for any more
+    assert len(started) == 1
+    assert not killed.is_set()
+
+
+def timers():
+    alive = threading.enumerate()
+    return [one for one in alive if isinstance(one, threading.Timer) and one.interval == spark_session.PATIENCE]

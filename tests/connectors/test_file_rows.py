@@ -17,6 +17,7 @@ from skyband.connectors.sources import open_batch
 from skyband.jobs import run
 from skyband.jobs.verification import verify
 from tests.jobs.test_job import finished, workload
+from tests.waiting import process_all
 
 SCHEMA = "schema: {at: timestamp, name: string, price: double, shares: int}, "
 FIRST = "at,name,price,shares\n2024-01-01 00:00:00,a,2.5,700\n2024-01-01 00:00:01,b,3.5,800\n"
@@ -27,7 +28,10 @@ def csv_stream(folder, files, *, schema=SCHEMA, more="", sinks="[{type: memory}]
     (folder / "in").mkdir(exist_ok=True)
     for name, text in files.items():
         raw = text if isinstance(text, bytes) else text.encode()
-        (folder / "in" / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
+        path = folder / "in" / name
+        unfinished = path.with_name(f".{path.name}")  # a stream may look for files at any moment
+        unfinished.write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
+        unfinished.rename(path)
     return workload(
         folder,
         f"streams: {{s: {{path: in, format: csv, {schema}{more}time: at, watermark: 0 seconds}}}}\n"
@@ -118,12 +122,12 @@ def test_a_file_that_is_empty_or_changes_after_it_was_read_is_warned_of(spark, t
     file = csv_stream(tmp_path, {"1.csv": FIRST, "2.csv": ""}, sinks="[{type: jsonl, path: out}]")
     running = run(file, spark=spark)
     try:
-        running.handles["s"].query.processAllAvailable()
+        process_all(running.handles["s"].query)
         said = [record.getMessage() for record in caplog.records if record.name == "skyband.sources"]
         assert len(said) == 1
         assert "in/2.csv is empty, and counts as read" in said[0]
         csv_stream(tmp_path, {"2.csv": TURNED, "3.csv": FIRST})
-        running.handles["s"].query.processAllAvailable()
+        process_all(running.handles["s"].query)
         said = [record.getMessage() for record in caplog.records if record.name == "skyband.sources"][1:]
         assert len(said) == 1
         assert f"in/2.csv has changed since it was read (from 0 to {len(TURNED)} bytes)" in said[0]

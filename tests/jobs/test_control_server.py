@@ -23,7 +23,7 @@ def test_a_mailbox_that_cannot_be_read_for_a_while(tmp_path, monkeypatch, caplog
     monkeypatch.setattr(attendant._box, "requests", failing)  # of this mailbox: others may be open in this process
     monkeypatch.setattr("skyband.jobs.control_server.POLL", 0.01)
     with attendant:
-        reply = attendant._box.ask({"kind": "nonsense"}, timeout=30)
+        reply = attendant._box.ask({"kind": "nonsense"}, timeout=300)
     assert failures == []
     assert "asks for nothing that a run can do" in reply["refused"]
     assert sum("cannot be read now" in record.getMessage() for record in caplog.records) <= 1

@@ -8,7 +8,6 @@ import json
 import shutil
 import socket
 import threading
-import time
 
 import pyarrow as pa
 import pyarrow.csv as pcsv
@@ -23,6 +22,7 @@ from skyband.spark.delivery import Wanted
 from tests.sharding import cases
 from tests.sharding.differences import by_order, compared, reported
 from tests.spark.frames import table, write_files
+from tests.waiting import wait_for
 
 POSED = [
     cases.Posed("all", cases.Asked(k=3, size=20_000_000, slide=5_000_000), {"by": "s"}),
@@ -172,9 +172,7 @@ def test_catching_up_twice_is_one_stream(spark, tmp_path, source):
 def test_a_stream_goes_on_from_its_state_and_begins_anew_when_told(spark, tmp_path, source):
     file = workload(tmp_path, STREAM + QUERIES + "sinks: [{type: parquet, path: out}]\n")
     running = run(file, spark=spark)
-    deadline = time.monotonic() + 120
-    while not parquet_of(tmp_path / "out") and time.monotonic() < deadline:
-        assert not running.await_end(0.2)
+    wait_for(lambda: running.await_end(0.2) or parquet_of(tmp_path / "out"))
     running.stop()
     before = whole(parquet_of(tmp_path / "out"))
     assert before
@@ -208,7 +206,7 @@ def test_a_crash_between_writing_and_noting_it_down_loses_nothing_and_doubles_no
     for batches in (1, 1):
         running = run(file, spark=spark, watchers={"rows": [Wanted(Failing(batches), "changes")]})
         with pytest.raises(sb.PipelineError, match="the power went out"):
-            running.await_end(120)
+            running.await_end(300)
         tally.fault("crash between writing and noting it down")
     finished(file, spark, "catch-up")
     end = rows[159][0] + 500_000_000
@@ -330,7 +328,7 @@ def test_lines_of_a_socket(spark, tmp_path):
         with peer:
             for second in range(40):
                 peer.sendall(f"2024-01-01 00:00:{second:02},{second}\n".encode())
-            done.wait(100)
+            done.wait(3000)
 
     threading.Thread(target=serve, daemon=True).start()
     text = f"""
@@ -342,12 +340,7 @@ sinks: [{{type: memory}}]
 """
     running = run(workload(tmp_path, text), spark=spark)
     try:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            assert not running.await_end(0.2)
-            found = running.memory("s")
-            if found is not None and found.num_rows >= 3:
-                break
+        wait_for(lambda: running.await_end(0.2) or ((found := running.memory("s")) is not None and found.num_rows >= 3))
         assert running.memory("s")["v"].to_pylist()[:3] == [9, 19, 29]
     finally:
         done.set()
@@ -388,7 +381,7 @@ def test_a_sink_that_cannot_be_written_stops_the_run_with_a_reason(spark, tmp_pa
     file = workload(tmp_path, STREAM + QUERIES + "sinks: [{type: csv, path: out}]\n")
     running = run(file, "once", spark=spark)
     with pytest.raises(sb.SkybandError, match="answers cannot be written to"):
-        running.await_end(120)
+        running.await_end(300)
 
 
 def test_what_is_not_kept_is_not_given(spark, tmp_path, source):

@@ -65,7 +65,7 @@ def test_asking_waits_for_the_reply(box):
 
     thread = threading.Thread(target=attend)
     thread.start()
-    assert box.ask({"kind": "list"}, 30) == {"heard": {"kind": "list"}}
+    assert box.ask({"kind": "list"}, 300) == {"heard": {"kind": "list"}}
     thread.join()
 
 

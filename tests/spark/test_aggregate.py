@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
-import time
 from random import Random
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ import skyband as sb
 from skyband.spark import answers, start
 from tests.aggregate import oracle
 from tests.spark.frames import collected
+from tests.waiting import process_all, wait_for
 
 SECOND = 1_000_000
 SCHEMA = "ts timestamp, k string, n int, v double, g string"
@@ -109,7 +109,7 @@ class Run:
 
     def finish(self, queries, **more):
         handle = self.start(queries, bounded=True, **more)
-        assert handle.await_end(180, progress=False)
+        assert handle.await_end(300, progress=False)
         return handle.metrics()
 
     def found(self, queries, group=None):
@@ -179,7 +179,7 @@ def test_restart_in_mid_stream_gives_every_answer_once(run):
     grouped = [query("of group", partition_by=["g"]), query("high", "max", partition_by=["g"], size="10 seconds")]
     run.add(rows[:100])
     first = run.start(grouped)
-    first.query.processAllAvailable()
+    process_all(first.query)
     first.stop()
     run.add(rows[100:200], rows[200:])
     added = query("joined", "min", partition_by=["g"], k=1)
@@ -198,13 +198,12 @@ def test_flush_and_advance_end_windows_without_rows(run):
     asked = [query("sum", size="10 seconds", slide="10 seconds")]
     handle = run.start(asked)
     handle.advance(9 * SECOND)
-    handle.query.processAllAvailable()
+    process_all(handle.query)
     assert handle.metrics()["answers"] == 0
     run.add([oracle.Row(9 * SECOND, "a", 5.0)])
+    process_all(handle.query)
     handle.flush()
-    deadline = time.monotonic() + 60
-    while not handle.metrics()["answers"] and time.monotonic() < deadline:
-        time.sleep(0.2)
+    wait_for(lambda: handle.metrics()["answers"])
     handle.stop()
     assert run.found(asked) == oracle.answers(asked, [*rows, oracle.Row(9 * SECOND, "a", 5.0)])
 
@@ -259,5 +258,5 @@ def test_a_stream_with_a_watermark_of_its_own(spark, run):
         checkpoint=str(run.folder / "state"),
         bounded=True,
     )
-    assert handle.await_end(120, progress=False)
+    assert handle.await_end(300, progress=False)
     assert run.found(QUERIES) == oracle.answers(QUERIES, rows)

@@ -56,10 +56,10 @@ def test_a_stream_that_is_taken_up_again(spark, posed, tmp_path):
         )
 
     write_files(tmp_path / "in", [rows[:40], rows[40:90]])
-    assert run().await_end(120, progress=False)
+    assert run().await_end(300, progress=False)
     write_files(tmp_path / "in", [rows[90:]], 2)
     handle = run(bounded=True)
-    assert handle.await_end(120, progress=False)
+    assert handle.await_end(300, progress=False)
     assert in_order(collected(spark.read.parquet(sink)), posed) == wanted(posed, rows)
 
 

@@ -41,7 +41,7 @@ def attempt(tmp_path):
         given = {"time": "ts", "id": "id", "watermark": WATERMARK, "checkpoint": str(tmp_path / "state"), **more}
         given.setdefault("write", lambda out: out.writeStream.format("parquet").option("path", str(tmp_path / "out")))
         with pytest.raises(kind) as caught:
-            start(df, asked, bounded=True, **given).await_end(60, progress=False)
+            start(df, asked, bounded=True, **given).await_end(300, progress=False)
         assert written or not (tmp_path / "state").exists()
         assert not (tmp_path / "out").exists() or written
         return plain(caught.value)
@@ -238,7 +238,7 @@ def test_checkpoints_that_were_made_for_something_else_or_are_damaged(spark, str
             write=lambda out: out.writeStream.format("noop").trigger(availableNow=True),
             checkpoint=str(tmp_path / "state"),
         )
-        assert handle.await_end(60, progress=False)
+        assert handle.await_end(300, progress=False)
 
     begin(query())
     for given, said in (
@@ -274,7 +274,7 @@ def test_a_damaged_offset(stream, tmp_path, attempt):
         write=lambda out: out.writeStream.format("noop").trigger(availableNow=True),
         checkpoint=str(tmp_path / "state"),
     )
-    assert handle.await_end(60, progress=False)
+    assert handle.await_end(300, progress=False)
     for path in (tmp_path / "state" / "offsets").glob("[0-9]*"):
         path.write_text("not what it was")
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)

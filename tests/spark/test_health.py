@@ -8,6 +8,7 @@ import pytest
 
 from skyband.rate_limited_log import RateLimitedLog
 from skyband.spark.health import PATIENCE, Beat, Pulse
+from tests.waiting import wait_for
 
 IDLE = Beat("7")
 BUSY = Beat("7", is_busy=True)
@@ -87,21 +88,17 @@ def test_nobody_tells_how_the_streams_are():
 
 
 def test_it_looks_by_itself_whatever_happens(monkeypatch):
-    import threading
-
-    looked, looks = threading.Event(), []
+    looks = []
 
     def look():
         looks.append(None)
         if len(looks) < 3:
             raise OSError(24, "Too many open files")
-        looked.set()
         return {"s": Beat(has_failed=True)}
 
     monkeypatch.setattr("skyband.spark.health.EVERY", 0.01)
     with Pulse(look) as pulse:
-        assert looked.wait(30)
-    assert pulse.ailment() is not None
+        wait_for(lambda: pulse.ailment() is not None)
 
 
 def test_a_warning_that_comes_often_is_logged_seldom(caplog):

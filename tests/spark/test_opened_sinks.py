@@ -50,7 +50,7 @@ def test_files_memory_and_output_hold_the_answers(rows, tmp_path, capsys):
     out = tmp_path / "out"
     sinks = [kept, sb.sinks.Parquet(path=str(out)), changed, sb.sinks.Stdout(queries=["big"])]
     handle = started(rows, tmp_path, sinks=sinks, name="trades")
-    assert handle.await_end(120)
+    assert handle.await_end(300)
     names, *lines = capsys.readouterr().out.splitlines()
     assert names.startswith('"query","g","window_start","window_end","rank","score"')
     assert len(lines) == len(ANSWERS)
@@ -72,7 +72,7 @@ def test_files_memory_and_output_hold_the_answers(rows, tmp_path, capsys):
 def test_an_older_copy_of_the_state_is_refused(rows, tmp_path):
     """Restored under newer files, it would answer their windows a second time."""
     sinks = [sb.sinks.Parquet(path=str(tmp_path / "out"))]
-    assert started(rows, tmp_path, sinks=sinks).await_end(120)
+    assert started(rows, tmp_path, sinks=sinks).await_end(300)
     newest = max(int(path.stem.rpartition("-")[2]) for path in (tmp_path / "out").iterdir())
     for log in ("offsets", "commits"):
         for path in (tmp_path / "state" / log).iterdir():

@@ -114,9 +114,10 @@ class LiveChanges:
         stream = self._known(stream)
         refuse_unfit(file.workloads, query)
         self._run.refuse_unlisted(stream, query)
-        self._change(with_query(file, stream, query), Change("try", stream, query))
-        valid = self._valid_from(stream, query)
-        self._run.guests.joined(stream, query)
+        with self._run.changing:  # a micro-batch that fails with it is looked into when the journal knows of it
+            self._change(with_query(file, stream, query), Change("try", stream, query))
+            valid = self._valid_from(stream, query)
+            self._run.guests.joined(stream, query)
         self._refuse_dropped(stream, query)
         return f"added {query.name!r} to stream {stream!r}; {valid}"
 

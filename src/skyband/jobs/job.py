@@ -132,7 +132,7 @@ class Run:
         self._bounded: dict[str, BoundedRun] = {}  # of those that are answered once
         self._streams: dict[str, JobStream] = {}
         self._changes: dict[str, int] = {}
-        self._changing = threading.RLock()  # while a stream stops to go on with another workload, it has not ended
+        self.changing = threading.RLock()  # while a stream stops to go on with another workload, it has not ended
         self._stopped = False
 
     def await_end(self, timeout: float | None = None) -> bool:
@@ -142,7 +142,7 @@ class Run:
         """
         until = None if timeout is None else monotonic() + timeout
         while True:
-            with self._changing:
+            with self.changing:
                 going_on = [name for name in self._all if not self._has_ended(name, 0)]
             if not going_on:
                 self._clean_up()
@@ -155,7 +155,7 @@ class Run:
     @property
     def is_active(self) -> bool:
         """Whether a stream has not ended yet; one that a change stops for a moment has not."""
-        with self._changing:
+        with self.changing:
             return any(one.is_active for one in self._all.values())
 
     def metrics(self) -> dict[str, dict[str, Any]]:
@@ -199,7 +199,7 @@ class Run:
 
         The micro-batch under way is waited for: however often the workload is changed, the stream gets on.
         """
-        with self._changing:
+        with self.changing:
             before, handle, wanted = self.file, self.handles[stream], self._streams[stream].wanted
 
             def prepare(out: DataFrame) -> None:
@@ -273,7 +273,7 @@ class Run:
 
     def _goes_on_without_guests(self, stream: str, handle: Handle) -> bool:
         """Whether a stream that failed goes on, without queries that joined while it ran and made it fail."""
-        with self._changing:
+        with self.changing:
             if self.handles[stream] is not handle:
                 return True  # it was replaced meanwhile
             if handle.failure is None or self._stopped:

@@ -256,7 +256,12 @@ class Handle(RunHandle):
             self._limits.watch(self._collected().metrics(), self._name)
 
     def _process_all(self) -> None:
-        for query in self._queries:
+        """Wait until what is there now is processed.
+
+        Spark's method may return at the end of a trigger that looked for rows before they were there. The second call
+        returns at the end of a later one.
+        """
+        for query in [*self._queries, *self._queries]:
             if query.isActive:
                 query.processAllAvailable()
         self._collected()

@@ -34,7 +34,7 @@ class Seeded:
 
     def __init__(self, home, *, windows: int, many: int = 1000, seed: int = 29) -> None:
         self.run = Pretended(home, many=many, seed=seed)
-        self.show = LiveShow("seeded", control=RunControl(self.run.box, lambda: self.run.file))
+        self.show = LiveShow("seeded", control=RunControl(self.run.box, lambda: self.run.file, timeout=300))
         self.show.begin(lambda: self.run.file, self.run.numbers)
         self.give(windows)
         self._served = Served(self.show)
