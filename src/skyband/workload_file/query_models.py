@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from skyband.aggregate.query import Aggregate
 from skyband.connectors.section import Section, Wrong
 from skyband.connectors.values import Count, Text
+from skyband.uncertain.query import Semantics
 from skyband.workload_file.values import Bounds, Extent, Labels, Names, Origin, Share, Weights
 
 __all__ = ["KEYS", "NEEDS", "QuerySection", "field_of"]
@@ -114,10 +116,10 @@ class QuerySection(Section):
         "brings. An SQL expression.",
         examples=["bytes"],
     )
-    aggregate: Literal["sum", "count", "max", "min", "avg"] = Field(
+    aggregate: Aggregate = Field(
         default="sum",
         description="Aggregate: what is made of a key's values. Incomplete: what is made of an object's attributes "
-        "(not count).",
+        "(not count, not stddev).",
     )
     object: Text | None = Field(
         default=None, description="Incomplete: what is ranked, an SQL expression over the row.", examples=["flow"]
@@ -158,7 +160,7 @@ class QuerySection(Section):
         description="Uncertain: rows with the same value of this SQL expression exclude each other; null for none.",
         examples=["reading"],
     )
-    semantics: Literal["pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank"] = Field(
+    semantics: Semantics = Field(
         default="pk-topk", description="Uncertain: what an answer means; skyband.uncertain.rank tells."
     )
     threshold: Share | None = Field(
