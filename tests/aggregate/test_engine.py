@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import statistics
 from fractions import Fraction
 from random import Random
 
@@ -67,6 +68,38 @@ def test_what_leaves_leaves_no_trace():
     assert scores == [1e300, 1e300, 0.1 + 0.2, 0.2, 1e-300]
 
 
+def deviation(values):
+    query = sb.AggregateTopK(k=1, size=len(values), aggregate="stddev")
+    return replay(query, None, [0] * len(values), values)["score"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1e15, 1e15 + 1, 1e15 + 2],  # of the squares, a double would hold nothing but noise
+        [0.1] * 7,
+        [1e-200, 3e-200],
+        [1e200, 3e200, -1e200],
+        [5e-324, 0.0],
+        [1e300, 1.0, -1e300, 0.1],
+        list(range(100)),
+    ],
+    ids=str,
+)
+def test_deviations_are_those_of_exact_sums(values):
+    assert deviation(values) == [pytest.approx(statistics.stdev(map(Fraction, values)), rel=4e-16, abs=0)]
+
+
+def test_keys_without_a_deviation_are_not_ranked():
+    assert deviation([1.0]) == []
+    assert deviation([1.0, 1.0]) == [0.0]
+    assert deviation([1.7e308, -1.7e308]) == [math.inf]
+    monitor = Monitor(sb.AggregateTopK(k=3, size=5, aggregate="stddev"))
+    monitor.push(None, ["one", "two", "two", "far", "far"], [7.0, 1.0, 3.0, math.inf, 1.0])
+    assert oracle.listed(monitor.answers()) == [("topk", None, 0, 5, 1, "two", math.sqrt(2.0))]
+    assert monitor.metrics()["unrankable"] == 1  # one value has no deviation by definition, and is not counted
+
+
 def stream(rows, keys, seed=0):
     random = np.random.default_rng(seed)
     return np.sort(random.integers(0, 10 * HOUR, rows)), random.integers(0, keys, rows), random.random(rows)
@@ -77,7 +110,7 @@ def test_partials_are_shared():
     sizes = ["1 hour", "2 hours", "30 minutes"]
     many = [
         sb.AggregateTopK(name=f"q{place}", k=1 + place, size=sizes[place % 3], slide="10 minutes", aggregate=aggregate)
-        for place, aggregate in enumerate(["sum", "avg", "count", "max", "min"] * 6)
+        for place, aggregate in enumerate(["sum", "avg", "count", "max", "min", "stddev"] * 6)
     ]
     one, all_ = Monitor(many[0]), Monitor(many)
     for monitor in (one, all_):
@@ -86,7 +119,7 @@ def test_partials_are_shared():
     alone, together = one.metrics(), all_.metrics()
     assert together["partials"] == alone["partials"] <= 61 * 50
     assert together["entered"] == alone["entered"] == alone["left"]
-    assert together["left"] == 3 * alone["left"]  # once for each size, not once for each of thirty queries
+    assert together["left"] == 3 * alone["left"]  # once for each size, not once for each query
 
 
 def test_work_follows_partials_not_windows_or_rows():

@@ -209,3 +209,24 @@ def test_the_workload_changes_between_two_steps(seed):
     ]
     assert sorted(found, key=lambda row: (row[3], places[row[0]], row[4])) == expected
     assert shards.held == 0
+
+
+@pytest.mark.parametrize(("kept", "again"), [("count", "sum"), ("avg", "stddev"), ("max", "stddev")])
+def test_sums_that_are_asked_for_again_hold_nothing_from_before(kept, again):
+    window = {"k": 3, "size": "60 microseconds", "slide": "10 microseconds", "key": "k", "value": "v"}
+    stays, gone, back = (
+        sb.AggregateTopK(name=name, aggregate=aggregate, **window)
+        for name, aggregate in (("stays", kept), ("gone", again), ("back", again))
+    )
+    rows = [oracle.Row(place, place % 5, 1e10 * place if place < 60 else place / 8) for place in range(300)]
+    shards, found = Shards(plan_of([stays, gone]), pa.int64()), []
+    for low in range(0, 300, 20):
+        if low == 60:
+            shards.plan = plan_of([stays])
+        if low == 80:
+            shards.plan = plan_of([stays, back])
+        found += shards.step([rows[low : low + 20]], low - 10)
+    found += shards.step([], None, end=True)
+    expected = oracle.answers([stays, back], rows)
+    assert [row for row in found if row[0] == "stays"] == [row for row in expected if row[0] == "stays"]
+    assert [row for row in found if row[0] == "back"] == [row for row in expected if row[0] == "back" and row[2] > 79]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
 
 import skyband as sb
 from skyband.spark import answers, start
@@ -33,6 +34,7 @@ QUERIES = [
     query("min", "min", size="12 seconds", slide="6 seconds", k=2),
     query("avg", "avg", size="30 seconds", slide="7 seconds", k=9),
     query("often", "count", size="12 seconds"),
+    query("spread", "stddev", size="30 seconds", slide="10 seconds"),
 ]
 
 
@@ -126,6 +128,18 @@ def test_batch(spark):
     out = answers(spark.createDataFrame(table(rows)).repartition(3), QUERIES, time="ts")
     assert out.columns == ["query", "window_start", "window_end", "rank", "key", "score"]
     assert told(collected(out), QUERIES) == oracle.answers(QUERIES, rows)
+
+
+def test_stddev_is_the_sample_one_of_spark(spark):
+    random = Random(9)
+    rows = [oracle.Row(n * SECOND, random.choice("abcdef"), random.gauss(1000, 3)) for n in range(200)]
+    frame = spark.createDataFrame(table(rows))
+    asked = query("spread", "stddev", k=10, size="10 seconds", slide="10 seconds")
+    found = {(row["window_end"], row["key"]): row["score"] for row in collected(answers(frame, asked, time="ts"))}
+    theirs = frame.groupBy(sf.window("ts", "10 seconds").end.alias("end"), "k").agg(sf.stddev("v").alias("spread"))
+    expected = {(row["end"], row["k"]): row["spread"] for row in collected(theirs) if row["spread"] is not None}
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert len(found) < theirs.count(), "a key with one value has no deviation, here as there"
 
 
 def test_several_feeds_in_one_workload(spark):

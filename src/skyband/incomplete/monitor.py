@@ -16,7 +16,7 @@ from skyband.incomplete.arrivals import ArrivedTuples, PendingTuples, content_ha
 from skyband.incomplete.engine import from_end_on
 from skyband.incomplete.executor import IncompleteExecutor
 from skyband.incomplete.query import IncompleteTopK
-from skyband.incomplete.table import answer_table, empty_table
+from skyband.incomplete.table import answer_rows, wanted_columns
 from skyband.kernels.stream import Floats, Ints
 from skyband.monitor import MonitorBase
 from skyband.queries.workload import Workload, of_family
@@ -124,8 +124,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._advance(self._waiting.lined_up(None, None), beyond)
 
     def _table(self, pending: list[pa.Table]) -> pa.Table:
-        empty = empty_table(self.queries, self._intake.position_kind, self._object_kind, self._lasts)
-        table = pa.concat_tables([empty, *pending], promote_options="permissive")
+        table = pa.concat_tables([self._columns().empty_table(), *pending], promote_options="permissive")
         return table.combine_chunks() if len(pending) > 1 else table
 
     def _add(self, query: IncompleteTopK, after: Workload[IncompleteTopK]) -> None:
@@ -228,11 +227,10 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
                 found[place] = from_end_on(found[place], self._valid_from[query.name])
         if any(one.ends.size for one in found):
             self._windows += sum(one.ends.size for one in found)
-            self._pending.append(
-                answer_table(
-                    found, self.queries, self._intake.position_kind, self._object_kind, self._values, self._lasts
-                )
-            )
+            self._pending.append(answer_rows(found, self.queries, self._columns(), self._values))
+
+    def _columns(self) -> pa.Schema:
+        return wanted_columns(self.queries, self._intake.position_kind, self._object_kind, self._lasts)
 
     def _known(self, stored: pa.Array) -> tuple[Ints, Ints]:
         """The keys that engines know objects by, and hashes of their content where somebody needs them."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.data.answer_log import RankedWindows, joined
+from skyband.data.answer_table import arrow_schema
+from skyband.data.arrow import from_numpy
 from skyband.data.id_dictionary import IdDictionary
 from skyband.data.validation import NONE, Batch
+from skyband.data.window_table import WindowQueries, window_table
 from skyband.errors import InvalidInputError
+from skyband.kernels.stream import Ints
 from skyband.monitor import MonitorBase
+from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.topk.admission import SeenStream, first_exact_start
@@ -20,10 +26,12 @@ from skyband.topk.algorithm_selection import Seen, choose
 from skyband.topk.algorithms import Engine, engine_named
 from skyband.topk.group_executors import Arrivals, GroupExecutors
 from skyband.topk.query import TopK, topk_from
-from skyband.topk.table import answer_table
+from skyband.topk.window_bounds import all_sliding, starts_of
 from skyband.windows import ALWAYS, SlidingWindow
 
 __all__ = ["Monitor", "replay"]
+
+_SCHEMA = FAMILIES["topk"].answers
 
 
 class Monitor(MonitorBase[TopK, RankedWindows]):
@@ -165,13 +173,22 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         return tuple(place for place, query in enumerate(queries) if self._all_grouped or query.partition_by)
 
     def _table(self, pending: list[RankedWindows]) -> pa.Table:
-        return answer_table(
-            pending,
-            self.queries,
-            position_kind=self._intake.position_kind or pa.int64(),
-            groups=self._intake.groups,
-            ids=self._ids,
+        queries, groups, ids = self.queries, self._intake.groups, self._ids
+        position = self._intake.position_kind
+        own = {"window_start": position, "window_end": position, "id": None if ids is None else ids.kind}
+        wanted = arrow_schema(_SCHEMA, own, group=None if groups is None else groups.kind or pa.null())
+        asked = WindowQueries(
+            names=[query.name for query in queries],
+            sizes=[query.window.longest for query in queries],
+            ascending=[query.order == "asc" for query in queries],
+            tied=[query.ties == "rank" for query in queries],
+            starts=None if all_sliding(queries) else partial(starts_of, queries),
         )
+
+        def row_columns(numbers: Ints) -> dict[str, pa.Array]:
+            return {"id": from_numpy(numbers, pa.int64()) if ids is None else ids.ids_of(numbers)}
+
+        return window_table(pending, asked, wanted, groups, row_columns)
 
     def _first_exact_start(self, query: TopK, grouped: bool) -> int:
         """The smallest window start that `query` can answer for when it joins now."""

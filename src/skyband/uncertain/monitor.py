@@ -8,12 +8,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.answer_table import answer_table, arrow_schema
 from skyband.data.arrow import from_bytes, to_bytes
 from skyband.data.columns import position_column, refuse_other_lengths, score_column
 from skyband.data.validation import Batch
 from skyband.errors import UnsupportedError
 from skyband.kernels.stream import Floats, Ints
 from skyband.monitor import MonitorBase
+from skyband.queries.families import FAMILIES
 from skyband.queries.fields import checked_choice
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
@@ -23,11 +25,13 @@ from skyband.uncertain.query import UncertainTopK, checked_epsilon, refuse_sever
 from skyband.uncertain.schedules import METHODS, Execution, Schedule
 from skyband.uncertain.semantics import SemanticsRequest, ranked
 from skyband.uncertain.stream_ranking import Streams
-from skyband.uncertain.table import Part, answer_table, schema, widened
+from skyband.uncertain.table import Part, answer_rows
 from skyband.uncertain.timetable import Joining, Timetable
 from skyband.uncertain.tuple_store import TupleRows, TupleStore, ids_of
 
 __all__ = ["Monitor", "replay"]
+
+_SCHEMA = FAMILIES["uncertain"].answers
 
 
 def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
@@ -233,7 +237,8 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     def _table(self, pending: list[pa.Table]) -> pa.Table:
         wanted = self._schema()
-        tables = [widened(table, wanted) for table in pending]
+        # Once a query asks for a column, earlier answers have it too.
+        tables = [answer_table({name: table[name] for name in table.column_names}, wanted) for table in pending]
         return pa.concat_tables([wanted.empty_table(), *tables]).combine_chunks()
 
     def metrics(self) -> dict[str, Any]:
@@ -368,16 +373,15 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     def _settle(self) -> None:
         if self._fresh:
-            self._pending.append(answer_table(self._fresh, self._schema()))
+            self._pending.append(answer_rows(self._fresh, self._schema()))
             self._fresh = []
 
     def _schema(self) -> pa.Schema:
-        return schema(
-            self._intake.position_kind,
-            self._intake.id_kind,
-            expected=self._expected,
-            stream_kind=self._streams.kind if self._ranks_streams else None,
-        )
+        own = {"time": self._intake.position_kind, "id": self._intake.id_kind, "stream": self._streams.kind}
+        wanted = ["expected_rank"] if self._expected else []
+        if self._ranks_streams and own["stream"] is not None:
+            wanted.append("stream")
+        return arrow_schema(_SCHEMA, own, wanted=wanted)
 
     def _refuse_dropped(self, query: UncertainTopK) -> None:
         """Tuples of the window that were dropped for a smaller k could be in the answers of this query."""

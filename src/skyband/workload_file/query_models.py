@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from skyband.aggregate.query import Aggregate
 from skyband.connectors.kinds import Kind, flat_fields, union
 from skyband.connectors.section import Section, Wrong
 from skyband.connectors.values import Count, Text
+from skyband.uncertain.query import Semantics
 from skyband.workload_file.values import Bounds, Extent, Labels, Names, Origin, Share, Weights
 
 __all__ = ["AnyQuery", "FamilyQuery", "QuerySection", "SqlQuery", "field_of"]
 
-_Aggregate = Literal["sum", "count", "max", "min", "avg"]
 _Score = Annotated[Text, Field(description="The score, an SQL expression over the row.", examples=["price * size"])]
 _Anchor = Annotated[
     Origin | None,
@@ -171,7 +172,7 @@ class AggregateSection(_SlidingQuery):
         description="The number that is added up, an SQL expression; a count needs none.",
         examples=["bytes"],
     )
-    aggregate: _Aggregate = Field(default="sum", description="What is made of a key's values.")
+    aggregate: Aggregate = Field(default="sum", description="What is made of a key's values.")
 
 
 class _EveryQuery(_WindowQuery):
@@ -204,8 +205,8 @@ class IncompleteSection(_EveryQuery):
     stream_by: Text = Field(description="Which stream a row is from, an SQL expression.", examples=["router"])
     value: Text = Field(description="The attribute that a row brings, an SQL expression.")
     streams: Labels = Field(description="The names of all streams.", examples=[["r1", "r2"]])
-    aggregate: _Aggregate = Field(
-        default="sum", description="What is made of an object's attributes; count is not for this type."
+    aggregate: Aggregate = Field(
+        default="sum", description="What is made of an object's attributes; count and stddev are not for this type."
     )
     weights: Weights | None = Field(
         default=None, description="A factor by stream, for a sum. Default 1.", examples=[{"r1": 2.0}]
@@ -252,7 +253,7 @@ class UncertainSection(_EveryQuery):
         description="Which stream a row is from, an SQL expression; whole streams are ranked by it.",
         examples=["router"],
     )
-    semantics: Literal["pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank"] = Field(
+    semantics: Semantics = Field(
         default="pk-topk", description="What an answer means, as skyband.uncertain.rank describes it."
     )
     threshold: Share | None = Field(

@@ -1,4 +1,4 @@
-"""Flat answers as the Arrow table a user reads: by window end, query, group and rank.
+"""Answers of windows as the Arrow table a user reads: by window end, query, group and rank.
 
 The table is made in chunks of about a million rows. Scores and ids stay where the engines wrote them; what is the same
 in every chunk (one query's name, the ranks of answers that are all equally long) exists once.
@@ -6,37 +6,48 @@ in every chunk (one query's name, the ranks of answers that are all equally long
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.data.answer_log import RankedWindows, joined
+from skyband.data.arrow import from_numpy
 from skyband.data.group_dictionary import GroupDictionary, ranks_of
-from skyband.data.id_dictionary import IdDictionary
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
-from skyband.topk.query import TopK
-from skyband.topk.window_bounds import all_sliding, starts_of
 
-__all__ = ["answer_table"]
+__all__ = ["WindowQueries", "window_table"]
 
 _CHUNK = 1 << 20  # rows: small enough for Arrow's 32-bit offsets into text, large enough to be few
 _MOST_LETTERS = 2**31 - 1  # of a text column, by those offsets: one answer with ties may be longer than any chunk
 _SMALL = 1 << 16  # rows: copied, because a short answer should not keep the engines' long buffers alive
 
 
-def answer_table(
+class WindowQueries(NamedTuple):
+    """What the table says of queries, in their order."""
+
+    names: Sequence[str]
+    sizes: Sequence[int]  # of their windows
+    ascending: Sequence[bool] = ()  # whether lower scores come first, so that the key is the negated score
+    tied: Sequence[bool] = ()  # whether equal scores share a rank
+    starts: Callable[[Ints, Ints], Ints] | None = None  # of windows, by query and end, where sizes do not tell them
+
+
+def window_table(
     parts: Iterable[RankedWindows],
-    queries: tuple[TopK, ...],
-    *,
-    position_kind: pa.DataType,
+    queries: WindowQueries,
+    wanted: pa.Schema,
     groups: GroupDictionary | None,
-    ids: IdDictionary | None,
+    row_columns: Callable[[Ints], Mapping[str, pa.Array]],
 ) -> pa.Table:
-    """The answers as columns ``query, [group,] window_start, window_end, rank, id, score``."""
-    columns = _Columns(queries, position_kind, groups, ids)
+    """The answers in the columns of `wanted`.
+
+    `row_columns` has those that are neither the query, its group, the window, the rank nor the score: a value for each
+    of the ids it is given. It is asked for in pieces.
+    """
+    columns = _Columns(queries, wanted, groups, row_columns)
     return pa.Table.from_batches([batch for chunk in _chunks(list(parts), groups) for batch in columns.batches(chunk)])
 
 
@@ -45,19 +56,19 @@ class _Columns:
 
     def __init__(
         self,
-        queries: tuple[TopK, ...],
-        position_kind: pa.DataType,
+        queries: WindowQueries,
+        wanted: pa.Schema,
         groups: GroupDictionary | None,
-        ids: IdDictionary | None,
+        row_columns: Callable[[Ints], Mapping[str, pa.Array]],
     ) -> None:
-        self._position_kind = position_kind
-        self._ids = ids
+        self._wanted = wanted
+        self._row_columns = row_columns
         self._groups: Any = groups
-        self._queries, self._all_sliding = queries, all_sliding(queries)
-        self._sizes = np.array([query.window.longest for query in queries], np.int64)
-        self._ascending = np.array([query.order == "asc" for query in queries], np.int64)
-        self._tied = np.array([query.ties == "rank" for query in queries], np.int64)
-        names = [query.name.encode() for query in queries]
+        self._starts_of = queries.starts
+        self._sizes = np.array(queries.sizes, np.int64)
+        self._ascending = np.array(queries.ascending or np.zeros(len(queries.names)), np.int64)
+        self._tied = np.array(queries.tied or np.zeros(len(queries.names)), np.int64)
+        names = [name.encode() for name in queries.names]
         self._letters = np.frombuffer(b"".join(names), np.uint8).copy()
         self._name_begins = np.cumsum([0, *map(len, names)], dtype=np.int64)
         self._one_name: pa.Array | None = None
@@ -66,37 +77,37 @@ class _Columns:
 
     def batches(self, chunk: RankedWindows) -> Iterator[pa.RecordBatch]:
         """The chunk as one batch, or as several where the names of its rows would be too long a text."""
-        columns = self._without_names(chunk)
+        found = self._without_names(chunk)
+        columns = [found[name] for name in self._wanted.names[1:]]
         step = max(1, _MOST_LETTERS // int(np.diff(self._name_begins).max()))
         rows = chunk.keys.size
         if rows <= step:
-            yield pa.record_batch([self._names(chunk), *columns.values()], ["query", *columns])
+            yield pa.record_batch([self._names(chunk), *columns], self._wanted.names)
             return
         queries = np.repeat(chunk.queries, chunk.counts)
         for low in range(0, rows, step):
             mine = queries[low : low + step]
             names = self._written_names(mine, np.ones_like(mine), mine.size)
-            yield pa.record_batch([names, *(one.slice(low, step) for one in columns.values())], ["query", *columns])
+            yield pa.record_batch([names, *(one.slice(low, step) for one in columns)], self._wanted.names)
 
     def _without_names(self, chunk: RankedWindows) -> dict[str, pa.Array]:
-        columns = {}
+        columns = dict(self._row_columns(chunk.ids))
         if self._groups is not None:
             columns["group"] = self._groups_of(chunk)
-        if self._all_sliding:
+        if self._starts_of is None:
             starts, ends = np.empty(chunk.keys.size, np.int64), np.empty(chunk.keys.size, np.int64)
             expand.fill_bounds(chunk.ends, self._sizes, chunk.queries, chunk.counts, starts, ends)
         else:
-            begun = starts_of(self._queries, chunk.queries, chunk.ends)
+            begun = self._starts_of(chunk.queries, chunk.ends)
             starts, ends = np.repeat(begun, chunk.counts), np.repeat(chunk.ends, chunk.counts)
-        columns["window_start"] = _arrow(starts, self._position_kind)
-        columns["window_end"] = _arrow(ends, self._position_kind)
-        columns["rank"] = _arrow(self._ranks_in(chunk), pa.int64())
-        columns["id"] = _arrow(chunk.ids, pa.int64()) if self._ids is None else self._ids.ids_of(chunk.ids)
+        columns["window_start"] = from_numpy(starts, self._wanted.field("window_start").type)
+        columns["window_end"] = from_numpy(ends, self._wanted.field("window_end").type)
+        columns["rank"] = from_numpy(self._ranks_in(chunk), pa.int64())
         scores = chunk.keys
         if self._ascending.any():
             scores = np.empty(chunk.keys.size)
             expand.fill_scores(chunk.keys, chunk.queries, chunk.counts, self._ascending, scores)
-        columns["score"] = _arrow(scores, pa.float64())
+        columns["score"] = from_numpy(scores, pa.float64())
         return columns
 
     def _names(self, chunk: RankedWindows) -> pa.Array:
@@ -121,7 +132,7 @@ class _Columns:
         values, places = self._groups.values_of(chunk.groups)
         rows = np.repeat(places, chunk.counts)
         missing = rows < 0
-        return values.take(pa.array(rows, mask=missing) if missing.any() else _arrow(rows, pa.int64()))
+        return values.take(pa.array(rows, mask=missing) if missing.any() else from_numpy(rows, pa.int64()))
 
     def _ranks_in(self, chunk: RankedWindows) -> Ints:
         """The ranks of all rows; where answers are all equally long, those of an earlier chunk serve again."""
@@ -186,8 +197,3 @@ def _sorted(ranked: RankedWindows, order: Ints) -> Iterator[RankedWindows]:
             ranked.queries[windows], ranked.groups[windows], ranked.ends[windows], ranked.counts[windows], keys, ids
         )
         low = high
-
-
-def _arrow(values: Any, kind: pa.DataType) -> pa.Array:
-    """An Arrow array on the same memory; `pyarrow.array` would import pandas, which takes a second."""
-    return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])
