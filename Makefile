@@ -8,7 +8,7 @@ TYPED  := src tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folde
 CODE   := $(TYPED) tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars demo test test-quick faults check format bench docs page clean
+.PHONY: help setup java jars demo test test-long test-quick faults check format bench docs page clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -27,13 +27,17 @@ jars: java ## fetch what Spark needs for Kafka, once (its tests do it themselves
 demo: java ## watch three questions about a stream of trades, answered live on Spark
 	@$(BIN)/skyband demo
 
-test: java check ## the checks and all tests: what CI runs
-	$(BIN)/pytest -n 2
+test: java check ## the checks and every kind of test, in about 15 minutes on two cores
+	$(BIN)/pytest -n 2 -m "not long"
+
+# The properties are tested by both: here with more examples.
+test-long: java ## longer random searches and more faults, after make test
+	SKYBAND_LONG=1 $(BIN)/pytest -n 2 -m "long or hypothesis"
 
 test-quick: $(READY) ## a developer's inner loop: lint, and the tests that start nothing
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow and not long"
 
 MINUTES ?= 30
 faults: java ## inject faults for long (MINUTES=30), check every answer, draw the memory

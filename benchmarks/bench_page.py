@@ -31,8 +31,8 @@ from benchmarks.measure import best_of
 from benchmarks.report import Ratio
 from skyband import streams
 from skyband.cli.dashboard import Page, PageOptions
-from skyband.dashboard.addresses import Address
 from skyband.dashboard.board_state import LiveShow
+from skyband.dashboard.connections import Address
 from skyband.dashboard.history import History
 from skyband.dashboard.query_info import QueryInfo
 from skyband.dashboard.server import PageServer

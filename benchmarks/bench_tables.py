@@ -35,7 +35,7 @@ from skyband.connectors.postgres_writer import PostgresWriter
 from skyband.connectors.row_identity import with_places
 from skyband.jobs import run as run_file
 from skyband.jobs.control_server import Attendant
-from skyband.jobs.mail_address import mailbox_of
+from skyband.jobs.mailbox import mailbox_of
 from skyband.spark import session
 from skyband.topk.warmup import warm_up
 

@@ -51,4 +51,4 @@ with TemporaryDirectory() as folder:
 for row in found.to_pylist():
     print(f"{row['window_end']:%H:%M:%S}  #{row['rank']}  trade {row['trade_id']:>5}  {row['score']:>12,.0f}")
 metrics = handle.metrics()
-print({name: metrics[name] for name in ("batches", "rows", "reduced", "late", "windows", "answers")})
+print({name: metrics[name] for name in ("batches", "rows", "pruned", "late", "windows", "answers")})

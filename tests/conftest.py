@@ -1,4 +1,8 @@
-"""Settings of the whole suite: every run draws the same examples, unless SKYBAND_EXAMPLES asks for more and others."""
+"""Settings of the whole suite: which examples a run draws, and which tests are slow or long.
+
+`make test` draws the same few examples in every run, `make test-long` the same many. SKYBAND_EXAMPLES=500 draws as many
+others in each run.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,16 @@ COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # Spark lives for minutes here, not for days: compiling Java's code well would take longer than running it.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-settings.register_profile("steady", derandomize=True, max_examples=60, **COMMON)
+settings.register_profile("short", derandomize=True, max_examples=25, **COMMON)
+settings.register_profile("long", derandomize=True, max_examples=150, **COMMON)
 if "SKYBAND_EXAMPLES" in os.environ:
     settings.register_profile("search", max_examples=int(os.environ["SKYBAND_EXAMPLES"]), print_blob=True, **COMMON)
     settings.load_profile("search")
 else:
-    settings.load_profile("steady")
+    settings.load_profile("long" if "SKYBAND_LONG" in os.environ else "short")
+
+# A parameter of this name numbers the draws of a random search. `make test` runs so many of each, `make test-long` all.
+SEED, SEEDS = "seed", 8
 
 
 # What starts Spark, a server, a browser or many programs; `make test-quick` leaves it out.
@@ -38,22 +46,39 @@ SLOW = (
     "tests/incomplete/",
     "tests/aggregate/",
     "tests/sharding/",
-    "tests/test_cli.py",
+    "tests/cli/test_init_runs.py",
+    "tests/cli/test_main.py",
+    "tests/cli/test_run.py",
+    "tests/kernels/test_cache.py",
+    "tests/test_docs.py",
     "tests/test_examples.py",
-    "tests/test_group_pools.py",
     "tests/test_import_time.py",
-    "tests/test_kernel_cache.py",
     "tests/test_quick_start.py",
-    "tests/test_readme.py",
     "tests/test_site.py",
+    "tests/topk/test_group_pools.py",
+    "tests/topk/test_reducer.py",
+    "tests/topk/test_shard",
+    "tests/topk/test_window_ranking.py",
+)
+# What these folders have that starts nothing.
+QUICK = (
+    "tests/spark/test_checkpoint_lock.py",
+    "tests/spark/test_health.py",
+    "tests/spark/test_jars.py",
+    "tests/spark/test_metrics.py",
+    "tests/spark/test_sessions.py",
+    "tests/spark/test_stream_lags.py",
 )
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what is slow, so that a developer's inner loop can leave it out."""
+    """Mark what is slow and what is long, so that `make test-quick` and `make test` can leave it out."""
     for item in items:
-        if item.nodeid.startswith(SLOW) or "spark" in getattr(item, "fixturenames", ()):
+        in_slow_file = item.nodeid.startswith(SLOW) and not item.nodeid.startswith(QUICK)
+        if in_slow_file or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
+        if hasattr(item, "callspec") and item.callspec.params.get(SEED, 0) >= SEEDS:
+            item.add_marker("long")
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +92,7 @@ def spark():
         settings = {"spark.jars": connector().paths}
     except NotFetchedError:
         settings = {}  # tests of Kafka are skipped, and say why
+    settings["spark.sql.streaming.stopTimeout"] = "300s"  # on a busy machine a stream stops, but later
     found = session("tests", master="local[2]", memory="1g", settings=settings)
     yield found
     found.stop()

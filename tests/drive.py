@@ -7,7 +7,7 @@ import pytest
 
 import skyband as sb
 from skyband.topk.algorithms import ENGINES
-from skyband.topk.listed_query import ListedTopK
+from skyband.topk.query import ListedTopK
 from skyband.windows import ListedWindows
 
 ALGORITHMS = sorted(ENGINES)
@@ -92,4 +92,4 @@ def run(query, algorithm, batches, push):
 
 def held(monitor):
     """The ids of all objects held."""
-    return [id_ for engine in monitor._lanes.engines for id_ in map(int, engine.objects().ids)]
+    return [id_ for engine in monitor._executors.engines for id_ in map(int, engine.objects().ids)]

@@ -24,14 +24,16 @@ from skyband.aggregate.shard import merged as merged_totals
 from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.reducer import gather_rows
 from skyband.incomplete.shard import merged as merged_objects
-from skyband.sharding.segments import MemorySegments
-from skyband.sharding.shard import Shard, shard_type
+from skyband.sharding.shard import MemorySegments, Shard, shard_type
 from skyband.topk.reducer import reduce_rows
 from skyband.uncertain.reducer import weigh_rows
 from tests.aggregate import oracle as aggregate_oracle
+from tests.aggregate import test_shard as aggregate_shards
+from tests.incomplete import test_shard as incomplete_shards
 from tests.oracle import Asked
-from tests.sharding import cases, pipeline, test_gathering, test_totals, test_weighing_rows
+from tests.sharding import cases, pipeline
 from tests.sharding.cases import Posed
+from tests.uncertain import test_reducer as uncertain_reducer
 
 FOLDER = Path(__file__).parent / "golden" / "states"
 MS = 1000
@@ -161,16 +163,16 @@ def aggregate(name: str) -> Case:
         })
         for kind, more in kinds.items()
     ]  # fmt: skip
-    plan = test_totals.plan_of(queries, grouped=True)
+    plan = aggregate_shards.plan_of(queries, grouped=True)
     rows, position = [], 50 * MS
     for _ in range(160):
         position += random.choice([0, 0, 300, 1000, 2500, 4000])
         value = random.choice([0.1, 0.2, 0.3, -1.0, 1e16, 1e-300])
         rows.append(aggregate_oracle.Row(position, random.choice(["a", "b", "abcdefghi"]), value, random.choice("xy")))
-    steps = steps_of(rows, lambda part: pa.Table.from_batches([test_totals.task(part, pa.string(), True)]), name)
+    steps = steps_of(rows, lambda part: pa.Table.from_batches([aggregate_shards.task(part, pa.string(), True)]), name)
 
     def read(tables: list[pa.Table]) -> list[Any]:
-        return _sorted(test_totals.told(plan, merged_totals(plan, 0, tables))) if tables else []
+        return _sorted(aggregate_shards.told(plan, merged_totals(plan, 0, tables))) if tables else []
 
     return Case(name, plan, steps, sum_rows, read, aggregate_oracle.answers(queries, rows, grouped=True))
 
@@ -179,7 +181,7 @@ def incomplete(name: str, axis: str) -> Case:
     """Objects of three streams, with both exact methods."""
     random = cases.rng("golden", name)
     sizes = {"size": "50 milliseconds", "every": "10 milliseconds"} if axis == "time" else {"size": 30, "every": 7}
-    shared = {**sizes, "streams": ["a", "b", "c"], "occurrences": 2, **test_gathering.SHARED}
+    shared = {**sizes, "streams": ["a", "b", "c"], "occurrences": 2, **incomplete_shards.SHARED}
     queries = (
         sb.IncompleteTopK(name="sum", k=3, **shared),
         sb.IncompleteTopK(name="least", k=2, aggregate="min", method="sorted-lists", **shared),
@@ -189,7 +191,7 @@ def incomplete(name: str, axis: str) -> Case:
     for number in range(140):
         position += random.choice([0, 0, 300, 1000, 2500, 4000])
         rows.append((position, f"o{random.randint(0, 9)}", random.choice("abc"), random.randint(0, 8) / 8, number))
-    steps = steps_of(rows, lambda part: test_gathering.rows_of(*zip(*part, strict=True)), name)
+    steps = steps_of(rows, lambda part: incomplete_shards.rows_of(*zip(*part, strict=True)), name)
     wanted = []
     for query in queries:
         positions = None if axis == "count" else np.array([row[0] for row in rows])
@@ -215,9 +217,9 @@ def uncertain(name: str, axis: str) -> Case:
         sb.UncertainTopK(name="deep", k=3, every=every(10), semantics="pt-k", threshold=0.02, **shared),
         sb.UncertainTopK(name="streams", k=1, every=every(20), stream="site", **shared),
     ]
-    plan = test_weighing_rows.plan_of(queries)
-    rows = test_weighing_rows.drawn(random, 140)
-    steps = steps_of(rows, lambda part: test_weighing_rows.table_of(part, len(plan.classes)), name)
+    plan = uncertain_reducer.plan_of(queries)
+    rows = uncertain_reducer.drawn(random, 140)
+    steps = steps_of(rows, lambda part: uncertain_reducer.table_of(part, len(plan.classes)), name)
     columns = [list(column) for column in zip(*rows, strict=True)]
     positions = np.array(columns[0]) if on_time else None
     answered = sb.uncertain.replay(queries, positions, *columns[1:5], streams=columns[5])

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
+
+from tests.waiting import wait_for
 
 PASSWORD = "s3cret-t0 %/@:open"  # needs escaping in a URL, and is in no message by chance
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
+    """A port that stays free while its server restarts: no system gives one below 32768 to who connects somewhere."""
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Server:
@@ -45,15 +51,15 @@ class Server:
         self._await()
 
     def _await(self):
-        deadline = time.monotonic() + 60
-        while not self.is_ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the server does not start: {(self.folder / 'log').read_text()[-2000:]}")
-            time.sleep(0.05)
+        def is_ready():
+            assert self._process.poll() is None, f"the server has ended: {(self.folder / 'log').read_text()[-2000:]}"
+            return self.is_ready()
+
+        wait_for(is_ready, pause=0.05)
 
     def stop(self, how=signal.SIGINT):
         self._process.send_signal(how)
-        self._process.wait(60)
+        self._process.wait(300)
 
     def remove(self):
         if self._process is not None and self._process.poll() is None:

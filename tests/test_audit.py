@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import socket
 import sys
-import time
 
 import pytest
 from tools import audit
@@ -101,11 +101,10 @@ def test_the_licence_is_looked_for(tmp_path, metadata, licence):
     assert audit.installed_in([str(tmp_path)]) == {"thing": audit.Installed("1", licence)}
 
 
-def test_this_environment_passes_at_once_and_says_what_was_not_done(capsys):
-    begin = time.perf_counter()
+def test_this_environment_passes_without_a_network_and_says_what_was_not_done(capsys, monkeypatch):
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("nothing is looked up elsewhere"))
     code = audit.main()
     told = capsys.readouterr()
-    assert time.perf_counter() - begin < 2
     assert (code, told.err) == (0, ""), told.err
     assert "known vulnerabilities were not looked up" in told.out.splitlines()[-1]
 

@@ -36,7 +36,7 @@ def test_a_public_name_is_that_of_one_class():
     assert twice == {}
 
 
-@pytest.mark.parametrize("part", ["__init__", "query", "monitor", "plan", "shard", "spark", "explain", "table"])
+@pytest.mark.parametrize("part", ["__init__", "query", "monitor", "plan", "shard", "spark", "explain"])
 def test_families_have_the_same_files(part):
     exempt = {("aggregate", "plan")}  # beside the reducer that it is for
     missing = {name for name in FAMILIES if f"{name}/{part}.py" not in TREES}

@@ -13,4 +13,4 @@ def test_groups():
     assert len(kafka) == 1
     sap = {group_of(f"tests/conformance/test_answers.py::test_a[{name}-rank]") for name in ("sap", "sap-equal")}
     assert len(sap) == 1
-    assert len(kafka | sap | {group_of("tests/test_ids.py::test_a"), group_of("tests/test_ids.py::test_b")}) == 4
+    assert len(kafka | sap | {group_of("tests/test_java.py::test_a"), group_of("tests/test_java.py::test_b")}) == 4

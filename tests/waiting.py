@@ -11,3 +11,13 @@ def wait_for(condition, seconds=300, pause=0.1):
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} seconds"
         time.sleep(pause)
+
+
+def process_all(query):
+    """Wait until a stream of Spark's has processed the rows that are there now.
+
+    Spark's method may return at the end of a trigger that looked for rows before they were there. The second call
+    returns at the end of a later one.
+    """
+    for _ in range(2):
+        query.processAllAvailable()

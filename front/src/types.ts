@@ -89,9 +89,9 @@ export interface StreamFigures {
   rows?: number | null;
   rows_per_second?: number | null;
   late?: number | null;
-  left_out?: number | null;
+  dropped_null?: number | null;
   malformed?: number | null;
-  reduced?: number | null;
+  pruned?: number | null;
   windows?: number | null;
   answers?: number | null;
   batches?: number | null;

@@ -1,4 +1,7 @@
-"""Durations in Spark's interval text, as whole microseconds: ``"1 hour 30 minutes"`` ⇄ ``5_400_000_000``."""
+"""Durations as text and as whole microseconds: "1 hour 30 minutes", "1h 30m" or "PT1H30M" ⇄ 5_400_000_000.
+
+The long form is Spark's interval text; it is what `format_duration` writes and what the error messages show.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +21,42 @@ _MICROSECONDS = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
-_ABBREVIATIONS = {
+# Short units are those of Flink, Prometheus and Go. A lone `m` is a minute there, and never a month.
+_SHORT = {
     "w": "week",
     "d": "day",
     "h": "hour",
     "hr": "hour",
+    "hrs": "hour",
     "m": "minute",
     "min": "minute",
+    "mins": "minute",
     "s": "second",
     "sec": "second",
+    "secs": "second",
     "ms": "millisecond",
+    "milli": "millisecond",
+    "millis": "millisecond",
     "us": "microsecond",
+    "micro": "microsecond",
+    "micros": "microsecond",
 }
 _TOO_FINE = "it is not a whole number of microseconds, the finest step of time"
+_NO_FIXED_LENGTH = ("month", "year", "quarter")
+# ISO 8601: P3W, P1DT2H, PT0.5S. Months and years are read to be refused by name.
+_ISO = re.compile(
+    r"P(?!$)(?:(?P<year>\d+)Y)?(?:(?P<month>\d+)M)?(?:(?P<week>\d+)W)?(?:(?P<day>\d+)D)?"
+    r"(?:T(?=\d)(?:(?P<hour>\d+)H)?(?:(?P<minute>\d+)M)?(?:(?P<second>\d+(?:\.\d+)?)S)?)?",
+    re.IGNORECASE,
+)
 _TERM = re.compile(r"\s*([+-]?\d{1,30}(?:\.\d{1,30})?)\s*([A-Za-z]+)\s*")
 
 
 def parse_duration(value: str | timedelta, *, field: str) -> int:
     """Read a duration as microseconds; `field` names the query's field in the error message.
 
-    >>> parse_duration("1 hour 30 minutes", field="size")
-    5400000000
+    >>> [parse_duration(text, field="size") for text in ("1 hour 30 minutes", "1h 30m", "PT1H30M")]
+    [5400000000, 5400000000, 5400000000]
     """
     if isinstance(value, timedelta):
         if getattr(value, "nanoseconds", 0):  # pandas' are finer
@@ -48,6 +66,8 @@ def parse_duration(value: str | timedelta, *, field: str) -> int:
     if text.lower().startswith("interval "):
         text = text[len("interval ") :]
     total, at = Fraction(0), 0
+    if iso := _ISO.fullmatch(text):
+        text = " ".join(f"{amount} {unit}" for unit, amount in iso.groupdict().items() if amount)
     while at < len(text):
         term = _TERM.match(text, at)
         if term is None:
@@ -61,6 +81,15 @@ def parse_duration(value: str | timedelta, *, field: str) -> int:
     return int(total)
 
 
+def is_iso_duration(text: str) -> bool:
+    """Whether the text is written as ISO 8601 has it.
+
+    >>> is_iso_duration("PT5M"), is_iso_duration("price")
+    (True, False)
+    """
+    return _ISO.fullmatch(text) is not None
+
+
 def format_duration(microseconds: int) -> str:
     """Write microseconds as interval text that `parse_duration` reads back.
 
@@ -69,6 +98,8 @@ def format_duration(microseconds: int) -> str:
     """
     parts, rest = [], microseconds
     for unit, length in _MICROSECONDS.items():
+        if unit == "week":  # 90 days are said as 90 days, not as 12 weeks 6 days
+            continue
         amount, rest = divmod(rest, length)
         if amount:
             parts.append(f"{amount} {unit}{'' if amount == 1 else 's'}")
@@ -77,12 +108,12 @@ def format_duration(microseconds: int) -> str:
 
 def _unit(value: str, field: str, name: str) -> int:
     unit = name.lower()
-    singular = unit[:-1] if unit.endswith("s") and unit[:-1] in _MICROSECONDS else unit
+    singular = unit[:-1] if unit.endswith("s") and unit[:-1] in _MICROSECONDS else _SHORT.get(unit, unit)
     if singular in _MICROSECONDS:
         return _MICROSECONDS[singular]
-    if singular.rstrip("s") in ("month", "year", "quarter"):
+    if singular.rstrip("s") in _NO_FIXED_LENGTH:
         raise _unreadable(value, field, f"a {singular.rstrip('s')} has no fixed length; write days instead")
-    near = _ABBREVIATIONS.get(unit) or next(iter(get_close_matches(unit, _MICROSECONDS, n=1)), None)
+    near = next(iter(get_close_matches(unit, _MICROSECONDS, n=1)), None)
     hint = f"did you mean {near + 's'!r}?" if near else f"units are {', '.join(_MICROSECONDS)}"
     raise _unreadable(value, field, f"unit {name!r} is unknown; {hint}")
 

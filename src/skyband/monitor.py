@@ -152,13 +152,13 @@ class MonitorBase(Generic[Q, P]):
         >>> import skyband as sb
         >>> monitor = sb.Monitor(sb.TopK(k=1, size=2))
         >>> monitor.push(None, [1.0, float("nan"), 2.0])
-        >>> monitor.metrics()["left_out"]
+        >>> monitor.metrics()["dropped_null"]
         1
         """
         family = self._counters()  # before `candidates`, which may release what was held of a group
         common = {
             "rows": self._intake.rows,
-            "left_out": self._intake.left_out,
+            "dropped_null": self._intake.dropped_null,
             "late": 0,  # positions never go backwards here: a late row is refused, not dropped
             self.counts: self._intake.objects,
             "windows": self._windows,

@@ -73,7 +73,7 @@ def draw_query(random: Random, name: str, count: bool, grouped: bool, valued: bo
         k=random.choice([1, 2, 3, 100]),
         size=unit(size),
         slide=unit(slide),
-        aggregate=random.choice(["sum", "count", "max", "min", "avg"]) if valued else "count",
+        aggregate=random.choice(["sum", "count", "max", "min", "avg", "stddev"]) if valued else "count",
         origin=random.choice([None, 0, 3, -7]),
         full_only=random.random() < 0.3,
         partition_by=["g"] if grouped and random.random() < 0.5 else (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 
@@ -72,9 +73,27 @@ def score(aggregate: str, rows: list[Row]) -> float:
     values = [row.value for row in rows]
     if aggregate in ("max", "min"):
         return float({"max": max, "min": min}[aggregate](values)) + 0.0
+    if aggregate == "stddev":
+        return deviation(values)
     infinite = {value for value in values if math.isinf(value)}
     total = (infinite.pop() if len(infinite) == 1 else math.nan) if infinite else math.fsum(values)
     return total / len(rows) if aggregate == "avg" else total
+
+
+def deviation(values: list[float]) -> float:
+    """The sample standard deviation: nothing is rounded before the sum of squares around the mean is known."""
+    number = len(values)
+    if number < 2 or any(math.isinf(value) for value in values):
+        return math.nan
+    exact = [Fraction(value) for value in values]
+    spread = number * sum(value * value for value in exact) - sum(exact) ** 2
+    if not spread:
+        return 0.0
+    half = (spread.numerator.bit_length() - spread.denominator.bit_length()) // 2  # doubles hold no square of 1e200
+    try:
+        return math.ldexp(math.sqrt(float(spread / Fraction(4) ** half) / (number * (number - 1))), half)
+    except OverflowError:
+        return math.inf
 
 
 def listed(table):

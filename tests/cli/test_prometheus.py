@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 import skyband as sb
-from skyband.cli.logs import write_logs
+from skyband.cli.line_writers import write_logs
 from skyband.cli.prometheus import Exposed, page
 from skyband.connectors.secrets import hidden
 
@@ -21,7 +21,7 @@ NUMBERS = {
 
 
 def get(url):
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=300) as answer:
         return answer.status, answer.read().decode(), answer.headers["Content-Type"]
 
 

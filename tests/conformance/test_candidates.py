@@ -24,7 +24,7 @@ SCANNING = {"sap", "sap-dynamic", "sap-equal"}  # keep the window to scan it, an
 
 def check_held(algorithm, monitor, query, objects, watermark):
     minimal = oracle.minimal_candidates(query, objects, watermark)
-    found, kept = held(monitor), sum(engine.held for engine in monitor._lanes.engines)
+    found, kept = held(monitor), sum(engine.object_count for engine in monitor._executors.engines)
     assert len(found) == len(set(found)) == kept, "an object is held twice, or miscounted"
     if algorithm in SCANNING:
         assert monitor.candidates <= kept

@@ -185,7 +185,7 @@ EXAMPLE_42 = [
 def test_views_of_the_papers_example_42(algorithm):
     monitor = sb.Monitor(named(EXAMPLE_42, time_query), algorithm)
     push_time(monitor, [(second, float(second * 5 % 7), second) for second in range(8)])
-    (engine,) = monitor._lanes.engines
+    (engine,) = monitor._executors.engines
     views = engine._meta.views
     live = sorted(int(start) for start, k in zip(views.starts, views.ks, strict=True) if k)
     assert live == [0, 2, 4, 5, 6]

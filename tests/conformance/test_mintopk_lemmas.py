@@ -23,7 +23,7 @@ class SuperTopkList:
     """MinTopk's structure in plain values: the list best first, the marks, and each window's counter and pointer."""
 
     def __init__(self, monitor):
-        (engine,) = monitor._lanes.engines
+        (engine,) = monitor._executors.engines
         chain, topk = engine._list, engine._topk
         slots = engine.slots()
         self.ids = [int(chain.ids[slot]) for slot in slots]

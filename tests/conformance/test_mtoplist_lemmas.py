@@ -24,7 +24,7 @@ class IntegratedList:
     """MTopList's structure in plain values: the list best first, marks, each live view's k and minimum pointer."""
 
     def __init__(self, monitor):
-        (engine,) = monitor._lanes.engines
+        (engine,) = monitor._executors.engines
         chain, careers, views = engine._list, engine._careers, engine._meta.views
         slots, self.newest = engine.slots(), int(views.registers[NEWEST])
         self.ids = [int(chain.ids[slot]) for slot in slots]

@@ -67,11 +67,11 @@ def test_a_resumed_monitor_is_the_same_monitor(algorithm, tied, query, rows):
 def test_a_snapshot_is_not_changed_by_what_comes_after(algorithm):
     monitor = sb.Monitor(sb.TopK(k=2, size=6, slide=4), algorithm)
     monitor.push(None, [5.0, 3.0, 8.0, 1.0, 9.0])
-    blob, parts = monitor.snapshot(), [engine.state() for engine in monitor._lanes.engines]
+    blob, parts = monitor.snapshot(), [engine.state() for engine in monitor._executors.engines]
     monitor.push(None, [float(score) for score in range(40)])
     assert sb.Monitor.resume(blob).snapshot() == blob
     again = sb.Monitor(sb.TopK(k=2, size=6, slide=4), algorithm)
     again.push(None, [5.0, 3.0, 8.0, 1.0, 9.0])
-    for engine, part, twin in zip(monitor._lanes.engines, parts, again._lanes.engines, strict=True):
+    for engine, part, twin in zip(monitor._executors.engines, parts, again._executors.engines, strict=True):
         engine.load(part)
         assert sorted(map(int, engine.objects().ids)) == sorted(map(int, twin.objects().ids))

@@ -15,7 +15,7 @@ import pytest
 import skyband as sb
 from skyband.topk.algorithms.sap import _most_rank_sum, _plan
 from skyband.topk.kernels import sap_state as states
-from skyband.topk.kernels.sap_merging import rank_sum
+from skyband.topk.kernels.sap_refinement import rank_sum
 from tests import oracle
 from tests.drive import count_query, push_count
 
@@ -42,7 +42,7 @@ def scores(stream, rows, seed=1):
 
 
 def engine_of(monitor):
-    (engine,) = monitor._lanes.engines
+    (engine,) = monitor._executors.engines
     return engine
 
 
@@ -351,7 +351,7 @@ class TestRankTest:
         draw = random.Random(seed)
         mine = sorted((float(draw.randint(0, 6)) for _ in range(draw.randint(1, 9))), reverse=True)
         others = sorted((float(draw.randint(0, 6)) for _ in range(draw.randint(1, 12))), reverse=True)
-        (engine,) = sb.Monitor(sb.TopK(k=9, size=100, slide=1), "sap-dynamic")._lanes.engines
+        (engine,) = sb.Monitor(sb.TopK(k=9, size=100, slide=1), "sap-dynamic")._executors.engines
         state = engine._sap
         state.work.keys[: len(others) + len(mine)] = others + mine
         both = mine + others

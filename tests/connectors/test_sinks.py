@@ -11,7 +11,7 @@ import skyband as sb
 from skyband.connectors.sink import SinkModel
 from tests.workload_file.files import SHORT
 from tests.workload_file.test_schema import values
-from tests.workload_file.test_servers import VALID, WRONG
+from tests.workload_file.test_server_sinks import VALID, WRONG
 
 
 def made(text):

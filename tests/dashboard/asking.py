@@ -7,10 +7,10 @@ import json
 from contextlib import contextmanager
 from urllib.parse import quote, urlencode
 
-from skyband.dashboard.addresses import Address
+from skyband.dashboard.connections import Address
 from skyband.dashboard.server import PageServer
 
-TIMEOUT = 30.0  # seconds; nothing that is tested takes as long, so that no clock decides
+TIMEOUT = 300.0  # seconds; nothing that is tested takes as long, so that no clock decides
 
 
 @contextmanager

@@ -14,15 +14,15 @@ from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
 
-from skyband.dashboard.addresses import address_of
 from skyband.dashboard.board_state import LiveShow
+from skyband.dashboard.connections import address_of
 from skyband.dashboard.control import RunControl
 from skyband.dashboard.folder import FolderShow
 from skyband.dashboard.history import History
 from skyband.dashboard.server import PageServer
 from skyband.errors import SkybandError
 from skyband.jobs.journal import with_query, without_query
-from skyband.jobs.mail_address import mailbox_of
+from skyband.jobs.mailbox import mailbox_of
 from skyband.sql.reader import parse
 from skyband.workload_file.live_query_limits import known_stream, refuse_unfit
 from tests.dashboard.seeded import step, workload_file
@@ -64,8 +64,8 @@ class Pretended:
                 "algorithm": "panes",
                 "rows": self.steps * 5000,
                 "late": self.steps // 7,
-                "left_out": 3,
-                "reduced": self.steps * 4900,
+                "dropped_null": 3,
+                "pruned": self.steps * 4900,
                 "windows": self.steps * len(workload),
                 "answers": self.steps * sum(query.k for query in workload),
                 "batches": self.steps,

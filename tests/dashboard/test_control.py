@@ -18,7 +18,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def page(run):
-    show = LiveShow("run", control=RunControl(run.box, lambda: run.file, timeout=20))
+    show = LiveShow("run", control=RunControl(run.box, lambda: run.file, timeout=300))
     show.begin(lambda: run.file, run.numbers)
     with served(show) as asking:
         yield asking

@@ -104,7 +104,7 @@ def test_whether_a_run_gets_on(spark, tmp_path, parts):
     class Slow:
         def take(self, batch, rows):
             begun.set()
-            free.wait(300)
+            free.wait(3000)
 
     watchers = {"rows": [Wanted(Slow(), "answers")]}
     running = run(sb.read_workload(tmp_path / "work.yaml"), "stream", watchers=watchers, spark=spark)
@@ -147,7 +147,7 @@ def test_once_stays_until_ctrl_c(tmp_path, parts):
         if "the run has ended" in line:
             break
     url = re.search(r"the page stays at (http://127\.0\.0\.1:\d+/) until Ctrl-C", lines[-1])[1]
-    with urllib.request.urlopen(f"{url}api/board?query=all", timeout=30) as found:
+    with urllib.request.urlopen(f"{url}api/board?query=all", timeout=300) as found:
         board = strict(found.read())
     want = cases.wanted(ALL, rows)["all", "-"]
     last = max(row[1] for row in want)
@@ -155,7 +155,7 @@ def test_once_stays_until_ctrl_c(tmp_path, parts):
         row[2:5] for row in want if row[1] == last
     ]
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=120)
+    _, err = running.communicate(timeout=300)
     assert running.returncode == 0, err
     assert "Traceback" not in err
     written.seek(0)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 
 from tests.faults import work
 from tests.spark.bounded_run import environment
 
+_LOG = logging.getLogger(__name__)
 SLOW = "Python worker failed to connect back. SQLSTATE: XXKST"
 STOPPING = 180  # seconds; however long it hangs, it is ended sooner
 CUT_OFF = "did not stop in time"
@@ -63,8 +64,8 @@ class Driver:
         """Have it end as a service is ended."""
         self.process.terminate()
         code = self.ended(STOPPING)
-        if CUT_OFF in self.told():
-            warnings.warn(f"a stream had to be cut off\n{self.told()}", stacklevel=2)
+        if CUT_OFF in self.told():  # on a machine that is busy; nothing may be lost by it
+            _LOG.warning("a stream was cut off\n%s", self.told())
         return code
 
     def end(self):

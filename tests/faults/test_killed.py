@@ -9,9 +9,11 @@ import os
 import time
 from itertools import count
 
+import pytest
+
 import skyband as sb
 from skyband.jobs.journal import Journal
-from skyband.jobs.mail_address import mailbox_of
+from skyband.jobs.mailbox import mailbox_of
 from tests.faults import work
 from tests.faults.feeder import Feeder
 from tests.faults.length import MINUTES
@@ -19,12 +21,13 @@ from tests.faults.process import PATIENCE, Driver, newest
 from tests.sharding import cases
 
 SEED = int(os.environ.get("SKYBAND_FAULTS_SEED", "9"))
-KILLS = 20 if MINUTES is None else max(21, 3 * MINUTES)
+# One blow of each kind, and as many as there is time for.
+SOME, MANY = 4, 20 if MINUTES is None else max(21, 3 * MINUTES)
 # A start of Spark takes a while; where there is little time, one family is killed again and again, and else all.
 STREAMS = ("rows",) if MINUTES is None else work.STREAMS
 # What is waited for before the blow: nothing but some time after the start of the process; a batch that is planned and
 # not done; answers that were just written, and need not be noted down; a change that was asked for.
-MOMENTS = ("start", "start", "start", "batch", "written", "written", "change")
+MOMENTS = ("start", "batch", "written", "change", "start", "start", "written")
 SQL = "TOPK s, 5 OVER 15 SECONDS EVERY 5 SECONDS"
 
 
@@ -96,16 +99,17 @@ class Killings:
         return reply
 
 
-def test_killed_at_any_moment(tmp_path, tally):
+@pytest.mark.parametrize("kills", [SOME, pytest.param(MANY, marks=pytest.mark.long)])
+def test_killed_at_any_moment(tmp_path, tally, kills):
     work.write_workload(tmp_path, files=25, streams=STREAMS)
     tally.note(f"killed at moments drawn with SKYBAND_FAULTS_SEED={SEED}")
     with Feeder(tmp_path / "in", every=1) as feeder:
         killings = Killings(tmp_path, feeder)
         try:
-            moments = [MOMENTS[number % len(MOMENTS)] for number in range(KILLS)]
+            moments = [MOMENTS[number % len(MOMENTS)] for number in range(kills)]
             killings.random.shuffle(moments)
             for number, moment in enumerate(moments):
-                if number == KILLS // 3:
+                if number == kills // 3:
                     valid_from = add_more(killings)
                     tally.fault("change of a running workload")
                 killings.blow(moment)

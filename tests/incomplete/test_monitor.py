@@ -94,7 +94,7 @@ class TestTooOften:
         query = sb.IncompleteTopK(k=2, size=4, every=1, streams=["s", "t"], occurrences=2)
         monitor = sb.incomplete.Monitor(query)
         monitor.push(None, [1, 1, 1, 1, 2], ["s", "s", "s", "t", "s"], [0.5, 0.25, 0.125, 1.0, 0.5])
-        assert monitor.metrics()["too_often"] == 1
+        assert monitor.metrics()["over_limit"] == 1
         assert monitor.metrics()["tuples"] == 5
         answers = listed(monitor.answers())
         assert answers[-1] == (4, [(1, 1.75), (2, 0.5)])  # the third 's' of 1 took no number
@@ -108,7 +108,7 @@ class TestTooOften:
         monitor.push(*columns)
         monitor.finish()
         _, expected = oracle.admitted(asked, as_tuples(*columns), count_axis=False)
-        assert monitor.metrics()["too_often"] == expected
+        assert monitor.metrics()["over_limit"] == expected
 
     def test_counts_for_windows_that_are_answered_only(self):
         # Windows do not overlap: no answer ever sees the two together.
@@ -127,13 +127,13 @@ class TestWhatIsLeftOut:
             ["s", "s", None, "t", "t", "s"],
             [0.5, 0.6, 0.7, 0.8, None, float("nan")],
         )
-        assert monitor.metrics()["left_out"] == 5
+        assert monitor.metrics()["dropped_null"] == 5
         assert listed(monitor.answers()) == [(10, [("a", 0.5)])]  # the last row moved time
 
     def test_rows_of_which_none_has_a_stream(self):
         monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size=2, streams=["s"]))
         monitor.push(None, ["a"], [None], [0.5])
-        assert monitor.metrics()["left_out"] == 1
+        assert monitor.metrics()["dropped_null"] == 1
         assert sb.incomplete.replay(sb.IncompleteTopK(k=1, size=2), None, ["a"], [None], [0.5]).num_rows == 0
 
     def test_a_stream_that_never_reports_counts_its_lower_bound(self):

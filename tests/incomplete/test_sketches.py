@@ -13,7 +13,7 @@ import pytest
 
 import skyband as sb
 from skyband import streams
-from skyband.incomplete.kernels.hashing import mixed
+from skyband.incomplete.kernels.sketches import mixed
 from skyband.incomplete.sketches import AmsSketches, Sketches
 from skyband.snapshot import decode, encode
 

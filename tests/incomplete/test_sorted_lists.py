@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband import streams
+from skyband.incomplete.engine import IncompleteShape
 from skyband.incomplete.kernels import attributes
-from skyband.incomplete.shape import IncompleteShape
 from skyband.incomplete.sorted_lists import SortedLists
 from skyband.snapshot import decode, encode
 from tests.incomplete import oracle

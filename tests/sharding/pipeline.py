@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from skyband.sharding.envelope import foreseen
-from skyband.topk.plan import TopKPlan
+from skyband.sharding.envelope import expected_watermark
+from skyband.topk.plan import TopKPlan, scans_of
 from skyband.topk.reducer import TopKNote, reduce_rows
-from skyband.topk.scans import scans_of
 from skyband.topk.shard import TopKShard
 from skyband.windows import ALWAYS
 
@@ -73,8 +72,8 @@ class Pipeline:
         """In whole milliseconds, as Spark has it; None before the first row."""
         return None if self.newest is None else (self.newest // 1000 * 1000) - self.delay
 
-    def _soon(self, notes):
-        return foreseen(notes, self.delay) if self.foresees else None
+    def _next_watermark(self, notes):
+        return expected_watermark(notes, self.delay) if self.foresees else None
 
     def batch(self, tasks, *, end=False):
         """One micro-batch: every task reduces its rows, every shard takes a step."""
@@ -90,7 +89,7 @@ class Pipeline:
         for number, (tables, notes) in arrived.items():
             state = self.states.get(number)
             shard = TopKShard(self.plan, number) if state is None else TopKShard.resume(self.plan, number, state)
-            answers, tally = shard.step(tables, notes, watermark, soon=self._soon(notes), end=end)
+            answers, tally = shard.step(tables, notes, watermark, next_watermark=self._next_watermark(notes), end=end)
             self.late += tally.late
             self.candidates = tally.candidates
             self.found += [row for table in answers for row in table.to_pylist()]

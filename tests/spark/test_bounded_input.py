@@ -90,7 +90,7 @@ def test_a_file_run_once(spark, tmp_path, monkeypatch):
     assert ends == sorted(ends), "answers are delivered by time"
     assert len(list((tmp_path / "out").glob("*.parquet"))) > 1
     ranked = sum(row[1] is not None for row in rows)
-    assert (metrics["rows"], metrics["late"], metrics["left_out"]) == (150, 0, 150 - ranked)
+    assert (metrics["rows"], metrics["late"], metrics["dropped_null"]) == (150, 0, 150 - ranked)
     assert metrics["answers"] == len(found)
     assert metrics["windows"] == len({(row["query"], row["g"] if row["query"] == "each" else 0, row["window_end"])
                                       for row in found})  # fmt: skip

@@ -50,4 +50,4 @@ def test_a_stream_with_too_many_late_rows_stops(spark, tmp_path, caplog):
         caplog.at_level(logging.WARNING, "skyband.late"),
         pytest.raises(sb.PipelineError, match=r"stream 'rows' stopped: 9 of 19 rows \(47.37%\) came behind"),
     ):
-        running.await_end(120)
+        running.await_end(300)

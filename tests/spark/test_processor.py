@@ -11,7 +11,6 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 import skyband as sb
 from skyband.aggregate.reducer import sum_rows
-from skyband.aggregate.spark import OUTPUT as AGGREGATE_OUTPUT
 from skyband.data.arrow import from_bytes
 from skyband.snapshot import decode, encode
 from skyband.spark import tasks
@@ -19,7 +18,7 @@ from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.topk.reducer import reduce_rows
 from skyband.windows import NEVER
 from tests.aggregate import oracle as aggregate_oracle
-from tests.sharding import test_totals
+from tests.aggregate import test_shard as aggregate_shards
 from tests.sharding.pipeline import plan_of, scored
 
 KEY = 7  # the key that Spark knows shard 0 by
@@ -86,7 +85,7 @@ def test_rows_and_the_watermark_in_one_batch(driven):
     driven.push([(1 * SECOND, 3.0, 1, "a")])
     driven.tester.setWatermark(4000)
     out = driven.push([(3 * SECOND, 9.0, 2, "a"), (4 * SECOND, 4.0, 3, "a"), (8 * SECOND, 1.0, 4, "a")])
-    assert (told(out, "late"), out[0].shard, len(driven.timers)) == (1, 0, 1)
+    assert (told(out, "late"), out[0].unit, len(driven.timers)) == (1, 0, 1)
     assert ids(driven.tester.setWatermark(5000)) == [3]
 
 
@@ -113,24 +112,24 @@ def test_a_state_of_a_later_version_is_rejected_and_left_as_it_is(driven):
 
 def test_shards_of_keys_have_segments_beside_their_value():
     query = sb.AggregateTopK(k=1, size="10 seconds", slide="5 seconds", key="key", value="value")
-    plan = test_totals.plan_of([query])
-    processor = ShardProcessor(plan, {0: KEY, 1: KEY + 1}, output=AGGREGATE_OUTPUT)
+    plan = aggregate_shards.plan_of([query])
+    processor = ShardProcessor(plan, {0: KEY, 1: KEY + 1})
     tester = TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda _: NEVER)
     rows = [aggregate_oracle.Row(second * SECOND, "a", 1.0) for second in (1, 2, 6, 13)]
     for home in (0, 1):
         packed = [
             tasks.pack(envelope, {0: KEY, 1: KEY + 1})
-            for envelope in sum_rows(plan, [test_totals.task(rows, pa.string(), True)])
+            for envelope in sum_rows(plan, [aggregate_shards.task(rows, pa.string(), True)])
             if envelope.shard == home
         ]
         tester.test(KEY + home, [Row(**row) for batch in packed for row in batch.to_pylist()])
     handle = tester.handle
     assert (list(handle.value_states), list(handle.map_states)) == (["totals"], ["parcels"])
     out = tester.setWatermark(11_000)
-    assert {tuple(row.asDict()) for row in out} == {tuple(part.split()[0] for part in AGGREGATE_OUTPUT.split(", "))}
+    assert {tuple(row.asDict()) for row in out} == {tuple(NAMES)}
     found = [row for packed in out if packed.answers for row in from_bytes(packed.answers).to_pylist()]
     assert [(row["end"], row["score"]) for row in found] == [(5 * SECOND, 2.0), (10 * SECOND, 3.0)]
-    home = test_totals.home(rows[0])
+    home = aggregate_shards.home(rows[0])
     handle.setGroupingKey(KEY + home)
     assert list(handle.listTimers()) == [14_999], "as soon as the watermark reaches the end"
 

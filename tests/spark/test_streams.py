@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 
 import pytest
 
@@ -12,6 +11,7 @@ from skyband.spark.metrics import StreamProgress
 from tests.oracle import Asked
 from tests.sharding import cases
 from tests.spark.frames import collected, read_stream, write_files
+from tests.waiting import process_all, wait_for
 
 GROUPED = {"by": "s", "partition_by": ["g"]}
 SECOND = 1_000_000
@@ -98,7 +98,7 @@ def test_a_stream_that_is_finished_gives_every_answer_once(run, axis, seed):
     assert cases.answered(found, posed) == want
     assert metrics["rows"] == 150
     assert metrics["late"] == len(ranked)
-    assert metrics["left_out"] == sum(row[1] is None for batch in batches for row in batch)
+    assert metrics["dropped_null"] == sum(row[1] is None for batch in batches for row in batch)
     assert metrics["answers"] == len(found) == sum(map(len, want.values()))
     assert metrics["windows"] == sum(row["rank"] == 1 for row in found)
     assert metrics["algorithm"] == "panes"
@@ -128,30 +128,30 @@ def test_time_moves_with_rows_that_have_no_score_and_with_messages(run):
     run.add(rows_at(10, 20))
     handle = run.start(MINUTE.query())
     try:
-        handle.query.processAllAvailable()
+        process_all(handle.query)
         assert ends(run) == []
         run.add(rows_at(70, score=None))
-        handle.query.processAllAvailable()
+        process_all(handle.query)
         assert ends(run) == [60]
         run.add(rows_at(130, 200))
-        handle.query.processAllAvailable()
+        process_all(handle.query)
         assert ends(run) == [60, 180]
         handle.advance(dt.datetime(1970, 1, 1, 0, 4, tzinfo=dt.UTC))
         assert ends(run) == [60, 180, 240]
         run.add(rows_at(239, 250))
-        handle.query.processAllAvailable()
+        process_all(handle.query)
         metrics = handle.metrics()
-        assert (metrics["late"], metrics["left_out"], metrics["candidates"]) == (1, 1, 1)
+        assert (metrics["late"], metrics["dropped_null"], metrics["candidates"]) == (1, 1, 1)
         assert metrics["bound"] == 2
         assert metrics["emit_lag"] == 10.0
         handle.flush()
         assert ends(run) == [60, 180, 240, 300]
         run.add(rows_at(260, 310))
-        handle.query.processAllAvailable()
+        process_all(handle.query)
         assert handle.metrics()["late"] == 2
     finally:
         handle.stop()
-    assert handle.await_end(10, progress=False)
+    assert handle.await_end(300, progress=False)
     accepted = rows_at(10, 20, 130, 200, 250)
     assert cases.answered(run.found(), [MINUTE]) == cases.wanted(MINUTE, accepted)
 
@@ -164,7 +164,7 @@ def test_a_workload_that_changes_between_runs(run):
     rows = [(at * SECOND, float(random.randint(0, 9)), at, random.choice("ab")) for at in range(200)]
     run.add(rows[:50], rows[50:100])
     handle = run.start([kept.query(), gone.query()])
-    handle.query.processAllAvailable()
+    process_all(handle.query)
     handle.stop()
     before = cases.answered(run.found(), [kept, gone])
     assert any(name == "gone" for name, _ in before)
@@ -186,7 +186,7 @@ def test_a_query_added_to_filtered_ones_begins_after_the_rows_they_never_saw(run
     new = cases.Posed("new", Asked(k=2, size=60 * SECOND, slide=10 * SECOND), {"by": "s"})
     run.add(rows_at(11, 13), rows_at(90))
     handle = run.start(odd.query())
-    handle.query.processAllAvailable()
+    process_all(handle.query)
     handle.stop()
     run.add(rows_at(101, 200))
     run.finish([odd.query(), new.query()])
@@ -206,15 +206,13 @@ def test_answers_alone_with_messages_and_a_listener(spark, run, tmp_path):
     out = answers(frame, [one.query() for one in posed], time="ts", control=control.folder)
     query = out.writeStream.format("memory").queryName("minute").start()
     try:
-        query.processAllAvailable()
+        process_all(query)
         rows = [row.asDict() for row in spark.table("minute").collect()]
         assert sorted(row["id"] for row in rows) == [10, 20]
         control.end()
-        query.processAllAvailable()
+        process_all(query)
         assert spark.table("minute").count() == 4
-        deadline = time.monotonic() + 30
-        while listener.metrics().get("minute", {}).get("answers") != 4 and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_for(lambda: listener.metrics().get("minute", {}).get("answers") == 4)
     finally:
         query.stop()
         spark.streams.removeListener(listener)
@@ -254,5 +252,5 @@ def test_a_late_row_stops_a_stream_that_refuses_them(spark, run):
     out = answers(read_stream(spark, run.source), MINUTE.query(), time="ts", watermark="0 seconds", late="refuse")
     query = out.writeStream.format("memory").queryName("refusing").start()
     with pytest.raises(Exception, match="late='refuse'"):
-        query.processAllAvailable()
+        process_all(query)
     query.stop()

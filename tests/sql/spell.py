@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyband.durations import parse_duration
 from skyband.sql import writer
-from skyband.sql.literal import quote
+from skyband.sql.lexer import quote
 
 
 def cql(query, stream="trades"):

@@ -139,7 +139,7 @@ def test_rows_without_a_score_are_no_tuples():
     monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=2, size=3, every=1))
     monitor.push(None, [5.0, None, float("nan"), 4.0], [0.5, None, 7.0, 1.0], ids=[1, 2, 3, 4])
     found = monitor.metrics()
-    assert (found["rows"], found["left_out"], found["tuples"], found["runs"]) == (4, 2, 2, 2)
+    assert (found["rows"], found["dropped_null"], found["tuples"], found["runs"]) == (4, 2, 2, 2)
     assert monitor.answers()["id"].to_pylist() == [1, 4, 1]
     late = sb.uncertain.Monitor(sb.UncertainTopK(k=2, size="3 microseconds", every="1 microsecond"))
     late.push([1, None, 9], [5.0, 5.0, None], [0.5, None, 0.5])

@@ -77,6 +77,15 @@ def test_sql_and_stream_say_one_thing(problems):
     assert "say it once" in problems(text.format(" FROM a", "    stream: b\n"))[0][3]
 
 
+def test_a_key_that_is_out_of_place_is_told_as_such_whatever_its_value(problems):
+    (found,) = problems(SHORT.replace("k: 10", "threshold: 7\n    k: 10"))
+    assert found[2:] == ("queries[0].threshold", "is for type: uncertain; the type of this query is topk.")
+    text = SHORT.replace("k: 10\n    size: 1 hour\n    by: price", "sql: TOPK price, 1 OVER 1 HOUR\n    k: 0")
+    (found,) = problems(text)
+    assert found[2] == "queries[0].k"
+    assert "cannot stand beside sql" in found[3]
+
+
 def test_queries_without_names_clash_too(problems):
     text = SHORT.replace("  - name: big\n    k", "  - k") + "  - {k: 1, size: 1 day, by: x}\n"
     assert problems(text)[0][:3] == (9, 5, "queries[1]")

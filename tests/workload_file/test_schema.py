@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from skyband.connectors.kinds import flat
+from skyband.queries.families import FAMILIES
 from skyband.workload_file import keys, schema
 from skyband.workload_file.models import Document, EngineSection, Sink, Stream
-from skyband.workload_file.query_models import QuerySection
+from skyband.workload_file.query_models import FamilyQuery, field_of
 from skyband.workload_file.starter import starter
 from skyband.workload_file.tree import read_tree
 from tests.workload_file.files import FULL, SHORT, VALID
 from tests.workload_file.json_schema import errors
 from tests.workload_file.wrong import WRONG
 
-STREAM, SINK = flat(Stream, "Stream"), flat(Sink, "Sink")
+STREAM, QUERY, SINK = flat(Stream, "Stream"), flat(FamilyQuery, "Query"), flat(Sink, "Sink")
 PUBLISHED = Path(__file__).parents[2] / "docs" / "workload.schema.json"
 # Problems that lie between keys that are far apart, in the words of a value, or in what there is to name.
 UNTOLD = {
@@ -56,7 +58,7 @@ def test_the_schema_says_what_it_is():
     assert "anyOf" not in json.dumps(made["properties"]["streams"])
 
 
-@pytest.mark.parametrize("section", [Document, STREAM, QuerySection, SINK, EngineSection])
+@pytest.mark.parametrize("section", [Document, STREAM, QUERY, SINK, EngineSection])
 def test_every_key_is_described(section):
     properties = (
         schema()["properties"]
@@ -67,15 +69,15 @@ def test_every_key_is_described(section):
     assert all(value["description"] for value in properties.values())
 
 
-@pytest.mark.parametrize(("base", "all_keys"), [(Stream, STREAM), (Sink, SINK)])
+@pytest.mark.parametrize(("base", "all_keys"), [(Stream, STREAM), (FamilyQuery, QUERY), (Sink, SINK)])
 def test_the_keys_of_every_kind_are_in_it(base, all_keys):
-    kinds = base.kinds.values()
+    kinds = [*base.kinds.values(), *base.untagged.values()]
     assert {key for kind in kinds for key in kind.model_fields} == set(all_keys.model_fields)
     assert all(field.description for kind in kinds for field in kind.model_fields.values())
     assert schema()["$defs"][all_keys.__name__]["properties"][base.tag]["anyOf"][0]["enum"] == list(base.kinds)
 
 
-@pytest.mark.parametrize(("base", "all_keys"), [(Stream, STREAM), (Sink, SINK)])
+@pytest.mark.parametrize(("base", "all_keys"), [(Stream, STREAM), (FamilyQuery, QUERY), (Sink, SINK)])
 def test_a_key_takes_the_same_values_in_all_kinds(base, all_keys):
     def taken(model, key):
         about = ("title", "description", "examples", "default")
@@ -85,6 +87,13 @@ def test_a_key_takes_the_same_values_in_all_kinds(base, all_keys):
     for kind in base.kinds.values():
         for key in kind.model_fields.keys() - {base.tag}:
             assert taken(kind, key) == taken(all_keys, key), (kind, key)
+
+
+def test_the_queries_of_a_file_are_those_of_the_families():
+    assert list(FamilyQuery.kinds) == list(FAMILIES)
+    for name, model in FamilyQuery.kinds.items():
+        known = {field.name for field in fields(FAMILIES[name].query_class)}
+        assert {field_of(key) for key in model.model_fields} - known == {"type"} | ({"stream"} - known)
 
 
 def test_examples_and_defaults_fit_their_keys():
@@ -134,7 +143,7 @@ def test_keys_are_all_keys():
     found = {key.path: key for key in keys()}
     sections = (
         (STREAM, "streams.<name>."),
-        (QuerySection, "queries[]."),
+        (QUERY, "queries[]."),
         (SINK, "sinks[]."),
         (EngineSection, "engine."),
     )

@@ -54,13 +54,11 @@ def test_with_data(tmp_path):
 
 def test_every_key_is_in_it_or_explained():
     from skyband.workload_file.models import EngineSection, Sink, Stream
-    from skyband.workload_file.query_models import KEYS, QuerySection
+    from skyband.workload_file.query_models import FamilyQuery
 
     text = starter(sample())
-    other_types = {key for keys in KEYS.values() for key in keys} - set(KEYS["topk"])
-    # Those of other types, and where rows have no groups.
-    left_out = {"partition_by", "stream", "dead_letters"} | other_types
-    for section in (Stream.kinds["files"], QuerySection, Sink.kinds["parquet"], EngineSection):
+    left_out = {"partition_by", "stream", "dead_letters"}  # where rows have no groups
+    for section in (Stream.kinds["files"], FamilyQuery.kinds["topk"], Sink.kinds["parquet"], EngineSection):
         assert [name for name in section.model_fields if f"{name}:" not in text and name not in left_out] == []
 
 

@@ -127,7 +127,7 @@ def test_bombs_do_not_go_off(problems, bomb):
     begin = time.perf_counter()
     [found] = problems(bomb)
     assert "levels" in found[3]
-    assert time.perf_counter() - begin < 20
+    assert time.perf_counter() - begin < 300  # all of it would take days
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000, "-" + "9" * 5000, "1e" + "9" * 5000, "${N}"])

@@ -47,7 +47,7 @@ WRONG = {
     "a unit of time": ("time: ts", "time: ts\n    time_format: second", 5, 5, "streams.trades.time_format", "did you mean 'seconds'?"),
     "a pattern": ("time: ts", "time: ts\n    time_format: yyyy-MM-ddTHH:mm", 5, 5, "streams.trades.time_format", "'T' stands for nothing"),
     "a pattern without a year": ("time: ts", "time: ts\n    time_format: HH:mm:ss", 5, 5, "streams.trades.time_format", "no year"),
-    "a watermark": ("time: ts", "time: ts\n    watermark: 10 secs", 5, 5, "streams.trades.watermark", "unit 'secs' is unknown"),
+    "a watermark": ("time: ts", "time: ts\n    watermark: 10 ticks", 5, 5, "streams.trades.watermark", "unit 'ticks' is unknown"),
     "a watermark as a number": ("time: ts", "time: ts\n    watermark: 10", 5, 5, "streams.trades.watermark", "10 is here, but text is expected. Put quotes around it: '10'."),
     "a negative watermark": ("time: ts", "time: ts\n    watermark: -1 second", 5, 5, "streams.trades.watermark", "must not be negative"),
     "an option that is a list": ("time: ts", "time: ts\n    options: {a: [1]}", 5, 15, "streams.trades.options.a", "a single value is expected"),

@@ -61,10 +61,10 @@ function Tiles({ figures, stream }: { figures: StreamFigures; stream: Stream }) 
         <Tile name="Share factor" value={`${formatAmount(Number(figures.share_factor), 2)}×`} note="fewer rows held than one by one" />
       )}
       <Tile name="Late" value={formatShort(figures.late)} note="rows behind the watermark" isWarning={Number(figures.late) > 0} />
-      <Tile name="Left out" value={formatShort(figures.left_out)} note={malformed(figures)} isWarning={Number(figures.left_out) > 0} />
+      <Tile name="Left out" value={formatShort(figures.dropped_null)} note={malformed(figures)} isWarning={Number(figures.dropped_null) > 0} />
       <Tile name="Windows" value={formatShort(figures.windows)} note={`${formatShort(figures.answers)} rows of answers`} />
       <Tile name="Queries" value={formatShort(figures.queries ?? stream.queries.length)} note={counted(figures.changes ?? 0, "change", "of the workload")} />
-      {has(figures.reduced) && <Tile name="Reduced" value={formatShort(figures.reduced)} note="dropped before the shuffle" />}
+      {has(figures.pruned) && <Tile name="Pruned" value={formatShort(figures.pruned)} note="dropped before the shuffle" />}
       <Tile name="Restarts" value={formatShort(figures.restarts)} note={counted(figures.batches ?? 0, "micro-batch", "", "micro-batches")} />
     </section>
   );

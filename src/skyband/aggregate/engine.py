@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skyband.aggregate.addends import Addends, fitted
 from skyband.aggregate.kernels import totals as kernels
-from skyband.aggregate.kernels.exact_sum import LIMBS, limb_range
 from skyband.aggregate.kernels.key_top import KeyScratch
 from skyband.aggregate.kernels.partials import (
     CLOCK,
     ENTERED,
-    FIRST_LIMB,
     FIRST_PANE,
     HEAD,
     IS_OPEN,
@@ -56,7 +55,7 @@ class EngineAnswers(NamedTuple):
     """Answers: the ids of their rows are slots."""
 
     windows: RankedWindows
-    lasts: Ints  # per row: where the key was seen last before the window's end
+    more: dict[str, Ints]  # per row, by the names of `kernels.totals.MORE`
 
 
 class AggregateEngine:
@@ -64,8 +63,7 @@ class AggregateEngine:
 
     def __init__(self, shape: AggregateShape) -> None:
         self.shape = shape
-        self._low = 0  # the first limb that is held
-        self._limbs = 0
+        self.addends = Addends(shape.powers)
         self._asked = shape.asked(0)
         self._state = self._fresh_state()
         self._room = _room(0, 1, 0)
@@ -85,7 +83,7 @@ class AggregateEngine:
 
     def answer_since(self, starts: Sequence[int]) -> None:
         """Answer no window that begins before the query's own entry of `starts`."""
-        self._asked = self.shape.asked(self._low, starts)
+        self._asked = self.shape.asked(self.addends.low, starts)
 
     def counters(self) -> dict[str, int]:
         """The work done so far, in partials and keys."""
@@ -108,8 +106,7 @@ class AggregateEngine:
         self._reserve_slots(keys.prefix.size, groups)
         values = rows.values if self.shape.values else np.empty(0)
         bits = values.view(np.int64)
-        if self.shape.sums:
-            self._reserve_limbs(bits)
+        self._widen(self.addends.holding(bits))
         arrivals = kernels.KeyArrivals(rows.slots, rows.positions, values, bits, rows.first_position)
         self._run(
             lambda progress: kernels.take_rows(
@@ -117,17 +114,11 @@ class AggregateEngine:
             )
         )
 
-    def take_partials(
-        self, rows: kernels.Partials, limbs: tuple[int, int], keys: Keys, groups: int, first: int
-    ) -> None:
-        """Take partials in, in the order of their panes; `limbs` is the range of limbs that they have."""
+    def take_partials(self, rows: kernels.Partials, addends: Addends, keys: Keys, groups: int, first: int) -> None:
+        """Take partials in, in the order of their panes; `addends` are the columns that add up of them."""
         self._reserve_slots(keys.prefix.size, groups)
-        if self.shape.sums:
-            if limbs[0] < limbs[1]:
-                low, high = (self._low, self._low + self._limbs) if self._limbs else limbs
-                self._widen(min(low, limbs[0]), max(high, limbs[1]))
-            behind = self._low + self._limbs - limbs[1] if limbs[0] < limbs[1] else self._limbs
-            rows = rows._replace(adds=_wider(rows.adds, limbs[0] - self._low if limbs[0] < limbs[1] else 0, behind))
+        self._widen(self.addends.joined(addends))
+        rows = rows._replace(adds=fitted(rows.adds, addends, self.addends))
         self._run(
             lambda progress: kernels.take_partials(
                 self._state, self._asked, keys, self._room, rows, self._out, progress, first
@@ -149,12 +140,12 @@ class AggregateEngine:
 
     def state(self) -> dict[str, Any]:
         """Everything that `load` needs."""
-        return {"low": self._low, "limbs": self._limbs, **self._state._asdict()}
+        return {"low": self.addends.low, "limbs": self.addends.limbs, **self._state._asdict()}
 
     def load(self, state: dict[str, Any], fetch: Callable[[int], None] | None = None) -> None:
         """Go on from what `state` returned; `fetch` brings the partials of a pane into memory if they are not there."""
-        self._low, self._limbs = state["low"], state["limbs"]
-        self._asked = self._asked._replace(low=self._low)
+        self.addends = Addends(self.shape.powers, state["low"], state["limbs"])
+        self._asked = self._asked._replace(low=self.addends.low)
         self._state = State(**{name: state[name] for name in State._fields})
         self._fetch = fetch or self._fetch
 
@@ -187,15 +178,12 @@ class AggregateEngine:
             out.scores[:rows].copy(),
             out.slots[:rows].copy(),
         )
-        self._parts.append(EngineAnswers(found, out.lasts[:rows].copy()))
+        more = dict(zip(kernels.MORE, out.more[:, :rows].copy(), strict=True))
+        self._parts.append(EngineAnswers(found, more))
         out.cursor[:] = 0
 
-    @property
-    def _width(self) -> int:
-        return FIRST_LIMB + self._limbs if self.shape.sums else 1
-
     def _fresh_state(self) -> State:
-        tracks, extremes, width = len(self.shape.sizes), len(self.shape.extremes), self._width
+        tracks, extremes, width = len(self.shape.sizes), len(self.shape.extremes), self.addends.width
         clock = np.zeros(CLOCK, np.int64)
         clock[NEXT] = NEVER
         return State(
@@ -240,7 +228,7 @@ class AggregateEngine:
             self._state = state._replace(**grown)
         slots = self._state.last.size
         if self._room.heap.size != slots or self._room.begins.size != groups:
-            self._room = _room(slots, groups, self._limbs)
+            self._room = _room(slots, groups, self.addends.limbs)
 
     def _grow_rings(self) -> None:
         """Room for twice as many partials, or panes, whichever lacks it."""
@@ -252,29 +240,15 @@ class AggregateEngine:
         panes = np.arange(clock[FIRST_PANE], clock[LAST_PANE])
         self._state = state._replace(**{name: _rering(getattr(state, name), panes) for name in _PER_PANE})
 
-    def _reserve_limbs(self, bits: Ints) -> None:
-        """Widen the range of limbs where values need it."""
-        found = np.array([self._low, self._low + self._limbs] if self._limbs else [LIMBS, 0], np.int64)
-        limb_range(bits, found)
-        low, high = map(int, found)
-        if high > low:
-            self._widen(low, high)
-
-    def _widen(self, low: int, high: int) -> None:
-        """Hold the limbs from `low` to `high`, a range that has those held now."""
-        if self._limbs and (low, high) == (self._low, self._low + self._limbs):
+    def _widen(self, wanted: Addends) -> None:
+        """Hold the limbs of `wanted`, which has those held now."""
+        if wanted == self.addends:
             return
-        before = self._low - low if self._limbs else 0
-        after = high - low - self._limbs - before
-        state = self._state
-        self._state = state._replace(
-            added=_wider(state.added, before, after),
-            left=_wider(state.left, before, after),
-            adds=_wider(state.adds, before, after),
-        )
-        self._low, self._limbs = low, high - low
-        self._asked = self._asked._replace(low=low)
-        self._room = _room(self._room.heap.size, self._room.begins.size, self._limbs)
+        wider = {name: fitted(getattr(self._state, name), self.addends, wanted) for name in ("added", "left", "adds")}
+        self._state = self._state._replace(**wider)
+        self.addends = wanted
+        self._asked = self._asked._replace(low=wanted.low)
+        self._room = _room(self._room.heap.size, self._room.begins.size, wanted.limbs)
 
 
 def _refuse_missing(pane: int) -> None:
@@ -287,6 +261,7 @@ def _room(slots: int, groups: int, limbs: int) -> KeyScratch:
         heap=np.zeros(slots, np.int64),
         begins=np.zeros(groups, np.int64),
         total=np.zeros(limbs + 2, np.int64),
+        squares=np.zeros(2 * limbs + 4, np.int64),
     )
 
 
@@ -298,7 +273,7 @@ def _buffers(rows: int) -> kernels.TotalAnswers:
         stops=np.zeros(rows, np.int64),
         scores=np.zeros(rows),
         slots=np.zeros(rows, np.int64),
-        lasts=np.zeros(rows, np.int64),
+        more=np.zeros((len(kernels.MORE), rows), np.int64),
         cursor=np.zeros(2, np.int64),
     )
 
@@ -307,14 +282,6 @@ def _longer(array: Any, more: int, axis: int) -> Any:
     shape = list(array.shape)
     shape[axis] = more
     return np.concatenate([array, np.zeros(shape, array.dtype)], axis=axis)
-
-
-def _wider(array: Any, before: int, after: int) -> Any:
-    """More limbs, in front of those that are there and behind them."""
-    shape = [*array.shape[:-1], before]
-    front = np.zeros(shape, array.dtype)
-    shape[-1] = after
-    return np.concatenate([array[..., :FIRST_LIMB], front, array[..., FIRST_LIMB:], np.zeros(shape, array.dtype)], -1)
 
 
 def _rering(ring: Any, numbers: Ints) -> Any:

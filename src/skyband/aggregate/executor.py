@@ -13,9 +13,11 @@ from skyband.data.answer_log import RankedWindows, joined
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.key_dictionary import KeyDictionary
 from skyband.kernels.stream import Floats, Ints
+from skyband.queries.families import FAMILIES
 
 __all__ = ["AggregateExecutor", "KeyBatch", "KeyedAnswers"]
 
+_NAMES = FAMILIES["aggregate"].answers.names
 _CHUNK = 1 << 18  # rows: keys of one chunk all have slots, whether a window still needs them at its end or not
 
 
@@ -32,7 +34,7 @@ class KeyedAnswers(NamedTuple):
     """Answers whose keys are known: slots may be given to others from now on."""
 
     windows: RankedWindows
-    keys: pa.Array  # per row
+    rows: pa.Table  # per row: the key, and what else the schema has of it
 
 
 class AggregateExecutor:
@@ -71,8 +73,11 @@ class AggregateExecutor:
             return []
         windows = joined([part.windows for part in parts])
         groups = windows.groups if self._grouped else np.full_like(windows.groups, self._group)
-        keys = self.book.values(windows.ids)
-        return [KeyedAnswers(windows._replace(queries=self.places[windows.queries], groups=groups), keys)]
+        columns = {"key": self.book.values(windows.ids)}
+        for name in set(parts[0].more).intersection(_NAMES):
+            columns[name] = pa.array(np.concatenate([part.more[name] for part in parts]))
+        windows = windows._replace(queries=self.places[windows.queries], groups=groups)
+        return [KeyedAnswers(windows, pa.table(columns))]
 
     @property
     def groups(self) -> Ints:

@@ -10,21 +10,26 @@ import pyarrow as pa
 
 from skyband.aggregate.cohort import ALL_GROUPS, WHOLE, Cohort
 from skyband.aggregate.executor import AggregateExecutor, KeyBatch, KeyedAnswers
-from skyband.aggregate.query import AggregateTopK
-from skyband.aggregate.table import answer_table
+from skyband.aggregate.query import AGGREGATES, AggregateTopK
 from skyband.data.answer_log import RankedWindows, joined
+from skyband.data.answer_table import arrow_schema
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.columns import length, refuse_other_lengths, score_column
-from skyband.data.key_dictionary import KeyColumn, key_column
+from skyband.data.key_dictionary import KeyColumn, key_column, restored
 from skyband.data.validation import Batch as Checked
+from skyband.data.window_table import WindowQueries, window_table
 from skyband.errors import InvalidInputError
+from skyband.kernels.stream import Ints
 from skyband.kernels.validation import rows_by_group
 from skyband.monitor import MonitorBase
+from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.windows import ALWAYS
 
 __all__ = ["Monitor", "replay"]
+
+_SCHEMA = FAMILIES["aggregate"].answers
 
 
 def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
@@ -111,25 +116,31 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             self._forget_groups()
 
     def _table(self, pending: list[KeyedAnswers]) -> pa.Table:
-        return answer_table(
-            pending,
-            self.queries,
-            position_kind=self._intake.position_kind or pa.int64(),
-            key_kind=self._key_kind or pa.int64(),
-            groups=self._intake.groups,
-        )
+        queries, groups, position = self.queries, self._intake.groups, self._intake.position_kind
+        own = {"window_start": position, "window_end": position, "key": self._key_kind}
+        wanted = arrow_schema(_SCHEMA, own, group=None if groups is None else groups.kind or pa.null())
+        asked = WindowQueries([query.name for query in queries], [query.window.size for query in queries])
+        windows, rows = _together(pending, wanted.empty_table())
+
+        def row_columns(places: Ints) -> dict[str, pa.Array]:
+            found = rows.take(pa.array(places))
+            columns = {name: one(found[name]) for name in found.column_names}
+            return columns | {"key": restored(columns["key"], wanted.field("key").type)}
+
+        windows = windows._replace(ids=np.arange(rows.num_rows))
+        return window_table([windows], asked, wanted, groups, row_columns)
 
     def metrics(self) -> dict[str, Any]:
         """Counts so far: rows pushed, left out, windows answered, partials made and held, keys held, ….
 
         ``entered`` and ``left`` are how often a partial was added to running totals and taken away, over all queries;
-        ``scored`` how often a key was scored again; ``unrankable`` how often a key's aggregate was NaN,
-        because both infinities were among its values.
+        ``scored`` how often a key was scored again; ``unrankable`` how often a key's aggregate was NaN
+        for the infinities among its values.
 
         >>> import skyband as sb
         >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size=2))
         >>> monitor.push(None, ["a", None, "b"], [1.0, 2.0, float("nan")])
-        >>> monitor.metrics()["left_out"]
+        >>> monitor.metrics()["dropped_null"]
         2
         """
         return super().metrics()
@@ -145,13 +156,13 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
     def _state(self) -> dict[str, Any]:
         self._forget_groups()
-        stored = [part.keys for part in self._pending if len(part.keys)]
+        windows, rows = _together(self._pending, pa.table({}))
         kind = pa.schema([] if self._key_kind is None else [("key", self._key_kind)])
         return {
             "all_grouped": self._all_grouped,
             "key_kind": kind.serialize().to_pybytes(),
-            "pending": joined([part.windows for part in self._pending])._asdict(),
-            "pending_keys": to_bytes(pa.table({"key": pa.concat_arrays(stored)})) if stored else None,
+            "pending": windows._asdict(),
+            "pending_keys": to_bytes(rows) if rows.num_rows else None,
             "cohorts": [cohort.state() for cohort in self._cohorts],
         }
 
@@ -164,8 +175,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._key_kind = kinds.field(0).type if len(kinds) else None
         self._all_grouped = saved["all_grouped"]
         if saved["pending_keys"] is not None:
-            keys = one(from_bytes(saved["pending_keys"])["key"])
-            self._pending = [KeyedAnswers(RankedWindows(**saved["pending"]), keys)]
+            self._pending = [KeyedAnswers(RankedWindows(**saved["pending"]), from_bytes(saved["pending_keys"]))]
         names = [query.name for query in self.queries]
         self._cohorts = [Cohort.load(state, names, self._all_grouped) for state in saved["cohorts"]]
 
@@ -278,10 +288,17 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
     def _refuse_missing_values(self, values: Any) -> None:
         for query in self.queries:
-            if values is None and query.aggregate != "count":
+            if values is None and AGGREGATES[query.aggregate].needs_values:
                 raise InvalidInputError(
                     f"values=None, but {query.name!r} asks for the {query.aggregate} of values; only counts need none."
                 )
+
+
+def _together(pending: list[KeyedAnswers], empty: pa.Table) -> tuple[RankedWindows, pa.Table]:
+    """All answers one after another: the windows, and what is said of their rows; `empty` if there are none."""
+    stored = [part.rows for part in pending if part.rows.num_rows]  # an empty column may be of any type
+    rows = pa.concat_tables(stored).combine_chunks() if stored else empty
+    return joined([part.windows for part in pending]), rows
 
 
 def replay(

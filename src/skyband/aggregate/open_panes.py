@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skyband.aggregate.reducer import pane_ends
 from skyband.data.arrow import from_bytes, to_bytes
-from skyband.sharding.segments import Segments
+from skyband.sharding.shard import Segments
 from skyband.snapshot import StateFormat, unchanged
 
 __all__ = ["OpenPanes"]

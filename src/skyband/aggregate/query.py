@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from skyband.errors import InvalidQueryError
 from skyband.queries.base import Query
@@ -25,13 +25,29 @@ from skyband.windows import SlidingWindow
 
 __all__ = ["AGGREGATES", "Aggregate", "AggregateTopK"]
 
-Aggregate = Literal["sum", "count", "max", "min", "avg"]
-AGGREGATES = {
-    "sum": "the total of the key's values",
-    "count": "how many values the key has",
-    "max": "its largest value",
-    "min": "its smallest value",
-    "avg": "the mean of its values",
+Aggregate = Literal["sum", "count", "max", "min", "avg", "stddev"]
+
+
+class AggregateState(NamedTuple):
+    """What is kept of a key's values for an aggregate. How the score follows from it says `kernels/key_top.py`."""
+
+    text: str
+    powers: int = 0  # exact sums: 0 for none but the count, 1 for that of the values, 2 for that of their squares too
+    is_extreme: bool = False
+
+    @property
+    def needs_values(self) -> bool:
+        """Whether anything but the number of values is kept."""
+        return self.is_extreme or self.powers > 0
+
+
+AGGREGATES: dict[str, AggregateState] = {
+    "sum": AggregateState("the total of the key's values", powers=1),
+    "count": AggregateState("how many values the key has"),
+    "max": AggregateState("its largest value", is_extreme=True),
+    "min": AggregateState("its smallest value", is_extreme=True),
+    "avg": AggregateState("the mean of its values", powers=1),
+    "stddev": AggregateState("the sample standard deviation of its values", powers=2),
 }
 
 
@@ -54,7 +70,8 @@ class AggregateTopK(Query):
         SQL expressions for the key, the number that is aggregated, the filter and the groups. Arrays carry keys and
         values themselves, so that `skyband.aggregate.replay` needs none of them.
     aggregate
-        ``"sum"``, ``"count"``, ``"max"``, ``"min"`` or ``"avg"``. A count needs no value.
+        ``"sum"``, ``"count"``, ``"max"``, ``"min"``, ``"avg"`` or ``"stddev"``, the sample standard deviation, which
+        a key with one value does not have. A count needs no value.
     origin
         Where the windows are anchored: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
     full_only
@@ -89,8 +106,8 @@ class AggregateTopK(Query):
         window = window_of(axis, self.size, slide, self.origin)
         key = checked_expression("key", self.key)
         value = checked_expression("value", self.value)
-        aggregate = checked_choice("aggregate", self.aggregate, AGGREGATES)
-        if key is not None and value is None and aggregate != "count":
+        aggregate = checked_choice("aggregate", self.aggregate, {name: kept.text for name, kept in AGGREGATES.items()})
+        if key is not None and value is None and AGGREGATES[aggregate].needs_values:
             raise InvalidQueryError(
                 f"value=None, but aggregate={self.aggregate!r} is made of values; name the column that holds them, or "
                 "ask for aggregate='count'."

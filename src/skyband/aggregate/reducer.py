@@ -10,19 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.aggregate.kernels.exact_sum import LIMBS, limb_range
-from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE
+from skyband.aggregate.addends import Addends
 from skyband.aggregate.kernels.sums import sum_up
 from skyband.aggregate.plan import AggregatePlan
 from skyband.data.arrow import one
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope, Note
-from skyband.sharding.grouping import group_rows
+from skyband.sharding.rows import group_rows
 from skyband.windows import ALWAYS
 
-__all__ = ["LIMB", "AggregateNote", "pane_ends", "panes_of", "sum_rows"]
+__all__ = ["AggregateNote", "pane_ends", "panes_of", "sum_rows"]
 
-LIMB = "limb_"  # and the limb's number: a column of the partials' sums
 _CHUNK = 1 << 20  # rows that are summed at a time
 
 
@@ -113,23 +111,17 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
             firsts[end] = min(firsts.get(end, first), first)
     name = plan.values[scan]
     values = np.empty(0) if name is None else _array(table[name], np.float64)
-    low, high = 0, 0
-    if shape.sums:
-        found = np.array([LIMBS, 0], np.int64)
-        limb_range(values.view(np.int64), found)
-        low, high = (int(found[0]), int(found[1])) if found[1] > found[0] else (0, 0)
-    adds = np.zeros((samples.size, FIRST_LIMB + high - low if shape.sums else 1), np.int64)
+    bits = values.view(np.int64)
+    addends = Addends(shape.powers).holding(bits)
+    adds = np.zeros((samples.size, addends.width), np.int64)
     lasts = np.full(samples.size, ALWAYS)
     extremes = np.full((samples.size, len(shape.extremes)), -np.inf)
     signs = shape.asked(0).signs
-    sum_up(codes, positions, values, values.view(np.int64), low, signs, adds, lasts, extremes)
+    sum_up(codes, positions, values, bits, addends.low, addends.powers, signs, adds, lasts, extremes)
     rows = table.select([*plan.groups[scan], plan.keys[scan]]).take(pa.array(samples))
     columns = {column: one(rows[column]) for column in rows.column_names}
     columns |= {"pane": pa.array(panes[samples] * length + offset), "last": pa.array(lasts)}
-    columns["count"] = pa.array(adds[:, COUNT])
-    if shape.sums:
-        columns["infinite"] = pa.array(adds[:, INFINITE])
-        columns |= {f"{LIMB}{low + i}": pa.array(adds[:, FIRST_LIMB + i]) for i in range(high - low)}
+    columns |= {column: pa.array(adds[:, place]) for place, column in enumerate(addends.names)}
     columns |= {extreme: pa.array(extremes[:, place]) for place, extreme in enumerate(shape.extremes)}
     partials = pa.table(columns)
     homes = _array(table[plan.homes[scan]], np.int64)[samples]

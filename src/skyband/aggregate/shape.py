@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skyband.aggregate.kernels.key_top import AVG, EXTREME, SUM, TALLY
+from skyband.aggregate.kernels.key_top import CODES, EXTREME
 from skyband.aggregate.kernels.partials import AggregateQueries
-from skyband.aggregate.query import AggregateTopK
+from skyband.aggregate.query import AGGREGATES, AggregateTopK
 from skyband.windows import AXIS_LIMIT, common_pane
 
 __all__ = ["AggregateShape"]
@@ -26,8 +26,8 @@ class AggregateShape:
     >>> hour, high = (sb.AggregateTopK(k=3, size="1 hour", slide=s, aggregate=a) for s, a in [("1 minute", "sum"),
     ...     ("5 minutes", "max")])
     >>> shape = AggregateShape((hour, high))
-    >>> shape.sizes, shape.extremes, shape.sums
-    ((3600000000,), ('max',), True)
+    >>> shape.sizes, shape.extremes, shape.powers
+    ((3600000000,), ('max',), 1)
     """
 
     queries: tuple[AggregateTopK, ...]
@@ -40,17 +40,18 @@ class AggregateShape:
     @property
     def extremes(self) -> tuple[str, ...]:
         """Which extremes are asked for."""
-        return tuple(name for name in ("max", "min") if any(query.aggregate == name for query in self.queries))
+        asked = {query.aggregate for query in self.queries}
+        return tuple(name for name, kept in AGGREGATES.items() if kept.is_extreme and name in asked)
 
     @property
-    def sums(self) -> bool:
-        """Whether sums are asked for."""
-        return any(query.aggregate in ("sum", "avg") for query in self.queries)
+    def powers(self) -> int:
+        """Which powers of the values are summed: 0 for none, 1 for the values, 2 for their squares too."""
+        return max(AGGREGATES[query.aggregate].powers for query in self.queries)
 
     @property
     def values(self) -> bool:
         """Whether anything but the number of values is asked for."""
-        return self.sums or bool(self.extremes)
+        return any(AGGREGATES[query.aggregate].needs_values for query in self.queries)
 
     @property
     def pane(self) -> tuple[int, int]:
@@ -65,8 +66,7 @@ class AggregateShape:
     def asked(self, low: int, since: Sequence[int] | None = None) -> AggregateQueries:
         """The queries as arrays, with limbs from `low` on; `since` are the smallest starts they answer for."""
         sizes, extremes = self.sizes, self.extremes
-        codes = {"sum": SUM, "avg": AVG, "count": TALLY}
-        codes |= {name: EXTREME + place for place, name in enumerate(extremes)}
+        codes = CODES | {name: EXTREME + place for place, name in enumerate(extremes)}
         kinds = [(sizes.index(query.window.size), codes[query.aggregate]) for query in self.queries]
         rankings = sorted(set(kinds))
         order = sorted(range(len(self.queries)), key=kinds.__getitem__)
@@ -89,6 +89,7 @@ class AggregateShape:
             pane=pane,
             offset=offset,
             low=low,
+            powers=self.powers,
         )
 
 

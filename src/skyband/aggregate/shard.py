@@ -9,22 +9,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.aggregate.addends import Addends
 from skyband.aggregate.engine import AggregateEngine
-from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE, NEVER
+from skyband.aggregate.kernels.partials import NEVER
 from skyband.aggregate.kernels.totals import Partials
 from skyband.aggregate.open_panes import OpenPanes
 from skyband.aggregate.plan import AggregatePlan
 from skyband.aggregate.query import AggregateTopK
-from skyband.aggregate.reducer import LIMB, AggregateNote, pane_ends
+from skyband.aggregate.reducer import AggregateNote, pane_ends
 from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.state_store import StateStore, packed, unpacked
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.key_dictionary import KeyDictionary, key_column, restored
 from skyband.errors import SnapshotError
 from skyband.kernels.stream import Ints
-from skyband.sharding.grouping import group_rows
-from skyband.sharding.segments import Segments
-from skyband.sharding.shard import Shard, Tally
+from skyband.queries.families import FAMILIES
+from skyband.sharding.rows import group_rows
+from skyband.sharding.shard import Segments, Shard, Tally
 from skyband.snapshot import StateFormat, unchanged
 from skyband.windows import ALWAYS, AXIS_LIMIT
 
@@ -102,16 +103,17 @@ class AggregateShard(Shard):
         codes = self._group_codes(table) if self._columns else None
         slots = self._book.slots_of(key_column(one(table[name])).stored, codes)
         shape = self._engine.shape
-        adds, limbs = _adds(table, shape.sums)
+        addends = Addends(shape.powers).named_in(table.column_names)
+        adds = [_numbers(_column(table, column, 0)) for column in addends.names]
         extremes = [_numbers(_column(table, column, -np.inf)) for column in shape.extremes]
         partials = Partials(
             slots=slots,
             positions=_numbers(table["last"]),
             lows=_numbers(table["pane"]),
-            adds=adds,
+            adds=np.stack(adds, axis=1),
             extremes=np.stack(extremes, axis=1) if extremes else np.empty((table.num_rows, 0)),
         )
-        self._engine.take_partials(partials, limbs, self._book.keys, max(1, len(self._groups)), self._first)
+        self._engine.take_partials(partials, addends, self._book.keys, max(1, len(self._groups)), self._first)
 
     def _take_up(self, before: tuple[AggregateTopK, ...], since: dict[str, int]) -> None:
         """Go on with other queries than those of `before`: what is new begins after all rows that were seen.
@@ -146,13 +148,13 @@ class AggregateShard(Shard):
         names = list(self._kinds.names)
         places = np.array(self.plan.scans[self.scan].places, np.int64)
         groups = self._group_table(self._groups)
-        for windows, lasts in found:
+        for windows, more in found:
             columns: dict[str, Any] = {"query": pa.array(np.repeat(places[windows.queries], windows.counts))}
             codes = pa.array(np.repeat(windows.groups, windows.counts))
             for name in self._columns:
                 columns[name] = one(groups[name]).take(codes)
             columns["end"] = pa.array(np.repeat(windows.ends, windows.counts))
-            columns["last"] = pa.array(lasts)
+            columns |= {name: pa.array(column) for name, column in more.items()}
             columns[names[-1]] = restored(self._book.values(windows.ids), self._kinds.field(names[-1]).type)
             columns["score"] = pa.array(windows.keys)
             tables.append(pa.table(columns))
@@ -254,31 +256,18 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
     }
     for name in plan.group_columns:
         columns[name] = one(chosen[name]) if name in groups else pa.nulls(order.size)
-    columns["window_start"] = pa.array(ends[order] - sizes[queries[order]]).cast(bound)
-    columns["window_end"] = pa.array(ends[order]).cast(bound)
-    columns["rank"] = pa.array(ranks.astype(np.int32))
-    columns["key"] = one(chosen[key])
-    columns["score"] = one(chosen["score"])
-    return pa.table(columns)
-
-
-def _adds(table: pa.Table, sums: bool) -> tuple[Any, tuple[int, int]]:
-    """What adds up of partials, and the range of limbs that it takes."""
-    counts = _numbers(table["count"])
-    if not sums:
-        return counts[:, None].copy(), (0, 0)
-    limbs = sorted(int(name.removeprefix(LIMB)) for name in table.column_names if name.startswith(LIMB))
-    low, high = (limbs[0], limbs[-1] + 1) if limbs else (0, 0)
-    adds = np.zeros((counts.size, FIRST_LIMB + high - low), np.int64)
-    adds[:, COUNT] = counts
-    adds[:, INFINITE] = _numbers(_column(table, "infinite", 0))
-    for limb in limbs:  # a task has no column for a limb that none of its values needs
-        adds[:, FIRST_LIMB + limb - low] = _numbers(_column(table, f"{LIMB}{limb}", 0))
-    return adds, (low, high)
+    found = {
+        "window_start": pa.array(ends[order] - sizes[queries[order]]).cast(bound),
+        "window_end": pa.array(ends[order]).cast(bound),
+        "rank": pa.array(ranks.astype(np.int32)),
+        "key": one(chosen[key]),
+    }
+    names = FAMILIES["aggregate"].answers.names[1:]
+    return pa.table(columns | {name: found[name] if name in found else one(chosen[name]) for name in names})
 
 
 def _column(table: pa.Table, name: str, otherwise: Any) -> Any:
-    """A column, and what stands for it where it is missing: partials of another workload may lack it."""
+    """A column, and what stands for it where it is missing: other workloads and tasks may have had none."""
     if name not in table.column_names:
         return pa.array(np.full(table.num_rows, otherwise))
     return pc.fill_null(table[name], otherwise)

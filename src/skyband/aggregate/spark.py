@@ -2,101 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.aggregate.plan import AggregatePlan, AggregateScan, scans_of
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.reducer import panes_of, sum_rows
 from skyband.aggregate.shard import merged as merged_shards
 from skyband.errors import InvalidQueryError
+from skyband.kernels.stream import Ints
 from skyband.queries.families import FAMILIES
 from skyband.sharding.bounded_input import complete_windows
-from skyband.spark.answer_types import answer_type
-from skyband.spark.expressions import HIDDEN, Columns, plain, quoted
-from skyband.spark.plan import (
-    MOST_SHARDS,
-    Followed,
-    Observed,
-    Pipeline,
-    Request,
-    checked_delay,
-    checked_shards,
-    delay_of,
-)
-from skyband.spark.processor import ShardProcessor
-from skyband.spark.shard_keys import spread
-from skyband.spark.tasks import ENVELOPES, LOCAL, Task, answer_in_order, local_answers, to_shards
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
+from skyband.sharding.envelope import Envelope
+from skyband.spark.expressions import HIDDEN, Columns, answer_type, plain, quoted
+from skyband.spark.plan import Request, StreamInfo, shards_for, watermark_delays
+from skyband.spark.tasks import Batches, Task, local_answers
+from skyband.spark.topology import SparkPlan
 
 __all__ = ["draft"]
 
-OUTPUT = "answers binary, unit long, late long, unrankable long, candidates long, bytes long, newest long"
 _SCHEMA = FAMILIES["aggregate"].answers
 _TIME = f"{HIDDEN}time"
 _KEYS = (st.IntegralType, st.FractionalType, st.StringType, st.BinaryType, st.DateType, st.TimestampType)
 _MORE_KEYS = (st.TimestampNTZType, st.BooleanType)
 
 
-class _Totalling(NamedTuple):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _AggregateSparkPlan(SparkPlan):
     """Rows with their keys and values, and the plan to answer them by."""
 
-    rows: DataFrame
-    plan: AggregatePlan
-    answers: st.StructType  # as tasks name its columns
-    names: tuple[str, ...]  # as users do
-    delay: int | None  # of the watermark that is to be set, in milliseconds
-    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
-    held: bool  # whether nothing is final before the end of the stream
-    types: dict[str, str]
+    moment, end = "window_end", "end"
+    counts = ("late", "unrankable")
+
+    answer_names: tuple[str, ...]  # as users name them
 
     @property
-    def about(self) -> dict[str, Any]:
-        return {
-            "axis": "time",
-            "family": AggregateTopK.family,
-            "feeds": [[scan.key, scan.value, scan.where, *scan.partition_by] for scan in self.plan.scans],
-            "columns": self.types,
-            "shards": self.plan.shards,
-        }
+    def description(self) -> dict[str, Any]:
+        scans = [[scan.key, scan.value, scan.where, *scan.partition_by] for scan in self.plan.scans]
+        return {**super().description, "feeds": scans}
 
     @property
-    def followed(self) -> Followed:
-        return Followed("totals", "time", None, False)
+    def stream_info(self) -> StreamInfo:
+        return StreamInfo("totals", "time", None, False)
 
-    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
-        keys, streaming = spread(self.plan.units), self.rows.isStreaming
-        make_partials = to_shards(partial(sum_rows, self.plan), keys, None if streaming else panes_of)
-        envelopes = self.rows.mapInArrow(make_partials, ENVELOPES)
-        if not streaming:
-            answer = answer_in_order(self.plan, keys, "end")
-            local = by_oldest(envelopes, self.plan.units, counted).mapInArrow(answer, LOCAL)
-            return Pipeline(self._merged(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held, output=OUTPUT)
-        local = (
-            at_the_shards(envelopes, keys, control, self.delay)
-            .groupBy("shard")
-            .transformWithState(processor, OUTPUT, "Append", "EventTime")
-        )
-        counts = sums("late", "unrankable")
-        held = held_by_shard("unit", self.plan.units)
-        local = local.observe("skyband_held", *counts, sf.max("newest").alias("newest"), *held)
-        return Pipeline(self._merged(local.select("answers", "unit")), None)
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.answer_names
 
-    def _merged(self, local: DataFrame, counted: Observed | None = None) -> DataFrame:
-        kinds = to_arrow_schema(self.answers, timezone="UTC")
-        task = _merge(self.plan, kinds, in_order=not local.isStreaming)
-        scan = sf.floor(sf.col("unit") / self.plan.shards)
-        return merged(local, task, self.answers, "window_end", counted, first=scan).toDF(*self.names)
+    @property
+    def reducer(self) -> Callable[[Batches], Iterable[Envelope]]:
+        return partial(sum_rows, self.plan)
+
+    @property
+    def positions(self) -> Callable[[pa.Table], Ints]:
+        return panes_of
+
+    def merger(self, kinds: pa.Schema) -> Task:
+        return _merge(self.plan, kinds, in_order=not self.rows.isStreaming)
+
+    @property
+    def merge_order(self) -> list[Column]:
+        return [sf.floor(sf.col("unit") / self.plan.shards), *super().merge_order]
 
 
 def _merge(plan: AggregatePlan, kinds: pa.Schema, *, in_order: bool) -> Task:
@@ -105,7 +80,7 @@ def _merge(plan: AggregatePlan, kinds: pa.Schema, *, in_order: bool) -> Task:
     `in_order`: whether they come by scan, as those of a bounded input do.
     """
 
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         found = ((unit // plan.shards, first, table) for unit, first, table in local_answers(batches))
         for scan, tables in groupby(found if in_order else sorted(found, key=itemgetter(0)), key=itemgetter(0)):
             for table in complete_windows(((first, table) for _, first, table in tables), "end"):
@@ -114,15 +89,14 @@ def _merge(plan: AggregatePlan, kinds: pa.Schema, *, in_order: bool) -> Task:
     return task
 
 
-def draft(request: Request) -> _Totalling:
+def draft(request: Request) -> _AggregateSparkPlan:
     """Refuse what cannot be answered, and settle how the rest will be."""
     df, queries, time = request.df, request.workload.queries, request.time
     columns = Columns(df, _SCHEMA.names)
     at = columns.time(time)
     scans = scans_of(queries)
     groups = [columns.groups(scan.partition_by, queries[scan.places[0]]) for scan in scans]
-    partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    shards = min(partitions, MOST_SHARDS) if request.shards is None else checked_shards(request.shards)
+    shards = shards_for(request, df)
     keys = [_key(columns, scan, queries[scan.places[0]]) for scan in scans]
     types = {kind.simpleString(): kind for _, kind in keys}
     if len(types) > 1:
@@ -142,8 +116,7 @@ def draft(request: Request) -> _Totalling:
         homes=tuple(f"{HIDDEN}home_{number}" for number in numbers),
         utc=isinstance(df.schema[at].dataType, st.TimestampType),
     )
-    there = delay_of(df, time)
-    delay = checked_delay(df, time, request.watermark, there) if df.isStreaming else None
+    _, delay = watermark_delays(df, request)
     by_name = {name: _one_nothing(column, df) for found in groups for name, column in found.items()}
     selected = [sf.col(quoted(at)).alias(_TIME)]
     selected += [column.alias(name) for name, column in by_name.items()]
@@ -153,9 +126,16 @@ def draft(request: Request) -> _Totalling:
     bound = df.schema[at].dataType
     answers = _answer_type(plan, rows.schema, bound, keys[0][1])
     grouped = {plain(name): name for scan in scans for name in columns.spelled(scan.partition_by)}
-    names = tuple(grouped.get(name, name) for name in answers.names)
-    kinds = {field.name: field.dataType.simpleString() for field in answers.fields}
-    return _Totalling(rows, plan, answers, names, delay, request.foresight(delay), request.held, kinds)
+    return _AggregateSparkPlan(
+        rows=rows,
+        plan=plan,
+        answers=answers,
+        types={field.name: field.dataType.simpleString() for field in answers.fields},
+        delay=delay,
+        watermark_lag=request.watermark_lag(delay),
+        final_at_end=request.final_at_end,
+        answer_names=tuple(grouped.get(name, name) for name in answers.names),
+    )
 
 
 def _key(columns: Columns, scan: AggregateScan, query: AggregateTopK) -> tuple[Column, st.DataType]:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skyband.aggregate.addends import Addends, fitted
 from skyband.aggregate.engine import AggregateEngine
 from skyband.aggregate.kernels.partials import (
     COUNT,
-    FIRST_LIMB,
     FIRST_PANE,
     HEAD,
     IS_OPEN,
@@ -29,7 +29,7 @@ from skyband.aggregate.kernels.partials import (
 )
 from skyband.aggregate.shape import AggregateShape
 from skyband.kernels.stream import Ints
-from skyband.sharding.segments import Segments
+from skyband.sharding.shard import Segments
 from skyband.snapshot import StateFormat, decode, encode, unchanged
 
 __all__ = ["StateStore", "packed", "unpacked"]
@@ -66,8 +66,8 @@ class StateStore:
         on_ladders = numbers & (marks.size - 1)
         head = int(clock[HEAD])
         return {
-            "low": self._engine._low,
-            "limbs": self._engine._limbs,
+            "low": self._engine.addends.low,
+            "limbs": self._engine.addends.limbs,
             "parcels": self._begins,
             "clock": clock,
             "next_end": state.next_end,
@@ -93,6 +93,7 @@ class StateStore:
         shape = self._engine.shape
         if shape != before:
             saved = _rearranged(saved, before, shape, slots.size)
+            self._drop_powers_above(before.powers)
         state = _empty(self._engine, saved, size)
         held = _rows(saved["held"], state.left.shape[0], slots.size)
         head = int(state.clock[HEAD])
@@ -125,7 +126,8 @@ class StateStore:
                 stop = end if behind == int(state.clock[LAST_PANE]) else int(state.firsts[behind & ring])
             numbers = np.arange(first, stop) & (state.slots.size - 1)
             segment = {
-                "limb": self._engine._low,
+                "powers": self._engine.addends.powers,
+                "limb": self._engine.addends.low,
                 "panes": behind - low,
                 "first": first,
                 "slots": _narrow(state.slots[numbers]),
@@ -139,46 +141,55 @@ class StateStore:
         """Bring a pane's segment into memory."""
         begin = max(begin for begin in self._begins if begin <= pane)
         segment = SEGMENT.decode(self._segments.get(begin))
-        state, engine = self._engine._state, self._engine
+        state = self._engine._state
         slots = segment["slots"].astype(np.int64)
         adds = _rows(segment["adds"], slots.size)
         numbers = (segment["first"] + np.arange(slots.size)) & (state.slots.size - 1)
         alive = segment["first"] + np.arange(slots.size) >= state.clock[HEAD]
         numbers, slots, adds = numbers[alive], slots[alive], adds[alive]
         state.slots[numbers] = slots
-        state.adds[numbers] = _fitted(adds, segment["limb"], engine._low, state.adds.shape[1])
+        state.adds[numbers] = fitted(adds, _addends_of(segment), self._engine.addends)
         panes = np.arange(max(begin, int(state.clock[FIRST_PANE])), begin + segment["panes"])
         state.here[panes & (state.here.size - 1)] = True
 
+    def _drop_powers_above(self, powers: int) -> None:
+        """Drop sums from segments where no query asked for them since: they are in no total any more.
 
-def _fitted(adds: Any, limb: int, low: int, width: int) -> Any:
-    """Rows that were written when other limbs were in use, or none: as rows of `width` with limbs from `low` on."""
-    fitted = np.zeros((adds.shape[0], width), np.int64)
-    common = min(FIRST_LIMB, width, adds.shape[1])
-    fitted[:, :common] = adds[:, :common]
-    if width > FIRST_LIMB and adds.shape[1] > FIRST_LIMB:
-        at = FIRST_LIMB + limb - low
-        fitted[:, at : at + adds.shape[1] - FIRST_LIMB] = adds[:, FIRST_LIMB:]
-    return fitted
+        Otherwise they would be taken away from the totals of a query that asks for them from now on.
+        """
+        if powers >= self._engine.shape.powers:
+            return
+        for begin in self._begins:
+            segment = SEGMENT.decode(self._segments.get(begin))
+            held = _addends_of(segment)
+            if held.powers > powers:
+                less = Addends(powers, held.low, held.limbs) if powers else Addends(0)
+                adds = fitted(_rows(segment["adds"], segment["slots"].size), held, less)
+                self._segments.put(begin, SEGMENT.encode({**segment, "powers": powers, "adds": _columns(adds)}))
+
+
+def _addends_of(segment: dict[str, Any]) -> Addends:
+    """The columns that add up in a stored segment."""
+    return Addends.of_width(segment["powers"], segment["limb"], len(segment["adds"]))
 
 
 def _rearranged(saved: dict[str, Any], before: AggregateShape, shape: AggregateShape, keys: int) -> dict[str, Any]:
     """Totals as another workload has them: window sizes and extremes that are new hold nothing yet."""
     held = _rows(saved["held"], len(before.sizes), keys)
-    low, limbs = (saved["low"], saved["limbs"]) if before.sums and shape.sums else (0, 0)
-    width = FIRST_LIMB + limbs if shape.sums else 1
+    had = Addends(before.powers, saved["low"], saved["limbs"])
+    has = Addends(shape.powers, had.low, had.limbs) if before.powers and shape.powers else Addends(shape.powers)
     tracks = [before.sizes.index(size) if size in before.sizes else None for size in shape.sizes]
     extremes = [before.extremes.index(name) if name in before.extremes else None for name in shape.extremes]
-    nothing = np.zeros((keys, width), np.int64)
-    found = [nothing if t is None else _fitted(held[t], low, low, width) for t in tracks]
+    nothing = np.zeros((keys, has.width), np.int64)
+    found = [nothing if t is None else fitted(held[t], had, has) for t in tracks]
     last = int(saved["clock"][LAST_PANE])
     ends = {(query.name, query): int(end) for query, end in zip(before.in_order, saved["next_end"], strict=True)}
     heads = saved["heads"].astype(np.int64)
     none = np.full((keys, heads.shape[2]), NONE)
     by_track = np.stack([none if t is None else heads[t] for t in tracks])
     return saved | {
-        "low": low,
-        "limbs": limbs,
+        "low": has.low,
+        "limbs": has.limbs,
         "held": _columns(np.stack(found)),
         "gone": np.array([last if t is None else saved["gone"][t] for t in tracks], np.int64),
         "next_end": np.array([ends.get((query.name, query), NEVER) for query in shape.in_order], np.int64),
@@ -210,14 +221,18 @@ def unpacked(data: bytes) -> dict[str, Any]:
     return decode(pa.decompress(data[8:], size, codec="lz4", asbytes=True))
 
 
-SEGMENT = StateFormat("aggregate segment", [unchanged], pack=packed, unpack=unpacked)
+def _from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
+    return {**saved, "powers": 1 if len(saved["adds"]) > 1 else 0}
+
+
+SEGMENT = StateFormat("aggregate segment", [unchanged, _from_version_2], pack=packed, unpack=unpacked)
 
 
 def _empty(engine: AggregateEngine, saved: dict[str, Any], size: int) -> State:
     """Arrays for so many slots and for what is held, with nothing in them."""
-    engine._low, engine._limbs = saved["low"], saved["limbs"]
+    engine.addends = Addends(engine.shape.powers, saved["low"], saved["limbs"])
     fresh = engine._fresh_state()
-    tracks, extremes, width = len(engine.shape.sizes), len(engine.shape.extremes), engine._width
+    tracks, extremes, width = len(engine.shape.sizes), len(engine.shape.extremes), engine.addends.width
     clock = saved["clock"]
     partials = _power(int(clock[TAIL] - clock[HEAD]) + _SPARE)
     panes = _power(int(clock[LAST_PANE] - clock[FIRST_PANE]) + 16)

@@ -9,7 +9,7 @@ from typing import Any
 
 from skyband.cli.terminal import console
 from skyband.errors import InvalidInputError, PipelineError
-from skyband.jobs.mail_address import mailbox_of
+from skyband.jobs.mailbox import mailbox_of
 from skyband.workload_file import read_workload
 
 __all__ = ["tell"]

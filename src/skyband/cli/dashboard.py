@@ -12,13 +12,13 @@ from rich.console import Console
 
 from skyband.cli.signals import Ending
 from skyband.cli.terminal import console
-from skyband.dashboard.addresses import address_of
 from skyband.dashboard.board_state import LiveShow
+from skyband.dashboard.connections import address_of
 from skyband.dashboard.control import RunControl
 from skyband.dashboard.folder import FolderShow
 from skyband.dashboard.server import PageServer, check_installed
 from skyband.errors import InvalidInputError
-from skyband.jobs.mail_address import mailbox_of
+from skyband.jobs.mailbox import mailbox_of
 from skyband.workload_file import WorkloadFile, read_workload
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from skyband.connectors.addresses import shown_address
-from skyband.connectors.secrets import HIDDEN, is_secret
+from skyband.connectors.secrets import HIDDEN, is_secret, shown_address
 from skyband.queries import Query
 from skyband.workload_file import Sink, Stream, WorkloadFile
-from skyband.workload_file.algorithm_names import plan_for
+from skyband.workload_file.models import plan_for
 from skyband.workload_file.reader import read_with_data
 
 __all__ = ["explain_file"]

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 
-from skyband.cli.data_search import search_data
+from skyband.connectors.file_formats import format_of
 from skyband.errors import InvalidInputError
 from skyband.workload_file import sample_of, starter
+from skyband.workload_file.data_files import is_partition, is_visible, visible_files
 
-__all__ = ["begin"]
+__all__ = ["begin", "search_data"]
+# Files that hold data and cannot be read as they are.
+_UNREADABLE = ("arrow", "avro", "duckdb", "feather", "h5", "hdf5", "ipc", "orc", "sqlite", "sqlite3", "xls", "xlsx")
+_ARCHIVES = (".7z", ".rar", ".tar", ".xz", ".zip")
+_NOT_DATA = ("env", "node_modules", "venv")
+_MOST = 2000  # files of a folder below that are looked at
+_NUMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
 
 
 def begin(data: Path | None, file: Path, *, force: bool) -> str:
@@ -49,3 +60,74 @@ def begin(data: Path | None, file: Path, *, force: bool) -> str:
 def _seen_from(folder: Path, data: Path) -> str:
     """Paths in a workload file are relative to its folder."""
     return str(data) if data.is_absolute() else os.path.relpath(data, folder)
+
+
+def search_data(folder: Path) -> Path | None:
+    """The data of a folder: its one data file, a glob for its numbered parts, or the one folder below that has some.
+
+    None where there is nothing like data. InvalidInputError where it is not clear what is meant, or cannot be read.
+    """
+    if not folder.is_dir():
+        return None
+    names = sorted(path.name for path in folder.iterdir() if is_visible(path.name))
+    files = [name for name in names if not (folder / name).is_dir()]
+    found = [name for name in files if format_of(name)]
+    if len(found) == 1:
+        return folder / found[0]
+    if found:
+        parts = _glob_for(found, files)
+        if parts is None:
+            raise _unclear("data files", found)
+        return folder / parts
+    below = [name for name in names if (folder / name).is_dir() and name not in _NOT_DATA and _has_data(folder / name)]
+    if any(map(is_partition, below)):
+        whole = folder.absolute()
+        raise InvalidInputError(
+            f"this folder is data itself: it has partition folders ({_listed(below)}), and Spark would read a workload "
+            f"file in it as rows. Go to the folder above: cd {shlex.quote(str(whole.parent))} && skyband init "
+            f"{shlex.quote(whole.name)}"
+        )
+    if len(below) > 1:
+        raise _unclear("folders of data", below)
+    if below:
+        return folder / below[0]
+    unreadable = [name for name in files if _is_unreadable(Path(name))]
+    if unreadable:
+        raise InvalidInputError(
+            f"the data here ({_listed(unreadable)}) is in no format that can be read: convert it to .csv, .tsv, .jsonl "
+            "or .parquet. For rows that Spark makes up, run skyband init in an empty folder. Nothing was written."
+        )
+    return None
+
+
+def _is_unreadable(file: Path) -> bool:
+    ending = file.suffix.lower()
+    return ending.removeprefix(".") in _UNREADABLE or (ending in _ARCHIVES and format_of(file.stem) is not None)
+
+
+def _has_data(folder: Path) -> bool:
+    return any(format_of(file.name) for file in islice(visible_files(folder), _MOST))
+
+
+def _glob_for(found: Sequence[str], files: Sequence[str]) -> str | None:
+    """A glob for files that differ by their numbers only, and for no others that are there.
+
+    >>> _glob_for(["part-0000.csv", "part-0001.csv"], ["part-0000.csv", "part-0001.csv", "notes.txt"])
+    'part-*.csv'
+    """
+    patterns = {_NUMBER.sub("*", name) for name in found}
+    if len(patterns) > 1:
+        return None
+    pattern = re.sub(r"\*+", "*", patterns.pop())
+    return pattern if [name for name in files if fnmatchcase(name, pattern)] == list(found) else None
+
+
+def _unclear(what: str, names: Sequence[str]) -> InvalidInputError:
+    return InvalidInputError(
+        f"there are {len(names)} {what} here ({_listed(names)}); say which one to begin with: "
+        f"skyband init {shlex.quote(names[0])}"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")

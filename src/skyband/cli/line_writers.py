@@ -1,11 +1,16 @@
-"""Answers as lines, for people and for machines."""
+"""The lines of a run: answers on standard output, and what it says about itself on standard error, for people and for
+machines.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import TextIO
 
 import pyarrow as pa
@@ -15,7 +20,8 @@ from skyband.data.json_lines import json_lines
 from skyband.data.wide_timestamps import with_far_times_as_text
 from skyband.queries.answer_schema import moment_of
 
-__all__ = ["JsonLines", "PlainLines"]
+__all__ = ["JsonLines", "PlainLines", "write_logs"]
+Hide = Callable[[str], str]
 
 
 class _Lines:
@@ -76,3 +82,43 @@ def _let_go_of(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+class _Text(logging.Formatter):
+    """A line for people; what goes on over several lines is indented, so that nobody else's text begins one."""
+
+    def __init__(self, hide: Hide) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+        self._hide = hide
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._hide(super().format(record)).replace("\n", "\n    ")
+
+
+class _Json(logging.Formatter):
+    """A line of JSON: when, how grave, who says it, and what."""
+
+    def __init__(self, hide: Hide) -> None:
+        super().__init__()
+        self._hide = hide
+
+    def format(self, record: logging.LogRecord) -> str:
+        told = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": self._hide(record.getMessage()),
+        }
+        if record.exc_info:
+            told["error"] = self._hide(self.formatException(record.exc_info))
+        return json.dumps(told, ensure_ascii=False)
+
+
+def write_logs(*, as_json: bool, hide: Hide = str) -> None:
+    """Write what the library logs to standard error, from here on; `hide` takes secrets out of a text."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Json(hide) if as_json else _Text(hide))
+    log = logging.getLogger("skyband")
+    log.handlers[:] = [handler]
+    log.setLevel(logging.INFO)
+    log.propagate = False

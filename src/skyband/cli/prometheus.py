@@ -13,8 +13,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from skyband.dashboard.addresses import address_of
-from skyband.dashboard.connections import FIRST, Connections, Listening, most_connections
+from skyband.dashboard.connections import FIRST, Connections, Listening, address_of, most_connections
 from skyband.errors import InvalidInputError
 from skyband.rate_limited_log import RateLimitedLog
 
@@ -29,10 +28,10 @@ _KINDS = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
 # Name, kind, the metric it is made of, and what it means.
 _TOLD = (
     ("rows_total", "counter", "rows", "Rows read."),
-    ("left_out_rows_total", "counter", "left_out", "Rows without a time or a score, left out."),
+    ("dropped_null_rows_total", "counter", "dropped_null", "Rows without a time or a score, left out."),
     ("late_rows_total", "counter", "late", "Rows that came behind the watermark, left out."),
     ("malformed_rows_total", "counter", "malformed", "Rows that could not be read."),
-    ("reduced_rows_total", "counter", "reduced", "Rows that tasks dropped because they can be in no answer."),
+    ("pruned_rows_total", "counter", "pruned", "Rows that tasks dropped because they can be in no answer."),
     ("windows_total", "counter", "windows", "Windows answered."),
     ("answer_rows_total", "counter", "answers", "Rows of answers given."),
     ("batches_total", "counter", "batches", "Micro-batches done."),

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from skyband.cli.line_writers import JsonLines, PlainLines
+from skyband.cli.line_writers import JsonLines, PlainLines, write_logs
 from skyband.cli.live_view import Follower, await_end
-from skyband.cli.logs import write_logs
 from skyband.cli.signals import INTERRUPTED, Ending
 from skyband.cli.spark_session import said, spark_for
 from skyband.cli.terminal import COUNTED, console, dropped_queries, dropped_rows

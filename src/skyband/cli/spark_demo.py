@@ -103,7 +103,7 @@ def show(
     told = Text.assemble(
         "\n",
         (f"{metrics['rows']:,} trades, {metrics['windows']:,} windows", "bold"),
-        f" in {monotonic() - began:.1f} s, start of the stream included; {metrics['reduced']:,} trades dropped before "
+        f" in {monotonic() - began:.1f} s, start of the stream included; {metrics['pruned']:,} trades dropped before "
         "the shuffle; ",
         (f"{good} of {looked_at} answers", "bold green" if good == looked_at else "bold red"),
         " checked equal a full sort of their window.",

@@ -32,16 +32,16 @@ __all__ = [
 
 COUNTED = {  # rows that are in no answer, as people say it
     "late": "late",
-    "left_out": "left out (no time or no score)",
+    "dropped_null": "left out (no time or no score)",
     "malformed": "malformed",
-    "too_often": "more often than declared",
+    "over_limit": "more often than declared",
     "unrankable": "without a total that can be ranked",
 }
 _REASONS = {
     "late": "late: they came behind the watermark and are in no answer. A longer watermark lets more of them in.",
-    "left_out": "left out: they have no time or no score.",
+    "dropped_null": "left out: they have no time or no score.",
     "malformed": "malformed: they could not be read.",
-    "too_often": "left out: their object was reported more often than occurrences= allows.",
+    "over_limit": "left out: their object was reported more often than occurrences= allows.",
     "unrankable": "keys of windows whose total cannot be ranked.",
 }
 WIDEST = 120
@@ -138,7 +138,7 @@ def state_line(metrics: Mapping[str, Mapping[str, Any]]) -> Text:
 def dropped_rows(metric: str, count: int, rows: int) -> str:
     """What happened to rows that are in no answer, with their share.
 
-    >>> dropped_rows("left_out", 5, 1000)
+    >>> dropped_rows("dropped_null", 5, 1000)
     '5 of 1,000 rows (0.50%) left out: they have no time or no score.'
     """
     of_rows = "" if metric == "unrankable" else f" of {rows:,} rows ({count / max(1, rows):.2%})"

@@ -70,8 +70,8 @@ def _plain(one: Any) -> dict[str, Any]:
 def _tell(out: Any, name: str, one: Any) -> None:
     found = one.difference
     windows = "" if one.windows is None else f", {one.windows:,} windows answered"
-    left_out = f", {one.left_out:,} {spoken('left_out')}" if one.left_out else ""
-    out.print(f"{name}: {one.rows:,} rows{left_out}{windows}")
+    dropped_null = f", {one.dropped_null:,} {spoken('dropped_null')}" if one.dropped_null else ""
+    out.print(f"{name}: {one.rows:,} rows{dropped_null}{windows}")
     one_pass = "" if one.seconds is None else f"one pass {one.seconds:.1f} s, "
     out.print(f"  {one_pass}brute force in Spark SQL {one.seconds_by_brute_force:.1f} s")
     if one.not_final:

@@ -13,8 +13,8 @@ from pyspark.sql import types as st
 
 from skyband.connectors.csv_headers import FileShape, shape_of
 from skyband.connectors.files import FilesSource
-from skyband.connectors.malformed import RECORD, WRONG
 from skyband.connectors.source import Reading
+from skyband.connectors.sources import RECORD, WRONG
 from skyband.errors import InvalidInputError
 from skyband.paths import has_scheme, local_files
 from skyband.spark.expressions import HIDDEN, quoted

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 from pydantic import Field
 
-from skyband.connectors.conditions import Schema, given
 from skyband.connectors.file_formats import ENDING, Format, format_of, is_tabs
+from skyband.connectors.kinds import Schema, given
 from skyband.connectors.section import Wrong
 from skyband.connectors.sink import SinkModel
 from skyband.connectors.source import ParsedSource, Reading

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from skyband.connectors.conditions import Schema, absent, given
 from skyband.connectors.file_formats import Format
 from skyband.connectors.kafka_values import Part, Servers, Starting, Topic, Topics
+from skyband.connectors.kinds import Schema, absent, given
 from skyband.connectors.secrets import SecretsRule
 from skyband.connectors.section import Wrong
 from skyband.connectors.sink import SinkModel

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from skyband.connectors.kafka import KafkaSource, client_options
-from skyband.connectors.malformed import RECORD, WRONG
+from skyband.connectors.sources import RECORD, WRONG
 from skyband.errors import InvalidInputError, MissingDependencyError
 from skyband.spark.expressions import HIDDEN, quoted
 

@@ -1,4 +1,4 @@
-"""Sections of several kinds (sinks by type, streams by source): one model each, gathered in a discriminated union."""
+"""Sections of several kinds (sinks and queries by type, streams by source): a model each, in a discriminated union."""
 
 from __future__ import annotations
 
@@ -12,12 +12,25 @@ from pydantic import Discriminator, Tag, ValidationError, WithJsonSchema, create
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from skyband.connectors.conditions import Schema
 from skyband.connectors.secrets import SecretsRule
 from skyband.connectors.section import Section
 from skyband.errors import InvalidInputError
 
-__all__ = ["Kind", "flat", "union"]
+__all__ = ["NULL", "Kind", "Schema", "absent", "flat", "flat_fields", "given", "union"]
+
+Schema = dict[str, Any]
+
+NULL: Schema = {"type": "null"}
+
+
+def given(*names: str) -> Schema:
+    """These keys have values, in JSON Schema; a key without a value counts as left out."""
+    return {"required": list(names), "properties": {name: {"not": NULL} for name in names}}
+
+
+def absent(names: Iterable[str]) -> Schema:
+    """These keys have none."""
+    return {"properties": dict.fromkeys(names, NULL)}
 
 
 class Kind(Section):
@@ -32,6 +45,8 @@ class Kind(Section):
     noun: ClassVar[str]  # what messages call such a section
     purpose: ClassVar[str]  # what the kind decides
     foreign: ClassVar[str]  # what is said about a key of other kinds
+    untagged: ClassVar[Mapping[str, Any]] = {}  # sections without that key, by the one that tells them instead
+    instead: ClassVar[Mapping[str, str]] = {}  # by keys of other kinds: the key that this kind has in their place
     foreign_keys: ClassVar[Mapping[str, str]] = {}  # what is said about a key of this kind in a section of another
     conditions: ClassVar[tuple[Schema, ...]] = ()  # what the published schema says about keys together
     needs_kafka: ClassVar[bool] = False  # whether the session needs Spark's connector for Kafka
@@ -77,22 +92,31 @@ class Kind(Section):
         if not owners:
             return super().unknown_key(name)
         said = next((kind.foreign_keys[name] for kind in owners if name in kind.foreign_keys), cls.foreign)
-        return said.format(owners=" or ".join(kind.kind() for kind in owners), kind=cls.kind())
+        told = said.format(owners=" or ".join(kind.kind() for kind in owners), kind=cls.kind())
+        return f"{told.removesuffix('.')}, which has {cls.instead[name]}." if name in cls.instead else told
 
     @classmethod
     def kind_of(cls, value: Any) -> str:
         """The kind that a value is to be read as; empty where it names none."""
+        alone = next((key for key in cls.untagged if isinstance(value, dict) and key in value), "")
+        if alone:
+            return alone
         found = value.get(cls.tag, cls.usual) if isinstance(value, dict) else getattr(value, cls.tag, "")
         return found if isinstance(found, str) and found in cls.kinds else ""
 
 
 def flat_fields(base: type[Kind]) -> dict[str, FieldInfo]:
-    """The keys of all kinds: the one that tells the kind, those of the kinds in their order, those that all have."""
-    shared = [name for name in base.model_fields if name != base.tag]
-    found = {base.tag: base.model_fields[base.tag]}
+    """The keys of all kinds: the shared ones before the key that tells the kind, it, those of the kinds, the rest."""
+    shared = list(base.model_fields)
+    place = shared.index(base.tag)
+    before, after = shared[:place], shared[place:]
+    found = {name: base.model_fields[name] for name in before}
+    for one in base.untagged.values():
+        found |= {name: field for name, field in one.model_fields.items() if name not in shared}
+    found[base.tag] = base.model_fields[base.tag]
     for kind in base.kinds.values():
-        found |= {name: field for name, field in kind.model_fields.items() if name not in (*found, *shared)}
-    return found | {name: base.model_fields[name] for name in shared}
+        found |= {name: field for name, field in kind.model_fields.items() if name not in (*found, *after)}
+    return found | {name: base.model_fields[name] for name in after}
 
 
 @cache
@@ -126,6 +150,7 @@ def flat(base: type[Kind], name: str) -> type[Section]:
 def union(base: type[Kind], name: str) -> Any:
     """The type of a section that is one of the kinds; `name` is that of the model with the keys of all of them."""
     kinds = [Annotated[kind, Tag(tag)] for tag, kind in base.kinds.items()]
+    kinds += [Annotated[one, Tag(key)] for key, one in base.untagged.items()]
     members: Any = Union[(*kinds, Annotated[flat(base, name), Tag("")])]
     return Annotated[members, Discriminator(base.kind_of), WithJsonSchema({})]  # its schema is the flat one
 
@@ -134,6 +159,9 @@ def _described(base: type[Kind], key: str) -> str:
     """What a key of some kinds is for, with their names before it; each description once."""
     if key in base.model_fields and key != base.tag:
         return str(base.model_fields[key].description)
+    alone = next((one for one in base.untagged.values() if key in one.model_fields), None)
+    if alone is not None:
+        return str(alone.model_fields[key].description)
     said: dict[str, list[str]] = {}
     for name, kind in base.kinds.items():
         if key in kind.model_fields:
@@ -141,12 +169,14 @@ def _described(base: type[Kind], key: str) -> str:
     if key == base.tag:
         each = (f"{_listed(names)}: {text}" for text, names in said.items())
         return f"{base.model_fields[key].description} {'; '.join(each)}."
+    if len(said) == 1 and list(base.kinds) in said.values():
+        return next(iter(said))
     return " ".join(f"{_listed(names).capitalize()}: {text[0].lower()}{text[1:]}" for text, names in said.items())
 
 
 def _examples(base: type[Kind], key: str) -> list[Any]:
     """The examples of all kinds, each once."""
-    owners = [base] if key in base.model_fields else base.kinds.values()
+    owners = [base] if key in base.model_fields else [*base.kinds.values(), *base.untagged.values()]
     given = [one for kind in owners if key in kind.model_fields for one in kind.model_fields[key].examples or ()]
     return [one for place, one in enumerate(given) if one not in given[:place]]
 

@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from skyband.connectors.addresses import secrets_of, shown_address
-from skyband.connectors.retry import GivenUpError, Patience
 from skyband.connectors.row_identity import groups_of, newest_answers, refuse_taken_names, with_places
-from skyband.connectors.secrets import HIDDEN
+from skyband.connectors.secrets import HIDDEN, secrets_of, shown_address
+from skyband.connectors.server import GivenUpError, Patience
 from skyband.errors import InvalidInputError, MissingDependencyError, PipelineError, SkybandError
 from skyband.queries import Query
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from skyband.connectors.conditions import Schema
+from skyband.connectors.kinds import Schema
 from skyband.connectors.secrets import SecretsRule
 from skyband.connectors.section import Wrong
 from skyband.connectors.server import ServerSink, seconds

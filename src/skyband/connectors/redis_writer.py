@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from skyband.connectors.addresses import secrets_of, shown_address
-from skyband.connectors.retry import GivenUpError, Patience
 from skyband.connectors.row_identity import (
     GROUP,
     PLACE,
@@ -21,7 +19,8 @@ from skyband.connectors.row_identity import (
     refuse_taken_names,
 )
 from skyband.connectors.row_identity import with_places as placed
-from skyband.connectors.secrets import HIDDEN
+from skyband.connectors.secrets import HIDDEN, secrets_of, shown_address
+from skyband.connectors.server import GivenUpError, Patience
 from skyband.data.json_lines import as_json, json_lines
 from skyband.data.wide_timestamps import values_of
 from skyband.errors import InvalidInputError, MissingDependencyError, PipelineError

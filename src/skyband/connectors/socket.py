@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from skyband.connectors.conditions import Schema, given
 from skyband.connectors.file_formats import Format
+from skyband.connectors.kinds import Schema, given
 from skyband.connectors.section import Wrong
 from skyband.connectors.source import ParsedSource, Reading
 from skyband.connectors.values import Count, Text

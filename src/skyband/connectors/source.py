@@ -12,8 +12,7 @@ from pydantic import Field
 
 from skyband.connectors.file_formats import Format
 from skyband.connectors.kinds import Kind
-from skyband.connectors.messages import nearest, shown
-from skyband.connectors.section import Wrong
+from skyband.connectors.section import Wrong, nearest, shown
 from skyband.connectors.values import Gap, Scalar, SqlType, Text
 
 if TYPE_CHECKING:

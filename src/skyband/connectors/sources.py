@@ -11,15 +11,19 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.connectors.malformed import RECORD, WRONG
 from skyband.connectors.source import Reading, SourceModel
 from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
-from skyband.spark.expressions import TIMES, quoted, reason, unlogged
+from skyband.spark.expressions import HIDDEN, TIMES, quoted, reason, unlogged
 from skyband.spark.spark_errors import first_line
 
-__all__ = ["dead_letters_of", "open_batch", "open_stream"]
+__all__ = ["RECORD", "WRONG", "dead_letters_of", "open_batch", "open_stream"]
+
+# The columns that mark malformed rows and records on their way through Spark.
+WRONG = f"{HIDDEN}wrong"  # the column that says what is wrong with a record; null for nothing
+RECORD = f"{HIDDEN}record"  # the record itself, for dead letters
+
 
 _SINCE_1970 = {  # how many make a second, the type of the number, and what makes a time of it
     "seconds": (1, "double", sf.timestamp_seconds),

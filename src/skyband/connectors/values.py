@@ -14,8 +14,9 @@ from skyband.errors import InvalidQueryError
 
 __all__ = ["DURATION", "Count", "Gap", "Scalar", "SqlType", "Text", "checked_duration", "refused"]
 
-# Signs, digits, a unit: what is wrong inside is said by the parser. Lookaheads and flags are not for every validator.
-DURATION = r"^\s*([Ii][Nn][Tt][Ee][Rr][Vv][Aa][Ll]\s+)?([+-]?[0-9]+(\.[0-9]+)?\s*[A-Za-z]+\s*)+$"
+# Signs, digits, a unit; or ISO 8601. The parser reports what is wrong inside. Not every validator has lookaheads and
+# flags.
+DURATION = r"^\s*([Ii][Nn][Tt][Ee][Rr][Vv][Aa][Ll]\s+)?(([+-]?[0-9]+(\.[0-9]+)?\s*[A-Za-z]+\s*)+|[Pp][0-9A-Za-z.]+\s*)$"
 _TYPES = """
     array bigint binary boolean byte char character date dec decimal double float int integer interval long map
     numeric real short smallint string struct time timestamp timestamp_ltz timestamp_ntz tinyint varchar variant

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from skyband.dashboard.history import FoundWindow, History, WindowSpan
 from skyband.dashboard.query_info import OURS, QueryInfo
-from skyband.dashboard.window_slices import spelled
+from skyband.dashboard.window_spans import spelled
 from skyband.dashboard.wire import moment_text, plain
 
 __all__ = ["board", "moment_of", "moments", "ranks_over_time", "summaries", "summary"]

@@ -1,4 +1,4 @@
-"""Connections of a server that runs beside something more important: few, and none that only waits.
+"""A server that runs beside something more important: its address, and connections, few and none that only waits.
 
 A client that opens connections and sends nothing takes descriptors away from the process. So the number of connections
 is limited, far below the limit of descriptors, and the server closes those beyond it at once. A connection must send a
@@ -11,17 +11,20 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
+from skyband.errors import InvalidInputError
 from skyband.rate_limited_log import RateLimitedLog
 
-__all__ = ["Connections", "Listening", "most_connections"]
+__all__ = ["USUAL_PORT", "Address", "Connections", "Listening", "address_of", "bound", "most_connections"]
 
+USUAL_PORT = 8765
 FIRST = 10.0  # seconds until a request is whole, from the start or from the reply before
 SLOWEST = 60.0  # seconds that a client may take nothing of what it is sent
 FEWEST = 4
@@ -29,8 +32,59 @@ PAUSE = 0.05  # seconds, where not even the reserve helps
 _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 21\r\n\r\ntoo many connections\n"
 _QUIET = RateLimitedLog(logging.getLogger("skyband.dashboard"))
-
 Peer = tuple[str, int]
+
+
+class Address(NamedTuple):
+    """A host and a port; 0 is any that is free."""
+
+    host: str
+    port: int | None  # None: the usual one, or any that is free
+
+    @property
+    def is_any(self) -> bool:
+        """Whether it is all addresses of this machine."""
+        return self.host in ("0.0.0.0", "::")
+
+    @property
+    def text(self) -> str:
+        """The host as a URL has it."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+
+def address_of(text: str | None, option: str, usual: int = USUAL_PORT) -> Address:
+    """Read an address.
+
+    >>> address_of("9000", "--page-at"), address_of("[::1]:0", "--page-at").host
+    (Address(host='127.0.0.1', port=9000), '::1')
+    """
+    if text is None:
+        return Address("127.0.0.1", None)
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]")
+    if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535 or (":" in host and not text.startswith("[")):
+        raise InvalidInputError(
+            f"{option} {text!r} is no port such as {usual}, nor an address such as 127.0.0.1:{usual}; "
+            "nothing was started."
+        )
+    return Address(host or "127.0.0.1", int(port))
+
+
+def bound(address: Address, option: str) -> socket.socket:
+    """A socket that listens there. Where nobody named a port it is the usual one, or another if that is taken."""
+    ports = [USUAL_PORT, 0] if address.port is None else [address.port]
+    for port in ports:
+        try:
+            family = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM)[0][0]
+            return socket.create_server((address.host, port), family=family, backlog=128)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and port != ports[-1]:
+                continue
+            raise InvalidInputError(
+                f"{option} {address.text}:{port}: the page cannot be served there ({error.strerror or error}), so "
+                "nothing was started. Give another port, or a host of this machine."
+            ) from error
+    raise AssertionError("one of the ports was tried last")
 
 
 def most_connections(most: int, share: int) -> int:

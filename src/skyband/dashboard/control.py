@@ -9,8 +9,8 @@ from skyband.errors import InvalidInputError
 from skyband.jobs.mailbox import Mailbox
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
-from skyband.workload_file.algorithm_names import plan_for
 from skyband.workload_file.live_query_limits import known_stream, read_query, refuse_unfit
+from skyband.workload_file.models import plan_for
 
 if TYPE_CHECKING:
     from skyband.workload_file import WorkloadFile

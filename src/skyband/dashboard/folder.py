@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from skyband.dashboard.folder_contents import Contents
-from skyband.dashboard.folder_reader import FileAnswers, read_answers
+from skyband.dashboard.folder_contents import Contents, FileAnswers, read_answers
 from skyband.dashboard.history import MOST_BYTES, History
 from skyband.dashboard.query_info import QueryInfo, asked_of
 from skyband.errors import InvalidInputError

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skyband.dashboard.file_sources import Ident
 from skyband.dashboard.query_info import QueryInfo
-from skyband.dashboard.window_slices import coded, moment_column, spelled, start_column
+from skyband.dashboard.window_spans import coded, moment_column, spelled, start_column
 from skyband.durations import format_duration
 from skyband.queries.answer_schema import moment_of
 

@@ -12,9 +12,8 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 
-from skyband.dashboard.addresses import Address, bound
 from skyband.dashboard.board_state import Show
-from skyband.dashboard.connections import Connections, Listening, most_connections
+from skyband.dashboard.connections import Address, Connections, Listening, bound, most_connections
 from skyband.errors import MissingDependencyError
 from skyband.rate_limited_log import RateLimitedLog
 

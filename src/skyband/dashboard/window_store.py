@@ -12,8 +12,7 @@ from contextlib import suppress
 import pyarrow as pa
 
 from skyband.dashboard.query_info import QueryInfo
-from skyband.dashboard.window_slices import WindowSlice, cut
-from skyband.dashboard.window_spans import JoinedWindow, Line, QueryWindows, Segment, WindowSpan
+from skyband.dashboard.window_spans import JoinedWindow, Line, QueryWindows, Segment, WindowSlice, WindowSpan, cut
 
 __all__ = ["WindowStore"]
 

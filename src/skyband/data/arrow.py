@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
-__all__ = ["from_bytes", "one", "to_bytes"]
+__all__ = ["from_bytes", "from_numpy", "one", "to_bytes"]
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -20,6 +22,11 @@ def from_bytes(data: bytes) -> pa.Table:
     found = pa.ipc.open_stream(data).read_all()
     found.validate(full=True)
     return found
+
+
+def from_numpy(values: Any, kind: pa.DataType) -> pa.Array:
+    """An Arrow array on the same memory; `pyarrow.array` would import pandas, which takes a second."""
+    return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])
 
 
 def one(column: pa.ChunkedArray) -> pa.Array:

@@ -43,7 +43,7 @@ class Intake:
     def __init__(self, axis: Axis) -> None:
         self.axis = axis
         self.rows = 0
-        self.left_out = 0
+        self.dropped_null = 0
         self.objects = 0
         self.newest: int | None = None  # the newest position, which is the watermark
         self.first: int | None = None  # the first object's position
@@ -103,7 +103,7 @@ class Intake:
         """Make the batch part of the stream."""
         objects = batch.scores.size
         self.rows += batch.rows
-        self.left_out += batch.rows - objects
+        self.dropped_null += batch.rows - objects
         self.objects += objects
         if self.first is None and objects:
             self.first = int(batch.positions[0]) if self.axis == "time" else 0
@@ -119,16 +119,24 @@ class Intake:
     def state(self) -> dict[str, Any]:
         """Everything that `load` needs, groups apart."""
         kinds = {"position_kind": self.position_kind, "id_kind": self.id_kind}
-        plain = {name: getattr(self, name) for name in ("axis", "rows", "left_out", "objects", "newest", "first")}
         schema = pa.schema([(name, kind) for name, kind in kinds.items() if kind is not None])
-        return {**plain, "kinds": schema.serialize().to_pybytes()}
+        return {
+            "axis": self.axis,
+            "rows": self.rows,
+            "left_out": self.dropped_null,
+            "objects": self.objects,
+            "newest": self.newest,
+            "first": self.first,
+            "kinds": schema.serialize().to_pybytes(),
+        }
 
     @classmethod
     def load(cls, state: dict[str, Any], groups: GroupDictionary | None) -> Intake:
         """The intake that `state` was taken from."""
         intake = cls(state["axis"])
-        for name in ("rows", "left_out", "objects", "newest", "first"):
+        for name in ("rows", "objects", "newest", "first"):
             setattr(intake, name, state[name])
+        intake.dropped_null = state["left_out"]
         for item in pa.ipc.read_schema(pa.py_buffer(state["kinds"])):
             setattr(intake, item.name, item.type)
         intake.groups = groups

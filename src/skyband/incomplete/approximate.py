@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from skyband.errors import UnsupportedError
-from skyband.incomplete.answers import ObjectAnswers, joined
 from skyband.incomplete.early_aggregation import EarlyAggregation, Expected
-from skyband.incomplete.shape import IncompleteShape
+from skyband.incomplete.engine import IncompleteShape, ObjectAnswers, joined
 from skyband.incomplete.sketches import MOST_TABLED, AmsSketches, Sketches
 from skyband.kernels.stream import Floats, Ints
 

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.incomplete.answers import ObjectAnswers, joined, room_for, written
+from skyband.incomplete.engine import IncompleteShape, ObjectAnswers, joined, room_for, written
 from skyband.incomplete.kernels import instances as kernels
 from skyband.incomplete.kernels import ladder
 from skyband.incomplete.kernels.instances import Instances, Scratch, Terms, TupleBatch
-from skyband.incomplete.shape import IncompleteShape
 from skyband.kernels import lookup
 from skyband.kernels.stream import DONE, Floats, Ints
 
@@ -58,14 +57,14 @@ class EarlyAggregation:
             shape.weights,
             *_EVERYTHING,
         )
-        self._held = kernels.empty_instances(_LEAST, shape.d)
+        self._instances = kernels.empty_instances(_LEAST, shape.d)
         self._scratch = Scratch(np.empty(shape.k, np.int64), np.empty(shape.d), np.empty(shape.d))
         self._found = room_for(shape.k, intervals)
 
     @property
     def items(self) -> int:
         """Instances held."""
-        return int(self._held.registers[kernels.HELD])
+        return int(self._instances.registers[kernels.HELD])
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
@@ -76,7 +75,7 @@ class EarlyAggregation:
         parts = []
         begin, why = 0, kernels.ROOM_NEEDED
         while why != DONE:
-            begin, why = kernels.advance(self._held, self._terms, self._scratch, rows, begin, until, self._found)
+            begin, why = kernels.advance(self._instances, self._terms, self._scratch, rows, begin, until, self._found)
             if why == kernels.ROOM_NEEDED:
                 self._make_room()
             else:
@@ -89,67 +88,71 @@ class EarlyAggregation:
 
     def kth_score(self) -> float:
         """The lowest score of an answer at this moment; minus infinity if it would have fewer than k objects."""
-        return float(kernels.kth_score(self._held, self._terms, self._scratch))
+        return float(kernels.kth_score(self._instances, self._terms, self._scratch))
 
     def reconsider(self, now: int) -> None:
         """Judge what is held by what is expected now."""
-        if ladder.is_worn(self._held.best):
+        if ladder.is_worn(self._instances.best):
             self._make_room()
-        kernels.reconsider(self._held, self._terms, self._scratch, now)
+        kernels.reconsider(self._instances, self._terms, self._scratch, now)
 
     def objects_in_use(self) -> Ints:
         """The keys of the objects that have an instance."""
-        return np.unique(self._held.objects[self._held.owners[self._slots()]])
+        return np.unique(self._instances.objects[self._instances.owners[self._slots()]])
 
     def masks_in_use(self) -> Ints:
         """The sets of streams, as bit masks, that some instance was seen in."""
-        seen = self._held.counts[self._slots()] > 0
+        seen = self._instances.counts[self._slots()] > 0
         return np.unique(seen @ (1 << np.arange(self.shape.d)))
 
     def metrics(self) -> dict[str, int]:
         """What was done so far."""
-        return {name: int(self._held.registers[place]) for name, place in _COUNTERS.items()}
+        return {name: int(self._instances.registers[place]) for name, place in _COUNTERS.items()}
 
     def intervals(self) -> dict[str, Any]:
         """Every instance held, oldest first: its object, the last window it is in, and its interval. For tests."""
         slots = self._slots()
-        held = self._held
+        instances = self._instances
         return {
-            "objects": held.objects[held.owners[slots]],
-            "last_ends": self.shape.origin + held.epochs[slots] * self.shape.every,
-            "current": held.current.values[slots],
-            "best": held.best.values[slots],
-            "dominators": held.dominators[slots],
+            "objects": instances.objects[instances.owners[slots]],
+            "last_ends": self.shape.origin + instances.epochs[slots] * self.shape.every,
+            "current": instances.current.values[slots],
+            "best": instances.best.values[slots],
+            "dominators": instances.dominators[slots],
         }
 
     def _slots(self) -> Ints:
         slots = np.empty(self.items, np.int64)
-        kernels.held_slots(self._held, slots)
+        kernels.held_slots(self._instances, slots)
         return slots
 
     def _make_room(self) -> None:
         """Lay the ladders anew, with more room if half of it is taken."""
-        held = self._held
-        room = held.owners.size
-        if 2 * self.items > room or held.registers[kernels.FREE] < 0 or held.registers[kernels.FREE_OBJECT] < 0:
-            held = _grown(held, 2 * room)
+        instances = self._instances
+        room = instances.owners.size
+        if (
+            2 * self.items > room
+            or instances.registers[kernels.FREE] < 0
+            or instances.registers[kernels.FREE_OBJECT] < 0
+        ):
+            instances = _grown(instances, 2 * room)
             room *= 2
         slots = self._slots()
-        self._held = held._replace(
-            current=ladder.laid_anew(held.current, slots, room), best=ladder.laid_anew(held.best, slots, room)
+        self._instances = instances._replace(
+            current=ladder.laid_anew(instances.current, slots, room), best=ladder.laid_anew(instances.best, slots, room)
         )
 
     def state(self) -> dict[str, Any]:
         """Everything that `load` needs: the instances oldest first, whatever slots they were in."""
-        held, slots = self._held, self._slots()
-        owners, places = np.unique(held.owners[slots], return_inverse=True)
+        instances, slots = self._instances, self._slots()
+        owners, places = np.unique(instances.owners[slots], return_inverse=True)
         return {
             "owners": places.astype(np.int64),
-            **{name: getattr(held, name)[slots] for name in _BY_INSTANCE},
-            "current": held.current.values[slots],
-            "best": held.best.values[slots],
-            **{name: getattr(held, name)[owners] for name in _BY_OBJECT},
-            "registers": held.registers.copy(),
+            **{name: getattr(instances, name)[slots] for name in _BY_INSTANCE},
+            "current": instances.current.values[slots],
+            "best": instances.best.values[slots],
+            **{name: getattr(instances, name)[owners] for name in _BY_OBJECT},
+            "registers": instances.registers.copy(),
             "expected": {name: getattr(self._terms, name) for name in Expected._fields},
         }
 
@@ -158,26 +161,26 @@ class EarlyAggregation:
         owners = state["owners"]
         count, objects = owners.size, state["objects"].size
         room = max(_LEAST, 1 << int(2 * count + 1).bit_length())
-        held = kernels.empty_instances(room, self.shape.d)
-        held.owners[:count] = owners
+        instances = kernels.empty_instances(room, self.shape.d)
+        instances.owners[:count] = owners
         for name in _BY_INSTANCE:
-            getattr(held, name)[:count] = state[name]
+            getattr(instances, name)[:count] = state[name]
         for name in _BY_OBJECT:
-            getattr(held, name)[:objects] = state[name]
-        held.current.values[:count] = state["current"]
-        held.best.values[:count] = state["best"]
-        held.current.nodes[:count, ladder.UNTIL] = held.best.nodes[:count, ladder.UNTIL] = state["epochs"]
-        _link(held, owners, objects)
-        held.registers[:] = state["registers"]
-        held.registers[kernels.FREE] = count if count < room else kernels.NONE
-        held.registers[kernels.FREE_OBJECT] = objects if objects < room else kernels.NONE
-        held.registers[kernels.FIRST] = 0 if count else kernels.NONE
-        held.registers[kernels.LAST] = count - 1 if count else kernels.NONE
+            getattr(instances, name)[:objects] = state[name]
+        instances.current.values[:count] = state["current"]
+        instances.best.values[:count] = state["best"]
+        instances.current.nodes[:count, ladder.UNTIL] = instances.best.nodes[:count, ladder.UNTIL] = state["epochs"]
+        _link(instances, owners, objects)
+        instances.registers[:] = state["registers"]
+        instances.registers[kernels.FREE] = count if count < room else kernels.NONE
+        instances.registers[kernels.FREE_OBJECT] = objects if objects < room else kernels.NONE
+        instances.registers[kernels.FIRST] = 0 if count else kernels.NONE
+        instances.registers[kernels.LAST] = count - 1 if count else kernels.NONE
         slots = np.arange(count)
-        self._held = held._replace(
-            current=ladder.laid_anew(held.current, slots, room), best=ladder.laid_anew(held.best, slots, room)
+        self._instances = instances._replace(
+            current=ladder.laid_anew(instances.current, slots, room), best=ladder.laid_anew(instances.best, slots, room)
         )
-        kernels.enter_objects(self._held, objects)
+        kernels.enter_objects(self._instances, objects)
         self.expect(Expected(**state["expected"]))
 
 
@@ -185,35 +188,35 @@ _BY_INSTANCE = ("epochs", "values", "counts", "dominators")
 _BY_OBJECT = ("objects", "touches", "lasts")
 
 
-def _link(held: Instances, owners: Ints, objects: int) -> None:
+def _link(instances: Instances, owners: Ints, objects: int) -> None:
     """Chain instances in slots 0, 1, …, oldest first, by time and by object."""
     count = owners.size
-    held.after[:count] = np.arange(1, count + 1)
-    held.before[:count] = np.arange(-1, count - 1)
+    instances.after[:count] = np.arange(1, count + 1)
+    instances.before[:count] = np.arange(-1, count - 1)
     if count:
-        held.after[count - 1] = kernels.NONE
-    held.oldest[:objects] = kernels.NONE
-    held.newest[:objects] = kernels.NONE
-    held.older[:count] = kernels.NONE
-    held.newer[:count] = kernels.NONE
+        instances.after[count - 1] = kernels.NONE
+    instances.oldest[:objects] = kernels.NONE
+    instances.newest[:objects] = kernels.NONE
+    instances.older[:count] = kernels.NONE
+    instances.newer[:count] = kernels.NONE
     by_owner = np.argsort(owners, kind="stable")
     first = np.diff(owners[by_owner], prepend=-1) != 0
     last = np.diff(owners[by_owner], append=objects) != 0
-    held.older[by_owner[~first]] = by_owner[np.flatnonzero(~first) - 1]
-    held.newer[by_owner[~last]] = by_owner[np.flatnonzero(~last) + 1]
-    held.oldest[owners[by_owner[first]]] = by_owner[first]
-    held.newest[owners[by_owner[last]]] = by_owner[last]
+    instances.older[by_owner[~first]] = by_owner[np.flatnonzero(~first) - 1]
+    instances.newer[by_owner[~last]] = by_owner[np.flatnonzero(~last) + 1]
+    instances.oldest[owners[by_owner[first]]] = by_owner[first]
+    instances.newest[owners[by_owner[last]]] = by_owner[last]
 
 
-def _grown(held: Instances, room: int) -> Instances:
+def _grown(instances: Instances, room: int) -> Instances:
     """The same instances with more free slots; the ladders are laid anew by the caller."""
-    old = held.owners.size
-    new = kernels.empty_instances(room, held.values.shape[1])
+    old = instances.owners.size
+    new = kernels.empty_instances(room, instances.values.shape[1])
     for name in Instances._fields:
         if name not in ("current", "best", "lookup", "registers"):
-            getattr(new, name)[:old] = getattr(held, name)
+            getattr(new, name)[:old] = getattr(instances, name)
     for chain, register in ((new.after, kernels.FREE), (new.newest, kernels.FREE_OBJECT)):
-        chain[room - 1] = held.registers[register]  # the new slots come first
-        held.registers[register] = old
-    lookup.move(held.lookup, new.lookup)
-    return new._replace(current=held.current, best=held.best, registers=held.registers)
+        chain[room - 1] = instances.registers[register]  # the new slots come first
+        instances.registers[register] = old
+    lookup.move(instances.lookup, new.lookup)
+    return new._replace(current=instances.current, best=instances.best, registers=instances.registers)

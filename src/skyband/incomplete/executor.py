@@ -2,53 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from skyband.incomplete.answers import ObjectAnswers
 from skyband.incomplete.approximate import LikelyAggregation
 from skyband.incomplete.early_aggregation import EarlyAggregation
+from skyband.incomplete.engine import IncompleteEngine, IncompleteShape, ObjectAnswers
 from skyband.incomplete.kernels import attributes, ledger
 from skyband.incomplete.kernels.ledger import OccurrenceLedger
 from skyband.incomplete.query import IncompleteTopK
-from skyband.incomplete.shape import IncompleteShape
 from skyband.incomplete.sorted_lists import SortedLists
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["IncompleteEngine", "IncompleteExecutor", "shape_of"]
+__all__ = ["IncompleteExecutor", "shape_of"]
 
 _AGGREGATES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
 _LEAST = 1024
 _NONE = np.empty(0, np.int64)
-
-
-class IncompleteEngine(Protocol):
-    """Ranks the objects of admitted tuples."""
-
-    @property
-    def items(self) -> int:
-        """How many items are held."""
-
-    def advance(
-        self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
-    ) -> ObjectAnswers:
-        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`.
-
-        `hashes` tell objects apart by their content; only engines that sketch need them.
-        """
-
-    def objects_in_use(self) -> Ints:
-        """The keys of the objects that something is held of."""
-
-    def metrics(self) -> dict[str, int]:
-        """What was done so far."""
-
-    def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` was taken of."""
 
 
 class IncompleteExecutor:
@@ -56,7 +27,7 @@ class IncompleteExecutor:
 
     def __init__(self, query: IncompleteTopK, streams: tuple[str | int, ...]) -> None:
         self.query = query
-        self.too_often = 0
+        self.over_limit = 0
         self._counted = 0  # tuples that counted
         shape = shape_of(query, streams)
         self.engine: IncompleteEngine = _engine(query, shape)
@@ -79,7 +50,7 @@ class IncompleteExecutor:
         if self._ledger is not None:
             taken = self._admitted(positions, objects, streams)
             if taken.size < objects.size:
-                self.too_often += objects.size - taken.size
+                self.over_limit += objects.size - taken.size
                 objects, streams, values = objects[taken], streams[taken], values[taken]
                 positions = positions[taken] if positions.size else positions
                 hashes = hashes[taken] if hashes.size else hashes
@@ -99,7 +70,7 @@ class IncompleteExecutor:
         return {
             "items": self.engine.items,
             "remembered": self.remembered,
-            "too_often": self.too_often,
+            "over_limit": self.over_limit,
             **self.engine.metrics(),
         }
 
@@ -107,7 +78,7 @@ class IncompleteExecutor:
         """Everything that `load` needs."""
         entries = None if self._ledger is None else dict(zip(_ENTRIES, _entries(self._ledger), strict=True))
         return {
-            "too_often": self.too_often,
+            "too_often": self.over_limit,
             "counted": self._counted,
             "ledger": entries,
             "engine": self.engine.state(),
@@ -115,7 +86,7 @@ class IncompleteExecutor:
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from what `state` was taken of."""
-        self.too_often, self._counted = state["too_often"], state["counted"]
+        self.over_limit, self._counted = state["too_often"], state["counted"]
         if state["ledger"] is not None:
             self._ledger = _ledger_of(*(state["ledger"][name] for name in _ENTRIES))
         self.engine.load(state["engine"])

@@ -12,12 +12,11 @@ from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.columns import length, refuse_other_lengths, score_column
 from skyband.data.key_dictionary import KeyDictionary, key_column
 from skyband.errors import InvalidInputError, InvalidQueryError
-from skyband.incomplete.answers import from_end_on
+from skyband.incomplete.arrivals import ArrivedTuples, PendingTuples, content_hashes, stream_names, stream_numbers
+from skyband.incomplete.engine import from_end_on
 from skyband.incomplete.executor import IncompleteExecutor
-from skyband.incomplete.pending_tuples import ArrivedTuples, PendingTuples
 from skyband.incomplete.query import IncompleteTopK
-from skyband.incomplete.stream_names import content_hashes, stream_names, stream_numbers
-from skyband.incomplete.table import answer_table, empty_table
+from skyband.incomplete.table import answer_rows, wanted_columns
 from skyband.kernels.stream import Floats, Ints
 from skyband.monitor import MonitorBase
 from skyband.queries.workload import Workload, of_family
@@ -76,14 +75,14 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._object_kind: pa.DataType | None = None  # as answers give objects back
         self._book: KeyDictionary | None = None  # for objects that are no whole numbers
         self._waiting = PendingTuples()
-        self._lanes = [IncompleteExecutor(query, self._streams) for query in self._workload]
+        self._executors = [IncompleteExecutor(query, self._streams) for query in self._workload]
         self._seen = np.zeros(len(self._streams), np.int64)  # tuples, by stream
         self._newest = np.full(len(self._streams), np.iinfo(np.int64).min)  # positions, by stream
 
     @property
     def candidates(self) -> int:
         """How many items are held: tuples for ``sorted-lists``, instances of objects for the others."""
-        return sum(lane.engine.items for lane in self._lanes) + len(self._waiting)
+        return sum(executor.engine.items for executor in self._executors) + len(self._waiting)
 
     def push(self, positions: Any, objects: Any, streams: Any, values: Any) -> None:
         """Take in the next tuples of all streams together. A push that is refused changes nothing.
@@ -125,42 +124,41 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._advance(self._waiting.lined_up(None, None), beyond)
 
     def _table(self, pending: list[pa.Table]) -> pa.Table:
-        empty = empty_table(self.queries, self._intake.position_kind, self._object_kind, self._lasts)
-        table = pa.concat_tables([empty, *pending], promote_options="permissive")
+        table = pa.concat_tables([self._columns().empty_table(), *pending], promote_options="permissive")
         return table.combine_chunks() if len(pending) > 1 else table
 
     def _add(self, query: IncompleteTopK, after: Workload[IncompleteTopK]) -> None:
         newest = self._intake.newest
         _refuse_unbounded(self._waiting.values, [query])
         self._workload = after
-        self._lanes.append(IncompleteExecutor(query, self._streams))
+        self._executors.append(IncompleteExecutor(query, self._streams))
         if newest is not None:
             # Tuples at the newest position wait, so the new engine will see all of them.
             self._valid_from[query.name] = query.window.first_end_after(newest + query.window.size - 1)
 
     def _remove(self, name: str, after: Workload[IncompleteTopK]) -> None:
         self._workload = after
-        self._lanes = [lane for lane in self._lanes if lane.query.name != name]
+        self._executors = [executor for executor in self._executors if executor.query.name != name]
 
     def metrics(self) -> dict[str, Any]:
         """Counts so far: rows, left out, answers given, items held, and what each query and each stream did.
 
-        `too_often` counts tuples beyond the declared `occurrences`, which were left out; `remembered` the tuples known
+        `over_limit` counts tuples beyond the declared `occurrences`, which were left out; `remembered` the tuples known
         only to tell these. The approximate method remembers none, and counts none.
 
         >>> import skyband as sb
         >>> monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size=9, streams=["s", "t"]))
         >>> monitor.push(None, ["a", "a", None], ["s", "s", "t"], [0.5, 0.6, 0.7])
         >>> found = monitor.metrics()
-        >>> found["left_out"], found["too_often"], found["streams"]["t"]["tuples"]
+        >>> found["dropped_null"], found["over_limit"], found["streams"]["t"]["tuples"]
         (1, 1, 0)
         """
         return super().metrics()
 
     def _counters(self) -> dict[str, Any]:
         return {
-            "too_often": sum(lane.too_often for lane in self._lanes),
-            "queries": {lane.query.name: lane.metrics() for lane in self._lanes},
+            "over_limit": sum(executor.over_limit for executor in self._executors),
+            "queries": {executor.query.name: executor.metrics() for executor in self._executors},
             "streams": {
                 name: {"tuples": int(seen), "newest": int(newest) if seen and self._intake.axis == "time" else None}
                 for name, seen, newest in zip(self._streams, self._seen, self._newest, strict=True)
@@ -178,7 +176,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
             "seen": self._seen,
             "newest": self._newest,
             "pending": [to_bytes(table) for table in self._pending],
-            "lanes": [lane.state() for lane in self._lanes],
+            "lanes": [executor.state() for executor in self._executors],
         }
 
     @classmethod
@@ -188,7 +186,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
     def _load(self, saved: dict[str, Any]) -> None:
         # In the order of the first query of all, which may have been removed since.
         self._streams = tuple(saved["streams"])
-        self._lanes = [IncompleteExecutor(query, self._streams) for query in self.queries]
+        self._executors = [IncompleteExecutor(query, self._streams) for query in self.queries]
         kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
         self._object_kind = kinds.field("object").type if len(kinds) else None
         if saved["book"] is not None:
@@ -197,8 +195,8 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._waiting.load(saved["waiting"])
         self._seen, self._newest = saved["seen"], saved["newest"]
         self._pending = [from_bytes(table) for table in saved["pending"]]
-        for lane, state in zip(self._lanes, saved["lanes"], strict=True):
-            lane.load(state)
+        for executor, state in zip(self._executors, saved["lanes"], strict=True):
+            executor.load(state)
 
     @classmethod
     def _checked(
@@ -223,17 +221,16 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         """Let every query take in tuples that are in their final order, and write down what it answers."""
         keys, hashes = (_NONE, _NONE) if rows is None else self._known(rows.objects)
         positions, streams, values = (_NONE, _NONE, np.empty(0)) if rows is None else (rows[0], rows[2], rows[3])
-        found = [lane.advance(positions, keys, streams, values, hashes, clock) for lane in self._lanes]
+        found = [executor.advance(positions, keys, streams, values, hashes, clock) for executor in self._executors]
         for place, query in enumerate(self.queries):
             if query.name in self._valid_from:
                 found[place] = from_end_on(found[place], self._valid_from[query.name])
         if any(one.ends.size for one in found):
             self._windows += sum(one.ends.size for one in found)
-            self._pending.append(
-                answer_table(
-                    found, self.queries, self._intake.position_kind, self._object_kind, self._values, self._lasts
-                )
-            )
+            self._pending.append(answer_rows(found, self.queries, self._columns(), self._values))
+
+    def _columns(self) -> pa.Schema:
+        return wanted_columns(self.queries, self._intake.position_kind, self._object_kind, self._lasts)
 
     def _known(self, stored: pa.Array) -> tuple[Ints, Ints]:
         """The keys that engines know objects by, and hashes of their content where somebody needs them."""
@@ -252,8 +249,8 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 
     def _unused(self, slots: int) -> Any:
         unused = np.ones(slots, bool)
-        for lane in self._lanes:
-            unused[lane.objects_in_use()] = False
+        for executor in self._executors:
+            unused[executor.objects_in_use()] = False
         return unused
 
 

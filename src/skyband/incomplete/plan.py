@@ -11,11 +11,11 @@ from skyband.incomplete.query import IncompleteTopK
 from skyband.queries.sharing import places_by
 from skyband.sharding.plan import ShardPlan
 
-__all__ = ["IncompletePlan", "Told", "told_of"]
+__all__ = ["IncompletePlan", "IncompleteScan", "scans_of"]
 
 
-class Told(NamedTuple):
-    """What a row tells queries that read the same columns, and the places of these queries in the workload."""
+class IncompleteScan(NamedTuple):
+    """The columns that some queries read alike, and the places of these queries in the workload."""
 
     object: str | None
     stream: str | None
@@ -24,16 +24,16 @@ class Told(NamedTuple):
     places: tuple[int, ...]
 
 
-def told_of(queries: Sequence[IncompleteTopK]) -> tuple[Told, ...]:
+def scans_of(queries: Sequence[IncompleteTopK]) -> tuple[IncompleteScan, ...]:
     """The queries by what they read, in the order in which they first appear.
 
     >>> import skyband as sb
     >>> low = sb.IncompleteTopK(name="low", k=1, size="1 hour", object="car", stream="camera", value="speed")
     >>> high = sb.IncompleteTopK(name="high", k=9, size="1 day", object="car", stream="camera", value="speed")
-    >>> [told.places for told in told_of([low, high])]
+    >>> [scan.places for scan in scans_of([low, high])]
     [(0, 1)]
     """
-    return tuple(Told(*read, places) for read, places in places_by(IncompleteTopK.scan_key, queries).items())
+    return tuple(IncompleteScan(*read, places) for read, places in places_by(IncompleteTopK.scan_key, queries).items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +49,6 @@ class IncompletePlan(ShardPlan):
     delay: int = 0  # how far the watermark stands behind the newest row, in microseconds
 
     @cached_property
-    def told(self) -> tuple[Told, ...]:
+    def scans(self) -> tuple[IncompleteScan, ...]:
         """The queries by what they read."""
-        return told_of(self.queries)
+        return scans_of(self.queries)

@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, UnknownNameError
-from skyband.incomplete.plan import IncompletePlan, Told
+from skyband.incomplete.plan import IncompletePlan, IncompleteScan
 from skyband.incomplete.query import IncompleteTopK
 from skyband.sharding.envelope import Envelope, Note
-from skyband.sharding.grouping import group_rows, shard_of_groups
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import group_rows, positions_of, shard_of_groups
 from skyband.windows import ALWAYS, NEVER
 
 __all__ = ["ID", "TIME", "columns_of", "gather_rows"]
@@ -40,23 +39,25 @@ def gather_rows(plan: IncompletePlan, batches: Iterable[pa.RecordBatch]) -> Iter
         table = pa.Table.from_batches([batch])
         timed = table.filter(pc.is_valid(table[TIME]))
         positions = positions_of(timed, TIME)
-        left_out = np.zeros(timed.num_rows, bool)
+        dropped_null = np.zeros(timed.num_rows, bool)
         parts = []
-        for number, told in enumerate(plan.told):
-            tuples, lacking = _tuples(plan, number, told, timed, positions)
-            left_out |= lacking
+        for number, scan in enumerate(plan.scans):
+            tuples, lacking = _tuples(plan, number, scan, timed, positions)
+            dropped_null |= lacking
             parts.append(tuples)
         tuples = pa.concat_tables(parts)
         newest = int(positions.max(initial=ALWAYS))
         note = Note(newest, int(positions.min(initial=NEVER)))
         homes = _homes(plan, tuples)
-        counts = (table.num_rows, table.num_rows - timed.num_rows + int(left_out.sum()), 0)
+        counts = (table.num_rows, table.num_rows - timed.num_rows + int(dropped_null.sum()), 0)
         for shard in range(plan.shards):
             mine = tuples if plan.shards == 1 else tuples.filter(pa.array(homes == shard))
             yield Envelope(shard, mine, note, *(counts if shard == COUNTING_SHARD else (0, 0, 0)))
 
 
-def _tuples(plan: IncompletePlan, number: int, told: Told, table: pa.Table, positions: Any) -> tuple[pa.Table, Any]:
+def _tuples(
+    plan: IncompletePlan, number: int, scan: IncompleteScan, table: pa.Table, positions: Any
+) -> tuple[pa.Table, Any]:
     """What the rows tell some queries, and which rows lack something; rows that the filter removes tell nothing."""
     names = columns_of(number)
     objects, streams, values = (one(table[name]) for name in names)
@@ -64,7 +65,7 @@ def _tuples(plan: IncompletePlan, number: int, told: Told, table: pa.Table, posi
     numbers = values.fill_null(np.nan).to_numpy(zero_copy_only=False)
     there = objects.is_valid().to_numpy(zero_copy_only=False) & streams.is_valid().to_numpy(zero_copy_only=False)
     whole = there & ~np.isnan(numbers)
-    places = [plan.queries[place] for place in told.places]
+    places = [plan.queries[place] for place in scan.places]
     for query in places:
         _refuse_outside(query, numbers[whole])
     codes = _stream_codes(places[0], streams)

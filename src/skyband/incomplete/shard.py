@@ -18,7 +18,7 @@ from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.query import IncompleteTopK
 from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.ordered_shard import OrderedShard
-from skyband.sharding.segments import Segments
+from skyband.sharding.shard import Segments
 from skyband.snapshot import StateFormat, unchanged
 from skyband.windows import ALWAYS
 
@@ -38,14 +38,14 @@ class IncompleteShard(OrderedShard):
         self._joining: list[str] = []
 
     @property
-    def held(self) -> int:
+    def candidates(self) -> int:
         return sum(monitor.candidates for monitor in self.monitors)
 
     @property
-    def too_often(self) -> int:
-        return sum(monitor.metrics()["too_often"] for monitor in self.monitors)
+    def over_limit(self) -> int:
+        return sum(monitor.metrics()["over_limit"] for monitor in self.monitors)
 
-    def dues(self) -> Iterator[int]:
+    def due_times(self) -> Iterator[int]:
         oldest = self.oldest_waiting
         for query, monitor in zip(self.plan.queries, self.monitors, strict=True):
             if monitor.candidates:
@@ -55,9 +55,9 @@ class IncompleteShard(OrderedShard):
 
     def rank(self, ready: pa.Table | None) -> list[pa.Table]:
         out = []
-        for number, told in enumerate(self.plan.told):
+        for number, scan in enumerate(self.plan.scans):
             mine = None if ready is None else ready.filter(pc.equal(ready["told"], number))
-            for place in told.places:
+            for place in scan.places:
                 self._push(place, mine)
                 out.append(self._answers(place))
         return out

@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.errors import InvalidInputError
 from skyband.incomplete.kernels import sketches as kernels
-from skyband.incomplete.kernels.hashing import mixed
+from skyband.incomplete.kernels.sketches import mixed
 from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["AmsSketches", "Sketches"]

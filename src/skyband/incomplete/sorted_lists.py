@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from skyband.incomplete.answers import ObjectAnswers, joined, room_for, written
+from skyband.incomplete.engine import IncompleteShape, ObjectAnswers, joined, room_for, written
 from skyband.incomplete.kernels import sorted_lists as kernels
-from skyband.incomplete.shape import IncompleteShape
 from skyband.kernels import lookup
 from skyband.kernels.skiplist import SkipList, empty_list, grown_list
 from skyband.kernels.stream import DONE, STATE_FULL, Floats, Ints
@@ -46,7 +45,7 @@ class SortedLists:
     Examples
     --------
     >>> import numpy as np
-    >>> from skyband.incomplete.shape import IncompleteShape
+    >>> from skyband.incomplete.engine import IncompleteShape
     >>> from skyband.incomplete.sorted_lists import SortedLists
     >>> from skyband.incomplete.kernels.attributes import SUM
     >>> shape = IncompleteShape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1,
@@ -68,7 +67,7 @@ class SortedLists:
 
     def __init__(self, shape: IncompleteShape, *, view: int | None = None) -> None:
         self._most = max(shape.k, 2 * shape.k if view is None else view)
-        self._asked = _asked(shape)
+        self._list_query = _list_query(shape)
         d = shape.d
         self._lists = kernels.Lists(
             _empty_tuples(_ROOM),
@@ -94,7 +93,7 @@ class SortedLists:
         begin, why = 0, STATE_FULL
         while why != DONE:
             begin, why = kernels.advance(
-                self._lists, self._asked, self._found, begin, positions, objects, streams, values, until
+                self._lists, self._list_query, self._found, begin, positions, objects, streams, values, until
             )
             if why == STATE_FULL:
                 self._grow()
@@ -165,7 +164,7 @@ class SortedLists:
         )
 
 
-def _asked(shape: IncompleteShape) -> kernels.ListQuery:
+def _list_query(shape: IncompleteShape) -> kernels.ListQuery:
     return kernels.ListQuery(
         shape.k,
         shape.size,

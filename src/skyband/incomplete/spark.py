@@ -4,39 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnsupportedError
 from skyband.incomplete import shard
-from skyband.incomplete.plan import IncompletePlan, Told, told_of
+from skyband.incomplete.plan import IncompletePlan, IncompleteScan, scans_of
 from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.reducer import ID, TIME, columns_of, gather_rows
 from skyband.queries.families import FAMILIES
 from skyband.sharding.bounded_input import complete_windows
-from skyband.sharding.row_order import positions_of
-from skyband.spark import tasks
-from skyband.spark.answer_types import answer_type
-from skyband.spark.expressions import HIDDEN, Columns, quoted
-from skyband.spark.plan import (
-    MOST_SHARDS,
-    Followed,
-    Observed,
-    Pipeline,
-    Request,
-    checked_delay,
-    checked_shards,
-    delay_of,
-    spelled,
-)
-from skyband.spark.processor import OUTPUT, ShardProcessor
-from skyband.spark.shard_keys import spread
-from skyband.spark.topology import at_the_shards, by_oldest, held_by_shard, merged, sums
+from skyband.sharding.envelope import Envelope
+from skyband.spark.expressions import HIDDEN, Columns, answer_type
+from skyband.spark.plan import MOST_SHARDS, Request, StreamInfo, delay_of, shards_for, watermark_delays
+from skyband.spark.tasks import Batches, Task, local_answers, shaped
+from skyband.spark.topology import SparkPlan
 
 __all__ = ["draft"]
 
@@ -45,30 +31,15 @@ _STREAM = f"{HIDDEN}from"  # which of several data frames a row comes from
 _SCHEMA = FAMILIES["incomplete"].answers
 
 
-class _Gathered(NamedTuple):
+class _IncompleteSparkPlan(SparkPlan):
     """Tuples of all streams, and the plan to answer them by."""
 
-    rows: DataFrame
-    plan: IncompletePlan
-    answers: st.StructType
-    types: dict[str, str]
-    delay: int | None  # of the watermark that is to be set, in milliseconds
-    foresight: int | None  # how far the next watermark will stand behind the newest row, in microseconds
-    held: bool  # whether nothing is final before the end of the stream
+    counts = ("late", "over_limit")
 
     @property
-    def about(self) -> dict[str, Any]:
-        return {
-            "axis": self.plan.axis,
-            "family": IncompleteTopK.family,
-            "columns": self.types,
-            "shards": self.plan.shards,
-        }
-
-    @property
-    def followed(self) -> Followed:
+    def stream_info(self) -> StreamInfo:
         methods = sorted({query.method for query in self.plan.queries})
-        return Followed(", ".join(methods), self.plan.axis, None, False, self._watched)
+        return StreamInfo(", ".join(methods), self.plan.axis, None, False, self._watched)
 
     @property
     def _watched(self) -> tuple[str, ...]:
@@ -76,7 +47,7 @@ class _Gathered(NamedTuple):
         names = dict.fromkeys(str(name) for query in self.plan.queries for name in query.streams or ())
         return tuple(names) if self.plan.axis == "time" and len(names) <= MOST_WATCHED else ()
 
-    def _observed(self) -> DataFrame:
+    def source(self) -> DataFrame:
         """The rows; how new the newest of each stream is, is taken down as they pass."""
         if not self.rows.isStreaming or not self._watched:
             return self.rows
@@ -86,53 +57,46 @@ class _Gathered(NamedTuple):
         ]
         return self.rows.observe("skyband_streams", *newest)
 
-    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
-        keys, streaming = spread(self.plan.shards), self.rows.isStreaming
-        cut_by = None if streaming else partial(positions_of, time="position")
-        gather = tasks.to_shards(partial(gather_rows, self.plan), keys, cut_by)
-        envelopes = self._observed().mapInArrow(gather, tasks.ENVELOPES)
-        if not streaming:
-            answer = tasks.answer_in_order(self.plan, keys, "time")
-            local = by_oldest(envelopes, self.plan.shards, counted).mapInArrow(answer, tasks.LOCAL)
-            return Pipeline(self._merged(local, counted), None)
-        processor = ShardProcessor(self.plan, keys, self.foresight, held=self.held)
-        packed = (
-            at_the_shards(envelopes, keys, control, self.delay)
-            .groupBy("shard")
-            .transformWithState(processor, OUTPUT, "Append", "EventTime")
-        )
-        counts = sums("late", "too_often")
-        held = held_by_shard("shard", self.plan.shards)
-        packed = packed.observe("skyband_held", *counts, sf.max("newest").alias("newest"), *held)
-        return Pipeline(self._merged(packed.select("answers")), None)
+    @property
+    def reducer(self) -> Callable[[Batches], Iterable[Envelope]]:
+        return partial(gather_rows, self.plan)
 
-    def _merged(self, packed: DataFrame, counted: Observed | None = None) -> DataFrame:
-        kinds = to_arrow_schema(self.answers, timezone="UTC")
-        return merged(packed, _merge(self.plan, kinds), self.answers, "time", counted)
+    def merger(self, kinds: pa.Schema) -> Task:
+        return _merge(self.plan, kinds)
 
 
-def draft(request: Request) -> _Gathered:
+def draft(request: Request) -> _IncompleteSparkPlan:
     """Refuse what cannot be answered, and settle how the rest will be."""
     frames = _named(request.df)
     queries = tuple(_declared(query, frames) for query in request.workload)
-    told = told_of(queries)
-    rows, types = _together(request, frames, queries, told)
+    scans = scans_of(queries)
+    rows, types = _together(request, frames, queries, scans)
     first = next(iter(frames.values()))
-    there = {delay_of(frame, request.time) for frame in frames.values()}
-    streaming = rows.isStreaming
-    if streaming and len(frames) > 1 and there != {None}:
+    if (
+        rows.isStreaming
+        and len(frames) > 1
+        and any(delay_of(frame, request.time) is not None for frame in frames.values())
+    ):
         raise UnsupportedError(
             "a data frame came with a watermark of its own; of several, the slowest would then hold up all answers. "
             "Leave withWatermark() out and pass watermark= instead: it follows the newest row of all streams."
         )
-    delay = checked_delay(first, request.time, request.watermark, next(iter(there))) if streaming else None
+    there, delay = watermark_delays(first, request)
     plan = IncompletePlan(
         queries=queries,
         shards=_shards(request, queries, first),
         refuse_late=request.late == "refuse",
-        delay=1000 * ((next(iter(there)) if delay is None else delay) or 0),
+        delay=1000 * ((there if delay is None else delay) or 0),
     )
-    return _Gathered(rows, plan, _answer_type(rows, queries), types, delay, request.foresight(delay), request.held)
+    return _IncompleteSparkPlan(
+        rows=rows,
+        plan=plan,
+        answers=_answer_type(rows, queries),
+        types=types,
+        delay=delay,
+        watermark_lag=request.watermark_lag(delay),
+        final_at_end=request.final_at_end,
+    )
 
 
 def _named(df: Any) -> dict[Any, DataFrame]:
@@ -181,10 +145,13 @@ def _declared(query: IncompleteTopK, frames: Mapping[Any, DataFrame]) -> Incompl
 
 
 def _together(
-    request: Request, frames: Mapping[Any, DataFrame], queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
+    request: Request,
+    frames: Mapping[Any, DataFrame],
+    queries: tuple[IncompleteTopK, ...],
+    scans: tuple[IncompleteScan, ...],
 ) -> tuple[DataFrame, dict[str, str]]:
     """What the rows of all data frames tell, in one data frame; and the types of it."""
-    parts = [_read(request, frame, name, queries, told) for name, frame in frames.items()]
+    parts = [_read(request, frame, name, queries, scans) for name, frame in frames.items()]
     shapes = {tuple((field.name, field.dataType.simpleString()) for field in part.schema.fields) for part in parts}
     if len(shapes) > 1:
         differ = sorted({pair for shape in shapes for pair in shape if not all(pair in other for other in shapes)})
@@ -193,7 +160,7 @@ def _together(
             f"the data frames of the streams tell time, object or id in different types ({kinds}); an object could not "
             "be found again in another stream. Cast them to one type."
         )
-    objects = {dict(next(iter(shapes)))[columns_of(number)[0]] for number in range(len(told))}
+    objects = {dict(next(iter(shapes)))[columns_of(number)[0]] for number in range(len(scans))}
     if len(objects) > 1:
         raise InvalidQueryError(
             f"the objects of the queries are of the types {', '.join(sorted(objects))}, and answers have one column "
@@ -203,20 +170,19 @@ def _together(
 
 
 def _read(
-    request: Request, df: DataFrame, name: Any, queries: tuple[IncompleteTopK, ...], told: tuple[Told, ...]
+    request: Request, df: DataFrame, name: Any, queries: tuple[IncompleteTopK, ...], scans: tuple[IncompleteScan, ...]
 ) -> DataFrame:
     columns = Columns(df, _SCHEMA.names)
-    at = columns.time(request.time)
-    identity = columns.identity() if request.id is None else sf.col(quoted(columns.id(request.id)))
-    selected = [sf.col(quoted(spelled(df, at))).alias(TIME), identity.alias(ID)]
-    for number, one in enumerate(told):
-        query = queries[one.places[0]]
+    at, identity = columns.time_and_id(request.time, request.id)
+    selected = [at.alias(TIME), identity.alias(ID)]
+    for number, scan in enumerate(scans):
+        query = queries[scan.places[0]]
         kept = columns_of(number)
-        stream = sf.lit(str(name)) if one.stream is None else sf.expr(one.stream).cast("string")
-        if one.stream is not None:
-            columns.type_of(query, "stream", one.stream)
+        stream = sf.lit(str(name)) if scan.stream is None else sf.expr(scan.stream).cast("string")
+        if scan.stream is not None:
+            columns.type_of(query, "stream", scan.stream)
         parts = (_object(columns, query), stream, _value(columns, query))
-        selected += [column.alias(told_as) for column, told_as in zip(parts, kept, strict=True)]
+        selected += [column.alias(alias) for column, alias in zip(parts, kept, strict=True)]
     return df.select(*selected)
 
 
@@ -232,17 +198,14 @@ def _value(columns: Columns, query: IncompleteTopK) -> Column:
 
 def _shards(request: Request, queries: tuple[IncompleteTopK, ...], df: DataFrame) -> int:
     """Objects can be spread over shards, unless tuples are counted all together or all objects must be compared."""
-    alone = queries[0].axis == "count" or any(query.intervals for query in queries)
-    if request.shards is not None:
-        shards = checked_shards(request.shards)
-        if alone and shards > 1:
-            raise UnsupportedError(
-                f"shards={shards}, but windows over the last tuples and intervals=True look at all objects together; "
-                "leave shards= out."
-            )
-        return shards
-    partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    return 1 if alone else max(1, min(partitions, MOST_SHARDS))
+    together = queries[0].axis == "count" or any(query.intervals for query in queries)
+    shards = shards_for(request, df, 1 if together else MOST_SHARDS)
+    if together and shards > 1:
+        raise UnsupportedError(
+            f"shards={shards}, but windows over the last tuples and intervals=True look at all objects together; "
+            "leave shards= out."
+        )
+    return shards
 
 
 def _answer_type(rows: DataFrame, queries: tuple[IncompleteTopK, ...]) -> st.StructType:
@@ -251,16 +214,12 @@ def _answer_type(rows: DataFrame, queries: tuple[IncompleteTopK, ...]) -> st.Str
     return answer_type(_SCHEMA.columns, own, wanted=("best", "sure") if any(one.intervals for one in queries) else ())
 
 
-def _merge(plan: IncompletePlan, kinds: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The task that puts the answers of all shards together. It must be given all answers of a micro-batch."""
+def _merge(plan: IncompletePlan, kinds: pa.Schema) -> Task:
+    """The task that puts the answers of all shards together."""
 
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        local = ((first, table) for _, first, table in tasks.local_answers(batches))
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        local = ((first, table) for _, first, table in local_answers(batches))
         for table in complete_windows(local, "time"):
-            yield from _as(shard.merged(plan, [table]), kinds).to_batches()
+            yield from shaped(shard.merged(plan, [table]), kinds).to_batches()
 
     return task
-
-
-def _as(table: pa.Table, kinds: pa.Schema) -> pa.Table:
-    return table.select(kinds.names).cast(kinds)

@@ -1,4 +1,4 @@
-"""Flat answers as the Arrow table a user reads: by time, query and rank."""
+"""Answers of engines over incomplete streams as rows of a table: by time, query and rank."""
 
 from __future__ import annotations
 
@@ -7,80 +7,57 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from skyband.incomplete.answers import ObjectAnswers
+from skyband.data.answer_table import answer_table, arrow_schema, names_of_rows, ranks_of_rows
+from skyband.data.key_dictionary import restored
+from skyband.incomplete.engine import ObjectAnswers
 from skyband.incomplete.query import IncompleteTopK
-from skyband.kernels import expand
 from skyband.kernels.stream import Ints
+from skyband.queries.families import FAMILIES
 
-__all__ = ["answer_table", "empty_table"]
+__all__ = ["answer_rows", "wanted_columns"]
+
+_SCHEMA = FAMILIES["incomplete"].answers
 
 
-def empty_table(
+def wanted_columns(
     queries: Sequence[IncompleteTopK],
     position_kind: pa.DataType | None,
     object_kind: pa.DataType | None,
     lasts: bool,
-) -> pa.Table:
-    """The columns, and no row."""
-    columns = {
-        "query": pa.string(),
-        "time": position_kind or pa.int64(),
-        "rank": pa.int64(),
-        "object": object_kind or pa.int64(),
-        "score": pa.float64(),
-    }
-    if any(query.intervals for query in queries):
-        columns |= {"best": pa.float64(), "sure": pa.bool_()}
-    if lasts:
-        columns["last"] = position_kind or pa.int64()
-    return pa.schema(list(columns.items())).empty_table()
+) -> pa.Schema:
+    """The columns of the answers, with ``best`` and ``sure`` where a query asks for intervals."""
+    wanted = ("best", "sure") if any(query.intervals for query in queries) else ()
+    columns = arrow_schema(_SCHEMA, {"time": position_kind, "object": object_kind}, wanted=wanted)
+    return columns.append(pa.field("last", position_kind or pa.int64())) if lasts else columns
 
 
-def answer_table(
+def answer_rows(
     found: Sequence[ObjectAnswers],
     queries: Sequence[IncompleteTopK],
-    position_kind: pa.DataType | None,
-    object_kind: pa.DataType | None,
+    wanted: pa.Schema,
     values_of: Callable[[Ints], pa.Array],
-    lasts: bool,
 ) -> pa.Table:
     """The answers of all queries."""
-    table = pa.concat_tables(
-        [_table(place, one, query, values_of) for place, (one, query) in enumerate(zip(found, queries, strict=True))],
-        promote_options="permissive",
-    )
+    tables = [_rows(one, query, wanted, values_of) for one, query in zip(found, queries, strict=True)]
+    table = pa.concat_tables(tables)
     if len(queries) > 1:
-        table = table.take(np.lexsort([table["place"].to_numpy(), table["time"].to_numpy()]))
-    kinds = empty_table(queries, position_kind, object_kind, lasts).schema
-    for name in kinds.names:
-        if name not in table.column_names:  # no query of these answers tells intervals
-            table = table.append_column(name, pa.nulls(table.num_rows, kinds.field(name).type))
-    objects = table["object"].combine_chunks()
-    wanted = kinds.field("object").type
-    table = table.set_column(table.column_names.index("object"), "object", _as(objects, wanted))
-    return table.select(kinds.names).cast(kinds)
+        times = np.concatenate([np.repeat(one.ends, one.counts) for one in found])
+        places = np.repeat(np.arange(len(tables)), [one.num_rows for one in tables])
+        table = table.take(np.lexsort([places, times]))
+    return table
 
 
-def _table(place: int, found: ObjectAnswers, query: IncompleteTopK, values_of: Callable[[Ints], pa.Array]) -> pa.Table:
-    rows = found.objects.size
-    ranks = np.empty(rows, np.int64)
-    expand.fill_ranks(found.counts, ranks)
+def _rows(
+    found: ObjectAnswers, query: IncompleteTopK, wanted: pa.Schema, values_of: Callable[[Ints], pa.Array]
+) -> pa.Table:
     columns = {
-        "place": np.full(rows, place),
-        "query": pa.array([query.name]).take(pa.array(np.zeros(rows, np.int64))),
+        "query": names_of_rows([query.name], np.zeros_like(found.counts), found.counts),
         "time": np.repeat(found.ends, found.counts),
-        "rank": ranks,
-        "object": values_of(found.objects),
+        "rank": ranks_of_rows(found.counts),
+        "object": restored(values_of(found.objects), wanted.field("object").type),
         "score": found.scores,
         "last": found.lasts,
     }
     if query.intervals:
         columns |= {"best": found.best, "sure": found.sure.astype(bool)}
-    return pa.table(columns)
-
-
-def _as(stored: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Array:
-    """Objects as they came in; dates and times were held as whole numbers."""
-    if pa.types.is_temporal(kind):
-        return stored.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
-    return stored.cast(kind)
+    return answer_table(columns, wanted)

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as sf
 
 from skyband.spark.metrics import StreamProgress
-from skyband.spark.plan import Followed, Observed
+from skyband.spark.plan import Observed, StreamInfo
 from skyband.spark.spark_errors import plain_error, unless_gone
+from skyband.spark.stream_handle import RunHandle
 
 __all__ = ["BoundedRun", "Delivery"]
 
@@ -30,40 +31,25 @@ class Delivery(NamedTuple):
     take: Callable[[int, pa.Table], int]  # called with answers by time, in numbered parts; returns how many there were
 
 
-class BoundedRun:
-    """Reads, answers, delivers and ends, in a thread of its own. Has what a stream's handle has."""
+class BoundedRun(RunHandle):
+    """Reads, answers, delivers and ends, in a thread of its own."""
 
-    def __init__(self, followed: Followed, moment: str, delivery: Delivery) -> None:
+    def __init__(self, stream_info: StreamInfo, moment: str, delivery: Delivery) -> None:
+        super().__init__(StreamProgress(stream_info))
         self._moment = moment  # the column that says when an answer was final
         self._delivery = delivery
-        self._progress = StreamProgress(followed)
         self._group = f"skyband-{uuid4().hex}"
         self._context: SparkContext | None = None
-        self._error: BaseException | None = None
-        self._stopping = False
-        self._ended = threading.Event()
 
     def begin(self, answers: DataFrame, counted: Observed) -> None:
         """Start; `answers` are those of the draft, `counted` while they are computed."""
         self._context = answers.sparkSession.sparkContext
         threading.Thread(target=self._run, args=(answers, counted), name="skyband-bounded", daemon=True).start()
 
-    @property
-    def is_going_on(self) -> bool:
-        """Whether it has not ended yet."""
-        return not self._ended.is_set()
-
-    def await_end(self, timeout: float | None = None, *, progress: bool | None = None) -> bool:
-        """Wait until all is answered, at most `timeout` seconds; return whether it is. What went wrong is raised."""
-        ended = self._ended.wait(timeout)
-        if ended and self._error is not None:
-            raise self._error
-        return ended
-
     def metrics(self) -> dict[str, Any]:
         """The numbers by name; those about rows are there at the end."""
         done, tasks = self._tasks()
-        return {**self._progress.metrics(), "tasks": tasks, "tasks_done": done}
+        return {**super().metrics(), "tasks": tasks, "tasks_done": done}
 
     def stop(self) -> None:
         """End it now; answers that were not delivered are not kept."""
@@ -97,16 +83,16 @@ class BoundedRun:
 
     def _count(self, counted: Observed) -> None:
         """Take down what was counted on the way; a part of the pipeline that saw no row counts nothing."""
-        read, held, answered = counted.read.get, counted.held.get, counted.answered.get
+        read, shards, answered = counted.read.get, counted.shards.get, counted.answered.get
         source = {} if self._delivery.read is None else self._delivery.read.get
         self._progress.count(
             rows=source.get("rows", read.get("taken")) or 0,
             malformed=source.get("malformed"),
-            left_out=read.get("left_out"),
-            reduced=read.get("reduced"),
+            dropped_null=read.get("dropped_null"),
+            pruned=read.get("pruned"),
             windows=answered.get("windows"),
-            too_often=held.get("too_often"),
-            unrankable=held.get("unrankable"),
+            over_limit=shards.get("over_limit"),
+            unrankable=shards.get("unrankable"),
         )
 
     def _parts(self, answers: DataFrame, rows: int) -> Iterator[pa.Table]:

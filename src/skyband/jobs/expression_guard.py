@@ -1,7 +1,7 @@
 """What a query from outside may compute: decided by the tree that Spark's own parser makes of each expression.
 
 Another parser may read a comment, a quote or an escape differently from Spark, so that it would check one expression
-while Spark runs another. Every node must be of a listed kind, every function in `skyband.sql.allowed_functions`, and
+while Spark runs another. Every node must be of a listed kind, every function in `skyband.sql.safety`, and
 every name a column of the stream or a variable of the lambda around it; anything else is refused. Nothing is analysed
 or evaluated before that.
 
@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries import Query
 from skyband.spark.expressions import reason, unlogged
-from skyband.sql.allowed_functions import FUNCTIONS, MOMENTS
+from skyband.sql.safety import FUNCTIONS, MOMENTS
 from skyband.workload_file.live_query_limits import expressions_of
 
 __all__ = ["refuse_unlisted"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,51 +12,33 @@ from time import monotonic
 from typing import Any, Literal
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql import DataFrame, SparkSession
 
-from skyband.connectors.dead_letters import bury_in, dead_places
-from skyband.connectors.memory import Memory
-from skyband.connectors.sources import dead_letters_of, open_batch, open_stream
-from skyband.durations import parse_duration
+from skyband.connectors.sources import open_stream
 from skyband.errors import InvalidInputError, PipelineError, SkybandError, UnsupportedError
-from skyband.jobs.bounded_job import BoundedRun, Delivery
-from skyband.jobs.changed_files import ReadOnce
+from skyband.jobs.bounded_job import BoundedRun
 from skyband.jobs.expression_guard import refuse_unlisted
+from skyband.jobs.job_stream import JobStream, Mode, Prepare
 from skyband.jobs.journal import Journal, changed, names_of
-from skyband.jobs.live_queries import Guests
-from skyband.jobs.trial_batches import failure_of
+from skyband.jobs.live_queries import Guests, failure_of
 from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
-from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.delivery import (
-    Folder,
-    Opening,
     Server,
     Wanted,
     ask_servers,
-    clear_servers,
     open_servers,
     output_of,
-    parts_of,
-    servers_among,
-    write_to,
 )
 from skyband.spark.health import Beat
-from skyband.spark.late_limits import LateLimits
-from skyband.spark.pipeline import check
-from skyband.spark.plan import Observed
-from skyband.spark.restored_checkpoint import refuse_newer_files
 from skyband.spark.sessions import session
-from skyband.spark.stream_handle import Handle, launch
+from skyband.spark.stream_handle import Handle
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["Mode", "Run", "run"]
 
-Mode = Literal["stream", "once", "catch-up"]
 PATIENCE = 60  # seconds that a change waits for the micro-batch under way
 
 
@@ -149,12 +130,9 @@ class Run:
         self._spark = spark
         self.handles: dict[str, Handle] = {}  # of streams that are followed
         self._bounded: dict[str, BoundedRun] = {}  # of those that are answered once
-        self._wanted: dict[str, list[Wanted]] = {}  # by stream: who is given its answers
-        self._states: dict[str, str] = {}
+        self._streams: dict[str, JobStream] = {}
         self._changes: dict[str, int] = {}
-        self._changing = threading.RLock()  # while a stream stops to go on with another workload, it has not ended
-        self._memories: dict[tuple[str, Output], list[Memory]] = {}  # by stream and output, one for each sink
-        self._servers: list[Server] = []
+        self.changing = threading.RLock()  # while a stream stops to go on with another workload, it has not ended
         self._stopped = False
 
     def await_end(self, timeout: float | None = None) -> bool:
@@ -164,7 +142,7 @@ class Run:
         """
         until = None if timeout is None else monotonic() + timeout
         while True:
-            with self._changing:
+            with self.changing:
                 going_on = [name for name in self._all if not self._has_ended(name, 0)]
             if not going_on:
                 self._clean_up()
@@ -173,6 +151,12 @@ class Run:
             if left <= 0:
                 return False
             self._has_ended(going_on[0], left)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a stream has not ended yet; one that a change stops for a moment has not."""
+        with self.changing:
+            return any(one.is_active for one in self._all.values())
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """The numbers of each stream, by name: see `Handle.metrics`, and how many queries and changes of them."""
@@ -199,13 +183,14 @@ class Run:
 
         `output` need only be said where there are sinks of both kinds.
         """
-        known = [kind for name, kind in self._memories if name == stream]
+        memories = self._streams[stream].memories if stream in self._streams else {}
+        known = list(memories)
         wanted = known[0] if output is None and len(known) == 1 else output
         if wanted not in known:
             has = f"has no sink of type memory{f' for {output}' if output else ''}; its answers are not kept here"
             both = "has sinks of type memory for answers and for changes; say which with output="
             raise InvalidInputError(f"stream {stream!r} {both if known and output is None else has}.")
-        tables = [memory.table() for memory in self._memories[stream, wanted]]
+        tables = [memory.table() for memory in memories[wanted]]
         there = [table for table in tables if table is not None]
         return pa.concat_tables(there) if there else None
 
@@ -214,8 +199,8 @@ class Run:
 
         The micro-batch under way is waited for: however often the workload is changed, the stream gets on.
         """
-        with self._changing:
-            before, handle, wanted = self.file, self.handles[stream], self._wanted[stream]
+        with self.changing:
+            before, handle, wanted = self.file, self.handles[stream], self._streams[stream].wanted
 
             def prepare(out: DataFrame) -> None:
                 handle.await_batch(PATIENCE)
@@ -233,7 +218,7 @@ class Run:
                 self._launch(stream, prepare, handle)
             except Exception:
                 self.file = before
-                if not handle.is_going_on:
+                if not handle.is_active:
                     self._launch(stream, prepare_again, handle)
                 raise
             self._changes[stream] = self._changes.get(stream, 0) + 1
@@ -257,6 +242,10 @@ class Run:
         self._clean_up()
         if stuck is not None:
             raise stuck
+
+    @property
+    def _servers(self) -> list[Server]:
+        return [server for stream in self._streams.values() for server in stream.servers]
 
     @property
     def _all(self) -> dict[str, Handle | BoundedRun]:
@@ -284,7 +273,7 @@ class Run:
 
     def _goes_on_without_guests(self, stream: str, handle: Handle) -> bool:
         """Whether a stream that failed goes on, without queries that joined while it ran and made it fail."""
-        with self._changing:
+        with self.changing:
             if self.handles[stream] is not handle:
                 return True  # it was replaced meanwhile
             if handle.failure is None or self._stopped:
@@ -299,9 +288,9 @@ class Run:
     def _tried(self, stream: str, queries: Sequence[Query], *, run: bool = True) -> BaseException | None:
         """Why the stream's next micro-batch fails with these queries; None where it does not. Nothing is kept of it."""
         file = _only(self.file, stream, [query for query in self.file.workloads[stream] if query in queries])
-        return failure_of(lambda write: self._start(stream, file, write), run=run)
+        return failure_of(lambda write: self._streams[stream].start(file, write), run=run)
 
-    def _launch_with_guests(self, name: str, prepare: Callable[[DataFrame], None]) -> None:
+    def _launch_with_guests(self, name: str, prepare: Prepare) -> None:
         """Start a stream; without queries that joined while it ran before, if it cannot be started with them."""
         try:
             self._launch(name, prepare)
@@ -315,156 +304,17 @@ class Run:
             self.file = _only(self.file, name, left)
             self._launch(name, prepare)
 
+    def _launch(self, name: str, prepare: Prepare, before: Handle | None = None) -> None:
+        self.handles[name] = self._streams[name].launch(prepare, before)
+
     def _add(self, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
-        file = self.file
-        self._wanted[name] = wanted = [*self._outlets(name), *watchers]
-        kept = Checkpoint(self._spark, file.checkpoint_of(name))
-        places = (*(one.outlet for one in wanted), *dead_places(name, file.streams[name]))
-        folders = [place for place in places if isinstance(place, Folder)]
-        for server in servers_among(wanted):
-            server.reach()  # before anything is forgotten
-        if fresh:
-            _forget(file.checkpoint_of(name), folders)
-        has_state = kept.read() is not None
-        _refuse_foreign_files(folders, name, has_state=has_state, mode=self.mode)
-        if has_state and self.mode != "once":
-            refuse_newer_files(kept, folders, name)
-        self._states[name] = file.checkpoint_of(name)
-
-        def prepare(out: DataFrame) -> None:
-            anew, output = fresh or self.mode == "once", output_of(wanted)
-            open_servers(wanted, file.workloads[name], output, out, replace=anew, kept=has_state)
-            if fresh:
-                clear_servers(wanted)
-
-        def remove_earlier() -> None:
-            clear_servers(wanted)
-            for folder in folders:
-                folder.clear()
-
+        self._streams[name] = stream = JobStream(self._spark, self.mode, name, lambda: self.file)
+        stream.open_sinks(watchers)
+        prepare = stream.make_room(fresh=fresh)
         if self.mode == "once":
-            self._answer_once(name, prepare, remove_earlier)
+            self._bounded[name] = stream.answer_once(prepare)
         else:
             self._launch_with_guests(name, prepare)
-
-    def _answer_once(self, name: str, prepare: Callable[[DataFrame], None], remove: Callable[[], None]) -> None:
-        """Answer a bounded input; `remove` removes earlier answers once all new ones are there."""
-        file, wanted = self.file, self._wanted[name]
-        stream, workload = file.streams[name], file.workloads[name]
-        output = output_of(wanted)
-        read, counted, dead = Observation("skyband_source"), Observed.anew(), dead_places(name, stream)
-        draft = check(
-            open_batch(self._spark, name, stream, read, asked=workload),
-            workload,
-            time=stream.time or "timestamp",
-            id_=stream.id,
-            watermark=stream.watermark,
-            algorithm=file.algorithm_of(name),
-            late="count",
-            output=output,
-            shards=file.shards_of(name),
-            whole=True,
-            alone=True,
-        )
-        answers = draft.assemble(None, counted).answers
-        prepare(answers)
-
-        def begin() -> None:
-            remove()
-            if dead:
-                bury_in(dead)(dead_letters_of(self._spark, name, stream, workload, streaming=False), 0)
-
-        def take(number: int, rows: pa.Table) -> int:
-            for outlet, part in parts_of(rows, wanted, workload, output):
-                outlet.take(number, part)
-            return int(rows["change"].null_count) if output == "both" else int(rows.num_rows)
-
-        delivery = Delivery(read, begin, take)
-        self._bounded[name] = running = BoundedRun(draft.followed, workload.queries[0].moment, delivery)
-        running.begin(answers, counted)
-
-    def _launch(self, name: str, prepare: Callable[[DataFrame], None], before: Handle | None = None) -> None:
-        """Start a stream; `prepare` is called with its answers once the queries have been found sound.
-
-        `before` is what ran until now; only its numbers go on.
-        """
-        file, stream = self.file, self.file.streams[name]
-        wanted, dead = self._wanted[name], dead_places(name, stream)
-        output = output_of(wanted)
-        take = write_to(wanted, file.workloads[name], output)
-        if stream.source == "files":
-            take = ReadOnce(name, self._states[name]).after(take)
-
-        def write(out: DataFrame) -> DataStreamWriter:
-            prepare(out)
-            return self._triggered(out.writeStream.foreachBatch(take).queryName(name))
-
-        def bury(letters: DataFrame) -> DataStreamWriter:
-            return self._triggered(letters.writeStream.foreachBatch(bury_in(dead)).queryName(f"{name}, dead letters"))
-
-        self.handles[name] = self._start(
-            name,
-            file,
-            write,
-            dead=(dead_letters_of(self._spark, name, stream, file.workloads[name]), bury) if dead else None,
-            before=before,
-        )
-
-    def _start(
-        self,
-        name: str,
-        file: WorkloadFile,
-        write: Callable[[DataFrame], DataStreamWriter],
-        *,
-        dead: Any = None,
-        before: Handle | None = None,
-    ) -> Handle:
-        """Start a stream of a file; `before` is what ran until now: its numbers go on, and its state must fit."""
-        stream, engine, wanted = file.streams[name], file.engine, self._wanted[name]
-        return launch(
-            open_stream(self._spark, name, stream, asked=file.workloads[name], at_once=self.mode == "catch-up"),
-            file.workloads[name],
-            write=write,
-            checkpoint=self._states[name],
-            time=stream.time or "timestamp",
-            id_=stream.id,
-            watermark=stream.watermark,
-            bounded=False,
-            algorithm=file.algorithm_of(name),
-            late="refuse" if engine.late == "refuse" else "count",
-            limits=LateLimits(**engine.late) if isinstance(engine.late, dict) else None,
-            output=output_of(wanted),
-            shards=file.shards_of(name),
-            whole=True,
-            alone=True,
-            dead=dead,
-            progress=None if before is None else before.progress,
-            before=None if before is None else before.plan,
-            locked=True,
-        )
-
-    def _triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
-        trigger = self.file.engine.trigger
-        if self.mode == "catch-up":
-            return writer.trigger(availableNow=True)
-        if self.mode == "stream" and trigger is not None:
-            return writer.trigger(processingTime=f"{parse_duration(trigger, field='trigger') // 1000} milliseconds")
-        return writer
-
-    def _outlets(self, stream: str) -> list[Wanted]:
-        found, opening = [], Opening(self._spark, stream, lambda: self.file.workloads[stream])
-        for sink in self.file.sinks:
-            if not any(sink.serves(query.name) for query in self.file.workloads[stream]):
-                continue
-            outlet = sink.open(opening)
-            if outlet is None:
-                continue
-            if isinstance(outlet, Memory):
-                self._memories.setdefault((stream, sink.output), []).append(outlet)
-            if isinstance(outlet, Server):
-                self._servers.append(outlet)
-            found.append(Wanted(outlet, sink.output, sink.queries))
-        return found
 
     def _clean_up(self) -> None:
         for server in self._servers:
@@ -480,33 +330,3 @@ def _only(file: WorkloadFile, stream: str, queries: Sequence[Query]) -> Workload
 def _lock_of(checkpoint: str) -> Path | None:
     """The file that says a checkpoint is in use, where it is on this machine."""
     return None if has_scheme(checkpoint) else Path(checkpoint) / "lock"
-
-
-def _refuse_foreign_files(folders: Sequence[Folder], stream: str, *, has_state: bool, mode: Mode) -> None:
-    """Files are numbered by micro-batch: those of another run would be mixed with this one's, or replaced by them."""
-    for folder in folders:
-        if not folder.files():
-            continue
-        where = f"{str(folder.folder)!r} holds {folder.holds} of stream {stream!r}"
-        if mode == "once" and has_state:
-            raise InvalidInputError(
-                f"{where} that belong to a run whose state is kept; answering once would replace them. Give another "
-                "path, go on with that run, or begin anew with --fresh (fresh=True), which removes both."
-            )
-        if mode != "once" and not has_state:
-            raise InvalidInputError(
-                f"{where} from another run, and there is no state to go on from; new files would be mixed with them. "
-                "Give another path, or begin anew with --fresh (fresh=True), which removes them."
-            )
-
-
-def _forget(checkpoint: str, folders: Sequence[Folder]) -> None:
-    if has_scheme(checkpoint):
-        raise InvalidInputError(
-            f"the state in {checkpoint!r} is not on this machine and was not removed; remove it with the tools of that "
-            "place, and run without --fresh (fresh=True)."
-        )
-    with suppress(FileNotFoundError):
-        shutil.rmtree(checkpoint)
-    for folder in folders:
-        folder.clear()

@@ -13,13 +13,17 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 from skyband.jobs.journal import Change, Journal, given_up, guests
 from skyband.queries import Query
+from skyband.spark.expressions import unlogged
 from skyband.spark.spark_errors import is_gone, reason_of, uncomputable
-from skyband.spark.stream_handle import Handle
+from skyband.spark.stream_handle import Handle, Write
 from skyband.workload_file import WorkloadFile
 
-__all__ = ["Guests", "culprits"]
+__all__ = ["Guests", "culprits", "failure_of"]
 
 MOST_TRIALS = 64  # that it may take to find out who is to blame
 _LOG = logging.getLogger("skyband.control")
@@ -158,3 +162,46 @@ def culprits(joined: Sequence[Query], own: Sequence[Query], tried: Tried) -> lis
             return found
         # They fail only together: the newest goes first.
         found += [(query, error) for query in (left if trials >= MOST_TRIALS else left[:1])]
+
+
+class _NotKeptError(Exception):
+    """Ends a trial, so that Spark does not note the micro-batch down."""
+
+
+def failure_of(start: Callable[[Write], Handle], *, run: bool = True) -> BaseException | None:
+    """Why a stream cannot be started, or its next micro-batch cannot be computed; None if it can.
+
+    `start` starts the stream, given where its answers go. Here they go nowhere, and the micro-batch is ended before it
+    is noted down: whoever starts the stream next runs it again, from the same state. Without `run` nothing is computed,
+    and only what is found out before that is told.
+
+    That a trial succeeded is told by what was called, not by what an error says: its text may come from a row.
+    """
+    reached = False
+
+    def compute(frame: DataFrame, _: int) -> None:
+        nonlocal reached
+        with unlogged():
+            frame.write.format("noop").mode("overwrite").save()
+        reached = True
+        raise _NotKeptError
+
+    def write(out: DataFrame) -> DataStreamWriter:
+        nonlocal reached
+        if not run:
+            reached = True
+            raise _NotKeptError
+        return out.writeStream.foreachBatch(compute).trigger(availableNow=True)  # it ends, whatever there is to read
+
+    handle = None
+    try:
+        handle = start(write)
+        handle.await_end(progress=False)
+    except Exception as error:
+        if reached:
+            return None
+        cause = error if handle is None or handle.failure is None else handle.failure
+        if is_gone(cause):
+            raise cause from None
+        return cause
+    return None

@@ -13,12 +13,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.paths import has_scheme
 
-__all__ = ["LONGEST", "Mailbox"]
+if TYPE_CHECKING:
+    from skyband.workload_file import WorkloadFile
+
+__all__ = ["LONGEST", "Mailbox", "mailbox_of"]
 
 LONGEST = 64 * 1024  # bytes of a message
 POLL = 0.05  # seconds
@@ -139,3 +143,14 @@ def _message(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         return {"kind": "unreadable", "why": str(error)}
     return found if isinstance(found, dict) else {"kind": "unreadable", "why": "it is no mapping"}
+
+
+def mailbox_of(file: WorkloadFile) -> Mailbox:
+    """The mailbox of a file's run, beside its state."""
+    checkpoint = str(file.engine.checkpoint)
+    if has_scheme(checkpoint):
+        raise UnsupportedError(
+            f"the state of {file.path} is in {checkpoint!r}, not on this machine, and so its run cannot be reached "
+            "from here; to change the workload, edit the file and run it again."
+        )
+    return Mailbox(Path(checkpoint) / "mail")

@@ -34,7 +34,7 @@ class Verified(NamedTuple):
 
     rows: int  # of the input
     windows: int | None  # that were answered; None where the answers had been written before
-    left_out: int  # rows without a time or a score
+    dropped_null: int  # rows without a time or a score
     not_final: int  # rows of windows that an unfinished run has not answered yet; they were not compared
     difference: Difference
     seconds: float | None  # in the pipeline
@@ -74,7 +74,7 @@ def verify(
         found = _compared(file, stream, workload, rows, _read(spark, stream, folder), told)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return found._replace(windows=metrics["windows"], left_out=metrics["left_out"], seconds=seconds)
+    return found._replace(windows=metrics["windows"], dropped_null=metrics["dropped_null"], seconds=seconds)
 
 
 def _answer(spark: SparkSession, file: WorkloadFile, stream: str, folder: Path) -> dict[str, Any]:

@@ -139,18 +139,18 @@ def close_window(answers: Answers, query: int, end: int) -> None:
 
 
 @kernel
-def end_after(asked: KernelQuery, position: int) -> int:
+def end_after(query: KernelQuery, position: int) -> int:
     """The smallest window end beyond `position`."""
-    return asked.origin + ((position - asked.origin) // asked.slide + 1) * asked.slide
+    return query.origin + ((position - query.origin) // query.slide + 1) * query.slide
 
 
 @kernel
-def latest_start(asked: KernelQuery, position: int) -> int:
+def latest_start(query: KernelQuery, position: int) -> int:
     """The start of the youngest view that holds `position`."""
-    return end_after(asked, position + asked.size) - asked.slide - asked.size
+    return end_after(query, position + query.size) - query.slide - query.size
 
 
 @kernel
-def is_reported(asked: KernelQuery, end: int, first: int) -> bool:
+def is_reported(query: KernelQuery, end: int, first: int) -> bool:
     """Whether the window that ends at `end` is to be reported, given the position of the stream's first object."""
-    return not asked.full_only or end - asked.size >= first
+    return not query.full_only or end - query.size >= first

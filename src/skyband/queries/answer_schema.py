@@ -30,6 +30,15 @@ class AnswerSchema:
     """The columns that every answer of a family has, in their order; groups and the row's own columns stand apart."""
 
     columns: tuple[AnswerColumn, ...]
+    row_id: AnswerColumn | None = None  # stands for the row in tables of a monitor; on Spark the row itself does
+
+    @property
+    def table_columns(self) -> tuple[AnswerColumn, ...]:
+        """The columns of a monitor's tables: those of all answers, with the row's id before the score."""
+        if self.row_id is None:
+            return self.columns
+        score = self.names.index("score")
+        return *self.columns[:score], self.row_id, *self.columns[score:]
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -99,11 +99,14 @@ class Family:
         return tuple(getattr(self.part(module), name))
 
 
-def _schema(*columns: str, optional: Collection[str] = (), ranked: Collection[str] = ()) -> AnswerSchema:
+def _schema(
+    *columns: str, optional: Collection[str] = (), ranked: Collection[str] = (), row_id: AnswerColumn | None = None
+) -> AnswerSchema:
     """Columns as ``"name kind"``; those without a kind are of a type that comes with the rows."""
     parts = [(*column.split(), "own")[:2] for column in columns]
     return AnswerSchema(
-        tuple(AnswerColumn(name, kind, name in optional, name in ranked) for name, kind in parts)  # type: ignore[arg-type]
+        tuple(AnswerColumn(name, kind, name in optional, name in ranked) for name, kind in parts),  # type: ignore[arg-type]
+        row_id,
     )
 
 
@@ -126,7 +129,7 @@ FAMILIES: dict[str, Family] = {
             name="topk",
             query="TopK",
             namespace="skyband",
-            answers=_schema(*_WINDOW, "score number"),
+            answers=_schema(*_WINDOW, "score number", row_id=AnswerColumn("id", "own", ranked=True)),
             engines="algorithms.ENGINES",
             lacks={
                 "frames by name": "top-k queries rank the rows of one; pass that one.",

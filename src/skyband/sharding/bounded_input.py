@@ -32,7 +32,7 @@ def step_in_order(arrived: Iterable[tuple[pa.Table, Note]], shard: Shard) -> Ite
     for table, note in arrived:
         # As many new rows as are held: however long the input, all steps together rank each row a few times.
         if rows >= max(STEP_ROWS, held) and note.oldest < NEVER:
-            answers, tally = shard.step(tables, notes, None, soon=note.oldest)
+            answers, tally = shard.step(tables, notes, None, next_watermark=note.oldest)
             yield answers, tally
             tables, notes, rows, held = [], [], 0, tally.candidates
         tables.append(table)

@@ -13,7 +13,7 @@ from skyband.kernels.stream import Ints
 from skyband.snapshot import decode, encode
 from skyband.windows import ALWAYS
 
-__all__ = ["Envelope", "Histogram", "Note", "foreseen", "gathered"]
+__all__ = ["Envelope", "Histogram", "Note", "expected_watermark", "gathered"]
 
 MILLISECOND = 1000  # watermarks are whole milliseconds
 CHUNK_ROWS = 1 << 18
@@ -70,15 +70,17 @@ class Note:
         return cls(**{**saved, "histogram": saved["histogram"] and Histogram(**saved["histogram"])})
 
 
-def foreseen(notes: Iterable[Note], delay: int | None) -> int | None:
+def expected_watermark(notes: Iterable[Note], delay: int | None) -> int | None:
     """Where the watermark will stand at least after a micro-batch with these notes; None where that is not known.
 
     What has ended by then can be answered now: all rows that came before the watermark moved are here, and those of the
     next micro-batch are late if they are before it. `delay` is the watermark's; None where others have a say in it.
 
     >>> note = Note(newest=5_000_700, oldest=0)
-    >>> foreseen([note], delay=2_000_000), foreseen([note], None), foreseen([], 0)
-    (3000000, None, None)
+    >>> expected_watermark([note], delay=2_000_000)
+    3000000
+    >>> expected_watermark([note], None), expected_watermark([], 0)
+    (None, None)
     """
     newest = max((note.newest for note in notes), default=ALWAYS)
     if delay is None or newest == ALWAYS:
@@ -94,8 +96,8 @@ class Envelope(NamedTuple):
     rows: pa.Table
     note: Note
     taken: int
-    left_out: int
-    reduced: int
+    dropped_null: int
+    pruned: int
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import from_bytes, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
-from skyband.sharding.segments import Segments
-from skyband.sharding.shard import Shard, Tally
+from skyband.sharding.shard import Segments, Shard, Tally
 from skyband.windows import ALWAYS
 
 __all__ = ["OrderedShard"]
@@ -35,29 +34,29 @@ class OrderedShard(Shard):
         raise NotImplementedError
 
     @property
-    def held(self) -> int:
+    def candidates(self) -> int:
         """How much is held beside the rows that wait."""
         raise NotImplementedError
 
     @property
-    def too_often(self) -> int:
+    def over_limit(self) -> int:
         """Rows that were dropped because they came too often, so far."""
         return 0
 
-    def dues(self) -> Iterable[int]:
+    def due_times(self) -> Iterable[int]:
         """When answers may be due next."""
         raise NotImplementedError
 
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
         """Rank the rows that time has passed."""
-        too_often = self.too_often
+        over_limit = self.over_limit
         out = [] if self.clock == ALWAYS else [table for table in self.rank(self._passed()) if table.num_rows]
         tally = Tally(
             windows=sum(int(pc.sum(pc.equal(table["rank"], 1)).as_py() or 0) for table in out),
             answers=sum(map(len, out)),
-            candidates=self.held + (0 if self.waiting is None else self.waiting.num_rows),
+            candidates=self.candidates + (0 if self.waiting is None else self.waiting.num_rows),
             last_end=max((int(pc.max(table["time"]).as_py()) for table in out), default=ALWAYS),
-            too_often=self.too_often - too_often,
+            over_limit=self.over_limit - over_limit,
         )
         return out, tally
 
@@ -67,7 +66,7 @@ class OrderedShard(Shard):
         if self.plan.axis == "count":
             oldest = self.oldest_waiting
             return None if oldest is None else oldest + 1
-        return min(self.dues(), default=None)
+        return min(self.due_times(), default=None)
 
     @property
     def oldest_waiting(self) -> int | None:

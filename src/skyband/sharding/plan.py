@@ -1,13 +1,17 @@
-"""What the plans of all families have in common. Light: the driver loads it to ask which state there is."""
+"""What the plans of all families have in common, and what leaves a pipeline. Light: the driver loads it, too."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from skyband.queries import Axis
 
-__all__ = ["ShardPlan"]
+__all__ = ["COPY", "Output", "ShardPlan", "without_copies"]
+
+Output = Literal["answers", "changes", "both"]
+COPY = "row_"  # begins the name of a row's own column where answers have another column of that name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,3 +37,13 @@ class ShardPlan:
         """What all windows run along."""
         axis: Axis = self.queries[0].axis
         return axis
+
+
+def without_copies(columns: Iterable[str]) -> list[str]:
+    """The columns without second copies of those that groups are told by: which there are depends on the queries.
+
+    >>> without_copies(["price", "symbol", "row_symbol", "row_rank"])
+    ['price', 'symbol', 'row_rank']
+    """
+    known = list(columns)
+    return [name for name in known if not (name.startswith(COPY) and name.removeprefix(COPY) in known)]

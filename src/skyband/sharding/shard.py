@@ -1,24 +1,53 @@
 """A shard: the part of a workload's state that some of its groups, keys or objects live in.
 
 A step accepts what has arrived, moves the clock, and answers what has become final by then. What is accepted, answered
-and stored is up to the family; how time moves is the same in all of them, and is here.
+and stored is up to the family; how time moves is the same in all of them, and is here. Segments are what a shard stores
+beside its one value, by number, so that they need not be written with every step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
 from skyband.queries.families import FAMILIES
 from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.plan import ShardPlan
-from skyband.sharding.segments import MemorySegments, Segments
 from skyband.snapshot import StateFormat, resuming
 from skyband.windows import ALWAYS
 
-__all__ = ["Shard", "Tally", "shard_type"]
+__all__ = ["MemorySegments", "Segments", "Shard", "Tally", "shard_type"]
+
+
+class Segments(Protocol):
+    """A store of numbered segments. A segment is written once, and read only when it is needed."""
+
+    def get(self, number: int) -> bytes:
+        """A segment that was put."""
+
+    def put(self, number: int, data: bytes) -> None:
+        """Store a segment."""
+
+    def remove(self, number: int) -> None:
+        """Drop a segment that was put."""
+
+
+class MemorySegments(dict[int, bytes]):
+    """Segments in this process."""
+
+    def get(self, number: int) -> bytes:  # type: ignore[override]
+        """A segment that was put."""
+        return self[number]
+
+    def put(self, number: int, data: bytes) -> None:
+        """Store a segment."""
+        self[number] = data
+
+    def remove(self, number: int) -> None:
+        """Drop a segment that was put."""
+        del self[number]
 
 
 class Tally(NamedTuple):
@@ -30,7 +59,7 @@ class Tally(NamedTuple):
     candidates: int = 0  # rows, tuples or partials held
     newest: int = ALWAYS  # the newest position seen
     last_end: int = ALWAYS  # the newest window answered ends here
-    too_often: int = 0  # tuples of incomplete streams beyond the occurrences declared
+    over_limit: int = 0  # tuples of incomplete streams beyond the occurrences declared
     unrankable: int = 0  # totals that are no number
 
 
@@ -54,20 +83,22 @@ class Shard:
         notes: Iterable[Note],
         watermark: int | None,
         *,
-        soon: int | None = None,
+        next_watermark: int | None = None,
         end: bool = False,
     ) -> tuple[list[pa.Table], Tally]:
         """Accept rows, move time to `watermark` (or to the stream's end), and answer what has become final.
 
-        Where the watermark is known to be at `soon` next, time moves there, once the rows are in.
+        Where the next watermark is known, time moves to `next_watermark`, once the rows are in.
         """
         self.begin_queries(watermark)
         before, notes = self.clock, list(notes)
         limit = before if watermark is None else max(before, watermark)
         self.newest = max((self.newest, *(note.newest for note in notes)))
         late = self.accept([table for table in arrived if table.num_rows], notes, limit)
-        self.clock = self._end_of_stream(limit) if end else max(limit, ALWAYS if soon is None else soon)
-        known = [moment for moment in (watermark, soon) if moment is not None]
+        self.clock = (
+            self._end_of_stream(limit) if end else max(limit, ALWAYS if next_watermark is None else next_watermark)
+        )
+        known = [moment for moment in (watermark, next_watermark) if moment is not None]
         self.reached = max(self.reached, *known, self.newest if end else ALWAYS)
         answers, tally = self.advance(before)
         return answers, tally._replace(late=late, newest=self.newest)

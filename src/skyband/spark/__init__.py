@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from skyband.spark.metrics import Metrics
     from skyband.spark.pipeline import answers
     from skyband.spark.sessions import session
-    from skyband.spark.stream_handle import Handle, start
+    from skyband.spark.stream_handle import Handle
+    from skyband.spark.stream_start import start
 
 __all__ = ["Control", "Handle", "Metrics", "answers", "session", "start"]
 
@@ -31,6 +32,7 @@ __getattr__, __dir__, _ = lazy_loader.attach(
         "metrics": ["Metrics"],
         "pipeline": ["answers"],
         "sessions": ["session"],
-        "stream_handle": ["Handle", "start"],
+        "stream_handle": ["Handle"],
+        "stream_start": ["start"],
     },
 )

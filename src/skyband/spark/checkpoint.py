@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,23 @@ from pyspark.sql import SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.paths import has_scheme
-from skyband.sharding.output import without_copies
+from skyband.sharding.plan import ShardPlan, without_copies
 from skyband.snapshot import StateFormat
 from skyband.spark.control import CONTROL_FOLDER
+from skyband.spark.delivery import Folder
 from skyband.spark.spark_errors import first_line
 
-__all__ = ["DESCRIPTION", "Checkpoint"]
+__all__ = ["DESCRIPTION", "Checkpoint", "refuse_newer_files", "refuse_unresumable"]
+
+_NUMBER = re.compile(r"-(\d{8,})(?:\.\w+)?$")
 
 
-def _without_second_copies(about: dict[str, Any]) -> dict[str, Any]:
+def _without_second_copies(description: dict[str, Any]) -> dict[str, Any]:
     """Version 1 also names second copies of columns that groups are told by, which follow from the queries."""
-    columns = about.get("columns")
+    columns = description.get("columns")
     if not isinstance(columns, dict):
-        return about
-    return {**about, "columns": {name: columns[name] for name in without_copies(columns)}}
+        return description
+    return {**description, "columns": {name: columns[name] for name in without_copies(columns)}}
 
 
 DESCRIPTION = StateFormat("description of a checkpoint", [_without_second_copies])
@@ -42,12 +46,12 @@ class Checkpoint:
         self.control = f"{self.folder}/{CONTROL_FOLDER}"
         self.late = f"{self.folder}/skyband/late"
         self.dead = f"{self.folder}/skyband/dead"
-        self._about = f"{self.folder}/skyband/about"
+        self._description = f"{self.folder}/skyband/about"
         self.lock = self._lock()  # the file to lock, where the folder is on this machine
 
     def read(self) -> dict[str, Any] | None:
         """What the checkpoint was made for, as this version has it; None if there is none yet."""
-        found = self._first(self._about)
+        found = self._first(self._description)
         if not found and self._first(f"{self.folder}/metadata") is None:
             return None  # nothing has run; where there is something without content, its first start was killed
         if found is None:
@@ -56,8 +60,8 @@ class Checkpoint:
                 "here, and writing to it would spoil it. Give a folder of its own."
             )
         try:
-            about = json.loads(found)
-            if not isinstance(about, dict):
+            description = json.loads(found)
+            if not isinstance(description, dict):
                 raise ValueError(found)
         except ValueError:
             raise SnapshotError(
@@ -65,20 +69,20 @@ class Checkpoint:
                 "from a copy, or start with a new folder."
             ) from None
         try:
-            return DESCRIPTION.migrated(about)
+            return DESCRIPTION.migrated(description)
         except SnapshotError as error:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be resumed: {error}") from None
 
-    def agree(self, plan: Mapping[str, Any], about: dict[str, Any] | None) -> None:
+    def agree(self, plan: Mapping[str, Any], description: dict[str, Any] | None) -> None:
         """Refuse a plan that does not fit what is there; write down a new one."""
-        if about is None:
+        if description is None:
             self._write(DESCRIPTION.stamped(plan))
             return
         for what, value in plan.items():
-            if about.get(what) != value:
+            if description.get(what) != value:
                 raise SnapshotError(
-                    f"checkpoint={self.folder!r} was written with {what}={about.get(what)!r} and is taken up with "
-                    f"{what}={value!r}; what it holds would not fit. Go on as before, or start with a new folder."
+                    f"checkpoint={self.folder!r} was written with {what}={description.get(what)!r} and is taken up "
+                    f"with {what}={value!r}; what it holds would not fit. Go on as before, or start with a new folder."
                 )
 
     def last_batch(self, folder: str) -> int:
@@ -124,6 +128,50 @@ class Checkpoint:
                 "it, so nothing was started. Give a folder that Spark may write to."
             ) from None
 
-    def _write(self, about: dict[str, Any]) -> None:
-        frame = self._spark.createDataFrame([(json.dumps(about),)], "value string")
-        frame.coalesce(1).write.mode("overwrite").text(self._about)
+    def _write(self, description: dict[str, Any]) -> None:
+        frame = self._spark.createDataFrame([(json.dumps(description),)], "value string")
+        frame.coalesce(1).write.mode("overwrite").text(self._description)
+
+
+def refuse_newer_files(kept: Checkpoint, folders: Sequence[Folder], stream: str) -> None:
+    """Refuse to go on from a state that is older than the files in a folder.
+
+    A micro-batch is planned in the checkpoint before its file is written, so in whatever moment a run is killed, no
+    file has a larger number than the last plan. One that does was written after the state was copied: its windows
+    would be answered again, in files of other numbers, and be there twice. The files are not removed here: the rows
+    behind them may be gone, and with them the answers.
+    """
+    for folder in folders:
+        newest = max((_number(path) for path in folder.files()), default=-1)
+        if newest < 0:
+            continue
+        last = kept.last_batch(kept.dead if folder.of_dead_letters else kept.folder)
+        if newest > last:
+            ends = f"ends with batch {last}" if last >= 0 else "has no batch yet"
+            raise SnapshotError(
+                f"{str(folder.folder)!r} holds {folder.holds} of stream {stream!r} up to batch {newest}, but the "
+                f"checkpoint {kept.folder!r} {ends}, so it is an older copy of the state. Going on would write "
+                f"{folder.holds} of batches {last + 1} to {newest} a second time; nothing was started. Restore the "
+                f"newer checkpoint; or remove the files of this stream with numbers above {last:08} (they are written "
+                "again if their rows can still be read); or begin anew: with --fresh (fresh=True), or in "
+                "other folders."
+            )
+
+
+def _number(path: Path) -> int:
+    found = _NUMBER.search(path.name)
+    return -1 if found is None else int(found[1])
+
+
+def refuse_unresumable(before: ShardPlan, after: ShardPlan) -> None:
+    """Refuse a plan that a shard would refuse when it loads what it stored under the plan `before`.
+
+    A shard that has seen the stream, and holds nothing, is stored and resumed: so the checks are those of the shard.
+    """
+    from skyband.sharding.shard import shard_type  # noqa: PLC0415 - loads compiled code, and few runs need it
+
+    kind = shard_type(before)
+    for number in range(0, before.units, before.shards):  # one of each scan
+        shard = kind(before, number)
+        shard.newest = 0
+        kind.resume(after, number, shard.state(), shard.segments)

@@ -61,7 +61,7 @@ def control_envelopes(spark: SparkSession, folder: str, keys: Iterable[int]) -> 
         "control": sf.col("message"),
         "newest": sf.lit(None).cast("timestamp"),
         "oldest": sf.lit(None).cast("long"),
-        **{name: sf.lit(0).cast("long") for name in ("taken", "left_out", "reduced")},
+        **{name: sf.lit(0).cast("long") for name in ("taken", "dropped_null", "pruned")},
     }
     names = [part.split()[0] for part in ENVELOPES.split(", ")]
     return messages.select(*(columns[name].alias(name) for name in names))

@@ -19,7 +19,7 @@ from skyband.errors import InvalidInputError
 from skyband.queries import Query
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
+from skyband.sharding.plan import Output
 
 __all__ = [
     "Folder",

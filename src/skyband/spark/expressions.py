@@ -1,10 +1,10 @@
-"""Score, filter and groups as Spark evaluates them: checked before anything runs, computed on the JVM."""
+"""Columns as Spark has them: expressions of queries, checked before anything runs, and the types of answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
@@ -14,17 +14,11 @@ from pyspark.sql import types as st
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, brief
 from skyband.queries import Query
+from skyband.queries.answer_schema import AnswerColumn
 from skyband.queries.workload import Workload
-from skyband.sharding.output import COPY, Output, without_copies
-from skyband.spark.answer_types import answer_type
-from skyband.topk.algorithm_selection import choose_on_spark
-from skyband.topk.algorithms import engine_named
-from skyband.topk.plan import TopKPlan
-from skyband.topk.query import TopK
-from skyband.topk.scans import Scan, scans_of
-from skyband.topk.shard_answers import answer_columns
+from skyband.sharding.plan import COPY
 
-__all__ = ["HIDDEN", "TIMES", "Columns", "Prepared", "plain", "prepare", "quoted", "reason", "unlogged"]
+__all__ = ["HIDDEN", "TIMES", "Columns", "answer_type", "plain", "quoted", "reason", "unlogged"]
 
 _EXACT = 2**53  # whole numbers up to here are exact as scores
 HIDDEN = "__skyband_"
@@ -32,103 +26,12 @@ TIMES = (st.TimestampType, st.TimestampNTZType)
 _SCORES = (st.NumericType,)
 _NOT_ORDERED = (st.ArrayType, st.MapType, st.StructType, st.VariantType, st.NullType, st.CalendarIntervalType)
 _BY_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"  # what Spark calls it
-
-
-class Prepared(NamedTuple):
-    """Rows with their scores, the plan to answer them by, and the shape of the answers."""
-
-    rows: DataFrame
-    plan: TopKPlan
-    answers: st.StructType  # as tasks name its columns
-    names: tuple[str, ...]  # as users do
-    types: dict[str, str]  # of the row's own columns
-
-
-def prepare(
-    df: DataFrame,
-    workload: Workload,
-    *,
-    time: str,
-    id_: str | None,
-    algorithm: str,
-    shards: int,
-    may_be_late: bool,
-    delay: int,
-    output: Output = "answers",
-    whole: bool = False,
-) -> Prepared:
-    """Check the workload against the columns of `df`, and compute on the JVM what it ranks by.
-
-    A column that groups are told by is null in the answers of queries that have none; with `whole` the row's own value
-    comes back besides, as ``row_<name>``.
-    """
-    engine = engine_named(choose_on_spark(workload.queries).algorithm if algorithm == "auto" else algorithm)
-    engine.refuse_ties(workload.queries)
-    columns = Columns(df, tuple(column.name for column in answer_columns(output)))
-    at = columns.time(time)
-    scans = scans_of(workload)
-    scores = [columns.score(scan, workload.queries[scan.places[0]]) for scan in scans]
-    groups = [columns.groups(scan.partition_by, workload.queries[scan.places[0]]) for scan in scans]
-    by_name = {name: column for found in groups for name, column in found.items()}
-    named = columns.returned(
-        workload, {name for scan in scans for name in columns.spelled(scan.partition_by)}, whole=whole
-    )
-    returned = {plain(name): old for name, old in named.items()}
-    names = {old: new for new, old in returned.items()}
-    selected = [sf.col(quoted(old)).alias(new) for new, old in returned.items()]
-    time_name, id_name = names.get(at, at), f"{HIDDEN}id"
-    if at not in names:
-        time_name = f"{HIDDEN}time"
-        selected.append(sf.col(quoted(at)).alias(time_name))
-    if id_ is not None and (known := columns.id(id_)) in names:
-        id_name = names[known]
-    else:
-        selected.append((columns.identity() if id_ is None else sf.col(quoted(columns.id(id_)))).alias(id_name))
-    selected += [column.alias(name) for name, column in by_name.items()]
-    selected += [column.alias(f"{HIDDEN}score_{number}") for number, column in enumerate(scores)]
-    rows = df.select(*selected)
-    grouped = {plain(name): name for scan in scans for name in columns.spelled(scan.partition_by)}
-    kept = set(returned) | {name for name, spelled in grouped.items() if spelled in columns}
-    plan = TopKPlan(
-        queries=workload.queries,
-        algorithm=engine.name,
-        shards=shards,
-        time=time_name,
-        id=id_name,
-        scores=tuple(f"{HIDDEN}score_{number}" for number in range(len(scans))),
-        groups=tuple(tuple(found) for found in groups),
-        columns=tuple(sorted(kept)),
-        returned=tuple(returned),
-        may_be_late=may_be_late,
-        delay=delay,
-        output=output,
-    )
-    types = {name: rows.schema[name].dataType.simpleString() for name in without_copies(plan.columns)}
-    asked_for = _only_what_is_asked_for(rows, plan)
-    told = {**grouped, **dict(zip(returned, named, strict=True))}
-    shape = _answer_type(rows.schema, plan)
-    return Prepared(asked_for, plan, shape, tuple(told.get(name, name) for name in shape.names), types)
-
-
-def _only_what_is_asked_for(rows: DataFrame, plan: TopKPlan) -> DataFrame:
-    """Drop rows that no scan takes, where each has a filter; their times have been seen by the watermark already."""
-    if not all(scan.where for scan in plan.scans):
-        return rows
-    # Spark pushes a filter below the watermark, where it would hide times from it, unless it is about the time itself.
-    wanted = sf.col(quoted(plan.time)) < sf.lit("0001-01-01").cast(rows.schema[plan.time].dataType)
-    for name in plan.scores:
-        wanted = wanted | sf.col(name).isNotNull()
-    return rows.where(wanted)
-
-
-def _answer_type(rows: st.StructType, plan: TopKPlan) -> st.StructType:
-    bound = rows[plan.time].dataType if plan.axis == "time" else st.LongType()
-    return answer_type(
-        answer_columns(plan.output),
-        {"window_start": bound, "window_end": bound},
-        groups={name: rows[name].dataType for name in plan.group_columns},
-        rest={name: rows[name].dataType for name in plan.returned},
-    )
+_KINDS: dict[str, type[st.DataType]] = {
+    "text": st.StringType,
+    "rank": st.IntegerType,
+    "number": st.DoubleType,
+    "flag": st.BooleanType,
+}
 
 
 class Columns:
@@ -169,6 +72,10 @@ class Columns:
         _refuse_orderless(f"id={name!r}", field.dataType, "ties are broken by id")
         return field.name
 
+    def time_and_id(self, time: object, id_: object) -> tuple[Column, Column]:
+        """The columns of time and id; the identity of a row where there is no id."""
+        return sf.col(quoted(self.time(time))), self.identity() if id_ is None else sf.col(quoted(self.id(id_)))
+
     def identity(self) -> Column:
         """What stands for the id of a row that has none: its content, so that it does not depend on batches."""
         plain = [
@@ -176,16 +83,6 @@ class Columns:
             for field in self._schema.fields
         ]
         return sf.xxhash64(*plain)
-
-    def score(self, scan: Scan, query: TopK) -> Column:
-        """The scan's score; null where the filter removes the row, NaN where the row has no score."""
-        if scan.by is None:
-            raise InvalidQueryError(
-                f"query {query.name!r} has no by=; on Spark the score is computed from the row's columns. "
-                "Give by= as an SQL expression, for example by='price * size'."
-            )
-        number = self.number(query, "by", scan.by, "a score must be a number, or rows cannot be ranked")
-        return number if scan.where is None else sf.when(self.filter(scan.where, query), number)
 
     def number(self, query: Query, what: str, text: str, rule: str) -> Column:
         """A number as a double; NaN where there is none."""
@@ -247,7 +144,7 @@ class Columns:
         """However a column is spelled, it is one column."""
         return self._by_lower[text.lower()].name if text in self else text
 
-    def returned(self, workload: Workload, groups: set[str], *, whole: bool) -> dict[str, str]:
+    def returned(self, workload: Workload, groups: set[str], *, row_copies: bool) -> dict[str, str]:
         """The row's columns that come back, by the name they have in answers.
 
         A column with the name of one that every answer has comes back as ``row_<name>``; a column that is the score
@@ -258,7 +155,7 @@ class Columns:
         found = {}
         for field in self._schema.fields:
             name = field.name
-            if name.lower() in grouped and not whole:
+            if name.lower() in grouped and not row_copies:
                 continue
             if name.lower() == "score" and all((q.by or "").strip().lower() == "score" for q in workload):
                 continue
@@ -380,3 +277,25 @@ def quoted(name: str) -> str:
     '`my column`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def answer_type(
+    columns: Sequence[AnswerColumn],
+    own: Mapping[str, st.DataType],
+    *,
+    groups: Mapping[str, st.DataType] | None = None,
+    wanted: Collection[str] = (),
+    rest: Mapping[str, st.DataType] | None = None,
+) -> st.StructType:
+    """The type of answers: `own` has the types that come with the rows, `wanted` the optional columns asked for.
+
+    Columns of `groups` stand after the query, the `rest` of the row's columns at the end.
+    """
+    first, *others = [column for column in columns if not column.optional or column.name in wanted]
+    fields = {first.name: _type(first, own), **(groups or {})}
+    fields |= {column.name: _type(column, own) for column in others}
+    return st.StructType([st.StructField(name, kind) for name, kind in [*fields.items(), *(rest or {}).items()]])
+
+
+def _type(column: AnswerColumn, own: Mapping[str, st.DataType]) -> st.DataType:
+    return own[column.name] if column.kind == "own" else _KINDS[column.kind]()

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from skyband.data.arrow import from_bytes, to_bytes
 from skyband.sharding.envelope import MILLISECOND, Envelope, Note
-from skyband.sharding.row_order import positions_of
+from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.spark.control import control_envelopes
 from skyband.spark.expressions import plain
@@ -22,10 +22,10 @@ from skyband.windows import ALWAYS, NEVER
 __all__ = ["late_rows"]
 
 
-def late_rows(df: DataFrame, time: str, keys: dict[int, int], control: str | None, *, held: bool) -> DataFrame:
+def late_rows(df: DataFrame, time: str, keys: dict[int, int], control: str | None, *, final_at_end: bool) -> DataFrame:
     """All rows of `df` that are behind the watermark when they arrive, as they are.
 
-    `held`: the watermark makes nothing final; only rows behind a message of an earlier run are late.
+    `final_at_end`: the watermark makes nothing final; only rows behind a message of an earlier run are late.
     A watermark is known to operators with state only, so that rows travel there whole, packed by the batch.
     """
     names, df = df.columns, df.toDF(*map(plain, df.columns))
@@ -33,7 +33,7 @@ def late_rows(df: DataFrame, time: str, keys: dict[int, int], control: str | Non
     whole = df.mapInArrow(_pack_all(time, keys), tasks.ENVELOPES)
     if control is not None:
         whole = whole.union(control_envelopes(df.sparkSession, control, keys.values()))
-    processor = _LateProcessor(time, held=held)
+    processor = _LateProcessor(time, final_at_end=final_at_end)
     packed = whole.groupBy("shard").transformWithState(processor, "answers binary", "Append", "EventTime")
     return packed.mapInArrow(tasks.unpack(), df.schema).toDF(*names)
 
@@ -52,9 +52,9 @@ def _pack_all(time: str, keys: Mapping[int, int]) -> tasks.Task:
 class _LateProcessor(StatefulProcessor):
     """Lets through what is behind the watermark; remembers only how far time has moved."""
 
-    def __init__(self, time: str, *, held: bool) -> None:
+    def __init__(self, time: str, *, final_at_end: bool) -> None:
         self._time = time
-        self._held = held
+        self._final_at_end = final_at_end
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._clock = handle.getValueState("clock", "at long")
@@ -62,7 +62,7 @@ class _LateProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterable[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         found = self._clock.get()
         saved = ALWAYS if found is None else found[0]
-        watermark = 0 if self._held else timerValues.getCurrentWatermarkInMs()
+        watermark = 0 if self._final_at_end else timerValues.getCurrentWatermarkInMs()
         clock = max(saved, watermark * MILLISECOND or ALWAYS)
         moved = clock
         for row in rows:

@@ -15,27 +15,27 @@ from rich.live import Live
 from rich.text import Text
 
 from skyband.spark.control import CONTROL_FOLDER
-from skyband.spark.plan import Followed
+from skyband.spark.plan import StreamInfo
 
 __all__ = ["Metrics", "StreamProgress", "show_progress"]
 
-_COUNTED_IN = {"taken": "rows", "left_out": "left_out", "reduced": "reduced"}
+_COUNTED_IN = {"taken": "rows", "dropped_null": "dropped_null", "pruned": "pruned"}
 _COUNTED_AT_THE_SOURCE = {"malformed": "malformed"}  # of topics and files
-_COUNTED_HELD = {"late": "late", "too_often": "too_often", "unrankable": "unrankable"}  # where shards are merged
+_COUNTED_HELD = {"late": "late", "over_limit": "over_limit", "unrankable": "unrankable"}  # where shards are merged
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 
 
 class StreamProgress:
     """Adds up the micro-batches of one run of a stream, each once."""
 
-    def __init__(self, followed: Followed | None = None) -> None:
-        self.followed = followed
+    def __init__(self, stream_info: StreamInfo | None = None) -> None:
+        self.stream_info = stream_info
         self._lock = threading.Lock()
         self._batches = 0
         self._last: dict[str, int] = {}  # by run of Spark's: the batch that was reported last
         self._looked_at: dict[str, tuple[int, str]] = {}  # and the report after which nothing is new
         self._counts = dict.fromkeys([*_COUNTED_IN.values(), *_COUNTED_OUT.values()], 0)
-        self._held: dict[str, int] = {}
+        self._shard_sizes: dict[str, int] = {}
         self._newest: int | None = None
         self._newest_of: dict[str, int] = {}  # by stream, where several make up the rows
         self._last_end: int | None = None
@@ -82,23 +82,23 @@ class StreamProgress:
                     if (count := _value(seen.get(name), column)) is not None:
                         self._counts[metric] = self._counts.get(metric, 0) + count
             # Where every query has a filter, rows that none of them wants do not reach the tasks that count.
-            filtered = self.followed is not None and self.followed.filtered
+            filtered = self.stream_info is not None and self.stream_info.filtered
             sources = report["sources"] or [] if filtered else []
             read = [source for source in sources if CONTROL_FOLDER not in source["description"]]
             unseen = sum(int(source["numInputRows"]) for source in read) - (
                 _value(seen.get("skyband_in"), "taken") or 0
             )
             self._counts["rows"] += max(0, unseen, _value(seen.get("skyband_source"), "malformed") or 0)
-            for place, name in enumerate(self.followed.streams if self.followed else ()):
+            for place, name in enumerate(self.stream_info.streams if self.stream_info else ()):
                 if (newest := _value(seen.get("skyband_streams"), f"newest_{place}")) is not None:
                     self._newest_of[name] = max(newest, self._newest_of.get(name, newest))
             out = seen.get("skyband_out")
             self._last_end = _latest(self._last_end, _value(out, "last_end"))
-            for held in (out, seen.get("skyband_held")):  # where answers are merged, state is told of before that
-                self._newest = _latest(self._newest, _value(held, "newest"))
-                for column in _fields(held):
-                    if column.startswith(("candidates_", "bytes_")) and _value(held, column) is not None:
-                        self._held[column] = _value(held, column) or 0
+            for shards in (out, seen.get("skyband_held")):  # where answers are merged, state is told of before that
+                self._newest = _latest(self._newest, _value(shards, "newest"))
+                for column in _fields(shards):
+                    if column.startswith(("candidates_", "bytes_")) and _value(shards, column) is not None:
+                        self._shard_sizes[column] = _value(shards, column) or 0
 
     def count(self, *, batches: int = 0, milliseconds: int = 0, **counts: int | None) -> None:
         """Add what was counted otherwise than in micro-batches; None: nothing was."""
@@ -117,16 +117,16 @@ class StreamProgress:
     def metrics(self) -> dict[str, Any]:
         """The numbers, by name."""
         with self._lock:
-            found: dict[str, Any] = {"algorithm": self.followed.algorithm if self.followed else None}
+            found: dict[str, Any] = {"algorithm": self.stream_info.algorithm if self.stream_info else None}
             found |= {"batches": self._batches, **self._counts}
             for name in ("candidates", "bytes"):
-                found[name] = sum(held for column, held in self._held.items() if column.startswith(f"{name}_"))
+                found[name] = sum(size for column, size in self._shard_sizes.items() if column.startswith(f"{name}_"))
             found["state_bytes"] = found.pop("bytes")
-            found["bound"] = None if self.followed is None else self.followed.bound
+            found["bound"] = None if self.stream_info is None else self.stream_info.bound
             lag = None
             if (
-                self.followed is not None
-                and self.followed.axis == "time"
+                self.stream_info is not None
+                and self.stream_info.axis == "time"
                 and None not in (self._newest, self._last_end)
             ):
                 lag = max(0, self._newest - self._last_end) / 1e6  # type: ignore[operator]  # neither is None

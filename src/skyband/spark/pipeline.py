@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyspark.sql import DataFrame
 
@@ -12,9 +12,12 @@ from skyband.errors import InvalidInputError
 from skyband.queries import Query
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
-from skyband.spark.plan import Late, Request, SparkPlan, frames_of, parsed_delay, refuse_unsupported_request
+from skyband.sharding.plan import Output
+from skyband.spark.plan import Late, Request, frames_of, parsed_delay, refuse_unsupported_request
 from skyband.spark.sessions import require
+
+if TYPE_CHECKING:
+    from skyband.spark.topology import SparkPlan
 
 __all__ = ["Frames", "answers", "check", "checked_output"]
 
@@ -140,9 +143,9 @@ def check(
     late: Late,
     output: Output,
     shards: int | None,
-    whole: bool = False,
-    alone: bool = False,
-    held: bool = False,
+    row_copies: bool = False,
+    sole_watermark: bool = False,
+    final_at_end: bool = False,
 ) -> SparkPlan:
     """Refuse what cannot be answered, and settle how the rest will be. Nothing runs, nothing is written."""
     for frame in frames_of(df):
@@ -152,7 +155,9 @@ def check(
     if watermark is not None:
         parsed_delay(watermark)  # a batch needs none, but a wrong one is wrong there as well
     asked: Workload[Any] = Workload(workload)
-    request = Request(df, asked, time, id_, watermark, algorithm, late, output, shards, whole, alone, held)
+    request = Request(
+        df, asked, time, id_, watermark, algorithm, late, output, shards, row_copies, sole_watermark, final_at_end
+    )
     refuse_unsupported_request(request)
     found: SparkPlan = FAMILIES[asked.family].part("spark").draft(request)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import StructField
@@ -14,25 +14,25 @@ from skyband.errors import InvalidInputError, type_name
 from skyband.queries import Axis
 from skyband.queries.families import Feature, family_of, refuse_unsupported
 from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
-from skyband.sharding.plan import ShardPlan
+from skyband.sharding.plan import Output
 from skyband.spark.expressions import TIMES
 
 __all__ = [
     "MOST_SHARDS",
-    "Followed",
     "Late",
     "Observed",
     "Pipeline",
     "Request",
-    "SparkPlan",
+    "StreamInfo",
     "checked_delay",
     "checked_shards",
     "delay_of",
     "frames_of",
     "parsed_delay",
     "refuse_unsupported_request",
+    "shards_for",
     "spelled",
+    "watermark_delays",
 ]
 
 Late = Literal["count", "return", "refuse"]
@@ -52,21 +52,21 @@ class Request(NamedTuple):
     late: Late
     output: Output
     shards: int | None
-    whole: bool  # whether answers bring back the row's own value of columns that groups are told by, too
-    alone: bool  # whether the watermark follows the rows of this stream and nothing else
-    held: bool = False  # whether nothing is final before the end of the stream, whatever the watermark
+    row_copies: bool  # whether answers bring back the row's own value of columns that groups are told by, too
+    sole_watermark: bool  # whether the watermark follows the rows of this stream and nothing else
+    final_at_end: bool = False  # whether nothing is final before the end of the stream, whatever the watermark
 
-    def foresight(self, delay: int | None) -> int | None:
+    def watermark_lag(self, delay: int | None) -> int | None:
         """How far the next watermark will stand behind the newest row, in microseconds; `delay` is in milliseconds.
 
         None where it may be held back by others: a data frame may be made of streams with watermarks of their own.
         And None where it makes nothing final.
         """
-        return 1000 * delay if self.alone and delay is not None and not self.held else None
+        return 1000 * delay if self.sole_watermark and delay is not None and not self.final_at_end else None
 
 
-class Followed(NamedTuple):
-    """What those who follow a run want to know about it."""
+class StreamInfo(NamedTuple):
+    """What progress reports say about a stream beside its counts."""
 
     algorithm: str
     axis: Axis
@@ -86,35 +86,13 @@ class Observed(NamedTuple):
     """What is counted while a bounded input is answered; a stream's counts are in its progress."""
 
     read: Observation
-    held: Observation  # in the shards
+    shards: Observation
     answered: Observation
 
     @classmethod
-    def anew(cls) -> Observed:
+    def new(cls) -> Observed:
         """Nothing counted yet."""
         return cls(*(Observation(f"skyband_{name}") for name in ("in", "held", "out")))
-
-
-class SparkPlan(Protocol):
-    """A workload that has been found to fit its data frames. Nothing runs yet, nothing is written."""
-
-    @property
-    def plan(self) -> ShardPlan:
-        """What the state is written under."""
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What a checkpoint must agree with, by name; ``shards`` is among it."""
-
-    @property
-    def followed(self) -> Followed:
-        """What those who follow a run want to know."""
-
-    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
-        """The data frames; a stream's also read the control messages in the folder `control`.
-
-        What happens to a bounded input's rows is `counted` if somebody asks.
-        """
 
 
 def refuse_unsupported_request(request: Request) -> None:
@@ -163,6 +141,12 @@ def checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None, t
     return parsed_delay(watermark)
 
 
+def watermark_delays(df: DataFrame, request: Request) -> tuple[int | None, int | None]:
+    """The delay of the watermark that the data frame has already, and of the one that is to be set, in milliseconds."""
+    there = delay_of(df, request.time)
+    return there, checked_delay(df, request.time, request.watermark, there) if df.isStreaming else None
+
+
 def parsed_delay(watermark: str | timedelta) -> int:
     """How far behind the newest a row may come, in milliseconds."""
     if not isinstance(watermark, str | timedelta):
@@ -199,3 +183,11 @@ def checked_shards(shards: Any) -> int:
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 1024:
         raise InvalidInputError(f"shards={shards!r} must be a whole number in 1..1024; the state is cut into so many.")
     return shards
+
+
+def shards_for(request: Request, df: DataFrame, most: int = MOST_SHARDS) -> int:
+    """As many shards as were asked for; otherwise as many as there are shuffle partitions, at most so many."""
+    if request.shards is not None:
+        return checked_shards(request.shards)
+    partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    return max(1, min(partitions, MOST_SHARDS, most))

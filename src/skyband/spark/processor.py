@@ -13,21 +13,20 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.sharding.plan import ShardPlan
-from skyband.sharding.segments import Segments
 from skyband.windows import ALWAYS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skyband.sharding.shard import Shard, Tally
+    from skyband.sharding.shard import Segments, Shard, Tally
 
 __all__ = ["OUTPUT", "ShardProcessor"]
 
 VALUE = "blob binary"
 SEGMENT_KEY, SEGMENT_VALUE = "number long", "data binary"
 OUTPUT = (
-    "answers binary, shard int, late long, windows long, answered long, candidates long, bytes long, "
-    "newest long, last_end long, too_often long"
+    "answers binary, unit long, late long, windows long, answered long, candidates long, bytes long, "
+    "newest long, last_end long, over_limit long, unrankable long"
 )
 MILLISECOND = 1000  # Spark's timers and watermarks are in milliseconds, ours in microseconds
 
@@ -36,8 +35,8 @@ class ShardProcessor(StatefulProcessor):
     """Hands a shard its envelopes and the watermark, and stores it before anything leaves.
 
     `delay` is how far the watermark stands behind the newest row, in microseconds; None where others have a say in it.
-    `held`: whether the watermark makes nothing final, and no row late. Then only a message does, such as that the
-    stream has ended. `output` are the columns of what leaves; ``shard`` and ``unit`` are both the shard's number.
+    `final_at_end`: whether the watermark makes nothing final, and no row late. Then only a message does, such as that
+    the stream has ended. Of what leaves, ``unit`` is the shard's number.
     """
 
     handle: StatefulProcessorHandle
@@ -48,14 +47,13 @@ class ShardProcessor(StatefulProcessor):
         keys: Mapping[int, int],
         delay: int | None = None,
         *,
-        held: bool = False,
-        output: str = OUTPUT,
+        final_at_end: bool = False,
     ) -> None:
         self._plan = plan
         self._delay = delay
-        self._held = held
+        self._final_at_end = final_at_end
         self._numbers = {key: number for number, key in keys.items()}
-        self._columns = tuple(part.split()[0] for part in output.split(", "))
+        self._columns = tuple(part.split()[0] for part in OUTPUT.split(", "))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the shard's state. Spark calls it once a task."""
@@ -78,7 +76,7 @@ class ShardProcessor(StatefulProcessor):
 
         What cannot be resumed raises here: nothing has been stored by then, so that the state is as it was.
         """
-        from skyband.sharding.envelope import foreseen  # noqa: PLC0415 - only workers load what is compiled
+        from skyband.sharding.envelope import expected_watermark  # noqa: PLC0415 - only workers load what is compiled
         from skyband.sharding.shard import shard_type  # noqa: PLC0415
         from skyband.spark.tasks import opened  # noqa: PLC0415
 
@@ -86,17 +84,17 @@ class ShardProcessor(StatefulProcessor):
         tables, notes, messages = opened(rows, kind.note_type)
         shard = self._loaded(kind, number)
         at = watermark * MILLISECOND or None  # Spark's watermark stands at 0 until it has seen a row
-        if self._held:
+        if self._final_at_end:
             shard.begin_queries(at)  # it still tells how far the stream has come
             at = None
-        parts = [shard.step(tables, notes, at, soon=foreseen(notes, self._delay))]
+        parts = [shard.step(tables, notes, at, next_watermark=expected_watermark(notes, self._delay))]
         parts += [shard.step([], [], message.get("at", at), end=message["kind"] == "end") for message in messages]
         blob = shard.state()
         self._value.update((blob,))
         self.set_timer(shard.next_end)
-        held = parts[-1][1].candidates
+        candidates = parts[-1][1].candidates
         for answers, tally in parts:
-            yield from self._rows(number, answers, tally._replace(candidates=held), len(blob))
+            yield from self._rows(number, answers, tally._replace(candidates=candidates), len(blob))
 
     def _loaded(self, kind: type[Shard], number: int) -> Shard:
         saved = self._value.get()
@@ -111,7 +109,7 @@ class ShardProcessor(StatefulProcessor):
         as the watermark reaches the end: shards with rows answer then, and a micro-batch must have all answers.
         """
         at = None
-        if end is not None and not self._held:
+        if end is not None and not self._final_at_end:
             at = max(1, -(-end // MILLISECOND) - (1 if self._plan.merges_answers else 0))
         for timer in list(self.handle.listTimers()):
             if timer != at:
@@ -124,7 +122,6 @@ class ShardProcessor(StatefulProcessor):
         from skyband.data.arrow import to_bytes  # noqa: PLC0415
 
         same = {
-            "shard": number,
             "unit": number,
             "candidates": tally.candidates,
             "bytes": size,
@@ -135,7 +132,7 @@ class ShardProcessor(StatefulProcessor):
             "late": tally.late,
             "windows": tally.windows,
             "answered": tally.answers,
-            "too_often": tally.too_often,
+            "over_limit": tally.over_limit,
             "unrankable": tally.unrankable,
         }
         for data in (None, *map(to_bytes, answers)):

@@ -1,14 +1,14 @@
-"""Running a workload: start a stream, follow it, end it, take it up again after a crash."""
+"""Handles of what runs in the background: follow a stream, end it, ask how far it has come."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from time import monotonic, sleep
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -17,25 +17,20 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.data.columns import position_column
 from skyband.errors import InvalidInputError, PipelineError, brief
-from skyband.queries import Query
-from skyband.queries.workload import Workload
-from skyband.sharding.output import Output
 from skyband.sharding.plan import ShardPlan
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
-from skyband.spark.delivery import Sink
 from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress, show_progress
-from skyband.spark.opened_sinks import OpenedSinks
-from skyband.spark.pipeline import Frames, check, checked_output
-from skyband.spark.plan import Late, Pipeline, frames_of
-from skyband.spark.restored_checkpoint import refuse_newer_files
-from skyband.spark.resume_check import refuse_unresumable
+from skyband.spark.plan import Pipeline
 from skyband.spark.spark_errors import is_stuck, plain_error, unless_gone
 
-__all__ = ["Handle", "launch", "start"]
+if TYPE_CHECKING:
+    from skyband.spark.stream_start import OpenedSinks
+
+__all__ = ["Handle", "RunHandle", "Write"]
 
 Write = Callable[[DataFrame], DataStreamWriter]
 BETWEEN_LOOKS = 0.05  # seconds
@@ -43,213 +38,33 @@ UNDER_WAY = ("Processing new data", "No new data but cleaning up state")  # what
 _LOG = logging.getLogger(__name__)
 
 
-def start(
-    df: Frames,
-    workload: Query | Iterable[Query] | Workload[Any],
-    *,
-    write: Write | None = None,
-    sinks: Sequence[Sink] | None = None,
-    name: str = "answers",
-    checkpoint: str,
-    time: str,
-    id: str | None = None,  # noqa: A002 - the word users have for it
-    watermark: str | timedelta | None = None,
-    bounded: bool = False,
-    algorithm: str = "auto",
-    late: Write | Literal["count", "refuse"] = "count",
-    output: Literal["answers", "changes"] = "answers",
-    shards: int | None = None,
-) -> Handle:
-    """Answer a workload over a stream, and write the answers where `sinks` or `write` say: one of the two.
+class RunHandle:
+    """A run in the background: whether it has ended, what stopped it, and what it has counted."""
 
-    Parameters
-    ----------
-    df, workload, time, id, watermark, algorithm, output, shards
-        As for `answers`.
-    write
-        Given the answers, returns the writer of them:
-        ``lambda out: out.writeStream.format("parquet").option("path", folder)``. Its checkpoint is set here.
-    sinks
-        Where answers go, in the words of a workload file: ``[sb.sinks.Parquet(path="answers")]``, see `skyband.sinks`.
-        This process writes them, a micro-batch at a time, and one that is run again replaces itself. Each says with
-        ``output=`` whether it takes answers or changes, and with ``queries=`` of which queries.
-    name
-        What the stream is called: files of `sinks` begin with it, and ``{stream}`` of a table stands for it.
-    checkpoint
-        A folder for the stream's state and its control messages. Start again with the same folder to go on where the
-        stream stopped or was killed: the sink then holds every answer once. The workload may have changed: removed
-        queries stop, added ones are answered from the first window on that begins after all rows seen.
-    bounded
-        Read all of what there is now, answer every window that holds a row, the trailing ones too, and stop. Nothing is
-        final before all is read, so no row is late, whatever the order of files and partitions and whatever the
-        watermark; only rows of windows that an earlier run with this checkpoint has answered are. What tasks cannot
-        drop waits in the state meanwhile: for an input larger than memory, `answers` of a batch data frame sorts on
-        disk. That ends the stream: rows that a later run finds for windows answered so are late. To go on with new
-        files day by day, leave `bounded` out and give the writer ``trigger(availableNow=True)``.
-    late
-        ``"count"`` or ``"refuse"``, as for `answers`; or a function that, given the late rows, returns the writer of
-        them: they run as a query of their own.
+    def __init__(self, progress: StreamProgress) -> None:
+        self._progress = progress
+        self._error: BaseException | None = None
+        self._stopping = False
+        self._ended = threading.Event()
 
-    Examples
-    --------
-    >>> handle = start(trades, big, time="ts", watermark="10 seconds", bounded=True,
-    ...                write=lambda out: out.writeStream.format("parquet").option("path", "answers"),
-    ...                checkpoint="checkpoint")  # doctest: +SKIP
-    >>> handle.await_end()  # doctest: +SKIP
-    >>> handle.metrics()["windows"]  # doctest: +SKIP
-    1440
-    """
-    if (write is None) == (sinks is None):
-        raise InvalidInputError("start() writes where write= or sinks= say; give one of the two.")
-    asked, wanted, opened = workload, checked_output(output), None
-    if sinks is not None:
-        asked, opened = _open(df, workload, sinks, name, checkpoint, wanted)
-        write, wanted = opened.write, opened.output
-    assert write is not None
-    try:
-        return launch(
-            df,
-            asked,
-            write=write,
-            checkpoint=checkpoint,
-            time=time,
-            id_=id,
-            watermark=watermark,
-            bounded=bounded,
-            algorithm=algorithm,
-            late=late,
-            output=wanted,
-            shards=shards,
-            whole=opened is not None,
-            opened=opened,
-        )
-    except BaseException:
-        if opened is not None:
-            opened.close()
-        raise
+    @property
+    def is_active(self) -> bool:
+        """Whether it has not ended yet."""
+        return not self._ended.is_set()
+
+    def await_end(self, timeout: float | None = None, *, progress: bool | None = None) -> bool:
+        """Wait until the run has ended, at most `timeout` seconds; return whether it has. What stops it is raised."""
+        ended = self._ended.wait(timeout)
+        if ended and self._error is not None:
+            raise self._error
+        return ended
+
+    def metrics(self) -> dict[str, Any]:
+        """The counts so far, by name."""
+        return self._progress.metrics()
 
 
-def _open(
-    df: Frames,
-    workload: Query | Iterable[Query] | Workload[Any],
-    sinks: Sequence[Sink],
-    name: str,
-    checkpoint: str,
-    output: Output,
-) -> tuple[Workload[Any], OpenedSinks]:
-    """The sinks of a stream, before it is started."""
-    if output != "answers":
-        raise InvalidInputError(f"output={output!r} is said by each of the sinks; leave it out here.")
-    asked: Workload[Any] = Workload(workload)
-    spark = _streaming(df)[0].sparkSession
-    opened = OpenedSinks(sinks, asked, spark, name)
-    try:
-        kept = Checkpoint(spark, checkpoint)
-        if kept.read() is None:
-            opened.refuse_foreign_files(checkpoint)
-        else:
-            refuse_newer_files(kept, opened.folders, name)
-    except BaseException:
-        opened.close()
-        raise
-    return asked, opened
-
-
-def _streaming(df: Frames) -> list[DataFrame]:
-    frames = list(frames_of(df))
-    if not frames or not all(frame.isStreaming for frame in frames):
-        raise InvalidInputError(
-            "start() runs a stream, and df is none; for a batch DataFrame write answers(df, …), which is complete."
-        )
-    return frames
-
-
-def launch(
-    df: Frames,
-    workload: Query | Iterable[Query] | Workload[Any],
-    *,
-    write: Write,
-    checkpoint: str,
-    time: str,
-    id_: str | None,
-    watermark: str | timedelta | None,
-    bounded: bool,
-    algorithm: str,
-    late: Write | Literal["count", "refuse"],
-    output: Output,
-    shards: int | None,
-    whole: bool = False,
-    alone: bool = False,
-    dead: tuple[DataFrame, Write] | None = None,
-    progress: StreamProgress | None = None,
-    limits: LateLimits | None = None,
-    before: ShardPlan | None = None,
-    locked: bool = False,
-    opened: OpenedSinks | None = None,
-) -> Handle:
-    """What `start` does; answers and changes may be asked for together, and rows with all their columns.
-
-    `alone`: whether the data frame is a stream as its source gives it, without watermarks of its own. Windows are then
-    answered in the micro-batch that ends them, not in the next.
-    `dead` are malformed records and their writer; they run as a query of their own, from their own place in the source.
-    `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that the state
-    was written under. `locked`: whether the caller has locked the checkpoint already.
-    `limits` says how many rows may be late. `opened` are sinks that are closed when the stream ends.
-    """
-    spark = _streaming(df)[0].sparkSession
-    kept = Checkpoint(spark, checkpoint)
-    about = kept.read()
-    mode: Late = "return" if callable(late) else late
-    draft = check(
-        df,
-        workload,
-        time=time,
-        id_=id_,
-        watermark=watermark,
-        algorithm=algorithm,
-        late=mode,
-        output=output,
-        shards=shards if shards is not None or about is None else about["shards"],
-        whole=whole,
-        alone=alone,
-        held=bounded,
-    )
-    if before is not None:
-        refuse_unresumable(before, draft.plan)
-    lock = Lock(None if locked else kept.lock)
-    try:
-        lock.take()
-        control = Control(spark, kept.control)
-        if about is None:
-            kept.refuse_unwritable(control.open)
-        kept.agree(draft.about, about)
-        progress = StreamProgress() if progress is None else progress
-        progress.followed = draft.followed
-        pipeline = draft.assemble(kept.control)
-        beside = [] if dead is None else [(dead[1], dead[0], kept.dead)]
-        if callable(late) and pipeline.late is not None:
-            beside.append((late, pipeline.late, kept.late))
-        handle = Handle(
-            pipeline,
-            progress,
-            kept,
-            control,
-            write,
-            beside,
-            limits or LateLimits(),
-            bounded=bounded,
-            plan=draft.plan,
-            lock=lock,
-            opened=opened,
-        )
-        handle._begin()
-    except BaseException:
-        lock.release()
-        raise
-    return handle
-
-
-class Handle:
+class Handle(RunHandle):
     """A running stream. Made by `start`."""
 
     def __init__(
@@ -259,7 +74,7 @@ class Handle:
         checkpoint: Checkpoint,
         control: Control,
         write: Write,
-        beside: Sequence[tuple[Write, DataFrame, str]],
+        side_outputs: Sequence[tuple[Write, DataFrame, str]],
         limits: LateLimits,
         *,
         bounded: bool,
@@ -267,6 +82,7 @@ class Handle:
         lock: Lock,
         opened: OpenedSinks | None = None,
     ) -> None:
+        super().__init__(progress)
         self._pipeline = pipeline
         self.plan = plan  # what its state is written under
         self._lock = lock
@@ -274,22 +90,13 @@ class Handle:
         self._checkpoint = checkpoint
         self._control = control
         self._write = write
-        self._beside = beside  # what else is written of the stream, what it is, and the folder of its state
+        self._side_outputs = side_outputs  # what else is written of the stream, what it is, and the folder of its state
         self._limits = limits
         self._bounded = bounded
-        self._progress = progress
         self._queries: list[StreamingQuery] = []
         self._name: str | None = None  # of the stream
-        self._error: BaseException | None = None
         self.failure: BaseException | None = None  # what stopped it, as Spark says it
         self._rows_before = progress.metrics()["rows"]
-        self._stopping = False
-        self._ended = threading.Event()
-
-    @property
-    def is_going_on(self) -> bool:
-        """Whether it has not ended yet."""
-        return not self._ended.is_set()
 
     @property
     def has_done_a_batch(self) -> bool:
@@ -300,7 +107,7 @@ class Handle:
     def is_idle(self) -> bool:
         """Whether it waits for rows, or for the time of its next micro-batch."""
         with unless_gone():
-            return self.is_going_on and str(self._queries[0].status["message"]).startswith("Waiting for")
+            return self.is_active and str(self._queries[0].status["message"]).startswith("Waiting for")
         return False
 
     @property
@@ -320,16 +127,14 @@ class Handle:
         the stream is raised here.
         """
         with show_progress(self._collected, wanted=progress):
-            ended = self._ended.wait(timeout)
-        if ended and self._error is not None:
-            raise self._error
-        return ended
+            self._ended.wait(timeout)
+        return super().await_end(0)
 
     def metrics(self) -> dict[str, Any]:
-        """Counts since the start of this run: rows, left_out, late, reduced, windows, answers, candidates, bound, …
+        """Counts since the start of this run: rows, dropped_null, late, pruned, windows, answers, candidates, bound, …
 
-        `left_out` are rows without a time or a score; `malformed`, of topics and files, what could not be read;
-        `reduced` those that tasks dropped before anything was shuffled;
+        `dropped_null` are rows without a time or a score; `malformed`, of topics and files, what could not be read;
+        `pruned` those that tasks dropped before anything was shuffled;
         `candidates` the rows held now, `bound` what the candidate set of one group can never exceed; `emit_lag` how
         far, in seconds of event time, the newest window answered lags behind the newest row.
         """
@@ -395,7 +200,8 @@ class Handle:
                 return
             sleep(BETWEEN_LOOKS)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Start its queries. `start` has done so."""
         self._queries = self._start_queries()
         self._name = self._queries[0].name
         threading.Thread(target=self._follow, name="skyband-stream", daemon=True).start()
@@ -423,7 +229,7 @@ class Handle:
     def _start_queries(self) -> list[StreamingQuery]:
         started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder)]
         try:
-            started += [self._start(write, frame, folder) for write, frame, folder in self._beside]
+            started += [self._start(write, frame, folder) for write, frame, folder in self._side_outputs]
         except Exception:
             started[0].stop()
             raise
@@ -450,7 +256,12 @@ class Handle:
             self._limits.watch(self._collected().metrics(), self._name)
 
     def _process_all(self) -> None:
-        for query in self._queries:
+        """Wait until what is there now is processed.
+
+        Spark's method may return at the end of a trigger that looked for rows before they were there. The second call
+        returns at the end of a later one.
+        """
+        for query in [*self._queries, *self._queries]:
             if query.isActive:
                 query.processAllAvailable()
         self._collected()

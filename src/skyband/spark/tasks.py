@@ -22,20 +22,24 @@ from skyband.windows import ALWAYS
 __all__ = [
     "ENVELOPES",
     "LOCAL",
+    "Batches",
+    "Task",
     "answer_in_order",
     "local_answers",
     "opened",
     "pack",
+    "pass_on",
+    "shaped",
     "to_shards",
     "unpack",
 ]
 
 ENVELOPES = (
     "shard long, rows binary, note binary, control string, newest timestamp, oldest long, "
-    "taken long, left_out long, reduced long"
+    "taken long, dropped_null long, pruned long"
 )
 # What a shard of a bounded input gives; a stream's processors have columns of their own beside `answers`.
-LOCAL = "answers binary, unit long, first_end long, windows long, too_often long, unrankable long"
+LOCAL = "answers binary, unit long, first_end long, windows long, over_limit long, unrankable long"
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -85,7 +89,7 @@ def _local(answers: list[pa.Table], tally: Tally, unit: int, end: str) -> pa.Rec
     """What a step gave: a row for each table of answers, and one with the counts."""
     tables = [table for table in answers if table.num_rows]
     firsts = [pc.min(table[end]).cast(pa.int64()).as_py() for table in tables]
-    counts = (tally.windows, tally.too_often, tally.unrankable)
+    counts = (tally.windows, tally.over_limit, tally.unrankable)
     columns = [
         pa.array([None, *map(to_bytes, tables)], pa.binary()),
         pa.array([unit] * (1 + len(tables)), pa.int64()),
@@ -116,6 +120,24 @@ def opened(rows: Iterable[Any], note_type: type[Note]) -> tuple[list[pa.Table], 
         tables.append(from_bytes(bytes(row.rows)))
         notes.append(note_type.from_bytes(bytes(row.note)))
     return tables, notes, controls
+
+
+def pass_on(kinds: pa.Schema) -> Task:
+    """The task that gives the answers of shards as they are, with the columns and types of all answers."""
+
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for _, _, table in local_answers(batches):
+            yield from shaped(table, kinds).to_batches()
+
+    return task
+
+
+def shaped(table: pa.Table, kinds: pa.Schema) -> pa.Table:
+    """A table of answers with these columns and types; a column that only other queries ask for is null."""
+    for name in kinds.names:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, kinds.field(name).type))
+    return table.select(kinds.names).cast(kinds)
 
 
 def unpack(kinds: pa.Schema | None = None) -> Task:
@@ -153,8 +175,8 @@ def pack(envelope: Envelope, keys: Mapping[int, int]) -> pa.RecordBatch:
             pa.array([None if newest == ALWAYS else newest], pa.int64()).cast(pa.timestamp("us", "UTC")),
             pa.array([envelope.note.oldest], pa.int64()),
             pa.array([envelope.taken], pa.int64()),
-            pa.array([envelope.left_out], pa.int64()),
-            pa.array([envelope.reduced], pa.int64()),
+            pa.array([envelope.dropped_null], pa.int64()),
+            pa.array([envelope.pruned], pa.int64()),
         ],
         names=[part.split()[0] for part in ENVELOPES.split(", ")],
     )

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from skyband.sql.cursor import Cursor, one_of
 from skyband.sql.intervals import duration, is_unit, span
-from skyband.sql.statement import StatementDraft
-from skyband.sql.window_clauses import direction, read_full, read_k, read_origin
+from skyband.sql.statement import StatementDraft, direction, read_full, read_k, read_origin
 from skyband.sql.writer import UNCERTAIN
 
 _STOPS = frozenset({"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", *UNCERTAIN})

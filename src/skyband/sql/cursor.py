@@ -6,9 +6,7 @@ from collections.abc import Collection, Sequence
 
 from skyband.errors import InvalidSQLError
 from skyband.sql.expression import Expression, cut
-from skyband.sql.lexer import Token
-from skyband.sql.literal import unquote
-from skyband.sql.problem import did_you_mean, problem
+from skyband.sql.lexer import Token, did_you_mean, problem, unquote
 
 
 class Cursor:

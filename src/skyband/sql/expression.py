@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from skyband.sql.lexer import Token, parser, raw_tokens
-from skyband.sql.literal import unquote
-from skyband.sql.problem import did_you_mean, problem
+from skyband.sql.lexer import Token, did_you_mean, parser, problem, raw_tokens, unquote
 
 _GIVEN = "if Spark knows better, write it as SQL '...': such a text is taken unchecked"
 _CLOSES = {"(": ")", "[": "]", "{": "}"}

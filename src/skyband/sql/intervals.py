@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from skyband.durations import format_duration, parse_duration
+from skyband.durations import format_duration, is_iso_duration, parse_duration
 from skyband.errors import InvalidQueryError
 from skyband.sql.cursor import Cursor
-from skyband.sql.literal import unquote
+from skyband.sql.lexer import unquote
 
 _EXAMPLES = "write 10 MINUTES, 1 HOUR 30 MINUTES or 500 ROWS"
 _INTERVALS = "write INTERVAL '10' MINUTES"
@@ -34,6 +34,9 @@ def duration(cursor: Cursor, what: str, stops: Collection[str]) -> str:
     if token is not None and token.kind == "string" and token.text[0] in "'\"":
         cursor.at += 1
         return _readable(cursor, unquote(token.text), what, at)
+    if token is not None and token.kind == "word" and is_iso_duration(token.text):
+        cursor.at += 1
+        return _readable(cursor, token.text, what, at)
     if token is None or (token.kind != "number" and token.symbol not in ("-", "+")):
         raise cursor.unexpected(what, _EXAMPLES)
     end = token.end

@@ -1,4 +1,4 @@
-"""Text into tokens that know their place, by sqlglot's tokenizer for Spark SQL.
+"""Text into tokens that know their place, by sqlglot's tokenizer for Spark SQL; literals; and problems, pointed at.
 
 sqlglot joins some words (``ORDER BY``) and takes some apart (``10L``). Here a token is a stretch of the text without
 space around it: words are single, a literal is one token.
@@ -7,11 +7,13 @@ space around it: words are single, a literal is one token.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from skyband.sql.problem import problem
+from skyband.errors import InvalidSQLError
 
 if TYPE_CHECKING:
     from sqlglot.dialects.dialect import Dialect
@@ -19,13 +21,98 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token as RawToken
     from sqlglot.tokens import Tokenizer
 
-Kind = Literal["word", "name", "string", "number", "symbol"]
 
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_SHOWN = 100  # characters of a line around the place; a longer line says no more
+_ELLIPSIS = "..."
+_SHORT = {"\n": "n", "\r": "r", "\t": "t", "\\": "\\", "'": "'"}
+_MEANT = {"n": "\n", "r": "\r", "t": "\t"}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+Kind = Literal["word", "name", "string", "number", "symbol"]
 _WORD = re.compile(r"\S+")
 _STRINGS = ("STRING", "_STRING")
 # In the order of the tokenizer: a quote in a comment opens nothing, nor does a comment in quotes.
 _CLOSED = re.compile(r"--[^\r\n]*|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|[^'\"`/-]+|[/-](?!\*)", re.DOTALL)
 _OPENERS = {"'": "a text", '"': "a text", "`": "a quoted name", "/": "a comment"}
+
+
+def problem(text: str, at: int, what: str, hint: str = "") -> InvalidSQLError:
+    r"""The error that points at offset `at` of `text`: what is wrong there, the line, a caret, and what helps.
+
+    >>> print(problem("TOPK price,\nten OVER 5 ROWS", 12, "expected k, got 'ten'", "write a whole number"))
+    line 2, column 1: expected k, got 'ten'
+      ten OVER 5 ROWS
+      ^
+    hint: write a whole number
+    """
+    line, column, shown = place(text, at)
+    before = column - 1
+    if len(shown) > _SHOWN:
+        first = max(0, min(before - _SHOWN // 2, len(shown) - _SHOWN))
+        head = _ELLIPSIS if first else ""
+        tail = _ELLIPSIS if first + _SHOWN < len(shown) else ""
+        shown, before = head + shown[first : first + _SHOWN] + tail, before - first + len(head)
+    # Tabs stay tabs in front of the caret, so that it stands where the eye expects it.
+    indent = "".join("\t" if letter == "\t" else " " for letter in shown[:before])
+    message = f"line {line}, column {column}: {what}\n  {_visible(shown)}\n  {indent}^"
+    error = InvalidSQLError(f"{message}\nhint: {hint}" if hint else message)
+    error.line, error.column, error.hint = line, column, hint
+    return error
+
+
+def place(text: str, at: int) -> tuple[int, int, str]:
+    """Line and column of an offset, both from 1, and the whole line it is in."""
+    line, begin = 1, 0
+    for end in _LINE_END.finditer(text):
+        if end.end() > at:
+            return line, at - begin + 1, text[begin : end.start()]
+        line, begin = line + 1, end.end()
+    return line, at - begin + 1, text[begin:]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``"did you mean WHERE?"``, or nothing where nothing comes close."""
+    near = get_close_matches(word.upper(), list(known), n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def _visible(line: str) -> str:
+    """The line with what a terminal would act upon made harmless, a character for a character."""
+    return "".join(letter if letter.isprintable() or letter == "\t" else "\N{REPLACEMENT CHARACTER}" for letter in line)
+
+
+def quote(text: str) -> str:
+    r"""Write `text` as a literal of printable characters on one line; any text can be read back from it.
+
+    >>> print(quote("it's\n"))
+    'it\'s\n'
+    """
+    return f"'{''.join(map(_escaped, text))}'"
+
+
+def unquote(literal: str) -> str:
+    r"""The text a literal in single or double quotes stands for.
+
+    >>> unquote(quote("it's\n")) == "it's\n"
+    True
+    """
+    return _ESCAPE.sub(_meant, literal[1:-1])
+
+
+def _escaped(letter: str) -> str:
+    if letter in _SHORT:
+        return "\\" + _SHORT[letter]
+    if letter.isprintable():
+        return letter
+    return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
+
+
+def _meant(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if len(code) == 1:
+        return _MEANT.get(code, code)
+    number = int(code[1:], 16)
+    return chr(number) if number <= 0x10FFFF else escape[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from skyband.sql.cursor import Cursor, one_of
 from skyband.sql.intervals import span
-from skyband.sql.statement import StatementDraft
-from skyband.sql.window_clauses import direction, read_full, read_k, read_origin, read_ties
+from skyband.sql.statement import StatementDraft, direction, read_full, read_k, read_origin, read_ties
 from skyband.sql.writer import CERTAIN, CLAUSES, STOPS
 
 _SHAPE = "the shape is TOPK score, k BY groups OVER size EVERY slide"

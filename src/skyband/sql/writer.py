@@ -24,8 +24,7 @@ from typing import Any
 
 from skyband.errors import SkybandError
 from skyband.sql.expression import cut
-from skyband.sql.lexer import tokenize
-from skyband.sql.literal import quote
+from skyband.sql.lexer import quote, tokenize
 
 DEFAULT_NAME = "topk"
 UNCERTAIN = ("PROBABILITY", "RULE", "STREAM", "FREQUENCY", "SEMANTICS", "THRESHOLD")

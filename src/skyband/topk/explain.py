@@ -1,4 +1,4 @@
-"""The page of top-k queries: sharing classes, views, panes, candidates, the algorithm and why."""
+"""The page and the time line of top-k queries: sharing classes, views, panes, candidates, the algorithm and why."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from itertools import pairwise
 from skyband.durations import format_duration
 from skyband.queries import Axis
 from skyband.queries.counted import counted
+from skyband.queries.timeline import Lane, Timeline
 from skyband.topk.algorithm_selection import Choice, choose, choose_on_spark
 from skyband.topk.meta_query import MetaQuery, SharingClass, View, sharing_classes
 from skyband.topk.query import TopK
 
-__all__ = ["Cost", "Sharing", "cost", "page", "sharing"]
+__all__ = ["Cost", "Sharing", "cost", "page", "sharing", "timeline"]
 
 MOST_WINDOWS = 2_000_000  # beyond this, views are not listed one by one
 
@@ -52,20 +53,20 @@ class Cost:
 class Sharing:
     """What queries have in common, in the steady state, in numbers.
 
-    `views` serve `windows` of the queries; `candidates` are held together (expected), `alone` if every query ran by
+    `views` serve `windows` of the queries; `candidates` are held together (expected), `unshared` if every query ran by
     itself. `typical` is a moment of the axis at which it is so.
     """
 
     views: int
     windows: int
     candidates: float
-    alone: float
+    unshared: float
     typical: int
 
     @property
     def factor(self) -> float:
         """How many times more would be held without sharing."""
-        return self.alone / self.candidates if self.candidates else 1.0
+        return self.unshared / self.candidates if self.candidates else 1.0
 
 
 def sharing(queries: Sequence[TopK]) -> Sharing:
@@ -76,7 +77,7 @@ def sharing(queries: Sequence[TopK]) -> Sharing:
         views=sum(one.views for one in figures),
         windows=sum(meta.windows for meta in metas),
         candidates=sum(one.candidates for one in figures),
-        alone=sum(_expected(MetaQuery([query])) for query in queries),
+        unshared=sum(_expected(MetaQuery([query])) for query in queries),
         typical=max(map(_now, metas)),
     )
 
@@ -226,3 +227,26 @@ def _length(axis: Axis, ticks: int) -> str:
 def _listed(names: Sequence[str], most: int = 6) -> str:
     more = f", … {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def timeline(queries: Sequence[TopK], now: int | None, method: str, lanes: int, windows: int) -> Timeline | None:
+    """The views alive at `now`, with places told from there; None where there are more than so many `windows`."""
+    if sum(query.sliding.most_alive for query in queries) > windows:
+        return None
+    at = sharing(queries).typical if now is None else now
+    scale = 1e6 if queries[0].axis == "time" else 1
+    found: list[Lane] = []
+    for number, (shared, meta) in enumerate(sharing_classes(queries).items(), 1):
+        sizes = {query.name: query.sliding.size for query in meta.queries}
+        found += [
+            Lane(
+                label=f"class {number}: {shared.by or 'the given score'}",
+                kind="view",
+                k=view.k,
+                begin=(view.start - at) / scale,
+                end=(view.start - at + max(sizes[name] for name in view.queries)) / scale,
+                queries=tuple(view.queries),
+            )
+            for view in meta.views(at)
+        ]
+    return Timeline(tuple(found[-lanes:]), max(0, len(found) - lanes), at / scale)

@@ -1,7 +1,7 @@
-"""Engines at work: a lane for each group, and in each lane a seat for each engine.
+"""An executor for each group, with the engines that answer for it.
 
-Where panes are the engine, groups that hold few objects have no lane: they share the executors of `GroupPools`. A lane
-of its own costs a group some ten kilobytes and a call for each push, which only a long list of candidates is worth.
+Where panes are the engine, groups that hold few objects have none: they share those of `GroupPools`. An executor of its
+own costs a group some ten kilobytes and a call for each push, which only a long list of candidates is worth.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from skyband.queries.sharing import places_by
 from skyband.topk.algorithms import Engine
 from skyband.topk.algorithms.panes import Panes
 from skyband.topk.group_pools import GroupPools
-from skyband.topk.group_rows import GroupRows, by_group, chosen_groups
+from skyband.topk.group_rows import GroupRows, by_group, chosen_groups, in_stream_order
 from skyband.topk.query import TopK
-from skyband.topk.stream_order import in_stream_order
 from skyband.windows import ALWAYS
 
-__all__ = ["UNGROUPED", "Arrivals", "Lanes"]
+__all__ = ["UNGROUPED", "Arrivals", "GroupExecutors"]
 
 UNGROUPED = -1
 NONE = np.empty(0, np.int64)
@@ -42,30 +41,30 @@ class Arrivals(NamedTuple):
     groups: Ints | None
 
 
-class _Seat(NamedTuple):
+class _PlacedEngine(NamedTuple):
     engine: Engine
     places: tuple[int, ...]  # of its queries in the workload
     ascending: bool  # its keys are the negated scores
 
 
-class _Lane:
+class _GroupExecutor:
     """The engines over one group's rows (or over all rows), and the number of objects they have seen.
 
-    `since` are the smallest window starts that each query of the workload answers for in this lane.
+    `since` are the smallest window starts that each query of the workload answers for in this executor.
     """
 
     def __init__(self, since: Sequence[int]) -> None:
-        self.seats: list[_Seat] = []
+        self.engines: list[_PlacedEngine] = []
         self.since = list(since)
         self.objects = 0
         self.newest = ALWAYS  # on a time axis: the position of its newest object
 
 
-class Lanes:
+class GroupExecutors:
     """Leads every object to the engines of its group, and collects what they answer.
 
     `grouped` are the places of the queries that answer for each group; the others answer for the stream as a whole.
-    `since` are the smallest window starts that each query answers for, in lanes that are yet to be made.
+    `since` are the smallest window starts that each query answers for, in executors that are yet to be made.
     """
 
     def __init__(
@@ -78,24 +77,24 @@ class Lanes:
         self._queries = queries
         self._since = [ALWAYS] * len(queries) if since is None else list(since)
         self._grouped = tuple(grouped)
-        self._whole = tuple(sorted(set(range(len(queries))) - set(self._grouped)))
+        self._ungrouped = tuple(sorted(set(range(len(queries))) - set(self._grouped)))
         self._engine = engine
         self._axis: Axis = queries[0].axis
         self._longest = max(query.window.longest for query in queries)
-        self._lanes: dict[int, _Lane] = {}
+        self._executors: dict[int, _GroupExecutor] = {}
         self._pools = self._new_pools() if self._grouped and issubclass(engine, Panes) else None
         self._log = AnswerLog()
         self._dropped: dict[str, int] = {}  # counters of engines whose groups have gone
-        if self._whole:
-            self._lane(UNGROUPED)
+        if self._ungrouped:
+            self._executor(UNGROUPED)
         for mine in self._classes(self._grouped):
             # An engine that cannot serve these queries says so now, not when the first group comes.
-            self._seat(mine, [self._since[place] for place in mine])
+            self._placed(mine, [self._since[place] for place in mine])
 
     @property
     def engines(self) -> list[Engine]:
-        """The engines of all lanes."""
-        return [seat.engine for lane in self._lanes.values() for seat in lane.seats]
+        """The engines of all executors."""
+        return [placed.engine for executor in self._executors.values() for placed in executor.engines]
 
     @property
     def candidates(self) -> int:
@@ -119,7 +118,7 @@ class Lanes:
     def is_in_use(self, groups: int) -> Any:
         """Of so many groups, those of which anything is held or must be known to go on."""
         used = np.zeros(groups, bool)
-        used[[code for code in self._lanes if code != UNGROUPED]] = True
+        used[[code for code in self._executors if code != UNGROUPED]] = True
         if self._pools:
             known = self._pools.is_in_use()[:groups]
             used[: known.size] |= known
@@ -127,7 +126,7 @@ class Lanes:
 
     @property
     def since(self) -> list[int]:
-        """The smallest window start that each query answers for, in lanes that are yet to be made."""
+        """The smallest window start that each query answers for, in executors that are yet to be made."""
         return self._since
 
     def changed(
@@ -140,52 +139,58 @@ class Lanes:
         watermark: int,
         first: int,
         objects: int,
-    ) -> Lanes:
-        """Lanes for other queries over the same stream, or with another engine, from what is held now.
+    ) -> GroupExecutors:
+        """Executors for other queries over the same stream, or with another engine, from what is held now.
 
         `moved` leads from the new place of a query to its old one; a query that has none joins with `since`. The
         minimal set of the new queries is among the objects held, so new engines that are shown just these go on as if
         they had seen the whole stream. `objects` is the number of objects the stream has had.
         """
-        lanes = Lanes(queries, grouped, engine, since)
-        if self._pools and lanes._pools:
-            for code in [code for code in self._lanes if code != UNGROUPED]:
+        executors = GroupExecutors(queries, grouped, engine, since)
+        if self._pools and executors._pools:
+            for code in [code for code in self._executors if code != UNGROUPED]:
                 self._leave(code)
             answered = watermark if objects else ALWAYS
-            lanes._pools = self._pools.changed(queries, lanes._classes(lanes._grouped), since, moved, answered, first)
-        for code, lane in {UNGROUPED: _Lane(self._since), **self._lanes}.items():
-            places = lanes._whole if code == UNGROUPED else lanes._grouped
+            executors._pools = self._pools.changed(
+                queries, executors._classes(executors._grouped), since, moved, answered, first
+            )
+        for code, executor in {UNGROUPED: _GroupExecutor(self._since), **self._executors}.items():
+            places = executors._ungrouped if code == UNGROUPED else executors._grouped
             if not places:
                 continue
-            fresh = _Lane(since)
+            fresh = _GroupExecutor(since)
             for place, old in moved.items():
-                fresh.since[place] = lane.since[old]
-            fresh.objects = lane.objects if code in self._lanes else objects
-            fresh.newest = lane.newest
+                fresh.since[place] = executor.since[old]
+            fresh.objects = executor.objects if code in self._executors else objects
+            fresh.newest = executor.newest
             if self._axis == "count" and code != UNGROUPED:
                 # Each group has its own numbers: a query that joins begins with the next one.
                 fresh.since = [at if place in moved else max(at, fresh.objects) for place, at in enumerate(fresh.since)]
-            lanes._lanes[code] = fresh
-            lanes._reseat(fresh, places, lane.seats, fresh.objects if self._axis == "count" else watermark, first)
-        return lanes
+            executors._executors[code] = fresh
+            executors._replace_engines(
+                fresh, places, executor.engines, fresh.objects if self._axis == "count" else watermark, first
+            )
+        return executors
 
-    def _reseat(self, lane: _Lane, places: Sequence[int], old: Sequence[_Seat], watermark: int, first: int) -> None:
+    def _replace_engines(
+        self, executor: _GroupExecutor, places: Sequence[int], old: Sequence[_PlacedEngine], watermark: int, first: int
+    ) -> None:
         """Seat new engines and show them what the old ones hold."""
         for mine in self._classes(places):
             windows = [self._queries[place].window for place in mine]
             # Windows that are answered already are no concern of the new engines.
             unanswered = [window.start(window.first_end_after(watermark)) for window in windows]
             for place, start in zip(mine, unanswered, strict=True):
-                lane.since[place] = max(lane.since[place], start)
-            seat = self._seat(mine, [lane.since[place] for place in mine])
-            held = [s.engine.objects() for s in old if s.ascending == seat.ascending]
+                executor.since[place] = max(executor.since[place], start)
+            placed = self._placed(mine, [executor.since[place] for place in mine])
+            held = [s.engine.objects() for s in old if s.ascending == placed.ascending]
             _, objects = in_stream_order([(np.zeros_like(one.ids), one) for one in held])
-            seat.engine.advance(Rows(*objects, 0, 0), watermark, first, AnswerLog())
-            lane.seats.append(seat)
+            placed.engine.advance(Rows(*objects, 0, 0), watermark, first, AnswerLog())
+            executor.engines.append(placed)
 
     def take_in(self, arrivals: Arrivals, watermark: int, first: int) -> None:
         """Give the objects to their engines, and answer the windows that end at or before the watermark."""
-        if self._whole:
+        if self._ungrouped:
             rows = Rows(arrivals.scores, arrivals.positions, arrivals.ids, 0, arrivals.first_id)
             self._advance(UNGROUPED, rows, watermark, first)
         if self._grouped:
@@ -194,7 +199,7 @@ class Lanes:
     def end(self, watermark: int, first: int) -> None:
         """Answer what is left on a time axis."""
         nothing = np.empty(0, np.int64)
-        for code in self._lanes:
+        for code in self._executors:
             self._advance(code, Rows(np.empty(0), nothing, nothing, 0, 0), watermark, first)
         if self._pools:
             rows = GroupRows(np.empty(0), nothing, nothing, nothing, np.zeros(1, np.int64))
@@ -206,46 +211,46 @@ class Lanes:
         return self._log.take()
 
     def state(self) -> dict[str, Any]:
-        """Every lane's engines, for `load`."""
-        lanes = [
+        """The engines of every executor, for `load`."""
+        executors = [
             {
                 "group": code,
-                "objects": lane.objects,
-                "since": lane.since,
-                "newest": lane.newest,
-                "engines": [seat.engine.state() for seat in lane.seats],
+                "objects": executor.objects,
+                "since": executor.since,
+                "newest": executor.newest,
+                "engines": [placed.engine.state() for placed in executor.engines],
             }
-            for code, lane in self._lanes.items()
+            for code, executor in self._executors.items()
         ]
         pools = None if self._pools is None else self._pools.state()
-        return {"since": self._since, "lanes": lanes, "pools": pools, "dropped": self._dropped}
+        return {"since": self._since, "lanes": executors, "pools": pools, "dropped": self._dropped}
 
     def load(self, state: dict[str, Any], watermark: int | None) -> None:
         """Go on from what `state` returned when time had come to the watermark."""
         self._since = list(state["since"])
-        self._lanes = {}
+        self._executors = {}
         for saved in state["lanes"]:
-            lane = self._lane(saved["group"], saved["since"])
-            lane.objects = saved["objects"]
-            for seat, engine in zip(lane.seats, saved["engines"], strict=True):
-                seat.engine.load(engine)
-            held = [int(seat.engine.objects().positions.max(initial=ALWAYS)) for seat in lane.seats]
-            lane.newest = saved.get("newest", max(held, default=ALWAYS))
+            executor = self._executor(saved["group"], saved["since"])
+            executor.objects = saved["objects"]
+            for placed, engine in zip(executor.engines, saved["engines"], strict=True):
+                placed.engine.load(engine)
+            held = [int(placed.engine.objects().positions.max(initial=ALWAYS)) for placed in executor.engines]
+            executor.newest = saved.get("newest", max(held, default=ALWAYS))
         self._dropped = state.get("dropped", {})
         if self._pools is None:
             return
         if state.get("pools") is not None:
             self._pools.load(state["pools"])
             return
-        # A snapshot from before there were pools has a lane for every group.
+        # A snapshot from before there were pools has an executor for every group.
         if watermark is not None:
             self._pools.answered_until(watermark)
-        self._pools.reserve(1 + max(self._lanes, default=-1))
-        codes = [code for code in self._lanes if code != UNGROUPED]
+        self._pools.reserve(1 + max(self._executors, default=-1))
+        codes = [code for code in self._executors if code != UNGROUPED]
         if self._axis == "count":
             kinds = np.tile(np.array(self._since, np.int64), (self._pools.counts.size, 1))
             for code in codes:
-                kinds[code] = self._lanes[code].since
+                kinds[code] = self._executors[code].since
             self._pools.tell_apart(kinds)
         for code in codes:
             self._leave(code)
@@ -260,8 +265,8 @@ class Lanes:
             present,
             begins,
         )
-        alone = len(self._lanes) > (UNGROUPED in self._lanes)
-        if alone or self._pools is None:
+        has_own = len(self._executors) > (UNGROUPED in self._executors)
+        if has_own or self._pools is None:
             rows = self._take_in_alone(rows, watermark, first)
         if self._pools:
             self._pools.take_in(rows, watermark, first, self._log)
@@ -271,11 +276,11 @@ class Lanes:
         self._drop_dead(watermark)
 
     def _take_in_alone(self, rows: GroupRows, watermark: int, first: int) -> GroupRows:
-        """Lead rows to the lanes of their groups, and move time in all lanes; return the rows of other groups."""
+        """Lead rows to the executors of their groups, and move time in all of them; return the rows of other groups."""
         others, seen = np.zeros(rows.groups.size, bool), set()
         begins = rows.begins.tolist()
         for at, code in enumerate(rows.groups.tolist()):
-            if self._pools and code not in self._lanes:
+            if self._pools and code not in self._executors:
                 others[at] = True
                 continue
             low, high = begins[at], begins[at + 1]
@@ -283,72 +288,77 @@ class Lanes:
             self._advance(code, Rows(rows.scores[low:high], positions, rows.ids[low:high], 0, 0), watermark, first)
             seen.add(code)
         nothing = Rows(np.empty(0), NONE, NONE, 0, 0)
-        for code in self._lanes.keys() - seen:
+        for code in self._executors.keys() - seen:
             if code != UNGROUPED and self._is_due(code, watermark):
                 self._advance(code, nothing, watermark, first)
         return chosen_groups(rows, others)
 
     def _enter(self, code: int) -> None:
-        """Give a group a lane of its own."""
+        """Give a group an executor of its own."""
         if self._pools is None:
             return
         answered = self._pools.reached(code)
         objects, since, held = self._pools.take_out(code)
-        lane = self._lane(code, since)
-        lane.objects = objects
-        for seat, mine in zip(lane.seats, held, strict=True):
-            assert isinstance(seat.engine, Panes)
-            seat.engine.take_over(mine, answered)
+        executor = self._executor(code, since)
+        executor.objects = objects
+        for placed, mine in zip(executor.engines, held, strict=True):
+            assert isinstance(placed.engine, Panes)
+            placed.engine.take_over(mine, answered)
 
     def _leave(self, code: int) -> None:
-        """Take a group's lane away: it goes on among the others, or has gone."""
-        lane = self._lanes.pop(code)
-        for seat in lane.seats:
-            for name, value in seat.engine.counters().items():
+        """Take a group's executor away: it goes on among the others, or has gone."""
+        executor = self._executors.pop(code)
+        for placed in executor.engines:
+            for name, value in placed.engine.counters().items():
                 self._dropped[name] = self._dropped.get(name, 0) + value
         if self._pools:
-            self._pools.put_in(code, lane.objects, [_panes(seat.engine).hand_over() for seat in lane.seats])
+            self._pools.put_in(
+                code, executor.objects, [_panes(placed.engine).hand_over() for placed in executor.engines]
+            )
 
     def _drop_dead(self, watermark: int) -> None:
-        """Let go of lanes whose windows have all been answered, and of those that hold little."""
-        for code, lane in list(self._lanes.items()):
+        """Let go of executors whose windows have all been answered, and of those that hold little."""
+        for code, executor in list(self._executors.items()):
             if code == UNGROUPED:
                 continue
             if self._pools:
-                if sum(_panes(seat.engine).held_now for seat in lane.seats) < FEW:
+                if sum(_panes(placed.engine).stored_count for placed in executor.engines) < FEW:
                     self._leave(code)
-            elif self._axis == "time" and lane.newest + self._longest <= watermark:
+            elif self._axis == "time" and executor.newest + self._longest <= watermark:
                 # A window that holds an object ends at most its size after it.
                 self._leave(code)
 
     def _is_due(self, code: int, watermark: int) -> bool:
         return self._axis == "time" and any(
-            not seat.engine.is_empty and seat.engine.next_end <= watermark for seat in self._lanes[code].seats
+            not placed.engine.is_empty and placed.engine.next_end <= watermark
+            for placed in self._executors[code].engines
         )
 
     def _advance(self, code: int, rows: Rows, watermark: int, first: int) -> None:
-        lane = self._lane(code)
+        executor = self._executor(code)
         if self._axis == "count":
-            rows = rows._replace(first_position=lane.objects)
-            watermark = lane.objects + rows.keys.size
+            rows = rows._replace(first_position=executor.objects)
+            watermark = executor.objects + rows.keys.size
         elif rows.keys.size:
-            lane.newest = int(rows.positions[-1])
-        lane.objects += rows.keys.size
+            executor.newest = int(rows.positions[-1])
+        executor.objects += rows.keys.size
         for ascending in (False, True):
-            seats = [seat for seat in lane.seats if seat.ascending == ascending]
-            if seats and ascending:
+            engines = [placed for placed in executor.engines if placed.ascending == ascending]
+            if engines and ascending:
                 rows = rows._replace(keys=-rows.keys)
-            for seat in seats:
-                self._log.begin(code, seat.places)
-                seat.engine.advance(rows, watermark, first, self._log)
+            for placed in engines:
+                self._log.begin(code, placed.places)
+                placed.engine.advance(rows, watermark, first, self._log)
 
-    def _lane(self, code: int, since: Sequence[int] | None = None) -> _Lane:
-        if code not in self._lanes:
-            lane = _Lane(self._since if since is None else since)
-            places = self._whole if code == UNGROUPED else self._grouped
-            lane.seats = [self._seat(mine, [lane.since[place] for place in mine]) for mine in self._classes(places)]
-            self._lanes[code] = lane
-        return self._lanes[code]
+    def _executor(self, code: int, since: Sequence[int] | None = None) -> _GroupExecutor:
+        if code not in self._executors:
+            executor = _GroupExecutor(self._since if since is None else since)
+            places = self._ungrouped if code == UNGROUPED else self._grouped
+            executor.engines = [
+                self._placed(mine, [executor.since[place] for place in mine]) for mine in self._classes(places)
+            ]
+            self._executors[code] = executor
+        return self._executors[code]
 
     def _classes(self, places: Sequence[int]) -> list[tuple[int, ...]]:
         """The queries that sit together: those of one direction and one policy for ties where the engine shares."""
@@ -361,9 +371,9 @@ class Lanes:
     def _new_pools(self) -> GroupPools:
         return GroupPools(self._queries, self._classes(self._grouped), self._since)
 
-    def _seat(self, places: tuple[int, ...], since: Sequence[int]) -> _Seat:
+    def _placed(self, places: tuple[int, ...], since: Sequence[int]) -> _PlacedEngine:
         queries = [self._queries[place] for place in places]
-        return _Seat(self._engine(queries, since), places, queries[0].order == "asc")
+        return _PlacedEngine(self._engine(queries, since), places, queries[0].order == "asc")
 
 
 def _panes(engine: Engine) -> Panes:

@@ -11,10 +11,9 @@ from skyband.data.answer_log import AnswerLog
 from skyband.kernels.stream import Ints
 from skyband.topk.algorithms.grouped_panes import GroupedPanes
 from skyband.topk.algorithms.panes import Candidates
-from skyband.topk.group_rows import GroupRows
+from skyband.topk.group_rows import GroupRows, in_stream_order
 from skyband.topk.kernels.group_runs import ArrivedRows, JoinStarts
 from skyband.topk.query import TopK
-from skyband.topk.stream_order import in_stream_order
 from skyband.windows import ALWAYS
 
 __all__ = ["GroupPools"]
@@ -102,7 +101,7 @@ class GroupPools:
     @property
     def ids(self) -> list[Ints]:
         """The ids of all objects held."""
-        return [pool.held().objects.ids for pool in self._pools]
+        return [pool.group_objects().objects.ids for pool in self._pools]
 
     def is_in_use(self) -> Any:
         """Per group: whether anything is known of it that a new group does not have."""
@@ -158,7 +157,9 @@ class GroupPools:
                 kinds[:, place] = self._since[self._kinds, old]
             fresh.tell_apart(kinds)
         for pool, mine, ascending in zip(fresh._pools, fresh._classes, fresh._ascending, strict=True):
-            held = [old.held() for old, way in zip(self._pools, self._ascending, strict=True) if way == ascending]
+            held = [
+                old.group_objects() for old, way in zip(self._pools, self._ascending, strict=True) if way == ascending
+            ]
             groups, objects = in_stream_order([(one.groups, one.objects) for one in held])
             present, counts = np.unique(groups, return_counts=True)
             begins = np.concatenate([[0], np.cumsum(counts)])

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.data.answer_log import RankedWindows, joined
+from skyband.data.answer_table import arrow_schema
+from skyband.data.arrow import from_numpy
 from skyband.data.id_dictionary import IdDictionary
 from skyband.data.validation import NONE, Batch
+from skyband.data.window_table import WindowQueries, window_table
 from skyband.errors import InvalidInputError
+from skyband.kernels.stream import Ints
 from skyband.monitor import MonitorBase
+from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.topk.admission import SeenStream, first_exact_start
 from skyband.topk.algorithm_selection import Seen, choose
 from skyband.topk.algorithms import Engine, engine_named
-from skyband.topk.group_executors import Arrivals, Lanes
-from skyband.topk.listed_query import topk_from
-from skyband.topk.query import TopK
-from skyband.topk.table import answer_table
+from skyband.topk.group_executors import Arrivals, GroupExecutors
+from skyband.topk.query import TopK, topk_from
+from skyband.topk.window_bounds import all_sliding, starts_of
 from skyband.windows import ALWAYS, SlidingWindow
 
 __all__ = ["Monitor", "replay"]
+
+_SCHEMA = FAMILIES["topk"].answers
 
 
 class Monitor(MonitorBase[TopK, RankedWindows]):
@@ -66,7 +73,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         self._engine = engine_named("panes" if self._auto else algorithm)
         self._engine = self._suitable_engine(self._workload)
         self._ids: IdDictionary | None = None
-        self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
+        self._executors = GroupExecutors(self.queries, self._grouped(self.queries), self._engine)
 
     @property
     def algorithm(self) -> str:
@@ -76,7 +83,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
     @property
     def candidates(self) -> int:
         """How many objects are held, over all queries and groups."""
-        return self._lanes.candidates + (len(self._ids) if self._ids else 0)
+        return self._executors.candidates + (len(self._ids) if self._ids else 0)
 
     def push(self, positions: Any, scores: Any, ids: Any = None, *, groups: Any = None) -> None:
         """Take in the next rows of the stream. A push that is refused changes nothing.
@@ -100,7 +107,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         if first_groups and not self._grouped(self.queries):
             self._all_grouped = True
             self._engine = self._suitable_engine(self._workload)
-            self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
+            self._executors = GroupExecutors(self.queries, self._grouped(self.queries), self._engine)
         self._advance(self._arrivals(batch))
         self._reconsider()
 
@@ -126,7 +133,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         self._change(after, [ALWAYS] * len(kept), dict(enumerate(kept)))
 
     def _counters(self) -> dict[str, Any]:
-        return {"algorithm": self.algorithm, "groups": self._forget_groups(), **self._lanes.counters()}
+        return {"algorithm": self.algorithm, "groups": self._forget_groups(), **self._executors.counters()}
 
     def _state(self) -> dict[str, Any]:
         self._forget_groups()
@@ -137,7 +144,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             "all_grouped": self._all_grouped,
             "auto": self._auto,
             "consider_at": self._consider_at,
-            "lanes": self._lanes.state(),
+            "lanes": self._executors.state(),
         }
 
     @classmethod
@@ -147,10 +154,10 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
     def _load(self, saved: dict[str, Any]) -> None:
         self._all_grouped = saved["all_grouped"]
         self._auto, self._consider_at = saved["auto"], saved["consider_at"]
-        self._lanes = Lanes(self.queries, self._grouped(self.queries), self._engine)
+        self._executors = GroupExecutors(self.queries, self._grouped(self.queries), self._engine)
         self._ids = None if saved["ids"] is None else IdDictionary.load(saved["ids"])
         self._pending = [RankedWindows(**saved["pending"])]
-        self._lanes.load(saved["lanes"], self._intake.newest)
+        self._executors.load(saved["lanes"], self._intake.newest)
 
     def _move_time(self) -> None:
         self._advance(self._arrivals(None))
@@ -158,7 +165,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
     def _end(self, beyond: int) -> None:
         if self._intake.first is not None:
             self._move_time()
-            self._lanes.end(beyond, self._intake.first)
+            self._executors.end(beyond, self._intake.first)
             self._collect()
 
     def _grouped(self, queries: tuple[TopK, ...]) -> tuple[int, ...]:
@@ -166,13 +173,22 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         return tuple(place for place, query in enumerate(queries) if self._all_grouped or query.partition_by)
 
     def _table(self, pending: list[RankedWindows]) -> pa.Table:
-        return answer_table(
-            pending,
-            self.queries,
-            position_kind=self._intake.position_kind or pa.int64(),
-            groups=self._intake.groups,
-            ids=self._ids,
+        queries, groups, ids = self.queries, self._intake.groups, self._ids
+        position = self._intake.position_kind
+        own = {"window_start": position, "window_end": position, "id": None if ids is None else ids.kind}
+        wanted = arrow_schema(_SCHEMA, own, group=None if groups is None else groups.kind or pa.null())
+        asked = WindowQueries(
+            names=[query.name for query in queries],
+            sizes=[query.window.longest for query in queries],
+            ascending=[query.order == "asc" for query in queries],
+            tied=[query.ties == "rank" for query in queries],
+            starts=None if all_sliding(queries) else partial(starts_of, queries),
         )
+
+        def row_columns(numbers: Ints) -> dict[str, pa.Array]:
+            return {"id": from_numpy(numbers, pa.int64()) if ids is None else ids.ids_of(numbers)}
+
+        return window_table(pending, asked, wanted, groups, row_columns)
 
     def _first_exact_start(self, query: TopK, grouped: bool) -> int:
         """The smallest window start that `query` can answer for when it joins now."""
@@ -181,7 +197,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         if self._intake.axis == "count":
             seen = self._intake.objects
             if grouped:
-                return ALWAYS  # in lanes yet to be made; in the others, each group's own count decides
+                return ALWAYS  # in executors yet to be made; in the others, each group's own count decides
             stream = SeenStream(0, seen - 1, seen)
         else:
             newest = self._intake.newest
@@ -192,7 +208,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             if other.order == query.order and (place in self._grouped(self.queries)) == grouped
         ]
         return first_exact_start(
-            query, [self.queries[place] for place in mine], [self._lanes.since[place] for place in mine], stream
+            query, [self.queries[place] for place in mine], [self._executors.since[place] for place in mine], stream
         )
 
     def _suitable_engine(self, workload: Workload) -> type[Engine]:
@@ -224,9 +240,9 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
 
     def _change(self, workload: Workload, since: list[int], moved: dict[int, int]) -> None:
         """Go on with another workload; `moved` leads from the places of queries that stay to their old ones."""
-        since = [self._lanes.since[moved[place]] if place in moved else at for place, at in enumerate(since)]
+        since = [self._executors.since[moved[place]] if place in moved else at for place, at in enumerate(since)]
         self._engine = self._suitable_engine(workload)
-        lanes = self._lanes.changed(
+        executors = self._executors.changed(
             self._engine,
             workload.queries,
             self._grouped(workload.queries),
@@ -239,7 +255,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         self._put_aside()
         if self._ids is not None:
             self._ids.k, self._ids.tied = max(query.k for query in workload), _any_ties(workload)
-        self._lanes, self._workload = lanes, workload
+        self._executors, self._workload = executors, workload
 
     def _arrivals(self, batch: Batch | None) -> Arrivals:
         """The objects to take in now: those of the batch, or, if ids are numbered first, those whose turn it is."""
@@ -273,16 +289,18 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         newest = self._intake.newest
         if newest is None and self._intake.axis == "time":
             return  # no row had a position yet: no object, no time
-        self._lanes.take_in(arrivals, 0 if newest is None else newest, first)
+        self._executors.take_in(arrivals, 0 if newest is None else newest, first)
         self._collect()
 
     def _collect(self) -> None:
         """Take over what the engines answered; forget ids that nothing refers to any more."""
-        found = self._lanes.answers()
+        found = self._executors.answers()
         self._windows += sum(part.ends.size for part in found)
         self._pending += found
         if self._ids is not None:
-            self._ids.forget_all_but(np.concatenate([NONE, *self._lanes.ids, *(part.ids for part in self._pending)]))
+            self._ids.forget_all_but(
+                np.concatenate([NONE, *self._executors.ids, *(part.ids for part in self._pending)])
+            )
         if self._intake.groups is not None and self._intake.groups.has_grown:
             self._forget_groups()
 
@@ -291,7 +309,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         groups = self._intake.groups
         if groups is None:
             return 0
-        used = self._lanes.is_in_use(groups.codes)
+        used = self._executors.is_in_use(groups.codes)
         for part in self._pending:
             used[part.groups[part.groups >= 0]] = True
         if self._ids is not None:

@@ -9,10 +9,8 @@ import pyarrow as pa
 
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.kernels.stream import Ints
-from skyband.sharding.grouping import Grouping, group_rows
-from skyband.sharding.row_order import positions_of, stream_order
-from skyband.topk.plan import TopKPlan
-from skyband.topk.scans import Scan
+from skyband.sharding.rows import Grouping, group_rows, positions_of, stream_order
+from skyband.topk.plan import Scan, TopKPlan
 
 __all__ = ["Counted", "Numbering", "number_column"]
 

@@ -15,8 +15,15 @@ from skyband.data.arrow import one
 from skyband.kernels.reduce import mark_unbeaten, newest_of_cells
 from skyband.kernels.stream import TIED, Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
-from skyband.sharding.grouping import Grouping, group_rows, shard_of_groups
-from skyband.sharding.row_order import by_group_and_position, positions_of, scores_of, stream_order
+from skyband.sharding.rows import (
+    Grouping,
+    by_group_and_position,
+    group_rows,
+    positions_of,
+    scores_of,
+    shard_of_groups,
+    stream_order,
+)
 from skyband.topk.algorithms.panes import Panes
 from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK
@@ -44,8 +51,8 @@ class _Chunk(NamedTuple):
     kept: list[np.ndarray]  # per scan: which of the rows it needs
     note: Note
     taken: int
-    left_out: int
-    reduced: int
+    dropped_null: int
+    pruned: int
 
 
 def reduce_rows(plan: TopKPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
@@ -60,12 +67,12 @@ def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
     if timeless:
         table = table.filter(pc.is_valid(table[plan.time]))
     positions = positions_of(table, plan.time)
-    left_out = np.zeros(table.num_rows, bool)
+    dropped_null = np.zeros(table.num_rows, bool)
     kept, belongs, firsts = [], np.zeros(table.num_rows, bool), {}
     for number, scan in enumerate(plan.scans):
         scores = scores_of(table, plan.scores[number])
         valid = ~np.isnan(scores)
-        left_out |= ~valid & one(table[plan.scores[number]]).is_valid().to_numpy(zero_copy_only=False)
+        dropped_null |= ~valid & one(table[plan.scores[number]]).is_valid().to_numpy(zero_copy_only=False)
         belongs |= valid
         queries = [plan.queries[place] for place in scan.places]
         rows = np.flatnonzero(valid)
@@ -92,7 +99,7 @@ def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
         [mask[survivors] for mask in kept],
         note,
         taken,
-        timeless + int(left_out.sum()),
+        timeless + int(dropped_null.sum()),
         int(belongs.sum()) - survivors.size,
     )
 
@@ -173,4 +180,4 @@ def _addressed(plan: TopKPlan, chunk: _Chunk) -> Iterator[Envelope]:
                 masked = pc.if_else(pa.array(home[rows] == shard), one(table[name]), pa.scalar(None, pa.float64()))
                 table = table.set_column(table.schema.get_field_index(name), name, masked)
         note = chunk.note if counts else replace(chunk.note, histogram=None)
-        yield Envelope(shard, table, note, *((chunk.taken, chunk.left_out, chunk.reduced) if counts else (0, 0, 0)))
+        yield Envelope(shard, table, note, *((chunk.taken, chunk.dropped_null, chunk.pruned) if counts else (0, 0, 0)))

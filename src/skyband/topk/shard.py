@@ -18,21 +18,16 @@ from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import MILLISECOND
-from skyband.sharding.grouping import group_rows
-from skyband.sharding.output import COPY, without_copies
-from skyband.sharding.row_order import positions_of, scores_of, stream_order
-from skyband.sharding.segments import Segments
-from skyband.sharding.shard import Shard, Tally
+from skyband.sharding.plan import COPY, without_copies
+from skyband.sharding.rows import group_rows, positions_of, scores_of, stream_order
+from skyband.sharding.shard import Segments, Shard, Tally
 from skyband.snapshot import StateFormat, unchanged
 from skyband.topk.algorithms import engine_named
-from skyband.topk.listed_query import topk_from
 from skyband.topk.numbering import Numbering, number_column
-from skyband.topk.plan import TopKPlan
-from skyband.topk.query import TopK
+from skyband.topk.plan import Scan, TopKPlan, scans_of
+from skyband.topk.query import TopK, topk_from
 from skyband.topk.reducer import TopKNote
-from skyband.topk.scans import Scan, scans_of
-from skyband.topk.shard_answers import AnsweredWindows, answered, listed, tables
-from skyband.topk.shard_changes import NewestAnswers, changed, joined
+from skyband.topk.shard_answers import AnsweredWindows, NewestAnswers, answered, changed, joined, listed, tables
 from skyband.topk.window_bounds import starts_of
 from skyband.topk.window_ranking import Lined, Ranking, rank_rows
 from skyband.windows import ALWAYS, NEVER

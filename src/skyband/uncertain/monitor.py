@@ -8,28 +8,30 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.answer_table import answer_table, arrow_schema
 from skyband.data.arrow import from_bytes, to_bytes
 from skyband.data.columns import position_column, refuse_other_lengths, score_column
 from skyband.data.validation import Batch
 from skyband.errors import UnsupportedError
 from skyband.kernels.stream import Floats, Ints
 from skyband.monitor import MonitorBase
+from skyband.queries.families import FAMILIES
 from skyband.queries.fields import checked_choice
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.uncertain.columns import probability_column
-from skyband.uncertain.query import UncertainTopK
-from skyband.uncertain.rule_dictionary import RuleDictionary
+from skyband.uncertain.label_dictionaries import RuleDictionary, StreamDictionary
+from skyband.uncertain.query import UncertainTopK, checked_epsilon, refuse_several_sizes
 from skyband.uncertain.schedules import METHODS, Execution, Schedule
 from skyband.uncertain.semantics import SemanticsRequest, ranked
-from skyband.uncertain.stream_dictionary import StreamDictionary
 from skyband.uncertain.stream_ranking import Streams
-from skyband.uncertain.table import Part, answer_table, schema, widened
+from skyband.uncertain.table import Part, answer_rows
 from skyband.uncertain.timetable import Joining, Timetable
 from skyband.uncertain.tuple_store import TupleRows, TupleStore, ids_of
-from skyband.uncertain.validation import checked_epsilon, refuse_several_sizes
 
 __all__ = ["Monitor", "replay"]
+
+_SCHEMA = FAMILIES["uncertain"].answers
 
 
 def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
@@ -199,18 +201,20 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     def _remove(self, name: str, after: Workload[UncertainTopK]) -> None:
         self._change(after)
 
-    def take_up(self, queries: Iterable[UncertainTopK], *, since: int, whole: bool, plan: str | None = None) -> None:
+    def take_up(
+        self, queries: Iterable[UncertainTopK], *, since: int, is_complete: bool, plan: str | None = None
+    ) -> None:
         """Go on with these queries, of which some are new and others that were here may be missing.
 
         New ones are answered from the first window on that begins at or after `since`, and tuples are kept for them
-        from now on. Unless what is held is `whole`, those that stay are not answered at the newest position, where a
+        from now on. Unless what is held `is_complete`, those that stay are not answered at the newest position, where a
         tuple of the window may be missing, but at the next whole unit. `plan` says how runs are shared from now on.
 
         >>> import skyband as sb
         >>> often, rare = (sb.UncertainTopK(name=f"every {n}", k=1, size=4, every=n) for n in (2, 4))
         >>> monitor = sb.uncertain.Monitor(rare)
         >>> monitor.push(None, [5.0, 4.0, 3.0], [0.5, 0.5, 0.5])
-        >>> monitor.take_up([rare, often], since=3, whole=True)
+        >>> monitor.take_up([rare, often], since=3, is_complete=True)
         >>> monitor.push(None, [5.0, 4.0, 3.0, 2.0, 1.0], [0.5] * 5)
         >>> monitor.answers().select(["query", "time"]).to_pylist()
         [{'query': 'every 4', 'time': 4}, {'query': 'every 4', 'time': 8}, {'query': 'every 2', 'time': 8}]
@@ -227,13 +231,14 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         else:
             self._times.joining = []
             if len(staying) < len(self.queries) or self._times.method != self.plan.method:
-                self._change(Workload(staying), later=not whole)
+                self._change(Workload(staying), later=not is_complete)
             self._times.joining = [known.get(query, Joining(query, since)) for query in fresh]
         self._widen()
 
     def _table(self, pending: list[pa.Table]) -> pa.Table:
         wanted = self._schema()
-        tables = [widened(table, wanted) for table in pending]
+        # Once a query asks for a column, earlier answers have it too.
+        tables = [answer_table({name: table[name] for name in table.column_names}, wanted) for table in pending]
         return pa.concat_tables([wanted.empty_table(), *tables]).combine_chunks()
 
     def metrics(self) -> dict[str, Any]:
@@ -246,7 +251,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=3, size=10, every=2))
         >>> monitor.push(None, [5.0, None, 3.0], [0.5, 0.5, 0.5])
         >>> found = monitor.metrics()
-        >>> found["left_out"], found["runs"], found["cost"], found["error_bound"]
+        >>> found["dropped_null"], found["runs"], found["cost"], found["error_bound"]
         (1, 1, 3, 0.0)
         """
         return super().metrics()
@@ -290,7 +295,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         cls, queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK], computed: bool
     ) -> Workload[UncertainTopK]:
         found = super()._checked(queries, computed)
-        refuse_several_sizes(found)
+        refuse_several_sizes(found.queries)
         return found
 
     @property
@@ -368,16 +373,15 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     def _settle(self) -> None:
         if self._fresh:
-            self._pending.append(answer_table(self._fresh, self._schema()))
+            self._pending.append(answer_rows(self._fresh, self._schema()))
             self._fresh = []
 
     def _schema(self) -> pa.Schema:
-        return schema(
-            self._intake.position_kind,
-            self._intake.id_kind,
-            expected=self._expected,
-            stream_kind=self._streams.kind if self._ranks_streams else None,
-        )
+        own = {"time": self._intake.position_kind, "id": self._intake.id_kind, "stream": self._streams.kind}
+        wanted = ["expected_rank"] if self._expected else []
+        if self._ranks_streams and own["stream"] is not None:
+            wanted.append("stream")
+        return arrow_schema(_SCHEMA, own, wanted=wanted)
 
     def _refuse_dropped(self, query: UncertainTopK) -> None:
         """Tuples of the window that were dropped for a smaller k could be in the answers of this query."""

@@ -15,8 +15,8 @@ from skyband.kernels.stream import Floats, Ints
 from skyband.queries.fields import checked_k
 from skyband.uncertain.columns import probability_column, refuse_excess, rule_codes
 from skyband.uncertain.kernels import possible_worlds
+from skyband.uncertain.label_dictionaries import checked_labels
 from skyband.uncertain.single_pass import best_first, one_pass, settled
-from skyband.uncertain.stream_dictionary import checked_labels
 from skyband.uncertain.stream_ranking import by_probability, sums_of
 
 __all__ = ["CompetingTuples", "rank_probabilities", "stream_probabilities", "topk_probabilities", "tuples_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
@@ -28,9 +28,11 @@ __all__ = [
     "SEMANTICS",
     "Semantics",
     "UncertainTopK",
+    "checked_epsilon",
     "checked_meaning",
     "classes_of",
     "refuse_other_sizes",
+    "refuse_several_sizes",
     "stream_of",
 ]
 
@@ -209,13 +211,19 @@ def classes_of(queries: Iterable[UncertainTopK]) -> tuple[tuple[UncertainTopK, .
 
 def refuse_other_sizes(queries: Iterable[UncertainTopK]) -> None:
     """Refuse queries that ought to run together, but over windows of different sizes."""
-    for one, *others in classes_of(queries):
-        for query in others:
-            if one.window.size != query.window.size:
-                raise InvalidQueryError(
-                    f"queries {one.name!r} and {query.name!r} have different sizes ({one.size!r} and {query.size!r}); "
-                    "a run answers all queries of a class from the tuples of one window. Make two workloads of them."
-                )
+    for together in classes_of(queries):
+        refuse_several_sizes(together, "all queries of a class")
+
+
+def refuse_several_sizes(queries: Sequence[UncertainTopK], which: str = "all queries") -> None:
+    """Refuse queries that cannot be answered from the same arrays."""
+    first = queries[0]
+    for query in queries:
+        if query.window.size != first.window.size:
+            raise InvalidQueryError(
+                f"queries {first.name!r} and {query.name!r} have different sizes ({first.size!r} and {query.size!r}); "
+                f"a run answers {which} from the tuples of one window. Make two workloads of them."
+            )
 
 
 def checked_meaning(k: object, semantics: object, threshold: object) -> tuple[int, str, float | None]:
@@ -238,3 +246,12 @@ def checked_meaning(k: object, semantics: object, threshold: object) -> tuple[in
             "being among the k best that an answer tells."
         )
     return checked_k(k), meaning, as_number(threshold)
+
+
+def checked_epsilon(epsilon: object) -> float:
+    """By how much probabilities may be off."""
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < 1:
+        raise InvalidQueryError(
+            f"epsilon={epsilon!r} must be a number in [0, 1); by so much probabilities may be off, 0 for not at all."
+        )
+    return float(epsilon)

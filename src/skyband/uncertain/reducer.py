@@ -30,7 +30,7 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.reduce import mark_hopeful
 from skyband.kernels.stream import Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
-from skyband.sharding.row_order import positions_of, scores_of
+from skyband.sharding.rows import positions_of, scores_of
 from skyband.uncertain.plan import PaneCut, UncertainPlan
 from skyband.uncertain.query import UncertainTopK
 from skyband.windows import ALWAYS, NEVER
@@ -62,7 +62,7 @@ class _Tuples(NamedTuple):
 
     belongs: Any  # bool, per row: whether it is a tuple of theirs
     kept: Ints  # the rows that may matter
-    left_out: Any  # bool, per row: whether it lacks a score
+    dropped_null: Any  # bool, per row: whether it lacks a score
     table: pa.Table  # of the rows in `kept`
 
 
@@ -82,8 +82,8 @@ def weigh_rows(plan: UncertainPlan, batches: Iterable[pa.RecordBatch]) -> Iterat
             histogram=Histogram.of(positions[belongs]) if plan.may_be_late else None,
             newest_cut=_newest_cut(found, positions),
         )
-        left_out = int(np.logical_or.reduce([one.left_out for one in found]).sum())
-        counts = table.num_rows, table.num_rows - timed.num_rows + left_out, int(belongs.sum() - kept.sum())
+        dropped_null = int(np.logical_or.reduce([one.dropped_null for one in found]).sum())
+        counts = table.num_rows, table.num_rows - timed.num_rows + dropped_null, int(belongs.sum() - kept.sum())
         yield Envelope(0, pa.concat_tables([one.table for one in found]), note, *counts)
 
 

@@ -14,8 +14,7 @@ from skyband.uncertain.kernels import most_probable_list, selection
 from skyband.uncertain.kernels.possible_worlds import CLOSE, Ruled
 from skyband.uncertain.probabilities import tuples_of
 from skyband.uncertain.query import checked_meaning
-from skyband.uncertain.score_order import lowest_first
-from skyband.uncertain.single_pass import NEGLIGIBLE, Passed, best_first, one_pass, settled
+from skyband.uncertain.single_pass import NEGLIGIBLE, Passed, best_first, lowest_first, one_pass, settled
 from skyband.uncertain.stream_ranking import Streams, best_streams
 
 __all__ = ["RankedTuples", "SemanticsRequest", "rank", "ranked"]
@@ -85,8 +84,8 @@ def rank(
     [50.0, 45.0, 30.0]
     """
     found = tuples_of(scores, probabilities, rules)
-    asked = SemanticsRequest(*checked_meaning(k, semantics, threshold))
-    answer = ranked(found.scores, found.probabilities, found.rules, [asked])[0]
+    request = SemanticsRequest(*checked_meaning(k, semantics, threshold))
+    answer = ranked(found.scores, found.probabilities, found.rules, [request])[0]
     rows = answer.places if found.rows is None else found.rows[answer.places]
     columns = {
         "rank": np.arange(1, rows.size + 1),
@@ -103,7 +102,7 @@ def ranked(
     scores: Floats,
     probabilities: Floats,
     rules: Ints,
-    asked: Sequence[SemanticsRequest],
+    requests: Sequence[SemanticsRequest],
     streams: Streams | None = None,
 ) -> list[RankedTuples]:
     """The answers to all questions about a window, whose tuples are in the order that breaks ties, the best last."""
@@ -111,31 +110,32 @@ def ranked(
     if n == 0:
         none = np.empty(0, np.int64)
         return [
-            RankedTuples(none, np.empty(0), np.empty(0) if one.semantics == "expected-rank" else None) for one in asked
+            RankedTuples(none, np.empty(0), np.empty(0) if one.semantics == "expected-rank" else None)
+            for one in requests
         ]
-    chances = [one for one in asked if one.semantics in ("pk-topk", "global-topk", "pt-k")]
+    chances = [one for one in requests if one.semantics in ("pk-topk", "global-topk", "pt-k")]
     ks = np.unique([min(one.k, n) for one in chances]).astype(np.int64)
-    ranks = max((min(one.k, n) for one in asked if one.semantics == "u-kranks"), default=0)
+    ranks = max((min(one.k, n) for one in requests if one.semantics == "u-kranks"), default=0)
     passed = None
     if ks.size or ranks:
         least = [_negligible(one) for one in chances]
         passed = one_pass(
             scores, probabilities, rules, ks, ranks=ranks, negligible=min(least + [NEGLIGIBLE] * (ranks > 0))
         )
-    whole = _Whole(scores, probabilities, rules)
+    window = _SortedWindow(scores, probabilities, rules)
     room = selection.room_for(0 if passed is None else passed.order.size)
-    return [_answer(one, passed, ks, whole, streams, room) for one in asked]
+    return [_answer(one, passed, ks, window, streams, room) for one in requests]
 
 
-def _negligible(asked: SemanticsRequest) -> float:
+def _negligible(request: SemanticsRequest) -> float:
     """What an answer need not know of a tuple's probability."""
-    if asked.threshold:
-        return asked.threshold * (1 - 1e-9)
-    return of_streams.NEGLIGIBLE if asked.of_streams else NEGLIGIBLE
+    if request.threshold:
+        return request.threshold * (1 - 1e-9)
+    return of_streams.NEGLIGIBLE if request.of_streams else NEGLIGIBLE
 
 
-class _Whole:
-    """All tuples of a window best first, sorted if somebody needs that."""
+class _SortedWindow:
+    """All tuples of a window, best first; sorted when that is first needed."""
 
     def __init__(self, scores: Floats, probabilities: Floats, rules: Ints) -> None:
         self._window = scores, probabilities, rules
@@ -155,32 +155,32 @@ class _Whole:
 
 
 def _answer(
-    asked: SemanticsRequest,
+    request: SemanticsRequest,
     passed: Passed | None,
     ks: Ints,
-    whole: _Whole,
+    window: _SortedWindow,
     streams: Streams | None,
     room: selection.SelectionScratch,
 ) -> RankedTuples:
-    if asked.semantics == "u-topk":
-        return _likeliest_list(asked.k, *whole.best_first)
-    if asked.semantics == "expected-rank":
-        return _expected(asked.k, *whole.best_first)
+    if request.semantics == "u-topk":
+        return _likeliest_list(request.k, *window.best_first)
+    if request.semantics == "expected-rank":
+        return _expected(request.k, *window.best_first)
     assert passed is not None, "somebody asks for probabilities"
-    if asked.semantics == "u-kranks":
-        who, best = passed.who[: asked.k], passed.best[: asked.k]
+    if request.semantics == "u-kranks":
+        who, best = passed.who[: request.k], passed.best[: request.k]
         return RankedTuples(passed.order[who[who >= 0]], best[who >= 0])
-    column = min(int(np.searchsorted(ks, asked.k)), ks.size - 1)
+    column = min(int(np.searchsorted(ks, request.k)), ks.size - 1)
     tops = passed.tops[:, column]
-    if asked.of_streams:
+    if request.of_streams:
         assert streams is not None, "checked when the tuples came"
-        return RankedTuples(*best_streams(asked.k, passed.order, tops, streams))
-    if asked.semantics == "pt-k":
-        assert asked.threshold is not None, "checked when the question was asked"
-        rows = np.flatnonzero(tops >= asked.threshold * (1 - CLOSE))
+        return RankedTuples(*best_streams(request.k, passed.order, tops, streams))
+    if request.semantics == "pt-k":
+        assert request.threshold is not None, "checked when the question was asked"
+        rows = np.flatnonzero(tops >= request.threshold * (1 - CLOSE))
         rows = rows[lowest_first(-tops[rows], rows.size)]
     else:
-        rows = -room.rows[: selection.choose(passed.tops, column, asked.k, CLOSE, room)]
+        rows = -room.rows[: selection.choose(passed.tops, column, request.k, CLOSE, room)]
     return RankedTuples(passed.order[rows], tops[rows])
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.sharding.ordered_shard import OrderedShard
-from skyband.sharding.segments import Segments
+from skyband.sharding.shard import Segments
 from skyband.snapshot import StateFormat, unchanged
 from skyband.uncertain.monitor import Monitor
 from skyband.uncertain.plan import UncertainPlan, cut_of
@@ -38,10 +38,10 @@ class UncertainShard(OrderedShard):
         self.cut = [ALWAYS] * len(plan.classes)  # where the newest tuple stands that was left behind
 
     @property
-    def held(self) -> int:
+    def candidates(self) -> int:
         return sum(monitor.candidates for monitor in self.monitors)
 
-    def dues(self) -> Iterator[int]:
+    def due_times(self) -> Iterator[int]:
         oldest = self.oldest_waiting
         for monitor, together in zip(self.monitors, self.plan.classes, strict=True):
             if monitor.next_time is not None:
@@ -116,11 +116,11 @@ class UncertainShard(OrderedShard):
         if self.plan.axis == "count":
             if stream_of(before) is None and stream_of(wanted) is not None:
                 self._refuse_uncounted(next(query for query in wanted if query.stream is not None))
-            monitor.take_up(wanted, since=monitor.metrics()["tuples"], whole=True, plan=self.plan.method)
+            monitor.take_up(wanted, since=monitor.metrics()["tuples"], is_complete=True, plan=self.plan.method)
             return
         cut = cut_of(before)
-        whole = cut is None or self.cut[number] < self.clock // cut.unit * cut.unit
-        monitor.take_up(wanted, since=self.newest + 1, whole=whole, plan=self.plan.method)
+        is_complete = cut is None or self.cut[number] < self.clock // cut.unit * cut.unit
+        monitor.take_up(wanted, since=self.newest + 1, is_complete=is_complete, plan=self.plan.method)
 
     def _refuse_uncounted(self, query: UncertainTopK) -> None:
         if self.plan.axis == "count":
@@ -158,12 +158,12 @@ def _matched(before: list[tuple[UncertainTopK, ...]], now: tuple[tuple[Uncertain
             for source, others in enumerate(before):
                 streams = stream_of(together), stream_of(others)
                 alike = streams[0] == streams[1] or (not strict and None in streams)
-                if found[number] is None and source not in found and alike and _told(together) == _told(others):
+                if found[number] is None and source not in found and alike and _scan(together) == _scan(others):
                     found[number] = source
     return found
 
 
-def _told(together: tuple[UncertainTopK, ...]) -> tuple[Any, ...]:
+def _scan(together: tuple[UncertainTopK, ...]) -> tuple[Any, ...]:
     return *together[0].sharing_key(), together[0].window.size
 
 

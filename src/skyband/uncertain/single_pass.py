@@ -8,8 +8,9 @@ import numpy as np
 
 from skyband.kernels.stream import Floats, Ints
 from skyband.uncertain.kernels import possible_worlds
+from skyband.uncertain.kernels.possible_worlds import CLOSE
 
-__all__ = ["NEGLIGIBLE", "Passed", "best_first", "one_pass", "settled"]
+__all__ = ["NEGLIGIBLE", "Passed", "best_first", "lowest_first", "one_pass", "settled"]
 
 # The scan ends where tuples have a smaller chance than this of being among the k best. While fewer than 1e29 tuples are
 # scanned, k of them have a higher one: the k best share a mass of k between them.
@@ -100,3 +101,18 @@ def _guess(probabilities: Floats, k: int, negligible: float) -> int:
     needed = k + far + np.sqrt(far**2 + 2 * far * k)  # expected, by Chernoff's bound
     guess = 64 + 1.3 * needed / max(float(probabilities.mean()), 1e-12)
     return probabilities.size if 3 * guess > probabilities.size else int(guess)
+
+
+def lowest_first(keys: Floats, most: int) -> Ints:
+    """The places of the lowest keys; keys that rounding may have told apart are equal, and the first comes first."""
+    rows = np.arange(keys.size)
+    if keys.size > 4 * most:
+        edge = np.partition(keys, most - 1)[most - 1]
+        rows = np.flatnonzero(keys <= edge + 1e-12 * abs(edge))
+    order = np.argsort(keys[rows], kind="stable")
+    sorted_keys = keys[rows][order]
+    differ = np.diff(sorted_keys) > CLOSE * np.abs(sorted_keys[1:])
+    if not differ.all():
+        order = order[np.lexsort([order, np.concatenate([[0], np.cumsum(differ)])])]
+    found: Ints = rows[order[:most]]
+    return found

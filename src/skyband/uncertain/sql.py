@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from skyband.queries.families import FAMILIES
 from skyband.sql.cursor import Cursor
 from skyband.sql.intervals import span
-from skyband.sql.literal import unquote
+from skyband.sql.lexer import unquote
 from skyband.sql.statement import StatementDraft
 from skyband.sql.writer import UNCERTAIN
 from skyband.uncertain.query import SEMANTICS, UncertainTopK

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from skyband.kernels.stream import Floats, Ints
 from skyband.uncertain.kernels.possible_worlds import CLOSE
-from skyband.uncertain.score_order import lowest_first
+from skyband.uncertain.single_pass import lowest_first
 
 __all__ = ["LEAST", "NEGLIGIBLE", "Streams", "best_streams", "by_probability", "sums_of"]
 

@@ -1,4 +1,4 @@
-"""Answers as the Arrow table a user reads: by time, query and rank."""
+"""Answers of runs over an uncertain stream as rows of a table: by time, query and rank."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.answer_table import answer_table, names_of_rows, ranks_of_rows
 from skyband.kernels.stream import Floats
 
-__all__ = ["Part", "answer_table", "schema", "widened"]
+__all__ = ["Part", "answer_rows"]
 
 
 class Part(NamedTuple):
@@ -26,37 +27,14 @@ class Part(NamedTuple):
     streams: pa.Array | None  # None: the query ranks tuples
 
 
-def schema(
-    position_kind: pa.DataType | None, id_kind: pa.DataType | None, *, expected: bool, stream_kind: pa.DataType | None
-) -> pa.Schema:
-    """The columns, with `expected_rank` where a query asks for it, and `stream` where one ranks streams."""
-    columns = {
-        "query": pa.string(),
-        "time": position_kind or pa.int64(),
-        "rank": pa.int64(),
-        "id": id_kind or pa.int64(),
-        "score": pa.float64(),
-        "probability": pa.float64(),
-    }
-    if expected:
-        columns["expected_rank"] = pa.float64()
-    if stream_kind is not None:
-        columns["stream"] = stream_kind
-    return pa.schema(list(columns.items()))
-
-
-def answer_table(parts: Sequence[Part], wanted: pa.Schema) -> pa.Table:
-    """The answers, in these columns."""
-    if not parts:
-        return wanted.empty_table()
+def answer_rows(parts: Sequence[Part], wanted: pa.Schema) -> pa.Table:
+    """The answers, in these columns; an expected rank and a stream are null where a query does not ask for them."""
     parts = sorted(parts, key=lambda part: (part.time, part.place))
     counts = np.array([part.scores.size for part in parts])
-    rows = int(counts.sum())
-    begins = np.cumsum(counts) - counts
     columns = {
-        "query": pa.array([part.name for part in parts]).take(pa.array(np.repeat(np.arange(len(parts)), counts))),
-        "time": pa.array(np.repeat([part.time for part in parts], counts)).cast(wanted.field("time").type),
-        "rank": np.arange(1, rows + 1) - np.repeat(begins, counts),
+        "query": names_of_rows([part.name for part in parts], np.arange(counts.size), counts),
+        "time": np.repeat([part.time for part in parts], counts),
+        "rank": ranks_of_rows(counts),
         "id": pa.array(np.concatenate([part.ids for part in parts]), wanted.field("id").type),
         "score": np.concatenate([part.scores for part in parts]),
         "probability": np.concatenate([part.probabilities for part in parts]),
@@ -71,12 +49,4 @@ def answer_table(parts: Sequence[Part], wanted: pa.Schema) -> pa.Table:
         kind = wanted.field("stream").type
         labels = [pa.nulls(part.scores.size, kind) if part.streams is None else part.streams for part in parts]
         columns["stream"] = pa.concat_arrays(labels)
-    return pa.table(columns, wanted)
-
-
-def widened(table: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """The table with a column that was not asked for when it was made."""
-    for name in wanted.names:
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(table.num_rows, wanted.field(name).type))
-    return table.select(wanted.names).cast(wanted)
+    return answer_table(columns, wanted)

@@ -10,8 +10,7 @@ from skyband.errors import Problem
 from skyband.sinks import Sink
 from skyband.workload_file.models import EngineSection, Stream
 from skyband.workload_file.reader import WorkloadFile, read_workload
-from skyband.workload_file.sample import DataSample
-from skyband.workload_file.sampling import sample_of
+from skyband.workload_file.sampling import DataSample, sample_of
 from skyband.workload_file.schema import Key, keys, schema
 from skyband.workload_file.starter import starter
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from skyband.connectors.messages import among, nearest
+from skyband.connectors.section import among, nearest
 from skyband.errors import InvalidQueryError, SkybandError
 from skyband.queries import Query as AnyQuery
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.workload_file.models import Stream
-from skyband.workload_file.query_models import KEYS, QuerySection, field_of
+from skyband.workload_file.query_models import FamilyQuery, QuerySection, SqlQuery, field_of
 from skyband.workload_file.report import Report, taken
 from skyband.workload_file.tree import Loc
 
@@ -20,7 +20,6 @@ __all__ = ["PlacedQuery", "asked", "workloads"]
 
 
 _TWICE = "Name the stream twice to have both."
-_OF_STREAMS = [name for name, keys in KEYS.items() if "stream_by" in keys]
 
 
 class PlacedQuery(NamedTuple):
@@ -35,13 +34,16 @@ def asked(entry: QuerySection, loc: Loc, streams: Mapping[str, Stream | None], r
     """The queries of one entry whose keys are sound: one for fields, one or more for SQL."""
     stream = entry.stream if entry.stream is not None else next(iter(streams), None) if len(streams) == 1 else None
     if entry.stream is not None and entry.stream not in streams:
-        apart = " What tells the rows' own streams apart is stream_by." if entry.type in _OF_STREAMS else ""
+        apart = (
+            " What tells the rows' own streams apart is stream_by." if "stream_by" in type(entry).model_fields else ""
+        )
         report.add((*loc, "stream"), among(entry.stream, streams) + apart)
         stream = None
-    if entry.sql is not None:
+    if isinstance(entry, SqlQuery):
         yield from _from_sql(entry, loc, stream, streams, report)
         return
-    given = entry.model_dump(exclude={"stream", "sql", "type"}, exclude_none=True, exclude_unset=True)
+    assert isinstance(entry, FamilyQuery)
+    given = entry.model_dump(exclude={"stream", "type"}, exclude_none=True, exclude_unset=True)
     try:
         query = FAMILIES[entry.type].query_class(**{field_of(key): value for key, value in given.items()})
     except InvalidQueryError as error:
@@ -103,13 +105,13 @@ def _refuse_other_sizes(group: list[PlacedQuery], report: Report) -> None:
 
 
 def _from_sql(
-    entry: QuerySection, loc: Loc, stream: str | None, streams: Mapping[str, Stream | None], report: Report
+    entry: SqlQuery, loc: Loc, stream: str | None, streams: Mapping[str, Stream | None], report: Report
 ) -> Iterator[PlacedQuery]:
     from skyband.sql.reader import parse  # noqa: PLC0415 - only files with SQL load the parser
 
     at = (*loc, "sql")
     try:
-        statements = parse(str(entry.sql), name=entry.name)
+        statements = parse(entry.sql, name=entry.name)
     except SkybandError as error:
         report.add(at, str(error))
         return

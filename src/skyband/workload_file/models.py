@@ -13,18 +13,31 @@ from pydantic import Field
 from skyband.connectors.files import FilesSource
 from skyband.connectors.kafka import KafkaSource
 from skyband.connectors.kinds import union
-from skyband.connectors.messages import among
 from skyband.connectors.rate import RateSource
-from skyband.connectors.section import Section, Wrong
+from skyband.connectors.section import Section, Wrong, among
 from skyband.connectors.socket import SocketSource
 from skyband.connectors.source import SourceModel as Stream
 from skyband.connectors.values import Count, Gap, Scalar, Text
+from skyband.queries.families import FAMILIES
 from skyband.sinks import Sink, Terminal
-from skyband.workload_file.algorithm_names import KNOWN
-from skyband.workload_file.query_models import QuerySection
+from skyband.workload_file.query_models import AnyQuery
 from skyband.workload_file.values import LateRows, Memory
 
-__all__ = ["Document", "EngineSection", "FilesSource", "KafkaSource", "RateSource", "Sink", "SocketSource", "Stream"]
+__all__ = [
+    "ALGORITHMS",
+    "WHOLE",
+    "Document",
+    "EngineSection",
+    "FilesSource",
+    "KafkaSource",
+    "RateSource",
+    "Sink",
+    "SocketSource",
+    "Stream",
+    "algorithm_for",
+    "plan_for",
+    "types_of",
+]
 
 if TYPE_CHECKING:
     _AnyStream = Stream
@@ -32,6 +45,8 @@ if TYPE_CHECKING:
 else:
     _AnyStream = union(Stream, "Stream")
     _AnySink = union(Sink, "Sink")
+WHOLE = tuple(name for name, family in FAMILIES.items() if not family.supports("shards"))  # types in one part
+ALGORITHMS = ("auto", *(name for family in FAMILIES.values() for name in family.algorithms()))
 
 
 class EngineSection(Section):
@@ -83,8 +98,8 @@ class EngineSection(Section):
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
         """The algorithm is one that there is."""
-        if isinstance(raw.get("algorithm"), str) and raw["algorithm"] not in KNOWN:
-            yield "algorithm", among(raw["algorithm"], KNOWN)
+        if isinstance(raw.get("algorithm"), str) and raw["algorithm"] not in ALGORITHMS:
+            yield "algorithm", among(raw["algorithm"], ALGORITHMS)
 
 
 class Document(Section):
@@ -103,10 +118,37 @@ class Document(Section):
     }
 
     streams: dict[str, _AnyStream] = Field(min_length=1, description="Streams by name; at least one.")
-    queries: list[QuerySection] = Field(min_length=1, description="Queries over the streams; at least one.")
+    queries: list[AnyQuery] = Field(min_length=1, description="Queries over the streams; at least one.")
     sinks: list[_AnySink] = Field(
         default=[Terminal()], min_length=1, description="Where answers go. Default: the terminal."
     )
     engine: EngineSection = Field(
         default=EngineSection(), description="How the queries are run; every key has a default."
     )
+
+
+def types_of(algorithm: str) -> list[str]:
+    """The types of queries that an algorithm is for.
+
+    >>> types_of("mintopk"), types_of("dp")
+    (['topk'], ['uncertain'])
+    """
+    return [kind for kind, family in FAMILIES.items() if algorithm in family.algorithms()]
+
+
+def algorithm_for(kind: str, algorithm: str) -> str:
+    """The algorithm for queries of a type: the file's, if it is for such, and else the best there is.
+
+    >>> algorithm_for("uncertain", "dp"), algorithm_for("topk", "dp")
+    ('dp', 'auto')
+    """
+    return algorithm if kind in types_of(algorithm) else "auto"
+
+
+def plan_for(kind: str, algorithm: str) -> str | None:
+    """The plan that an algorithm names, to be explained; None: queries of this type have none, or nobody named one.
+
+    >>> plan_for("uncertain", "dp"), plan_for("uncertain", "auto"), plan_for("topk", "panes")
+    ('dp', None, None)
+    """
+    return algorithm if FAMILIES[kind].supports("plan") and algorithm != "auto" else None

@@ -8,20 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skyband.connectors.addresses import secrets_of_file
-from skyband.connectors.secrets import hidden
-from skyband.errors import Problem, UnknownNameError
+from skyband.connectors.secrets import hidden, secrets_of_file
+from skyband.errors import Problem, UnknownNameError, WorkloadFileError
 from skyband.paths import absolute
 from skyband.queries.workload import Workload
-from skyband.workload_file.algorithm_names import WHOLE, algorithm_for
 from skyband.workload_file.build_queries import PlacedQuery, asked, workloads
 from skyband.workload_file.data_check import check_data
 from skyband.workload_file.environment import Environment
 from skyband.workload_file.folders import check_folders
-from skyband.workload_file.models import Document, EngineSection, Sink, Stream
-from skyband.workload_file.read_text import text_of
+from skyband.workload_file.models import WHOLE, Document, EngineSection, Sink, Stream, algorithm_for
 from skyband.workload_file.report import Report
-from skyband.workload_file.tree import read_tree
+from skyband.workload_file.tree import LARGEST, read_tree
 from skyband.workload_file.validation import (
     check_families,
     check_sinks,
@@ -32,7 +29,7 @@ from skyband.workload_file.validation import (
     without_nulls,
 )
 
-__all__ = ["WorkloadFile", "read_with_data", "read_workload"]
+__all__ = ["WorkloadFile", "read_with_data", "read_workload", "text_of"]
 
 
 @dataclass(frozen=True)
@@ -158,3 +155,30 @@ def _settled(file: Path, document: Document, made: dict[str, Workload[Any]], sec
         engine=engine.model_copy(update={"checkpoint": checkpoint}),
         secrets=secrets,
     )
+
+
+def text_of(file: Path) -> str:
+    """The text of the file; what is no text file has no line to point at."""
+    try:
+        if file.is_dir():
+            raise _refused(file, f"this is a folder; give the file in it, such as {file / 'skyband.yaml'}.")
+        with file.open("rb") as stream:
+            content = stream.read(LARGEST + 1)
+    except FileNotFoundError:
+        raise _refused(file, "there is no such file; skyband init writes one.") from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise _refused(file, f"the file cannot be read: {reason}.") from error
+    if len(content) > LARGEST:
+        raise _refused(file, f"the file has more than {LARGEST:,} bytes; no workload file needs so many.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        message = f"the byte 0x{content[error.start]:02x} is no UTF-8; save the file as UTF-8."
+        raise WorkloadFileError([Problem(str(file), line, column, "", message)]) from None
+
+
+def _refused(file: Path, message: str) -> WorkloadFileError:
+    return WorkloadFileError([Problem(str(file), 0, 0, "", message)])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from skyband.connectors.conditions import NULL, Schema, absent, given
-from skyband.connectors.kinds import flat
+from skyband.connectors.kinds import NULL, Kind, Schema, absent, flat, flat_fields, given
 from skyband.workload_file.models import Document, Sink, Stream
-from skyband.workload_file.query_models import KEYS, NEEDS, QuerySection
+from skyband.workload_file.query_models import FamilyQuery
 from skyband.workload_file.validation import STREAM_NAME
 
 __all__ = ["Key", "keys", "schema"]
@@ -23,6 +22,7 @@ _EXAMPLE = {
     "streams": {"trades": {"path": "trades.csv", "time": "ts"}},
     "queries": [{"name": "big", "k": 10, "size": "10 minutes", "slide": "1 minute", "by": "price * shares"}],
 }
+_UNIONS: dict[str, type[Kind]] = {"Query": FamilyQuery, "Stream": Stream, "Sink": Sink}
 _PREFIX = {"Stream": "streams.<name>.", "Query": "queries[].", "Sink": "sinks[].", "Engine": "engine."}
 
 
@@ -42,12 +42,12 @@ def schema() -> Schema:
     ['engine', 'queries', 'sinks', 'streams']
     """
     # Sections are called by what they describe; the classes say that they are sections.
-    text = json.dumps(Document.model_json_schema())
-    made = json.loads(text.replace("QuerySection", "Query").replace("EngineSection", "Engine"))
+    made = json.loads(json.dumps(Document.model_json_schema()).replace("EngineSection", "Engine"))
     # An editor says more about a section with all keys, of which each kind has some, than about one of many unions.
-    parts = {"Stream": flat(Stream, "Stream").model_json_schema(), "Sink": flat(Sink, "Sink").model_json_schema()}
+    parts = {name: flat(base, name).model_json_schema() for name, base in _UNIONS.items()}
     sections: dict[str, Schema] = {**made["$defs"], **parts}
     made["properties"]["streams"]["additionalProperties"] = {"$ref": "#/$defs/Stream"}
+    made["properties"]["queries"]["items"] = {"$ref": "#/$defs/Query"}
     made["properties"]["sinks"]["items"] = {"$ref": "#/$defs/Sink"}
     for section in (made, *sections.values()):
         section.pop("title", None)
@@ -57,13 +57,8 @@ def schema() -> Schema:
     made["properties"]["sinks"]["default"] = [{"type": "terminal"}]
     made["properties"]["engine"].pop("default")
     made["properties"]["streams"]["propertyNames"] = {"pattern": STREAM_NAME}
-    for name, base in (("Stream", Stream), ("Sink", Sink)):
-        sections[name]["allOf"] = [_for_kind(base, kind) for kind in base.kinds.values()]
-    sections["Query"] |= {
-        "if": given("sql"),
-        "then": absent(QuerySection.fields()),
-        "else": {"allOf": [_for_type(kind) for kind in KEYS]},
-    }
+    for name, base in _UNIONS.items():
+        sections[name] |= _of_one_kind(base)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Skyband workload file",
@@ -126,17 +121,19 @@ def _is_narrow(kind: Schema) -> bool:
     )
 
 
-def _for_type(kind: str) -> Schema:
-    foreign = sorted({key for keys_ in KEYS.values() for key in keys_} - set(KEYS[kind]))
-    then = {"allOf": [given(*NEEDS[kind]), absent(foreign)]}
-    return {"if": _is("type", kind, default="topk"), "then": then}
+def _of_one_kind(base: type[Kind]) -> Schema:
+    """The keys of a section go together: those of its kind, or those of a model without one."""
+    made: Schema = {"allOf": [_for_kind(base, kind) for kind in base.kinds.values()]}
+    for key, model in base.untagged.items():
+        others = [name for name in flat_fields(base) if name not in model.model_fields]
+        made = {"if": given(key), "then": absent(others), "else": made}
+    return made
 
 
-def _for_kind(base: Any, kind: Any) -> Schema:
+def _for_kind(base: type[Kind], kind: type[Kind]) -> Schema:
     """What the sections of a kind have, and what they have not."""
     foreign = sorted({key for one in base.kinds.values() for key in one.model_fields} - set(kind.model_fields))
-    needed = [name for name, field in kind.model_fields.items() if field.is_required()]
-    then = [given(*needed), absent(foreign), *kind.conditions]
+    then = [given(*kind.needed_keys()), absent(foreign), *kind.conditions]
     return {"if": _is(base.tag, kind.kind(), default=base.usual), "then": {"allOf": then}}
 
 

@@ -6,10 +6,9 @@ import re
 from datetime import datetime
 
 from skyband.durations import parse_duration
-from skyband.workload_file.sample import DataSample
+from skyband.workload_file.sampling import DataSample
 from skyband.workload_file.template import FILES, GROUPED, PLAIN, RATE, TAIL
-from skyband.workload_file.time_columns import looks_like_time
-from skyband.workload_file.time_order import rounded, watermark_for
+from skyband.workload_file.time_columns import looks_like_time, rounded, watermark_for
 from skyband.workload_file.tree import plain
 
 __all__ = ["quoted", "starter", "windows_for"]

@@ -1,13 +1,21 @@
-"""Finding the time in data: columns that hold it, how they are written, and what moment a value is."""
+"""The time in data: which column holds it, how it is written, what moment a value is, and how far times go backwards.
+
+The last is in the order in which a stream reads the data: it is what a watermark must cover.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Clock", "clock_of", "looks_like_time", "moment"]
+from skyband.durations import format_duration, parse_duration
+from skyband.workload_file.data_files import PIECE, DataFiles, pieces_of, table_of
+
+__all__ = ["Clock", "TimeOrder", "clock_of", "looks_like_time", "moment", "order_of", "rounded", "watermark_for"]
 
 _NAMED = re.compile(
     r"(^|[^a-z])(time|ts|timestamp|date|datetime|epoch|when|at|utc)([^a-z]|$)|time$|timestamp|date$|^time|epoch",
@@ -21,6 +29,16 @@ _TEXT = re.compile(
 _UNITS = (("seconds", 10**8, 10**10), ("milliseconds", 10**11, 10**13), ("microseconds", 10**14, 10**16))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ENOUGH = 1000  # values that are looked at
+_BUDGET = 4_000_000  # bytes that are looked at, of all files together
+_FILES = 40  # at each end of the order half of them
+_GROUPS = 16  # row groups of a Parquet file of which rows are read
+_ROWS = 20_000  # of each
+_HEADROOM = 1.5
+_NICE = (
+    *("10 seconds", "15 seconds", "30 seconds", "1 minute", "2 minutes", "5 minutes", "10 minutes", "15 minutes"),
+    *("30 minutes", "1 hour", "2 hours", "3 hours", "6 hours", "12 hours", "1 day", "2 days", "3 days", "7 days"),
+    *("14 days", "30 days", "60 days", "90 days", "180 days", "365 days"),
+)
 
 
 class Clock(NamedTuple):
@@ -100,3 +118,139 @@ def _pattern(found: Sequence[re.Match[str]]) -> str:
 
 def _part(pattern: str, there: Sequence[str | None]) -> str:
     return pattern if all(there) else f"[{pattern}]" if any(there) else ""
+
+
+@dataclass(frozen=True)
+class TimeOrder:
+    """The times that were seen: earliest, latest, and how far a row came behind the newest before it."""
+
+    first: datetime | None = None
+    last: datetime | None = None
+    behind: timedelta = timedelta(0)
+    rows: int = 0
+    files: int = 1
+    whole: bool = True  # every row was looked at
+    of_files: int = 1  # files there are
+
+    @property
+    def looked_at(self) -> str:
+        """What was looked at, in words.
+
+        >>> TimeOrder(rows=3000).looked_at, TimeOrder(rows=9, files=40, of_files=90, whole=False).looked_at
+        ('all 3,000 rows', '9 rows from parts of 40 of the 90 files, taken by modification time')
+        """
+        order = ", taken by modification time" if self.of_files > 1 else ""
+        if self.whole:
+            return f"all {self.rows:,} rows" + (f" of {self.files} files" if self.files > 1 else "") + order
+        if self.of_files == 1:
+            return f"{self.rows:,} rows from parts of the file"
+        some = f"{self.files} of the {self.of_files:,}" if self.files < self.of_files else f"the {self.of_files}"
+        return f"{self.rows:,} rows from parts of {some} files{order}"
+
+
+def order_of(found: DataFiles, time: str, clock: Clock, options: Mapping[str, str]) -> TimeOrder:
+    """Look at the times of some files, from the first to the last, without reading more than a few megabytes."""
+    files = found.files if len(found.files) <= _FILES else found.files[: _FILES // 2] + found.files[-_FILES // 2 :]
+    first = last = None
+    behind, rows, whole = timedelta(0), 0, len(files) == len(found.files)
+    for file in files:
+        for at, is_row in _times_in(found, file, time, clock, max(PIECE, _BUDGET // len(files)), options):
+            rows += is_row
+            if at is None:
+                whole = False
+            elif first is None or last is None:
+                first = last = at
+            else:
+                first, behind, last = min(first, at), max(behind, last - at), max(last, at)
+    return TimeOrder(first, last, behind, rows, len(files), whole, len(found.files))
+
+
+def watermark_for(behind: timedelta) -> str:
+    """A watermark that covers what was seen and half as much again, and is not shorter than the default.
+
+    >>> watermark_for(timedelta(seconds=42)), watermark_for(timedelta(0)), watermark_for(timedelta(days=1000))
+    ('2 minutes', '10 seconds', '1500 days')
+    """
+    wanted = int(behind / timedelta(microseconds=1) * _HEADROOM)
+    for nice in _NICE:
+        if wanted <= parse_duration(nice, field="watermark"):
+            return nice
+    return f"{-(-wanted // 86_400_000_000)} days"
+
+
+def rounded(gap: timedelta) -> str:
+    """A duration in its two largest units, for people.
+
+    >>> rounded(timedelta(days=1, hours=2, minutes=3)), rounded(timedelta(seconds=42)), rounded(timedelta(0))
+    ('1 day 2 hours', '42 seconds', '0 seconds')
+    """
+    words = format_duration(int(gap / timedelta(microseconds=1))).split()
+    return " ".join(words[:4])
+
+
+def _times_in(
+    found: DataFiles, file: Path, time: str, clock: Clock, budget: int, options: Mapping[str, str]
+) -> Iterator[tuple[datetime | None, bool]]:
+    """Times of a file in order, each with whether it counts as a row; None for each part that was not looked at."""
+    try:
+        told = found.partition_of(file)
+        if time in told:  # all rows of the file have one
+            yield moment(told[time], clock), True
+        elif found.format == "parquet":
+            yield from _in_parquet(file, time, clock)
+        else:
+            yield from _in_text(found, file, time, clock, budget, options)
+    except (OSError, ValueError, KeyError):  # cut in the middle of a value, or another kind of file: the rest must do
+        yield None, False
+
+
+def _in_text(
+    found: DataFiles, file: Path, time: str, clock: Clock, budget: int, options: Mapping[str, str]
+) -> Iterator[tuple[datetime | None, bool]]:
+    blocks, whole = ([b""], True) if "multiLine" in options else pieces_of(file, budget)
+    names: list[str] | None = None
+    for block in blocks:
+        try:
+            table = table_of(file, found.format, block, options, names)
+        except ValueError:
+            yield None, False
+            continue
+        if found.format == "csv":
+            names = names or table.column_names
+        for value in table.column(time).to_pylist():
+            at = None if value is None else moment(value, clock)
+            if at is not None:
+                yield at, True
+    if not whole:
+        yield None, False
+
+
+def _in_parquet(file: Path, time: str, clock: Clock) -> Iterator[tuple[datetime | None, bool]]:
+    """The least time of each row group, rows of some, and the greatest: what comes later is compared with that."""
+    from pyarrow import parquet  # noqa: PLC0415 - loaded when data is looked at
+
+    with parquet.ParquetFile(file) as opened:
+        count = opened.metadata.num_row_groups
+        looked = {number * (count - 1) // max(1, min(count, _GROUPS) - 1) for number in range(min(count, _GROUPS))}
+        for number in range(count):
+            least, greatest = _ends(opened.metadata.row_group(number), time, clock)
+            if least is not None:
+                yield least, False
+            if number in looked:
+                batch = next(opened.iter_batches(batch_size=_ROWS, row_groups=[number], columns=[time]), None)
+                for value in batch.column(0).to_pylist() if batch is not None else ():
+                    at = None if value is None else moment(value, clock)
+                    if at is not None:
+                        yield at, True
+            if number not in looked or opened.metadata.row_group(number).num_rows > _ROWS:
+                yield None, False
+            if greatest is not None:
+                yield greatest, False
+
+
+def _ends(group: Any, time: str, clock: Clock) -> tuple[datetime | None, datetime | None]:
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema == time and column.statistics is not None and column.statistics.has_min_max:
+            return moment(column.statistics.min, clock), moment(column.statistics.max, clock)
+    return None, None

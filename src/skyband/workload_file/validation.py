@@ -8,13 +8,11 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from skyband.connectors.addresses import has_literal_secret, shown_address
-from skyband.connectors.messages import among, shown
-from skyband.connectors.secrets import is_secret
+from skyband.connectors.secrets import has_literal_secret, is_secret, shown_address
+from skyband.connectors.section import among, shown
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
-from skyband.workload_file.algorithm_names import WHOLE, types_of
-from skyband.workload_file.models import Document, Sink, Stream
+from skyband.workload_file.models import WHOLE, Document, Sink, Stream, types_of
 from skyband.workload_file.query_models import QuerySection
 from skyband.workload_file.report import Report, taken
 from skyband.workload_file.tree import Loc
@@ -92,8 +90,8 @@ def checked(raw: dict[str, Any], report: Report) -> tuple[Document | None, Secti
 
 
 def _untagged(loc: Loc) -> Loc:
-    """The place of a key in the file: pydantic names the kind of stream or sink before the key."""
-    return (*loc[:2], *loc[3:]) if loc[:1] in (("streams",), ("sinks",)) else loc
+    """The place of a key in the file: pydantic names the kind of stream, query or sink before the key."""
+    return loc if loc[:1] == ("engine",) else (*loc[:2], *loc[3:])
 
 
 def sound_streams(raw: dict[str, Any], sections: Sections, report: Report) -> dict[str, Stream | None]:

@@ -9,13 +9,14 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 import uuid
 from pathlib import Path
 from tempfile import mkdtemp
 
 from skyband import java
 from skyband.spark import ivy, jars
+from tests.servers import free_port
+from tests.waiting import wait_for
 
 BROKER = ivy.Module.parse("org.apache.kafka:kafka_2.13:4.3.1")
 USER, PASSWORD = "alice", "correct horse battery"
@@ -49,7 +50,7 @@ class Broker:
 
     def __init__(self, folder: Path, classpath: Path) -> None:
         self._folder, self._classpath = folder, classpath
-        plain, login, controller = _free_ports(3)
+        plain, login, controller = (free_port() for _ in range(3))
         self.servers, self.with_login = f"127.0.0.1:{plain}", f"127.0.0.1:{login}"
         told = {"plain": plain, "login": login, "controller": controller}
         text = PROPERTIES.format(**told, folder=folder, user=USER, password=PASSWORD)
@@ -58,26 +59,26 @@ class Broker:
         formatted = self._java(
             "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", "server.properties"
         )
-        formatted.wait(60)
+        formatted.wait(300)
         self._process = None
         self.start()
 
     def start(self):
         self._process = self._java("kafka.Kafka", "server.properties")
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise RuntimeError(f"the broker did not start: {(self._folder / 'broker.log').read_text()[-2000:]}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port()), 1):
-                return
-            time.sleep(0.1)
-        raise RuntimeError("the broker does not answer")
+        wait_for(self._is_ready)
+
+    def _is_ready(self):
+        ended = f"the broker has ended: {(self._folder / 'broker.log').read_text()[-2000:]}"
+        assert self._process.poll() is None, ended
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port()), 1):
+            return True
+        return False
 
     def stop(self, *, hard=False):
         """End it by its process id: with a signal to shut down, or as a power cut would."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill() if hard else self._process.terminate()
-            self._process.wait(60)
+            self._process.wait(300)
 
     def _port(self):
         return int(self.servers.rpartition(":")[2])
@@ -119,9 +120,3 @@ def _alone():
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _free_ports(count):
-    with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in taken]

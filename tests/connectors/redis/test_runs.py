@@ -9,10 +9,10 @@ import pytest
 import skyband as sb
 from skyband.cli.explain import explain_file
 from skyband.jobs import run
+from tests.jobs.test_job import POSED, QUERIES, STREAM, finished, rows_of, workload
 from tests.servers import PASSWORD
 from tests.sharding import cases
 from tests.spark.frames import write_files
-from tests.spark.test_runs import POSED, QUERIES, STREAM, finished, rows_of, workload
 
 SINKS = """
 sinks:

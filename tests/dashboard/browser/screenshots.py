@@ -166,14 +166,14 @@ class Pictured:
 
     def numbers(self):
         number = self.number
-        base = {"algorithm": "panes", "left_out": 0, "late": 0, "batches": number, "restarts": 0, "changes": 1}
+        base = {"algorithm": "panes", "dropped_null": 0, "late": 0, "batches": number, "restarts": 0, "changes": 1}
         wave = np.sin(number / 3)
         return {
             stream: base
             | {
                 "rows": int(4090 * number * rate),
                 "late": late,
-                "reduced": int(4030 * number * rate),
+                "pruned": int(4030 * number * rate),
                 "windows": number * len(self.file.workloads[stream]),
                 "answers": number * sum(query.k for query in self.file.workloads[stream]),
                 "candidates": int(310 * rate + 30 * wave),

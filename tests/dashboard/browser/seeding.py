@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skyband.dashboard.addresses import Address
 from skyband.dashboard.board_state import LiveShow
+from skyband.dashboard.connections import Address
 from skyband.dashboard.control import RunControl
 from skyband.dashboard.server import PageServer
 from tests.dashboard.serve import Pretended
@@ -34,7 +34,7 @@ class Seeded:
 
     def __init__(self, home, *, windows: int, many: int = 1000, seed: int = 29) -> None:
         self.run = Pretended(home, many=many, seed=seed)
-        self.show = LiveShow("seeded", control=RunControl(self.run.box, lambda: self.run.file))
+        self.show = LiveShow("seeded", control=RunControl(self.run.box, lambda: self.run.file, timeout=300))
         self.show.begin(lambda: self.run.file, self.run.numbers)
         self.give(windows)
         self._served = Served(self.show)

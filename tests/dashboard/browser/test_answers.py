@@ -14,8 +14,10 @@ import skyband as sb
 from skyband.dashboard.board_state import LiveShow
 from skyband.workload_file import read_workload
 from tests import oracle
-from tests.dashboard.browser.looking import SHOWN, WAIT, card, page_of, shown, until
+from tests.dashboard.browser.looking import SHOWN, card, page_of, shown, until
 from tests.dashboard.browser.seeding import Served
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
 OPENING = 1_704_101_400_000_000
 SECOND = 1_000_000
@@ -133,6 +135,7 @@ def test_looks_back_at_any_window(look, show, answers, expected):
         page = look(served.url, place="/time?query=best")
         page.wait_for_selector(".ranking tr.line")
         slider = page.get_by_role("slider", name="Window")
+        expect(slider).to_have_attribute("max", str(len(ends) - 1))  # all windows are known
         for index in (0, 7, 20, len(ends) - 2):
             slider.fill(str(index))
             page.wait_for_selector(f'.time-parts time[datetime="{ends[index].isoformat()}"]')
@@ -146,8 +149,8 @@ def test_looks_back_at_any_window(look, show, answers, expected):
         page.wait_for_selector(f'.time-parts time[datetime="{ends[-2].isoformat()}"]')
         page.get_by_role("button", name="Back to live").click()
         page.wait_for_selector(f'.time-parts time[datetime="{ends[-1].isoformat()}"]')
-        assert page.locator(".bump .trace").count() > K
-        assert page.locator(".scores canvas").count() == 1
+        until(page, f"document.querySelectorAll('.bump .trace').length > {K}")
+        expect(page.locator(".scores canvas")).to_have_count(1)
         page.context.close()
 
 
@@ -182,7 +185,7 @@ def test_survives_a_restart_of_the_server(browser, show, answers, expected):
     for number, end in enumerate(ends[10:15], 10):
         give(show, number, answers[end])
     with Served(show, port):
-        page.wait_for_selector(".banner", state="detached", timeout=2 * WAIT)
+        page.wait_for_selector(".banner", state="detached")
         settled(page, ends[14].isoformat())
         assert read(shown(page, "best")) == as_read(expected[int(ends[14].timestamp()) * SECOND])
         give(show, 15, answers[ends[15]])

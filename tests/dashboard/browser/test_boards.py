@@ -9,6 +9,7 @@ import pytest
 from tests.dashboard.browser.looking import card, shown, until
 from tests.dashboard.browser.seeding import Seeded
 from tests.dashboard.seeded import HOSTILE
+from tests.waiting import wait_for
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
@@ -17,7 +18,7 @@ def test_a_thousand_queries_are_searched_and_few_are_drawn(look, seeded):
     page = look(seeded.url)
     count = len(seeded.show.asked())
     expect(page.locator(".count")).to_have_text(f"{count:,} queries")
-    assert page.locator(".card").count() == 6
+    expect(page.locator(".card")).to_have_count(6)
     assert page.locator(".entry").count() < 60
     page.get_by_label("Find queries").fill("q07 value")
     expect(page.locator(".count")).to_have_text(f"100 of {count:,} queries")
@@ -25,17 +26,16 @@ def test_a_thousand_queries_are_searched_and_few_are_drawn(look, seeded):
     expect(page.get_by_role("option", name=re.compile("^q0799"))).to_be_visible()
     assert page.locator(".entry").count() < 60
     page.get_by_role("option", name=re.compile("^q0799")).click()
-    expect(card(page, "q0799")).to_be_visible()
-    assert len(shown(page, "q0799")) == 5
-    assert "find=q07" in page.url
-    assert "card=q0799" in page.url  # what is shown can be linked to
+    expect(card(page, "q0799").locator("tr.line")).to_have_count(5)
+    expect(page).to_have_url(re.compile("find=q07"))
+    expect(page).to_have_url(re.compile("card=q0799"))  # what is shown can be linked to
 
 
 def test_cards_come_and_go_by_keyboard(look, seeded):
     page = look(seeded.url, place="/boards?card=largest")
     expect(card(page, "largest")).to_be_visible()
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    until(page, "document.activeElement.textContent === 'Skip to the content'")
     page.get_by_label("Find queries").focus()
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowDown")
@@ -64,9 +64,9 @@ def test_a_ranking_of_a_thousand_stays_small(look, seeded):
     one.locator(".ranking-box").evaluate("box => box.scrollTop = 0")
     expect(one.locator("tr.line").first.locator(".rank .number")).to_have_text("1")
     one.locator("tr.line button").first.focus()
-    for _ in range(40):
+    for row in range(3, 43):
         page.keyboard.press("ArrowDown")
-    until(page, "document.activeElement.closest('tr')?.getAttribute('aria-rowindex') === '42'")
+        until(page, f"document.activeElement.closest('tr')?.getAttribute('aria-rowindex') === '{row}'")
     assert one.locator("tr.line").count() <= 30
 
 
@@ -77,14 +77,16 @@ def test_a_group_is_picked_among_hundreds(look, seeded):
     field.click()
     expect(page.get_by_text(re.compile("200 of 300"))).to_be_visible()
     field.fill("S17")
+    expect(page.get_by_text(re.compile("of 300"))).to_have_count(0)  # the list is that for what was typed
     expect(page.get_by_role("option", name="S173")).to_be_visible()
     field.press("ArrowDown")
     field.press("ArrowDown")
+    expect(page.locator('.offered li.at[aria-posinset="3"]')).to_be_visible()
     chosen = page.locator(".offered li.at").inner_text()
     field.press("Enter")
     expect(field).to_have_value(chosen)
     expect(card(page, "by symbol").locator("table")).to_have_attribute("aria-label", f"by symbol, {chosen}")
-    assert f"%22{chosen}%22" in page.url
+    expect(page).to_have_url(re.compile(f"%22{chosen}%22"))
     field.click()
     field.press("Escape")
     expect(page.locator(".offered")).to_have_count(0)
@@ -108,7 +110,7 @@ def test_whole_rows_are_shown_on_click_and_closed_by_escape(look, seeded):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
-    assert page.evaluate("document.activeElement.closest('tr') !== null")  # back where it was opened from
+    until(page, "document.activeElement.closest('tr') !== null")  # back where it was opened from
 
 
 def test_focus_stays_on_its_row_when_ranks_change(look, seeded):
@@ -118,7 +120,7 @@ def test_focus_stays_on_its_row_when_ranks_change(look, seeded):
     before = card(page, "thousand").locator("time").get_attribute("datetime")
     seeded.give()
     expect(card(page, "thousand").locator("time")).not_to_have_attribute("datetime", before)
-    assert page.evaluate("document.activeElement.closest('table.ranking') !== null")
+    until(page, "document.activeElement.closest('table.ranking') !== null")
 
 
 def test_cards_wait_for_the_first_answers(look, tmp_path):
@@ -138,7 +140,15 @@ def test_cards_wait_for_the_first_answers(look, tmp_path):
 def test_rows_slide_to_their_places_unless_motion_is_unwanted(look, seeded, motion):
     page = look(seeded.url, place="/boards?card=largest", reduced_motion=motion)
     when = card(page, "largest").locator("time")
-    before = when.get_attribute("datetime")
+
+    def slid():
+        """What has slid so far, when another window was shown."""
+        page.wait_for_timeout(400)  # what comes at once changes in place
+        before = when.get_attribute("datetime")
+        seeded.give()
+        expect(when).not_to_have_attribute("datetime", before)
+        return page.evaluate("window.slid")
+
     page.evaluate(
         """() => {
           const real = Element.prototype.animate;
@@ -149,9 +159,10 @@ def test_rows_slide_to_their_places_unless_motion_is_unwanted(look, seeded, moti
           };
         }"""
     )
-    page.wait_for_timeout(400)  # what comes at once changes in place
-    seeded.give()
-    expect(when).not_to_have_attribute("datetime", before)
-    slid = page.evaluate("window.slid")
-    assert {tag for tag, _ in slid} == (set() if motion == "reduce" else {"TR"})
-    assert {how for _, how in slid} <= {"transform", "opacity"}  # which no layout has to follow
+    found = slid()
+    if motion == "reduce":
+        assert found == slid() == []
+        return
+    wait_for(lambda: found or found.extend(slid()), pause=0)  # on a busy machine two windows may come at once
+    assert {tag for tag, _ in found} == {"TR"}
+    assert {how for _, how in found} <= {"transform", "opacity"}  # which no layout has to follow

@@ -6,12 +6,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.dashboard.addresses import Address
 from skyband.dashboard.board_state import LiveShow
+from skyband.dashboard.connections import Address
 from skyband.dashboard.folder import FolderShow
 from skyband.dashboard.server import PageServer
 from tests import oracle
-from tests.dashboard.browser.looking import SHOWN, page_of, shown
+from tests.dashboard.browser.looking import SHOWN, WAIT, page_of, shown
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
 SCORES = [(number * 7919 % 101) / 2 for number in range(200)]
 ASKED = oracle.Asked(4, 40, 20)
@@ -39,7 +41,9 @@ def test_answers_in_a_folder_over_counts(look, folder):
         assert [(rank, id_, float(score)) for rank, id_, score in shown(page, "last forty")] == expected[ends[-1]]
         page.get_by_role("link", name="last forty over time").click()
         page.wait_for_selector(".bump .trace")
-        page.get_by_role("slider", name="Window").fill("2")
+        slider = page.get_by_role("slider", name="Window")
+        expect(slider).to_have_attribute("max", str(len(ends) - 1))  # all windows are known
+        slider.fill("2")
         page.wait_for_selector(f".time-parts time[datetime={Q}{ends[2]}{Q}]")
         seen = page.locator(".time-parts table.ranking").evaluate(SHOWN)
         assert [(rank, id_, float(score)) for rank, id_, score in seen] == expected[ends[2]]
@@ -51,6 +55,7 @@ def test_elsewhere_the_token_is_asked_for_and_taken(browser):
     with PageServer(show, Address("0.0.0.0", 0)) as server:
         base = f"http://127.0.0.1:{server.port}/"
         context = browser.new_context()
+        context.set_default_timeout(WAIT)
         page = context.new_page()
         page.goto(base)
         page.wait_for_selector(".banner")

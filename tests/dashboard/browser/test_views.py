@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dashboard.browser.looking import WAIT, axe_script, card, page_of, until
+from tests.dashboard.browser.looking import axe_script, card, page_of, until
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
@@ -86,11 +86,11 @@ def test_light_and_dark_are_chosen_and_kept(look, few):
     ground = "getComputedStyle(document.documentElement).backgroundColor"
     light = page.evaluate(ground)
     page.get_by_role("button", name="Colours: as the system").click()
+    until(page, f"{ground} !== '{light}'")
     dark = page.evaluate(ground)
-    assert light != dark
     page.reload()
     page.wait_for_selector(".status.live")
-    assert page.evaluate(ground) == dark
+    until(page, f"{ground} === '{dark}'")
     page.get_by_role("button", name="Colours: dark").click()
     page.get_by_role("button", name="Colours: light").click()
     expect(page.get_by_role("button", name="Colours: as the system")).to_be_visible()
@@ -101,7 +101,7 @@ def test_the_engine_view_follows_its_figures(look, few):
     rows = page.locator(".tile", has=page.get_by_text("Windows", exact=True)).locator(".value")
     before = rows.inner_text()
     few.give(2)
-    expect(rows).not_to_have_text(before, timeout=WAIT)
+    expect(rows).not_to_have_text(before)
     meter = page.get_by_role("meter")
     assert 0 < int(meter.get_attribute("aria-valuenow")) <= 100
     lanes = page.get_by_role("listbox", name="Views of the meta query")
@@ -114,6 +114,7 @@ def test_the_engine_view_follows_its_figures(look, few):
 def test_probabilities_and_what_is_sure_are_marked(look, few):
     page = look(few.url, place="/boards?card=fast&card=flows")
     expect(card(page, "fast").locator("td.chance .bar")).to_have_count(8)
+    expect(card(page, "flows").locator("td.sure").first).to_be_visible()
     assert {"sure", "possible"} == set(card(page, "flows").locator("td.sure").all_inner_texts())
 
 
@@ -124,15 +125,18 @@ def test_nothing_is_drawn_without_a_frame_to_draw_in(look, few):
     before = when.get_attribute("datetime")
     page.evaluate(
         """() => {
-          const real = window.requestAnimationFrame.bind(window), waiting = [];
+          const real = window.requestAnimationFrame.bind(window), waiting = window.waiting = [];
           window.requestAnimationFrame = work => waiting.push(work);
           window.framesAgain = () => { window.requestAnimationFrame = real; waiting.forEach(work => real(work)); };
           window.changed = 0;
           new MutationObserver(all => window.changed += all.length)
             .observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true});
+          return new Promise(done => real(() => real(done)));
         }"""
     )
+    page.evaluate("window.changed = 0")  # what had been asked to be drawn before
     few.give(3)
+    until(page, "window.waiting.length > 0")
     page.wait_for_timeout(400)
     assert page.evaluate("window.changed") == 0
     page.evaluate("window.framesAgain()")

@@ -22,6 +22,7 @@ UNIT = 1088  # limb 0 counts in units of 2**-UNIT
 ONES = UNIT // BITS  # the limb that counts in units of 1
 _FRACTION = 2**52 - 1
 _EXPONENT = 2047
+_PART = 27  # bits: both parts of a whole number of 53 bits have squares below 2**54
 _LOWEST = -1074  # the exponent of the smallest double
 
 
@@ -61,13 +62,28 @@ def limb_range(bits: Ints, found: Ints) -> None:
 @kernel
 def add_double(total: Ints, begin: int, low: int, bits: int) -> None:
     """Add a finite double to the limbs from `low` on that stand in `total` from `begin` on."""
-    whole, shift = whole_of(bits), shift_of(bits)
-    at, by = begin + shift // BITS - low, shift % BITS
+    add_whole(total, begin - low, whole_of(bits), shift_of(bits), bits < 0)
+
+
+@kernel
+def add_square(total: Ints, begin: int, low: int, bits: int) -> None:
+    """Add the square of a finite double to the limbs of squares from `low` on that stand from `begin` on."""
+    whole, shift = whole_of(bits), 2 * shift_of(bits)
+    upper, lower = whole >> _PART, whole & ((1 << _PART) - 1)
+    add_whole(total, begin - low, lower * lower, shift, False)
+    add_whole(total, begin - low, 2 * upper * lower, shift + _PART, False)
+    add_whole(total, begin - low, upper * upper, shift + 2 * _PART, False)
+
+
+@kernel
+def add_whole(total: Ints, begin: int, whole: int, shift: int, negative: bool) -> None:
+    """Add a whole number below 2**54, shifted left by `shift` bits; the limb with number 0 would stand at `begin`."""
+    at, by = begin + shift // BITS, shift % BITS
     lower, upper = (whole & MASK) << by, (whole >> BITS) << by
     parts = (lower & MASK, (lower >> BITS) + (upper & MASK), upper >> BITS)
     for i in range(3):
         if parts[i]:  # only these are sure to have a place
-            total[at + i] += parts[i] if bits >= 0 else -parts[i]
+            total[at + i] += -parts[i] if negative else parts[i]
 
 
 @kernel
@@ -77,10 +93,10 @@ def bit_length(number: int) -> int:
 
 
 @kernel
-def rounded(total: Ints, limbs: int, low: int) -> float:
-    """The double next to a total of that many limbs from `low` on; halfway, the even one. `total` is used up.
+def carried(total: Ints, limbs: int) -> bool:
+    """Bring the limbs of a total into 32 bits each, without its sign; return whether it is negative.
 
-    `total` has room for two more. Beyond the largest double it is an infinity.
+    `total` has room for two more: what is carried, and 0.
     """
     carry = 0
     for i in range(limbs):
@@ -95,11 +111,21 @@ def rounded(total: Ints, limbs: int, low: int) -> float:
             number = (total[i] ^ MASK) + borrow
             total[i] = number & MASK
             borrow = number >> BITS
-    top = limbs
+    return negative
+
+
+@kernel
+def nearest(total: Ints, limbs: int, lowest: int) -> tuple[int, int]:
+    """The whole number and the power of two next to that many limbs of 32 bits; halfway, the even one.
+
+    The whole number has 53 bits, or as many as are left where the power would be below `lowest`; 0 for nothing, and
+    2**53 where all 53 were ones. The power counts from limb 0.
+    """
+    top = limbs - 1
     while top >= 0 and total[top] == 0:
         top -= 1
     if top < 0:
-        return 0.0
+        return 0, 0
     second = total[top - 1] if top >= 1 else 0
     third = total[top - 2] if top >= 2 else 0
     # The 62 highest bits, and whether anything is left below them.
@@ -112,15 +138,27 @@ def rounded(total: Ints, limbs: int, low: int) -> float:
         rest = third & ((1 << (2 * BITS - missing)) - 1)
     for i in range(top - 2):
         rest |= total[i]
-    exponent = BITS * (low + top) - UNIT - missing
-    drop = max(9, _LOWEST - exponent)
+    exponent = BITS * top - missing
+    drop = max(9, lowest - exponent)
     if drop > 62:
-        return 0.0  # not for sums of doubles, which are whole multiples of the smallest
+        return 0, 0  # not for sums of doubles, which are whole multiples of the smallest
     whole = high >> drop
     half, below = (high >> (drop - 1)) & 1, high & ((1 << (drop - 1)) - 1)
     if half and (below or rest or whole & 1):
         whole += 1
-    found = math.ldexp(np.float64(whole), exponent + drop)
+    return whole, exponent + drop
+
+
+@kernel
+def rounded(total: Ints, limbs: int, low: int) -> float:
+    """The double next to a total of that many limbs from `low` on; halfway, the even one. `total` is used up.
+
+    `total` has room for two more. Beyond the largest double it is an infinity.
+    """
+    negative = carried(total, limbs)
+    unit = BITS * low - UNIT
+    whole, exponent = nearest(total, limbs + 1, _LOWEST - unit)
+    found = math.ldexp(np.float64(whole), exponent + unit)
     return -found if negative else found
 
 

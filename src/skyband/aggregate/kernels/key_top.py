@@ -6,18 +6,31 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.aggregate.kernels.deviation import sample_deviation
 from skyband.aggregate.kernels.exact_sum import rounded
-from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE, MINUS, NONE, SCORED, AggregateQueries, State
+from skyband.aggregate.kernels.partials import (
+    COUNT,
+    FIRST_LIMB,
+    INFINITE,
+    MINUS,
+    NONE,
+    SCORED,
+    AggregateQueries,
+    State,
+    limbs_of,
+)
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.keys import Keys
 from skyband.kernels.select import BLOCK, skip_hopeless
 from skyband.kernels.stream import Floats, Ints
 
-# Asked.whats
+# AggregateQueries.whats
 SUM = 0
 AVG = 1
 TALLY = 2
-EXTREME = 3  # and on: the extremes, in their order
+STDDEV = 3
+EXTREME = 4  # and on: the extremes, in their order
+CODES = {"sum": SUM, "avg": AVG, "count": TALLY, "stddev": STDDEV}
 
 
 class KeyScratch(NamedTuple):
@@ -26,7 +39,8 @@ class KeyScratch(NamedTuple):
     sorted: Ints  # per slot: the keys of a window, group after group
     heap: Ints  # per slot
     begins: Ints  # per group
-    total: Ints  # for rounding
+    total: Ints  # for rounding: the limbs of a sum, and two more
+    squares: Ints  # the limbs of a sum of squares, and four more
 
 
 @kernel
@@ -59,10 +73,28 @@ def total_of(state: State, asked: AggregateQueries, track: int, slot: int, room:
     if infinite != 0:
         minus = infinite // MINUS
         return np.inf if minus == 0 else -np.inf if infinite == minus * MINUS else np.nan
-    limbs = state.added.shape[1] - FIRST_LIMB
-    for i in range(limbs):
-        room.total[i] = state.added[slot, FIRST_LIMB + i] - state.left[track, slot, FIRST_LIMB + i]
+    limbs = limbs_of(state.added.shape[1], asked.powers)
+    in_window(state, track, slot, FIRST_LIMB, limbs, room.total)
     return rounded(room.total, limbs, asked.low)
+
+
+@kernel
+def in_window(state: State, track: int, slot: int, first: int, columns: int, to: Ints) -> None:
+    """Copy what so many columns from `first` on have in the window."""
+    for i in range(columns):
+        to[i] = state.added[slot, first + i] - state.left[track, slot, first + i]
+
+
+@kernel
+def deviation_of(state: State, asked: AggregateQueries, track: int, slot: int, room: KeyScratch) -> float:
+    """The sample standard deviation of the key's values in the window; NaN of one value, or where one is infinite."""
+    count = state.added[slot, COUNT] - state.left[track, slot, COUNT]
+    if count < 2 or state.added[slot, INFINITE] != state.left[track, slot, INFINITE]:
+        return np.nan
+    limbs = limbs_of(state.added.shape[1], asked.powers)
+    in_window(state, track, slot, FIRST_LIMB, limbs, room.total)
+    in_window(state, track, slot, FIRST_LIMB + limbs, 2 * limbs, room.squares)
+    return sample_deviation(room.total, room.squares, limbs, asked.low, count)
 
 
 @kernel
@@ -77,6 +109,8 @@ def score_of(state: State, asked: AggregateQueries, track: int, what: int, slot:
     count = np.float64(state.added[slot, COUNT] - state.left[track, slot, COUNT])
     if what == TALLY:
         return count
+    if what == STDDEV:
+        return deviation_of(state, asked, track, slot, room)
     total = total_of(state, asked, track, slot, room)
     return total / count if what == AVG else total
 
@@ -186,8 +220,9 @@ def line_up(state: State, keys: Keys, track: int, scores: Floats, room: KeyScrat
 
 @kernel
 def count_unrankable(state: State, track: int, scores: Floats) -> int:
-    """How many keys of a window have no score, because their values have no sum."""
+    """How many keys of a window have no score for the infinities among their values."""
     found = 0
     for i in range(state.alive[track]):
-        found += np.isnan(scores[state.live[track, i]])
+        slot = state.live[track, i]
+        found += np.isnan(scores[slot]) and state.added[slot, INFINITE] != state.left[track, slot, INFINITE]
     return found

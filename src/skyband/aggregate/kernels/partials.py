@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skyband.aggregate.kernels.exact_sum import add_double, add_square
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 
 NEVER = 2**62
 NONE = -1
 
-# The columns that add up; limbs come behind.
+# The columns that add up; limbs come behind: those of the sum, then those of the sum of squares, twice as many.
 COUNT = 0
 INFINITE = 1  # infinities, and in units of MINUS the negative ones
 FIRST_LIMB = 2
@@ -95,7 +96,7 @@ class AggregateQueries(NamedTuple):
     places: Ints  # in the workload
     # per ranking
     tracks_of: Ints
-    whats: Ints  # what is ranked: see `keytop`
+    whats: Ints  # what is ranked: see `key_top`
     # per track
     spans: Ints  # its window size
     # per extreme
@@ -103,6 +104,24 @@ class AggregateQueries(NamedTuple):
     pane: int
     offset: int  # where a pane begins
     low: int  # the limb that stands first
+    powers: int  # of the values that are summed: 0 for none, 1 for the values, 2 for their squares too
+
+
+@kernel
+def limbs_of(width: int, powers: int) -> int:
+    """How many limbs the sum has in rows of this width."""
+    return (width - FIRST_LIMB) // (2 * powers - 1)
+
+
+@kernel
+def add_value(row: Ints, low: int, powers: int, value: float, bits: int) -> None:
+    """Add a value to what adds up, where sums are asked for."""
+    if not np.isfinite(value):
+        row[INFINITE] += 1 if value > 0 else MINUS
+        return
+    add_double(row, FIRST_LIMB, low, bits)
+    if powers > 1:
+        add_square(row, FIRST_LIMB + limbs_of(row.size, powers), 2 * low, bits)
 
 
 @kernel

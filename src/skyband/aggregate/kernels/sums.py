@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from skyband.aggregate.kernels.exact_sum import add_double
-from skyband.aggregate.kernels.partials import COUNT, FIRST_LIMB, INFINITE, MINUS
+from skyband.aggregate.kernels.partials import COUNT, add_value
 from skyband.kernels._jit import kernel
 from skyband.kernels.stream import Floats, Ints
 
@@ -19,6 +16,7 @@ def sum_up(
     values: Floats,
     bits: Ints,
     low: int,
+    powers: int,
     signs: Floats,
     adds: Any,
     lasts: Ints,
@@ -31,9 +29,5 @@ def sum_up(
         lasts[at] = max(lasts[at], positions[i])
         for e in range(signs.size):
             extremes[at, e] = max(extremes[at, e], signs[e] * values[i])
-        if adds.shape[1] == 1:
-            continue
-        if np.isfinite(values[i]):
-            add_double(adds[at], FIRST_LIMB, low, bits[i])
-        else:
-            adds[at, INFINITE] += 1 if values[i] > 0 else MINUS
+        if powers:
+            add_value(adds[at], low, powers, values[i], bits[i])

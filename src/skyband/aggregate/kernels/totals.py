@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.aggregate.kernels.exact_sum import add_double
 from skyband.aggregate.kernels.key_top import (
     KeyScratch,
     best_of_all,
@@ -17,14 +16,12 @@ from skyband.aggregate.kernels.key_top import (
 )
 from skyband.aggregate.kernels.partials import (
     COUNT,
-    FIRST_LIMB,
     FIRST_PANE,
     HAS_INFINITE,
     HEAD,
     INFINITE,
     IS_OPEN,
     LAST_PANE,
-    MINUS,
     NEVER,
     NEXT,
     NONE,
@@ -33,6 +30,7 @@ from skyband.aggregate.kernels.partials import (
     UNRANKABLE,
     AggregateQueries,
     State,
+    add_value,
     begin_partial,
     close_pane,
     let_go,
@@ -45,6 +43,10 @@ from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, STATE_FULL, WINDOWS
 # Progress
 TAKEN = 0  # rows taken in so far
 WANTED = 1  # how many rows of answers there must be room for, or the pane that must be in memory
+
+# TotalAnswers.more: what is said of a key in an answer, beside its score
+LAST = 0  # where it was seen last
+MORE = ("last",)  # what these are called; those that the family's AnswerSchema names reach the user
 
 PANE_MISSING = 3  # why a kernel came back: a pane must leave, and its partials are not in memory
 
@@ -78,7 +80,7 @@ class TotalAnswers(NamedTuple):
     stops: Ints  # per window: the rows written when it was complete
     scores: Floats  # per row
     slots: Ints  # per row
-    lasts: Ints  # per row: where the key was seen last
+    more: Any  # (MORE, rows)
     cursor: Ints  # WINDOWS and ROWS written so far
 
 
@@ -109,7 +111,7 @@ def answer(
                     found = best_of_all(state.last, keys, scores, room.heap, k)
                 for mine in range(q, behind):
                     if found and is_due(state, asked, mine, end, first):
-                        write(state.last, scores, room, out, asked.places[mine], group, end, min(found, asked.ks[mine]))
+                        write(state, scores, room, out, asked.places[mine], group, end, min(found, asked.ks[mine]))
         q = behind
 
 
@@ -122,14 +124,14 @@ def is_due(state: State, asked: AggregateQueries, q: int, end: int, first: int) 
 
 @kernel
 def write(
-    last: Ints, scores: Floats, room: KeyScratch, out: TotalAnswers, place: int, group: int, end: int, rows: int
+    state: State, scores: Floats, room: KeyScratch, out: TotalAnswers, place: int, group: int, end: int, rows: int
 ) -> None:
     """Write one window's answer, the first of the heap."""
     window, row = out.cursor[WINDOWS], out.cursor[ROWS]
     for i in range(rows):
         out.slots[row + i] = room.heap[i]
         out.scores[row + i] = scores[room.heap[i]]
-        out.lasts[row + i] = last[room.heap[i]]
+        out.more[LAST, row + i] = state.last[room.heap[i]]
     out.queries[window], out.groups[window], out.ends[window] = place, group, end
     out.stops[window] = row + rows
     out.cursor[WINDOWS], out.cursor[ROWS] = window + 1, row + rows
@@ -223,23 +225,20 @@ def take_rows(
         state.last[slot] = position
         state.adds[at, COUNT] += 1
         if rows.values.size:
-            add_value(state, asked, at, rows.values[i], rows.bits[i])
+            take_value(state, asked, at, rows.values[i], rows.bits[i])
     progress[TAKEN] = rows.slots.size
     return DONE
 
 
 @kernel
-def add_value(state: State, asked: AggregateQueries, at: int, value: float, bits: int) -> None:
-    """Add a value to a partial."""
+def take_value(state: State, asked: AggregateQueries, at: int, value: float, bits: int) -> None:
+    """Put a value to a partial."""
     for e in range(asked.signs.size):
         state.extremes[at, e] = max(state.extremes[at, e], asked.signs[e] * value)
-    if state.adds.shape[1] == 1:
-        return  # nobody asks for the sum
-    if np.isfinite(value):
-        add_double(state.adds[at], FIRST_LIMB, asked.low, bits)
-    else:
-        state.adds[at, INFINITE] += 1 if value > 0 else MINUS
-        state.clock[HAS_INFINITE] = 1
+    if asked.powers:
+        add_value(state.adds[at], asked.low, asked.powers, value, bits)
+        if np.isinf(value):
+            state.clock[HAS_INFINITE] = 1
 
 
 @kernel
@@ -275,7 +274,7 @@ def take_partials(
         state.last[slot] = max(state.last[slot], rows.positions[i])
         for column in range(state.adds.shape[1]):
             state.adds[at, column] += rows.adds[i, column]
-        if state.adds.shape[1] > 1 and rows.adds[i, INFINITE]:
+        if asked.powers and rows.adds[i, INFINITE]:
             clock[HAS_INFINITE] = 1
         for e in range(asked.signs.size):
             state.extremes[at, e] = max(state.extremes[at, e], rows.extremes[i, e])

@@ -38,7 +38,7 @@ REGISTERS = 10
 
 
 class ListQuery(NamedTuple):
-    """A query as these kernels see it; see `skyband.incomplete.shape.Shape`."""
+    """A query as these kernels see it; see `skyband.incomplete.engine.Shape`."""
 
     k: int
     size: int
@@ -164,9 +164,9 @@ def clear_floor(lists: Lists) -> None:
 
 
 @kernel
-def rescore(lists: Lists, asked: ListQuery, slot: int) -> None:
+def rescore(lists: Lists, query: ListQuery, slot: int) -> None:
     """An object's values have changed, and it is in no view: score it and see whether it belongs there."""
-    lists.objects.scores[slot] = score_of(lists.objects.values[slot], asked.weights, asked.aggregate)
+    lists.objects.scores[slot] = score_of(lists.objects.values[slot], query.weights, query.aggregate)
     enter_view(lists, slot)
 
 
@@ -181,7 +181,7 @@ def list_value(lists: Lists, slot: int, stream: int, value: float) -> None:
 
 
 @kernel
-def expire(lists: Lists, asked: ListQuery, start: int) -> None:
+def expire(lists: Lists, query: ListQuery, start: int) -> None:
     """Let go of all tuples before `start`."""
     tuples, objects, registers = lists.tuples, lists.objects, lists.registers
     room = tuples.positions.size
@@ -192,7 +192,7 @@ def expire(lists: Lists, asked: ListQuery, start: int) -> None:
         if objects.newest[slot, stream] == registers[HEAD]:
             remove(lists.chain, objects.nodes[slot, stream], stream)
             objects.nodes[slot, stream] = NO_NODE
-            objects.values[slot, stream] = asked.low
+            objects.values[slot, stream] = query.low
         else:
             number = tuples.following[at]
             objects.firsts[slot, stream] = number
@@ -204,7 +204,7 @@ def expire(lists: Lists, asked: ListQuery, start: int) -> None:
         registers[HEAD] += 1
         objects.tuples[slot] -= 1
         if objects.tuples[slot]:
-            rescore(lists, asked, slot)
+            rescore(lists, query, slot)
         else:
             drop(lists.lookup, place_of(lists.lookup, objects.keys[slot], 0))
             objects.touches[slot] = registers[UNUSED]
@@ -213,7 +213,7 @@ def expire(lists: Lists, asked: ListQuery, start: int) -> None:
 
 
 @inner_kernel
-def slot_for(lists: Lists, asked: ListQuery, key: int) -> int:
+def slot_for(lists: Lists, query: ListQuery, key: int) -> int:
     """The slot of an object; a new one if no tuple of it is valid."""
     at = place_of(lists.lookup, key, 0)
     if lists.lookup.found[at] != EMPTY:
@@ -223,17 +223,17 @@ def slot_for(lists: Lists, asked: ListQuery, key: int) -> int:
     lists.registers[OBJECTS] += 1
     put(lists.lookup, at, key, 0, slot)
     objects.keys[slot], objects.tuples[slot] = key, 0
-    objects.values[slot] = asked.low
+    objects.values[slot] = query.low
     objects.nodes[slot] = NO_NODE
     return slot
 
 
 @kernel
-def take_in(lists: Lists, asked: ListQuery, position: int, key: int, stream: int, given: float) -> None:
+def take_in(lists: Lists, query: ListQuery, position: int, key: int, stream: int, given: float) -> None:
     """One tuple; there must be room for it."""
     tuples, objects, registers = lists.tuples, lists.objects, lists.registers
     room = tuples.positions.size
-    slot = slot_for(lists, asked, key)
+    slot = slot_for(lists, query, key)
     leave_view(lists, slot)
     number = registers[TAIL]
     registers[TAIL] += 1
@@ -250,11 +250,11 @@ def take_in(lists: Lists, asked: ListQuery, position: int, key: int, stream: int
     objects.touches[slot] = number
     objects.tuples[slot] += 1
     list_value(lists, slot, stream, value)
-    rescore(lists, asked, slot)
+    rescore(lists, query, slot)
 
 
 @kernel
-def look_up(lists: Lists, asked: ListQuery) -> None:
+def look_up(lists: Lists, query: ListQuery) -> None:
     """The threshold algorithm: fill the view with the best of all objects.
 
     The lists are read side by side from their best values on; whoever comes up in one is scored by random access to the
@@ -278,11 +278,11 @@ def look_up(lists: Lists, asked: ListQuery) -> None:
             node = chain.links[0, lists.cursors[stream]] if lists.cursors[stream] != NONE else NO_NODE
             if node == NO_NODE:
                 lists.cursors[stream] = NONE
-                lists.highest[stream] = asked.low
+                lists.highest[stream] = query.low
                 continue
             lists.cursors[stream] = node
             # Who has no tuple in the stream has the lower bound there, which sums of negative values go below.
-            lists.highest[stream] = max(chain.keys[node], asked.low)
+            lists.highest[stream] = max(chain.keys[node], query.low)
             registers[SORTED] += 1
             slot = chain.ids[node]
             if objects.met[slot] != registers[RUN]:
@@ -292,18 +292,18 @@ def look_up(lists: Lists, asked: ListQuery) -> None:
                 enter_view(lists, slot)
         if registers[VIEW] == most:
             worst = objects.scores[lists.ranked.slots[most - 1]]
-            if worst > score_of(lists.highest, asked.weights, asked.aggregate):
+            if worst > score_of(lists.highest, query.weights, query.aggregate):
                 break
     if registers[VIEW] < registers[OBJECTS]:
         set_floor(lists, lists.ranked.slots[registers[VIEW] - 1])
 
 
 @kernel
-def answer(lists: Lists, asked: ListQuery, found: InstanceAnswers, end: int) -> None:
+def answer(lists: Lists, query: ListQuery, found: InstanceAnswers, end: int) -> None:
     """Write down the best objects of the window that ends here; nothing older may be held."""
-    count = min(asked.k, lists.registers[OBJECTS])
+    count = min(query.k, lists.registers[OBJECTS])
     if lists.registers[VIEW] < count:
-        look_up(lists, asked)
+        look_up(lists, query)
     windows, at = found.cursor[0], found.cursor[1]
     found.ends[windows], found.counts[windows] = end, count
     for rank in range(count):
@@ -316,16 +316,16 @@ def answer(lists: Lists, asked: ListQuery, found: InstanceAnswers, end: int) -> 
 
 
 @kernel
-def answer_until(lists: Lists, asked: ListQuery, found: InstanceAnswers, position: int) -> bool:
+def answer_until(lists: Lists, query: ListQuery, found: InstanceAnswers, position: int) -> bool:
     """Answer every window that ends at or before `position` and holds something; say whether there was room."""
     registers = lists.registers
-    upcoming = (position - asked.origin) // asked.every + 1
+    upcoming = (position - query.origin) // query.every + 1
     while registers[HEAD] < registers[TAIL] and registers[NEXT] < upcoming:
-        if found.cursor[0] == found.ends.size or found.cursor[1] + asked.k > found.objects.size:
+        if found.cursor[0] == found.ends.size or found.cursor[1] + query.k > found.objects.size:
             return False
-        end = asked.origin + registers[NEXT] * asked.every
-        answer(lists, asked, found, end)
-        expire(lists, asked, end + asked.every - asked.size)
+        end = query.origin + registers[NEXT] * query.every
+        answer(lists, query, found, end)
+        expire(lists, query, end + query.every - query.size)
         registers[NEXT] += 1
     registers[NEXT] = max(registers[NEXT], upcoming)
     return True
@@ -334,7 +334,7 @@ def answer_until(lists: Lists, asked: ListQuery, found: InstanceAnswers, positio
 @kernel
 def advance(
     lists: Lists,
-    asked: ListQuery,
+    query: ListQuery,
     found: InstanceAnswers,
     begin: int,
     positions: Ints,
@@ -349,11 +349,11 @@ def advance(
     """
     registers = lists.registers
     for i in range(begin, positions.size):
-        if not answer_until(lists, asked, found, positions[i]):
+        if not answer_until(lists, query, found, positions[i]):
             return i, ANSWERS_FULL
         if registers[TAIL] - registers[HEAD] == lists.tuples.positions.size:
             return i, STATE_FULL
-        take_in(lists, asked, positions[i], keys[i], streams[i], values[i])
-    if clock != NEVER and not answer_until(lists, asked, found, clock):
+        take_in(lists, query, positions[i], keys[i], streams[i], values[i])
+    if clock != NEVER and not answer_until(lists, query, found, clock):
         return positions.size, ANSWERS_FULL
     return positions.size, DONE

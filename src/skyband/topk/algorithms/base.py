@@ -15,7 +15,7 @@ from skyband.topk.kernels.listed import REGULAR, Listed, Lists
 from skyband.topk.query import TopK
 from skyband.windows import ALWAYS, NEVER, ListedWindows, SlidingWindow
 
-__all__ = ["Engine", "Objects", "asked", "asked_together", "listed_windows", "with_room"]
+__all__ = ["Engine", "Objects", "kernel_queries", "kernel_query", "listed_windows", "with_room"]
 
 State = Mapping[str, Any]
 
@@ -28,7 +28,7 @@ class Objects(NamedTuple):
     ids: Ints
 
 
-def asked(query: TopK) -> KernelQuery:
+def kernel_query(query: TopK) -> KernelQuery:
     """The query as kernels see it."""
     window = query.window
     # A list has no lattice; the numbers that stand for one say how long an object can matter.
@@ -36,9 +36,9 @@ def asked(query: TopK) -> KernelQuery:
     return KernelQuery(query.k, window.longest, *lattice, int(query.full_only))
 
 
-def asked_together(queries: Sequence[TopK], since: Sequence[int]) -> Queries:
+def kernel_queries(queries: Sequence[TopK], since: Sequence[int]) -> Queries:
     """Several queries as shared engines see them."""
-    table = np.array([asked(query) for query in queries], np.int64)
+    table = np.array([kernel_query(query) for query in queries], np.int64)
     ks, sizes, slides, origins, full_only = (np.ascontiguousarray(column) for column in table.T)
     return Queries(ks, sizes, slides, origins, full_only, np.array(since, np.int64))
 
@@ -97,12 +97,12 @@ class Engine(ABC):
         # All queries of an engine have the same policy.
         self._ties: Ties = TIED if self._queries[0].ties == "rank" else None
         self._since = [ALWAYS] * len(self._queries) if since is None else list(since)
-        self._asked = asked(self._queries[0])
+        self._kernel_query = kernel_query(self._queries[0])
         self._only_since = ALWAYS
         if not self.shares and self._since[0] != ALWAYS:
             # A query that joined late reports what a full-only query would, had the stream begun then.
             self._only_since = self._since[0]
-            self._asked = self._asked._replace(full_only=1)
+            self._kernel_query = self._kernel_query._replace(full_only=1)
 
     def advance(self, rows: Rows, watermark: int, first: int, log: AnswerLog) -> None:
         """Take in `rows`, then answer every window that ends at or before `watermark`.
@@ -150,7 +150,7 @@ class Engine(ABC):
         """How many objects are held."""
 
     @property
-    def held(self) -> int:
+    def object_count(self) -> int:
         """How many objects `objects` shows: the candidates, and what an engine keeps to find further ones in."""
         return self.candidates
 

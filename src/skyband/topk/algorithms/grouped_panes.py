@@ -72,7 +72,7 @@ class GroupedPanes:
             if why == ANSWERS_FULL:
                 log.make_room(self._executor.longest_answer())
             elif why == kernels.SEGMENTS_FULL:
-                self._compact(self._executor.held_now)
+                self._compact(self._executor.stored_count)
             else:
                 self._executor.make_room()
 
@@ -83,7 +83,7 @@ class GroupedPanes:
             self._executor.keep_minimal(self._segments, joined, groups, answered[groups])
             self._minimal = True
 
-    def held(self) -> GroupObjects:
+    def group_objects(self) -> GroupObjects:
         """All objects, group by group."""
         self._compact(0)
         stop = int(self._segments.registers[kernels.TAIL])
@@ -111,7 +111,7 @@ class GroupedPanes:
 
     def state(self) -> dict[str, Any]:
         """Everything that `load` needs."""
-        held = self.held()
+        held = self.group_objects()
         columns = {"group": held.groups, **held.objects._asdict(), "dominated": held.dominated}
         return {**{name: column.copy() for name, column in columns.items()}, "sweeps": self.sweeps}
 

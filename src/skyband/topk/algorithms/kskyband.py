@@ -51,7 +51,7 @@ class KSkyband(Engine):
         self._band = empty_band(64)
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._band, self._asked, rows, at, watermark, first, answers)
+        return kernels.advance(self._band, self._kernel_query, rows, at, watermark, first, answers)
 
     def _grow(self) -> None:
         self._band = with_room(self._band, 2 * self._band.keys.size, keep=["registers"])

@@ -58,7 +58,7 @@ class MinTopk(Engine):
         )
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._list, self._topk, self._asked, rows, at, watermark, first, answers)
+        return kernels.advance(self._list, self._topk, self._kernel_query, rows, at, watermark, first, answers)
 
     def _grow(self) -> None:
         self._list = skiplist.grown_list(self._list)
@@ -78,7 +78,7 @@ class MinTopk(Engine):
 
     @property
     def next_end(self) -> int:
-        return self._asked.origin + int(self._topk.registers[kernels.OLDEST]) * self._asked.slide
+        return self._kernel_query.origin + int(self._topk.registers[kernels.OLDEST]) * self._kernel_query.slide
 
     def counters(self) -> dict[str, int]:
         return {"pointer_moves": int(self._topk.registers[kernels.POINTER_MOVES])}

@@ -44,7 +44,9 @@ class Naive(Engine):
         )
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._window, self._asked, self._listed, self._ties, rows, at, watermark, first, answers)
+        return kernels.advance(
+            self._window, self._kernel_query, self._listed, self._ties, rows, at, watermark, first, answers
+        )
 
     def _grow(self) -> None:
         self._window = with_room(self._window, 2 * self._window.keys.size, keep=["waiting", "registers"])

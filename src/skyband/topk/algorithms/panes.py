@@ -10,7 +10,7 @@ import numpy as np
 
 from skyband.kernels.radix import sort_room
 from skyband.kernels.stream import TIED, Answers, Floats, Ints, Queries, Rows, Ties
-from skyband.topk.algorithms.base import Engine, Objects, State, asked_together, listed_windows, packed, with_room
+from skyband.topk.algorithms.base import Engine, Objects, State, kernel_queries, listed_windows, packed, with_room
 from skyband.topk.kernels import candidates, group_runs, minimal, open_pane
 from skyband.topk.kernels import panes as kernels
 from skyband.topk.kernels.listed import REGULAR, Lists
@@ -66,15 +66,15 @@ class Panes(Engine):
         columns: dict[str, Any] = {name: np.zeros((2, 256), np.int64) for name in _STANDING}
         columns |= {name: np.zeros((2, 64), np.int64) for name in _BLOCK}
         columns |= {"keys": np.zeros((2, 256)), "block_keys": np.zeros((2, 64))}
-        self._held = candidates.Held(**columns, registers=np.zeros(candidates.REGISTERS, np.int64))
-        self._held.registers[candidates.PANE_END] = candidates.NO_PANE
+        self._store = candidates.CandidateStore(**columns, registers=np.zeros(candidates.REGISTERS, np.int64))
+        self._store.registers[candidates.PANE_END] = candidates.NO_PANE
         self._work = self._room()
         self._settled = True  # nothing is held that need not be
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         self._settled = False
         return kernels.advance(
-            self._held,
+            self._store,
             self._pane,
             self._together,
             self._moments,
@@ -88,25 +88,25 @@ class Panes(Engine):
         )
 
     def _grow(self) -> None:
-        r = self._held.registers
+        r = self._store.registers
         opened = int(self._pane.registers[open_pane.SIZE])
         if opened == self._pane.keys.size:
             self._pane = with_room(self._pane, 2 * opened, keep=["registers", "sample", "picked", "hint"])
-        if r[candidates.BLOCK] + opened > self._held.block_keys.shape[1]:
-            self._held = with_room(self._held, 2 * int(r[candidates.BLOCK] + opened), keep=[*_STANDING, "registers"])
+        if r[candidates.BLOCK] + opened > self._store.block_keys.shape[1]:
+            self._store = with_room(self._store, 2 * int(r[candidates.BLOCK] + opened), keep=[*_STANDING, "registers"])
         total = int(r[candidates.STANDING] + r[candidates.BLOCK] + opened)
-        if total >= self._held.keys.shape[1]:
-            self._held = with_room(self._held, 2 * total, keep=[*_BLOCK, "registers"])
+        if total >= self._store.keys.shape[1]:
+            self._store = with_room(self._store, 2 * total, keep=[*_BLOCK, "registers"])
         self._work = self._room()
 
     def _room(self) -> candidates.PanesScratch:
-        block = max(self._held.block_keys.shape[1], self._pane.keys.size)
+        block = max(self._store.block_keys.shape[1], self._pane.keys.size)
         return candidates.PanesScratch(
             sort_room(block),
             np.zeros(block, np.int64),
             np.zeros(block + 1, np.int64),
             np.zeros(self._pane.keys.size, np.int64),
-            np.zeros(self._held.keys.shape[1], np.int64),
+            np.zeros(self._store.keys.shape[1], np.int64),
         )
 
     def _settle(self) -> None:
@@ -114,55 +114,55 @@ class Panes(Engine):
         if self._settled:
             return
         self._settled = True
-        r = self._held.registers
+        r = self._store.registers
         if self.is_empty:
             return
-        while not candidates.has_space(self._held, self._pane):
+        while not candidates.has_space(self._store, self._pane):
             self._grow()
         newest = int(r[candidates.NEWEST])
-        candidates.close_pane(self._held, self._pane, self._plan, self._work, newest)
+        candidates.close_pane(self._store, self._pane, self._plan, self._work, newest)
         if r[candidates.BLOCK]:
-            candidates.sweep(self._held, self._plan, self._work, newest)
+            candidates.sweep(self._store, self._plan, self._work, newest)
         listed = self._plan.listed
         due = due_by_query(self._moments, self._together, listed)
         starts, ks = minimal.live_views(self._together, listed, due, newest)
         side, standing = int(r[candidates.SIDE]), int(r[candidates.STANDING])
-        keys, positions = self._held.keys[side, :standing], self._held.positions[side, :standing]
+        keys, positions = self._store.keys[side, :standing], self._store.positions[side, :standing]
         kept = minimal.needed(keys, positions, starts, ks, self._ties)
         for name in _STANDING:
-            column = getattr(self._held, name)[side]
+            column = getattr(self._store, name)[side]
             column[: kept.size] = column[kept]
         r[candidates.STANDING] = kept.size
 
     @property
     def is_empty(self) -> bool:
-        return self.held_now == 0
+        return self.stored_count == 0
 
     @property
     def candidates(self) -> int:
         self._settle()
-        return int(self._held.registers[candidates.STANDING])
+        return int(self._store.registers[candidates.STANDING])
 
     def _longest_answer(self) -> int:
-        return self._at_most_k(self.held_now)
+        return self._at_most_k(self.stored_count)
 
     def objects(self) -> Objects:
-        held, side = self.candidates, int(self._held.registers[candidates.SIDE])
-        return Objects(*(getattr(self._held, name)[side, :held] for name in _STANDING[:3]))
+        held, side = self.candidates, int(self._store.registers[candidates.SIDE])
+        return Objects(*(getattr(self._store, name)[side, :held] for name in _STANDING[:3]))
 
     @property
     def next_end(self) -> int:
         return int(self._moments.due[self._moments.heap[0]])
 
     def counters(self) -> dict[str, int]:
-        return {"sweeps": int(self._held.registers[candidates.SWEEPS])}
+        return {"sweeps": int(self._store.registers[candidates.SWEEPS])}
 
     def state(self) -> dict[str, Any]:
-        held, side = self.candidates, int(self._held.registers[candidates.SIDE])
-        registers = self._held.registers.copy()
+        held, side = self.candidates, int(self._store.registers[candidates.SIDE])
+        registers = self._store.registers.copy()
         registers[[candidates.SIDE, candidates.BLOCK_SIDE]] = 0
         return {
-            **{name: getattr(self._held, name)[side, :held].copy() for name in _STANDING},
+            **{name: getattr(self._store, name)[side, :held].copy() for name in _STANDING},
             "registers": registers,
             "moments": packed(self._moments),
         }
@@ -170,24 +170,24 @@ class Panes(Engine):
     def load(self, state: State) -> None:
         registers = state["registers"]
         held = int(registers[candidates.STANDING])
-        self._held = with_room(self._held, 2 * held + 256, keep=[*_BLOCK, "registers"])._replace(registers=registers)
+        self._store = with_room(self._store, 2 * held + 256, keep=[*_BLOCK, "registers"])._replace(registers=registers)
         for name in _STANDING:
-            getattr(self._held, name)[0, :held] = state[name]
+            getattr(self._store, name)[0, :held] = state[name]
         self._moments = Moments(**state["moments"])
         self._pane = open_pane.empty_pane(64)
         self._settled = True
         self._work = self._room()
 
     @property
-    def held_now(self) -> int:
-        """How many objects are held, candidates or not yet known to be none; unlike `candidates` it costs nothing."""
-        r = self._held.registers  # a compiled function would take longer to be called
+    def stored_count(self) -> int:
+        """How many objects are stored, candidates or not yet known to be none; unlike `candidates` it costs nothing."""
+        r = self._store.registers  # a compiled function would take longer to be called
         return int(r[candidates.STANDING]) + int(r[candidates.BLOCK]) + int(self._pane.registers[open_pane.SIZE])
 
     def hand_over(self) -> Candidates:
         """The minimal candidate set."""
-        held, side = self.candidates, int(self._held.registers[candidates.SIDE])
-        return Candidates(*(getattr(self._held, name)[side, :held].copy() for name in _STANDING))
+        held, side = self.candidates, int(self._store.registers[candidates.SIDE])
+        return Candidates(*(getattr(self._store, name)[side, :held].copy() for name in _STANDING))
 
     def take_over(self, held: Candidates, answered: int) -> None:
         """Hold these candidates of a stream whose windows have been answered up to `answered`."""
@@ -195,7 +195,7 @@ class Panes(Engine):
         registers[candidates.STANDING] = held.keys.size
         registers[candidates.NEWEST] = held.positions.max(initial=candidates.NO_PANE)
         registers[candidates.PANE_END] = candidates.NO_PANE
-        registers[candidates.SWEEPS] = self._held.registers[candidates.SWEEPS]
+        registers[candidates.SWEEPS] = self._store.registers[candidates.SWEEPS]
         moments = Moments(**packed(self._moments))
         reset(moments, self._plan.listed, answered)
         self.load({**held._asdict(), "registers": registers, "moments": moments._asdict()})
@@ -212,7 +212,7 @@ class Panes(Engine):
         """Run one group after another in this executor; say why the kernel came back."""
         return group_runs.advance_groups(
             segments,
-            self._held,
+            self._store,
             self._pane,
             self._together,
             joined,
@@ -234,8 +234,8 @@ class Panes(Engine):
         """Make room for so many standing candidates, or for whatever the kernel lacked."""
         if standing is None:
             self._grow()
-        elif 2 * standing >= self._held.keys.shape[1]:
-            self._held = with_room(self._held, 2 * standing + 256, keep=[*_BLOCK, "registers"])
+        elif 2 * standing >= self._store.keys.shape[1]:
+            self._store = with_room(self._store, 2 * standing + 256, keep=[*_BLOCK, "registers"])
             self._work = self._room()
 
     def longest_answer(self) -> int:
@@ -244,13 +244,13 @@ class Panes(Engine):
 
     def count_sweeps(self, sweeps: int) -> None:
         """Go on counting sweeps from here."""
-        self._held.registers[candidates.SWEEPS] = sweeps
+        self._store.registers[candidates.SWEEPS] = sweeps
 
 
 @lru_cache(maxsize=64)
 def _prepared(queries: tuple[TopK, ...], since: tuple[int, ...]) -> tuple[Queries, candidates.PanesPlan, Moments]:
     """What follows from the queries alone, made once for the engines of all groups."""
-    together, listed = asked_together(queries, since), listed_windows(queries)
+    together, listed = kernel_queries(queries, since), listed_windows(queries)
     plan = _plan(together, listed, TIED if queries[0].ties == "rank" else None)
     return together, plan, moments_of(together, plan.listed)
 

@@ -70,7 +70,7 @@ class PreTopk(Engine):
         )
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._pool, self._sets, self._asked, rows, at, watermark, first, answers)
+        return kernels.advance(self._pool, self._sets, self._kernel_query, rows, at, watermark, first, answers)
 
     def _grow(self) -> None:
         capacity, width = self._pool.keys.size, self._sets.heaps.shape[1]
@@ -79,7 +79,7 @@ class PreTopk(Engine):
             self._pool.references[capacity:] = _chain(capacity, 2 * capacity)
             self._pool.registers[kernels.FREE] = capacity
         else:
-            self._sets = with_room(self._sets, min(2 * width, self._asked.k), keep=["sizes", "registers"])
+            self._sets = with_room(self._sets, min(2 * width, self._kernel_query.k), keep=["sizes", "registers"])
 
     @property
     def candidates(self) -> int:
@@ -91,7 +91,7 @@ class PreTopk(Engine):
 
     @property
     def next_end(self) -> int:
-        return self._asked.origin + int(self._sets.registers[kernels.OLDEST]) * self._asked.slide
+        return self._kernel_query.origin + int(self._sets.registers[kernels.OLDEST]) * self._kernel_query.slide
 
     def counters(self) -> dict[str, int]:
         return {"references": int(self._sets.sizes.sum())}

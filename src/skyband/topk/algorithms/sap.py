@@ -16,7 +16,7 @@ from skyband.topk.kernels import ring as rings
 from skyband.topk.kernels import sap as kernels
 from skyband.topk.kernels import sap_state as states
 from skyband.topk.kernels import savl as stacks
-from skyband.topk.kernels.sap_forming import SPARE
+from skyband.topk.kernels.sap_formation import SPARE
 from skyband.topk.query import TopK
 
 __all__ = ["SapDynamic", "SapEnhanced", "SapEqual"]
@@ -38,8 +38,8 @@ class _Sap(Engine):
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
-        slide = self._asked.slide if self._queries[0].axis == "count" else 0
-        self._plan = _plan(self.mode, self._asked.k, slide, self.units)
+        slide = self._kernel_query.slide if self._queries[0].axis == "count" else 0
+        self._plan = _plan(self.mode, self._kernel_query.k, slide, self.units)
         span = np.zeros(rings.SPAN, np.int64)
         registers = np.zeros(states.REGISTERS, np.int64)
         registers[states.UNIT_PLACE] = 2
@@ -67,7 +67,7 @@ class _Sap(Engine):
 
     def _most(self, capacity: int) -> int:
         """Entries of a list that has at most k."""
-        return min(self._asked.k, capacity)
+        return min(self._kernel_query.k, capacity)
 
     def _longest_list(self, capacity: int) -> int:
         """Entries of an open unit's list."""
@@ -75,20 +75,20 @@ class _Sap(Engine):
 
     def _room(self, capacity: int, candidates: int) -> states.SapScratch:
         """Room to work in, for a window of so many objects and so many candidates."""
-        most = min(kernels.LONG_CELL * self._asked.k, capacity)
+        most = min(kernels.LONG_CELL * self._kernel_query.k, capacity)
         longest = candidates + most + 4 * self._most(capacity) + self._longest_list(capacity) + 2 * SPARE
         work: states.SapScratch = _arrays(states.SapScratch, longest)._replace(waiting=empty_waiting())
         return work
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._sap, self._plan, self._asked, rows, at, watermark, first, answers)
+        return kernels.advance(self._sap, self._plan, self._kernel_query, rows, at, watermark, first, answers)
 
     def _grow(self) -> None:
         sap = self._sap
-        if self.held == sap.ring.keys.size:
+        if self.object_count == sap.ring.keys.size:
             self._grow_ring()
-        if kernels.lacks_candidates(sap, self._asked.k):
-            needed = int(sap.registers[states.CANDIDATES]) + 2 * self._most(self.held)
+        if kernels.lacks_candidates(sap, self._kernel_query.k):
+            needed = int(sap.registers[states.CANDIDATES]) + 2 * self._most(self.object_count)
             self._sap = self._sap._replace(
                 candidates=with_room(sap.candidates, max(needed, 2 * sap.candidates.keys.shape[1]))
             )
@@ -129,12 +129,12 @@ class _Sap(Engine):
         return np.arange(self._sap.ring.span[rings.HEAD], self._sap.ring.span[rings.TAIL])
 
     @property
-    def held(self) -> int:
+    def object_count(self) -> int:
         return int(self._sap.ring.span[rings.TAIL] - self._sap.ring.span[rings.HEAD])
 
     @property
     def is_empty(self) -> bool:
-        return self.held == 0
+        return self.object_count == 0
 
     @property
     def candidates(self) -> int:
@@ -142,11 +142,11 @@ class _Sap(Engine):
 
     def candidate_numbers(self) -> Ints:
         """The numbers of the objects in C and M, in no particular order; objects are numbered as they come."""
-        found = np.zeros(self.held, np.int64)
-        return found[: kernels.held_numbers(self._sap, self._asked.k, found)]
+        found = np.zeros(self.object_count, np.int64)
+        return found[: kernels.held_numbers(self._sap, self._kernel_query.k, found)]
 
     def _longest_answer(self) -> int:
-        return self._at_most_k(self.held)
+        return self._at_most_k(self.object_count)
 
     def objects(self) -> Objects:
         ring, numbers = self._sap.ring, self._window_numbers()
@@ -175,7 +175,7 @@ class _Sap(Engine):
             "insertions": states.INSERTIONS,
             "deletions": states.DELETIONS,
         }
-        return {"window_objects": self.held} | {name: int(r[at]) for name, at in counted.items()}
+        return {"window_objects": self.object_count} | {name: int(r[at]) for name, at in counted.items()}
 
     def state(self) -> dict[str, Any]:
         return {

@@ -8,7 +8,7 @@ from typing import Any
 
 from skyband.errors import UnsupportedError
 from skyband.kernels.stream import Ints
-from skyband.topk.algorithms.base import Engine, State, asked_together, packed
+from skyband.topk.algorithms.base import Engine, State, kernel_queries, packed
 from skyband.topk.kernels import views as kernels
 from skyband.topk.kernels.agenda import Agenda
 from skyband.topk.query import TopK
@@ -25,7 +25,7 @@ class SharedEngine(Engine):
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
-        plan = kernels.plan_of(asked_together(self._queries, self._since))
+        plan = kernels.plan_of(kernel_queries(self._queries, self._since))
         if (most := kernels.most_views(plan)) > MOST_VIEWS:
             raise UnsupportedError(
                 f"the {len(self._queries)} queries can have {most} windows with different starts open at once and "

@@ -66,10 +66,12 @@ class SMA(Engine):
         self._work = _room(64)
 
     def _most_candidates(self, capacity: int) -> int:
-        return min(2 * self._asked.k, capacity) + 1
+        return min(2 * self._kernel_query.k, capacity) + 1
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._grid, self._band, self._work, self._asked, rows, at, watermark, first, answers)
+        return kernels.advance(
+            self._grid, self._band, self._work, self._kernel_query, rows, at, watermark, first, answers
+        )
 
     def _grow(self) -> None:
         old = self._grid

@@ -18,7 +18,7 @@ from skyband.kernels.stream import Floats, Ints, Ties
 from skyband.topk.kernels.listed import Lists, has_cuts, last_cut, next_cut
 from skyband.topk.kernels.open_pane import CUT_AT, SELECTED, SIZE, OpenPane, learn_bar
 
-# Held.registers
+# CandidateStore.registers
 STANDING = 0  # standing candidates
 BLOCK = 1  # objects in the block
 SIDE = 2  # which half of the standing arrays is in use; a sweep writes the other
@@ -35,7 +35,7 @@ LEAST_BLOCK = 256  # a block of fewer objects is not worth a sweep
 AGES = 512  # steps of the table of ks by age
 
 
-class Held(NamedTuple):
+class CandidateStore(NamedTuple):
     """Standing candidates and block, each sorted best first, each in two halves of which one is in use."""
 
     keys: Floats  # (2, capacity)
@@ -70,9 +70,9 @@ class PanesScratch(NamedTuple):
 
 
 @kernel
-def held_count(held: Held, pane: OpenPane) -> int:
+def held_count(store: CandidateStore, pane: OpenPane) -> int:
     """Objects in all three places."""
-    return held.registers[STANDING] + held.registers[BLOCK] + pane.registers[SIZE]
+    return store.registers[STANDING] + store.registers[BLOCK] + pane.registers[SIZE]
 
 
 @inner_kernel
@@ -112,7 +112,7 @@ def k_at_age(plan: PanesPlan, age: int) -> int:
 
 @kernel
 def sweep_view(
-    held: Held, plan: PanesPlan, keys: Floats, positions: Ints, ids: Ints, new: int, now: int, counted: int
+    store: CandidateStore, plan: PanesPlan, keys: Floats, positions: Ints, ids: Ints, new: int, now: int, counted: int
 ) -> None:
     """Merge sorted objects that share their youngest view into the standing candidates, and drop the hopeless.
 
@@ -122,12 +122,12 @@ def sweep_view(
     Of each pair both objects are loaded and one is chosen: which one is a coin toss, and a branch on it would be
     guessed wrong half of the time.
     """
-    r = held.registers
+    r = store.registers
     old, side = r[STANDING], r[SIDE]
-    old_keys, old_positions = held.keys[side], held.positions[side]
-    old_ids, dominated = held.ids[side], held.dominated[side]
-    to_keys, to_positions = held.keys[1 - side], held.positions[1 - side]
-    to_ids, to_dominated = held.ids[1 - side], held.dominated[1 - side]
+    old_keys, old_positions = store.keys[side], store.positions[side]
+    old_ids, dominated = store.ids[side], store.dominated[side]
+    to_keys, to_positions = store.keys[1 - side], store.positions[1 - side]
+    to_ids, to_dominated = store.ids[1 - side], store.dominated[1 - side]
     i, j, kept = 0, 0, 0
     above, last = 0, np.nan  # where ties are in: new objects above the last key, which is met again for each that ties
     while i < old and j < new:
@@ -182,12 +182,12 @@ def shares_one_view(plan: PanesPlan, positions: Ints, n: int) -> bool:
 
 
 @kernel
-def rank_block(held: Held, plan: PanesPlan, work: PanesScratch, n: int) -> None:
+def rank_block(store: CandidateStore, plan: PanesPlan, work: PanesScratch, n: int) -> None:
     """Number the block's objects by the youngest view they belong to, from 1 for the youngest view on."""
-    positions = held.block_positions[held.registers[BLOCK_SIDE]]
+    positions = store.block_positions[store.registers[BLOCK_SIDE]]
     bits, places = work.sort.bits, work.sort.places
     for i in range(n):
-        bits[0, i] = np.uint64(held.registers[NEWEST] - youngest_view(plan, positions[i]))
+        bits[0, i] = np.uint64(store.registers[NEWEST] - youngest_view(plan, positions[i]))
         places[0, i] = i
     side = sort_bits(work.sort, n)
     rank = 1
@@ -218,22 +218,26 @@ def count_in(work: PanesScratch, low: int, high: int, n: int) -> None:
 
 
 @kernel
-def sweep(held: Held, plan: PanesPlan, work: PanesScratch, now: int) -> None:
+def sweep(store: CandidateStore, plan: PanesPlan, work: PanesScratch, now: int) -> None:
     """Merge the block into the standing candidates; drop what is beaten too often for its age at `now`."""
-    r = held.registers
+    r = store.registers
     new, old, side, block = r[BLOCK], r[STANDING], r[SIDE], r[BLOCK_SIDE]
-    block_keys, block_positions, block_ids = held.block_keys[block], held.block_positions[block], held.block_ids[block]
+    block_keys, block_positions, block_ids = (
+        store.block_keys[block],
+        store.block_positions[block],
+        store.block_ids[block],
+    )
     r[BLOCK] = 0
     together = shares_one_view(plan, block_positions, new)
     if together or old + new <= plan.k:
         # Of no more than k objects none is beaten by k others: who beats whom may wait.
-        sweep_view(held, plan, block_keys, block_positions, block_ids, new, now, int(together))
+        sweep_view(store, plan, block_keys, block_positions, block_ids, new, now, int(together))
         return
-    rank_block(held, plan, work, new)
+    rank_block(store, plan, work, new)
     work.tree[: new + 1] = 0
-    keys, positions, ids, dominated = held.keys[side], held.positions[side], held.ids[side], held.dominated[side]
-    to_keys, to_positions = held.keys[1 - side], held.positions[1 - side]
-    to_ids, to_dominated = held.ids[1 - side], held.dominated[1 - side]
+    keys, positions, ids, dominated = store.keys[side], store.positions[side], store.ids[side], store.dominated[side]
+    to_keys, to_positions = store.keys[1 - side], store.positions[1 - side]
+    to_ids, to_dominated = store.ids[1 - side], store.dominated[1 - side]
     i, j, kept = 0, 0, 0
     above, last = 0, np.nan  # the block's objects above the last key; in the total order, above the last object
     while i < old or j < new:
@@ -261,40 +265,40 @@ def sweep(held: Held, plan: PanesPlan, work: PanesScratch, now: int) -> None:
 
 
 @kernel
-def sort_pane(held: Held, pane: OpenPane, plan: PanesPlan, work: PanesScratch) -> int:
+def sort_pane(store: CandidateStore, pane: OpenPane, plan: PanesPlan, work: PanesScratch) -> int:
     """Sort the open pane, cut it to its k best where it is a single pane, and return how many objects that leaves."""
     new = pane.registers[SIZE]
     radix_sort(pane.keys, pane.positions, pane.ids, new, work.sort)
-    if held.registers[PANE_END] != NO_PANE:
+    if store.registers[PANE_END] != NO_PANE:
         # Up to 2k are held; sorting them is cheaper than selecting k of them first.
         held_here, new = new, min(new, plan.k)
         learn_bar(pane, new, plan.k)
         if plan.ties is not None:
             while new < held_here and pane.keys[new] == pane.keys[plan.k - 1]:
                 new += 1
-        held.registers[PANE_END] = NO_PANE
+        store.registers[PANE_END] = NO_PANE
     pane.registers[SIZE] = pane.registers[SELECTED] = pane.registers[CUT_AT] = 0
     return new
 
 
 @kernel
-def close_pane(held: Held, pane: OpenPane, plan: PanesPlan, work: PanesScratch, now: int) -> None:
+def close_pane(store: CandidateStore, pane: OpenPane, plan: PanesPlan, work: PanesScratch, now: int) -> None:
     """Sort the open pane into the block, or, where it is a long one, merge it with the standing candidates at once.
 
     Windows that end after `now` are still to be answered.
     """
-    r = held.registers
-    new = sort_pane(held, pane, plan, work)
+    r = store.registers
+    new = sort_pane(store, pane, plan, work)
     long = min(plan.k, LEAST_BLOCK)
     if plan.ties is not None:
         long = max(long, r[STANDING] // 16)  # with ties many more than k may stand for each view
     if r[BLOCK] == 0 and new >= long and shares_one_view(plan, pane.positions, new):
-        sweep_view(held, plan, pane.keys, pane.positions, pane.ids, new, now, 1)
+        sweep_view(store, plan, pane.keys, pane.positions, pane.ids, new, now, 1)
         return
     side = r[BLOCK_SIDE]
-    keys, positions, ids = held.block_keys[side], held.block_positions[side], held.block_ids[side]
-    to_keys, to_positions = held.block_keys[1 - side], held.block_positions[1 - side]
-    to_ids = held.block_ids[1 - side]
+    keys, positions, ids = store.block_keys[side], store.block_positions[side], store.block_ids[side]
+    to_keys, to_positions = store.block_keys[1 - side], store.block_positions[1 - side]
+    to_ids = store.block_ids[1 - side]
     i, j = 0, 0
     old = r[BLOCK]
     for at in range(old + new):
@@ -308,10 +312,10 @@ def close_pane(held: Held, pane: OpenPane, plan: PanesPlan, work: PanesScratch, 
 
 
 @kernel
-def has_space(held: Held, pane: OpenPane) -> bool:
+def has_space(store: CandidateStore, pane: OpenPane) -> bool:
     """Whether the open pane can be closed, and the block merged after it."""
-    r = held.registers
+    r = store.registers
     return (
-        r[BLOCK] + pane.registers[SIZE] <= held.block_keys.shape[1]
-        and r[STANDING] + r[BLOCK] + pane.registers[SIZE] < held.keys.shape[1]
+        r[BLOCK] + pane.registers[SIZE] <= store.block_keys.shape[1]
+        and r[STANDING] + r[BLOCK] + pane.registers[SIZE] < store.keys.shape[1]
     )

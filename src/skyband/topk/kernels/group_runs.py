@@ -23,7 +23,7 @@ from skyband.topk.kernels.candidates import (
     PANE_END,
     SIDE,
     STANDING,
-    Held,
+    CandidateStore,
     PanesPlan,
     PanesScratch,
     close_pane,
@@ -80,16 +80,22 @@ class ArrivedRows(NamedTuple):
 
 @kernel
 def load_group(
-    segments: GroupSegments, held: Held, pane: OpenPane, moments: Moments, listed: Lists, group: int, answered: int
+    segments: GroupSegments,
+    store: CandidateStore,
+    pane: OpenPane,
+    moments: Moments,
+    listed: Lists,
+    group: int,
+    answered: int,
 ) -> None:
     """Put a group's candidates into the executor. All windows that end at or before `answered` have been answered."""
-    r, low, count = held.registers, segments.begins[group], segments.counts[group]
+    r, low, count = store.registers, segments.begins[group], segments.counts[group]
     newest = NO_PANE
     for i in range(count):
-        held.keys[0, i] = segments.keys[low + i]
-        held.positions[0, i] = segments.positions[low + i]
-        held.ids[0, i] = segments.ids[low + i]
-        held.dominated[0, i] = segments.dominated[low + i]
+        store.keys[0, i] = segments.keys[low + i]
+        store.positions[0, i] = segments.positions[low + i]
+        store.ids[0, i] = segments.ids[low + i]
+        store.dominated[0, i] = segments.dominated[low + i]
         newest = max(newest, segments.positions[low + i])
     # The newest object of all need not be a candidate, but every window that holds it holds a candidate as well.
     r[STANDING], r[BLOCK], r[SIDE], r[BLOCK_SIDE] = count, 0, 0, 0
@@ -103,26 +109,32 @@ def load_group(
 
 @kernel
 def store_group(
-    segments: GroupSegments, held: Held, pane: OpenPane, plan: PanesPlan, work: PanesScratch, group: int, watermark: int
+    segments: GroupSegments,
+    store: CandidateStore,
+    pane: OpenPane,
+    plan: PanesPlan,
+    work: PanesScratch,
+    group: int,
+    watermark: int,
 ) -> int:
     """Append what windows after the watermark may need of the group in the executor; say what there is no room for."""
-    r = held.registers
-    if not has_space(held, pane):
+    r = store.registers
+    if not has_space(store, pane):
         return STATE_FULL
     if pane.registers[SIZE]:
-        close_pane(held, pane, plan, work, watermark)
+        close_pane(store, pane, plan, work, watermark)
     if r[BLOCK]:
-        sweep(held, plan, work, watermark)
+        sweep(store, plan, work, watermark)
     tail, side = segments.registers[TAIL], r[SIDE]
     if tail + r[STANDING] > segments.keys.size:
         return SEGMENTS_FULL
     at = tail
     for i in range(r[STANDING]):
-        if held.dominated[side, i] < k_at_age(plan, watermark - held.positions[side, i]):
-            segments.keys[at] = held.keys[side, i]
-            segments.positions[at] = held.positions[side, i]
-            segments.ids[at] = held.ids[side, i]
-            segments.dominated[at] = held.dominated[side, i]
+        if store.dominated[side, i] < k_at_age(plan, watermark - store.positions[side, i]):
+            segments.keys[at] = store.keys[side, i]
+            segments.positions[at] = store.positions[side, i]
+            segments.ids[at] = store.ids[side, i]
+            segments.dominated[at] = store.dominated[side, i]
             at += 1
     segments.begins[group], segments.counts[group] = tail, at - tail
     segments.registers[TAIL] = at
@@ -132,7 +144,7 @@ def store_group(
 @kernel
 def advance_groups(
     segments: GroupSegments,
-    held: Held,
+    store: CandidateStore,
     pane: OpenPane,
     queries: Queries,
     joined: JoinStarts,
@@ -149,7 +161,7 @@ def advance_groups(
         at = s[AT]
         group, low, high = arrived.groups[at], arrived.begins[at], arrived.begins[at + 1]
         if s[LOADED] == 0:
-            load_group(segments, held, pane, moments, plan.listed, group, arrived.before[at])
+            load_group(segments, store, pane, moments, plan.listed, group, arrived.before[at])
             s[ROW], s[LOADED] = 0, 1
         answers.cursor[GROUP] = group
         positions = arrived.positions[low:high] if arrived.positions.size else arrived.positions[0:0]
@@ -163,10 +175,10 @@ def advance_groups(
             joined.since[joined.row[group]],
         )
         why, s[ROW] = advance(
-            held, pane, mine, moments, plan, work, rows, s[ROW], arrived.watermarks[at], first, answers
+            store, pane, mine, moments, plan, work, rows, s[ROW], arrived.watermarks[at], first, answers
         )
         if why == DONE:
-            why = store_group(segments, held, pane, plan, work, group, arrived.watermarks[at])
+            why = store_group(segments, store, pane, plan, work, group, arrived.watermarks[at])
         if why != DONE:
             return why
         s[AT], s[LOADED] = at + 1, 0

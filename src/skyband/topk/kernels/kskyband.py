@@ -105,7 +105,7 @@ def write_answer(band: Band, k: int, end: int, answers: Answers) -> None:
 
 @kernel
 def advance(
-    band: Band, asked: KernelQuery, rows: Rows, at: int, watermark: int, first: int, answers: Answers
+    band: Band, query: KernelQuery, rows: Rows, at: int, watermark: int, first: int, answers: Answers
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
     r, n, i = band.registers, rows.keys.size, at
@@ -113,21 +113,21 @@ def advance(
         due = position_at(rows, i) if i < n else watermark
         while r[SIZE] > 0 and r[NEXT_END] <= due:
             end = r[NEXT_END]
-            if is_reported(asked, end, first):
-                if not has_room(answers, min(asked.k, r[SIZE])):
+            if is_reported(query, end, first):
+                if not has_room(answers, min(query.k, r[SIZE])):
                     return ANSWERS_FULL, i
-                write_answer(band, asked.k, end, answers)
-            r[NEXT_END] = end + asked.slide
-            purge(band, end + asked.slide - asked.size)
+                write_answer(band, query.k, end, answers)
+            r[NEXT_END] = end + query.slide
+            purge(band, end + query.slide - query.size)
         if i == n:
             return DONE, n
         if r[SIZE] == 0:
-            r[NEXT_END] = end_after(asked, due)
+            r[NEXT_END] = end_after(query, due)
         while i < n:
             position = position_at(rows, i)
             if position >= r[NEXT_END]:
                 break
             if r[SIZE] == band.keys.size:
                 return STATE_FULL, i
-            enter(band, asked.k, rows.keys[i], position, id_at(rows, i))
+            enter(band, query.k, rows.keys[i], position, id_at(rows, i))
             i += 1

@@ -75,26 +75,26 @@ def listed_due(listed: Listed, number: int, due: int, since: int) -> int:
 
 
 @inner_kernel
-def first_end(asked: KernelQuery, listed: Lists, position: int) -> int:
+def first_end(query: KernelQuery, listed: Lists, position: int) -> int:
     """The smallest window end beyond `position`."""
     if listed is None:
-        return end_after(asked, position)
+        return end_after(query, position)
     return listed_end_after(listed, 0, position)
 
 
 @inner_kernel
-def following_end(asked: KernelQuery, listed: Lists, end: int) -> int:
+def following_end(query: KernelQuery, listed: Lists, end: int) -> int:
     """The end of the window after the one that ends at `end`."""
     if listed is None:
-        return end + asked.slide
+        return end + query.slide
     return listed_end_after(listed, 0, end)
 
 
 @inner_kernel
-def start_of(asked: KernelQuery, listed: Lists, end: int) -> int:
+def start_of(query: KernelQuery, listed: Lists, end: int) -> int:
     """The start of the window that ends at `end`."""
     if listed is None:
-        return end - asked.size
+        return end - query.size
     return listed_start(listed, 0, end)
 
 

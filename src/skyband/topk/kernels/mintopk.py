@@ -123,14 +123,14 @@ def output_topk_results(chain: SkipList, state: SuperTopk, end: int, answers: An
 
 
 @kernel
-def open_windows(chain: SkipList, state: SuperTopk, asked: KernelQuery, position: int) -> None:
+def open_windows(chain: SkipList, state: SuperTopk, query: KernelQuery, position: int) -> None:
     """Open every window that begins at or before `position` and is not open yet."""
     r = state.registers
     if chain.registers[LENGTH] == 0:
         # Nothing is held: windows that ended or began in the silence hold no object.
-        r[OLDEST] = (end_after(asked, position) - asked.origin) // asked.slide
+        r[OLDEST] = (end_after(query, position) - query.origin) // query.slide
         r[NEWEST] = r[OLDEST] - 1
-    newest = (position + asked.size - asked.origin) // asked.slide
+    newest = (position + query.size - query.origin) // query.slide
     for w in range(r[NEWEST] + 1, newest + 1):
         state.tkc[w % state.tkc.size] = 0
         state.lbp[w % state.tkc.size] = NOWHERE
@@ -141,7 +141,7 @@ def open_windows(chain: SkipList, state: SuperTopk, asked: KernelQuery, position
 def advance(
     chain: SkipList,
     state: SuperTopk,
-    asked: KernelQuery,
+    query: KernelQuery,
     rows: Rows,
     at: int,
     watermark: int,
@@ -149,25 +149,25 @@ def advance(
     answers: Answers,
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
-    r, n, k, i = state.registers, rows.keys.size, asked.k, at
+    r, n, k, i = state.registers, rows.keys.size, query.k, at
     while True:
         due = position_at(rows, i) if i < n else watermark
         while chain.registers[LENGTH] > 0:
-            end = asked.origin + r[OLDEST] * asked.slide
+            end = query.origin + r[OLDEST] * query.slide
             if end > due:
                 break
-            if is_reported(asked, end, first):
+            if is_reported(query, end, first):
                 if not has_room(answers, state.tkc[r[OLDEST] % state.tkc.size]):
                     return ANSWERS_FULL, i
                 output_topk_results(chain, state, end, answers)
             purge_expired_window(chain, state)
         if i == n:
             return DONE, n
-        open_windows(chain, state, asked, due)
+        open_windows(chain, state, query, due)
         # Until a boundary the newest window stays the same, and with it the object that a new one has to beat.
         boundary = min(
-            asked.origin + r[OLDEST] * asked.slide,
-            asked.origin + (r[NEWEST] + 1) * asked.slide - asked.size,
+            query.origin + r[OLDEST] * query.slide,
+            query.origin + (r[NEWEST] + 1) * query.slide - query.size,
         )
         ring = r[NEWEST] % state.tkc.size
         stop = first_row_at(rows, i, boundary)

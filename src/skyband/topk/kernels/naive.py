@@ -84,7 +84,7 @@ def write_answer(state: NaiveWindow, k: int, ties: Ties, end: int, answers: Answ
 @kernel
 def advance(
     state: NaiveWindow,
-    asked: KernelQuery,
+    query: KernelQuery,
     listed: Lists,
     ties: Ties,
     rows: Rows,
@@ -102,17 +102,17 @@ def advance(
         due = position_at(rows, i) if i < n else watermark
         while r[TAIL] > r[HEAD] and r[NEXT_END] <= due:
             end = r[NEXT_END]
-            is_reported = not asked.full_only or start_of(asked, listed, end) >= first
-            if is_reported and not write_answer(state, asked.k, ties, end, answers):
+            is_reported = not query.full_only or start_of(query, listed, end) >= first
+            if is_reported and not write_answer(state, query.k, ties, end, answers):
                 return ANSWERS_FULL, i
-            r[NEXT_END] = following_end(asked, listed, end)
-            start = start_of(asked, listed, r[NEXT_END])
+            r[NEXT_END] = following_end(query, listed, end)
+            start = start_of(query, listed, r[NEXT_END])
             while r[TAIL] > r[HEAD] and state.positions[r[HEAD]] < start:
                 r[HEAD] += 1
         if i == n:
             return DONE, n
         if r[TAIL] == r[HEAD]:
-            r[NEXT_END] = first_end(asked, listed, due)
+            r[NEXT_END] = first_end(query, listed, due)
         if r[TAIL] == state.keys.size and not make_room(state):
             return STATE_FULL, i
         state.keys[r[TAIL]], state.positions[r[TAIL]], state.ids[r[TAIL]] = rows.keys[i], due, id_at(rows, i)

@@ -158,14 +158,14 @@ def purge_oldest(pool: Pool, sets: Predictions) -> None:
 
 
 @kernel
-def open_windows(pool: Pool, sets: Predictions, asked: KernelQuery, position: int) -> None:
+def open_windows(pool: Pool, sets: Predictions, query: KernelQuery, position: int) -> None:
     """Open every window that begins at or before `position` and is not open yet."""
     r = sets.registers
     if pool.registers[OBJECTS] == 0:
         # Nothing is held: windows that ended or began in the silence hold no object.
-        r[OLDEST] = (end_after(asked, position) - asked.origin) // asked.slide
+        r[OLDEST] = (end_after(query, position) - query.origin) // query.slide
         r[NEWEST] = r[OLDEST] - 1
-    newest = (position + asked.size - asked.origin) // asked.slide
+    newest = (position + query.size - query.origin) // query.slide
     for w in range(r[NEWEST] + 1, newest + 1):
         sets.sizes[w % sets.sizes.size] = 0
     r[NEWEST] = newest
@@ -183,7 +183,7 @@ def lacks_room(pool: Pool, sets: Predictions, k: int) -> bool:
 def advance(
     pool: Pool,
     sets: Predictions,
-    asked: KernelQuery,
+    query: KernelQuery,
     rows: Rows,
     at: int,
     watermark: int,
@@ -191,25 +191,25 @@ def advance(
     answers: Answers,
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
-    r, n, k, i = sets.registers, rows.keys.size, asked.k, at
+    r, n, k, i = sets.registers, rows.keys.size, query.k, at
     while True:
         due = position_at(rows, i) if i < n else watermark
         while pool.registers[OBJECTS] > 0:
-            end = asked.origin + r[OLDEST] * asked.slide
+            end = query.origin + r[OLDEST] * query.slide
             if end > due:
                 break
-            if is_reported(asked, end, first):
+            if is_reported(query, end, first):
                 if not has_room(answers, sets.sizes[r[OLDEST] % sets.sizes.size]):
                     return ANSWERS_FULL, i
                 write_answer(pool, sets, end, answers)
             purge_oldest(pool, sets)
         if i == n:
             return DONE, n
-        open_windows(pool, sets, asked, due)
+        open_windows(pool, sets, query, due)
         # Until a boundary the newest window stays the same, and with it the set that a new object has to get into.
         boundary = min(
-            asked.origin + r[OLDEST] * asked.slide,
-            asked.origin + (r[NEWEST] + 1) * asked.slide - asked.size,
+            query.origin + r[OLDEST] * query.slide,
+            query.origin + (r[NEWEST] + 1) * query.slide - query.size,
         )
         ring = r[NEWEST] % sets.sizes.size
         bar = pool.keys[sets.heaps[ring, 0]] if sets.sizes[ring] == k else -np.inf

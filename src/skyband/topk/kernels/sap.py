@@ -2,7 +2,7 @@
 
 The window is cut into partitions, and only the k best of each are candidates. The partition that expires is the front
 one; from its M objects are promoted when an answer has need of them. See `sap_state` for what is held, `sap_units` for
-how partitions come about, `sap_merging` for how their candidates are refined, `sap_forming` and `savl` for M.
+how partitions come about, `sap_refinement` for how their candidates are refined, `sap_formation` and `savl` for M.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from skyband.topk.kernels.ring import (
     settle_columns,
     sort_pairs,
 )
-from skyband.topk.kernels.sap_forming import begin_forming, form_ahead, go_on_forming, open_ahead
+from skyband.topk.kernels.sap_formation import begin_forming, form_ahead, go_on_forming, open_ahead
 from skyband.topk.kernels.sap_state import (
     ANSWER_OLDEST,
     ANSWER_SEEN,
@@ -315,7 +315,7 @@ def take_members(sap: Sap, end: int) -> None:
 
 
 @kernel
-def become_front(sap: Sap, plan: SapPlan, asked: KernelQuery) -> None:
+def become_front(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
     """The oldest partition has begun to expire: its candidates stand apart, and its M is there, if it needs one."""
     r, parts, part = sap.registers, sap.parts, sap.registers[OLDEST_PART]
     at = part & (parts.begins.size - 1)
@@ -324,16 +324,16 @@ def become_front(sap: Sap, plan: SapPlan, asked: KernelQuery) -> None:
     if parts.ends[at] <= sap.ring.span[HEAD]:
         r[NEXT_STATE] = NEEDLESS
     elif r[NEXT_STATE] == UNDECIDED:
-        begin_forming(sap, plan, asked, part)
-    elif r[NEXT_STATE] != NEEDLESS and parts.rho[at] < asked.k:
+        begin_forming(sap, plan, query, part)
+    elif r[NEXT_STATE] != NEEDLESS and parts.rho[at] < query.k:
         rho = parts.rho[at] + open_ahead(sap, parts.best_keys[at], parts.best_numbers[at])
-        if rho >= asked.k:
+        if rho >= query.k:
             r[NEXT_STATE] = NEEDLESS
-    elif parts.rho[at] >= asked.k:
+    elif parts.rho[at] >= query.k:
         r[NEXT_STATE] = NEEDLESS
     if r[NEXT_STATE] == FORMING:
         r[FRONT] = 0  # it is still the next one to the scan
-        go_on_forming(sap, plan, asked, part, 0)
+        go_on_forming(sap, plan, query, part, 0)
         r[FRONT] = 1
     stacks.clear(sap.savl, r[PLACE])
     stacks.clear(sap.savl, 2)
@@ -386,7 +386,7 @@ def plan_event(sap: Sap, plan: SapPlan) -> None:
 
 
 @kernel
-def expire(sap: Sap, plan: SapPlan, asked: KernelQuery, head: int) -> None:
+def expire(sap: Sap, plan: SapPlan, query: KernelQuery, head: int) -> None:
     """Drop all objects before number `head`, and do the share of the work that comes with it."""
     r, ring, parts = sap.registers, sap.ring, sap.parts
     mask = parts.begins.size - 1
@@ -394,18 +394,18 @@ def expire(sap: Sap, plan: SapPlan, asked: KernelQuery, head: int) -> None:
         reset(sap)
         return
     if head > (r[OPEN_BEGIN] if r[OPEN_SIZE] else r[UNIT_BEGIN]):
-        close_all(sap, plan, asked)
+        close_all(sap, plan, query)
     ring.span[HEAD] = head
     if r[FRONT]:
-        form_ahead(sap, plan, asked)
+        form_ahead(sap, plan, query)
         if parts.ends[r[OLDEST_PART] & mask] <= head:
             drop_front(sap)
     while not r[FRONT] and r[OLDEST_PART] < r[NEWEST_PART] and parts.begins[r[OLDEST_PART] & mask] < head:
-        become_front(sap, plan, asked)
+        become_front(sap, plan, query)
         if parts.ends[r[OLDEST_PART] & mask] <= head:
             drop_front(sap)
         else:
-            form_ahead(sap, plan, asked)
+            form_ahead(sap, plan, query)
     plan_event(sap, plan)
 
 
@@ -445,32 +445,32 @@ def lacks_anything(sap: Sap, plan: SapPlan, k: int) -> bool:
 
 
 @inner_kernel
-def quiet_rows(sap: Sap, asked: KernelQuery, rows: Rows, i: int) -> int:
+def quiet_rows(sap: Sap, query: KernelQuery, rows: Rows, i: int) -> int:
     """The first row from `i` on at which the open unit's end has to be thought of, or before which room ends."""
     r, span = sap.registers, sap.ring.span
     stop = min(rows.keys.size, i + sap.ring.keys.size - (span[TAIL] - span[HEAD]))
     count = span[TAIL] - r[UNIT_BEGIN]
     if count < r[LEAST]:
         return min(stop, i + r[LEAST] - count)
-    boundary = max(r[CLOSE_AT], cell_end(asked, position_of(sap.ring, span[TAIL] - 1)))
+    boundary = max(r[CLOSE_AT], cell_end(query, position_of(sap.ring, span[TAIL] - 1)))
     return min(stop, first_row_at(rows, i, boundary))
 
 
 @inner_kernel
-def unit_is_complete(sap: Sap, asked: KernelQuery, position: int) -> bool:
+def unit_is_complete(sap: Sap, query: KernelQuery, position: int) -> bool:
     """Whether the open unit ends before an object at `position`."""
     r, ring = sap.registers, sap.ring
     count = ring.span[TAIL] - r[UNIT_BEGIN]
     if count == 0 or count < r[LEAST] or position < r[CLOSE_AT]:
         return False
-    return position >= cell_end(asked, position_of(ring, ring.span[TAIL] - 1))
+    return position >= cell_end(query, position_of(ring, ring.span[TAIL] - 1))
 
 
 @kernel
-def kept_of_cell(sap: Sap, asked: KernelQuery, position: int) -> int:
+def kept_of_cell(sap: Sap, query: KernelQuery, position: int) -> int:
     """How many objects are kept of the cell that holds `position`, the newest one."""
     r, ring = sap.registers, sap.ring
-    begin = first_number_back_to(ring, ring.span[HEAD], ring.span[TAIL], cell_begin(asked, position))
+    begin = first_number_back_to(ring, ring.span[HEAD], ring.span[TAIL], cell_begin(query, position))
     if begin != r[CELL_BEGIN]:
         r[CELL_BEGIN], r[CELL_SIZE] = begin, 0
     return ring.span[TAIL] - begin
@@ -491,9 +491,9 @@ def learn_cell_bar(sap: Sap, k: int) -> None:
 
 
 @kernel
-def take_hopeful_of_cell(sap: Sap, plan: SapPlan, asked: KernelQuery, rows: Rows, i: int, stop: int) -> int:
+def take_hopeful_of_cell(sap: Sap, plan: SapPlan, query: KernelQuery, rows: Rows, i: int, stop: int) -> int:
     """Take in the rows up to `stop`, all of the newest cell, but keep only those that reach its bar; return how far."""
-    r, ring, k = sap.registers, sap.ring, asked.k
+    r, ring, k = sap.registers, sap.ring, query.k
     if r[CELL_SIZE] == 0 or ring.span[TAIL] - r[CELL_BEGIN] >= r[CELL_SIZE] + 4 * k:
         learn_cell_bar(sap, k)
     loosen(ring)
@@ -516,58 +516,58 @@ def take_hopeful_of_cell(sap: Sap, plan: SapPlan, asked: KernelQuery, rows: Rows
 
 @kernel
 def advance(
-    sap: Sap, plan: SapPlan, asked: KernelQuery, rows: Rows, at: int, watermark: int, first: int, answers: Answers
+    sap: Sap, plan: SapPlan, query: KernelQuery, rows: Rows, at: int, watermark: int, first: int, answers: Answers
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
     r, ring, span, n, i = sap.registers, sap.ring, sap.ring.span, rows.keys.size, at
     while True:
         due = position_at(rows, i) if i < n else watermark
-        if lacks_anything(sap, plan, asked.k):
+        if lacks_anything(sap, plan, query.k):
             return STATE_FULL, i
         while span[TAIL] > span[HEAD] and r[NEXT_END] <= due:
             end = r[NEXT_END]
-            if is_reported(asked, end, first):
-                if not has_room(answers, min(asked.k, span[TAIL] - span[HEAD])):
+            if is_reported(query, end, first):
+                if not has_room(answers, min(query.k, span[TAIL] - span[HEAD])):
                     return ANSWERS_FULL, i
-                write_answer(sap, plan, asked.k, end, answers)
-            r[NEXT_END] = end + asked.slide
-            head = first_number_at(ring, end + asked.slide - asked.size)
+                write_answer(sap, plan, query.k, end, answers)
+            r[NEXT_END] = end + query.slide
+            head = first_number_at(ring, end + query.slide - query.size)
             if head < r[EVENT] and head < span[TAIL]:
                 span[HEAD] = head
             elif head > span[HEAD]:
-                expire(sap, plan, asked, head)
+                expire(sap, plan, query, head)
         if i == n and not plan.counts:
             return DONE, n
         # Count windows: the watermark is where the next object will stand, so that nothing is gained by waiting for it.
-        if unit_is_complete(sap, asked, due):
-            if lacks_anything(sap, plan, asked.k):
+        if unit_is_complete(sap, query, due):
+            if lacks_anything(sap, plan, query.k):
                 return STATE_FULL, i
-            close_unit(sap, plan, asked)
+            close_unit(sap, plan, query)
         if i == n:
             return DONE, n
         if span[TAIL] == span[HEAD]:
-            r[NEXT_END] = end_after(asked, due)
+            r[NEXT_END] = end_after(query, due)
         settle_columns(ring, rows, i)
         if span[TAIL] == r[UNIT_BEGIN]:
-            open_unit(sap, plan, asked, due)
+            open_unit(sap, plan, query, due)
         if span[TAIL] - span[HEAD] == ring.keys.size:
             return STATE_FULL, i
-        quiet = quiet_rows(sap, asked, rows, i)
+        quiet = quiet_rows(sap, query, rows, i)
         if plan.long_cells:
-            kept = kept_of_cell(sap, asked, due)
-            if kept >= LONG_CELL * asked.k:
-                stop = first_row_at(rows, i, min(r[NEXT_END], cell_end(asked, due)))
-                i = take_hopeful_of_cell(sap, plan, asked, rows, i, stop)
+            kept = kept_of_cell(sap, query, due)
+            if kept >= LONG_CELL * query.k:
+                stop = first_row_at(rows, i, min(r[NEXT_END], cell_end(query, due)))
+                i = take_hopeful_of_cell(sap, plan, query, rows, i, stop)
                 continue
-            quiet = min(quiet, i + LONG_CELL * asked.k - kept)
+            quiet = min(quiet, i + LONG_CELL * query.k - kept)
         while i < quiet:
             due = position_at(rows, i)
             if r[NEXT_END] <= due:
                 end = r[NEXT_END]
-                head = first_number_at(ring, end + asked.slide - asked.size)
-                if head >= r[EVENT] or head >= span[TAIL] or is_reported(asked, end, first):
+                head = first_number_at(ring, end + query.slide - query.size)
+                if head >= r[EVENT] or head >= span[TAIL] or is_reported(query, end, first):
                     break
-                span[HEAD], r[NEXT_END] = head, end + asked.slide
+                span[HEAD], r[NEXT_END] = head, end + query.slide
                 continue
             stop = min(quiet, i + CHUNK)
             if r[NEXT_END] <= position_at(rows, stop - 1):

@@ -213,18 +213,18 @@ class Sap(NamedTuple):
 
 
 @inner_kernel
-def cell_of(asked: KernelQuery, position: int) -> int:
+def cell_of(query: KernelQuery, position: int) -> int:
     """The stretch between two window starts that holds `position`: its objects expire together."""
-    return (position - asked.origin + asked.size) // asked.slide
+    return (position - query.origin + query.size) // query.slide
 
 
 @inner_kernel
-def cell_begin(asked: KernelQuery, position: int) -> int:
+def cell_begin(query: KernelQuery, position: int) -> int:
     """Where that stretch begins."""
-    return asked.origin - asked.size + cell_of(asked, position) * asked.slide
+    return query.origin - query.size + cell_of(query, position) * query.slide
 
 
 @inner_kernel
-def cell_end(asked: KernelQuery, position: int) -> int:
+def cell_end(query: KernelQuery, position: int) -> int:
     """Where that stretch ends."""
-    return asked.origin - asked.size + (cell_of(asked, position) + 1) * asked.slide
+    return query.origin - query.size + (cell_of(query, position) + 1) * query.slide

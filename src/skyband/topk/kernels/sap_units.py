@@ -13,7 +13,7 @@ from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.select import BLOCK, skip_hopeless
 from skyband.kernels.stream import Floats, Ints, KernelQuery
 from skyband.topk.kernels.ring import HEAD, TAIL, ahead, bring_best_pairs_forward, bring_in_order, sort_numbers
-from skyband.topk.kernels.sap_merging import close_partition, is_too_good, objects_between
+from skyband.topk.kernels.sap_refinement import close_partition, is_too_good, objects_between
 from skyband.topk.kernels.sap_state import (
     ANSWERED,
     BAR,
@@ -136,40 +136,40 @@ def lacks_the_best(sap: Sap, k: int) -> bool:
 
 
 @kernel
-def objects_a_window(sap: Sap, plan: SapPlan, asked: KernelQuery) -> int:
+def objects_a_window(sap: Sap, plan: SapPlan, query: KernelQuery) -> int:
     """How many objects a window has: settled for count windows, seen so far for time windows."""
-    return asked.size if plan.counts else max(1, sap.ring.span[TAIL] - sap.ring.span[HEAD])
+    return query.size if plan.counts else max(1, sap.ring.span[TAIL] - sap.ring.span[HEAD])
 
 
 @kernel
-def open_unit(sap: Sap, plan: SapPlan, asked: KernelQuery, position: int) -> None:
+def open_unit(sap: Sap, plan: SapPlan, query: KernelQuery, position: int) -> None:
     """A unit begins with an object at `position`: decide how long it is to be.
 
     m* = ceil(sqrt(n / max(s, k))) units make a window, n and s being numbers of objects. Where a slide has k objects,
     that is a stretch of the axis, in whole slides; otherwise it is a number of objects.
     """
-    r, k = sap.registers, asked.k
-    objects = objects_a_window(sap, plan, asked)
-    slides = asked.size / asked.slide
+    r, k = sap.registers, query.k
+    objects = objects_a_window(sap, plan, query)
+    slides = query.size / query.slide
     units: int = max(1, int(np.ceil(np.sqrt(min(slides, objects / k)))))
     if plan.units:
         units = plan.units
     if objects >= k * slides:
-        cells = asked.size // units // asked.slide
-        if asked.size <= 2 * asked.slide * units:
+        cells = query.size // units // query.slide
+        if query.size <= 2 * query.slide * units:
             cells = 1
-        r[CLOSE_AT], r[LEAST] = cell_end(asked, position) + (max(1, cells) - 1) * asked.slide, k
+        r[CLOSE_AT], r[LEAST] = cell_end(query, position) + (max(1, cells) - 1) * query.slide, k
         return
     least = objects // units
     if plan.counts:
-        least = least // asked.slide * asked.slide
-    r[CLOSE_AT], r[LEAST] = cell_end(asked, position), max(k, least)
+        least = least // query.slide * query.slide
+    r[CLOSE_AT], r[LEAST] = cell_end(query, position), max(k, least)
 
 
 @kernel
-def note_unit(sap: Sap, plan: SapPlan, asked: KernelQuery, end: int) -> None:
+def note_unit(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> None:
     """TBUI: the open unit, its list in order, is complete. Keep the list; see whether the unit before is a k-unit."""
-    r, units, opened, k = sap.registers, sap.units, sap.opened, asked.k
+    r, units, opened, k = sap.registers, sap.units, sap.opened, query.k
     mask, kept_mask, size = units.begins.size - 1, sap.kept.size - 1, r[UNIT_SIZE]
     at, before = r[NEWEST_UNIT] & mask, (r[NEWEST_UNIT] - 1) & mask
     best = min(k, size)
@@ -218,11 +218,11 @@ def take_unit(sap: Sap, best: int) -> None:
 
 
 @kernel
-def join_unit(sap: Sap, plan: SapPlan, asked: KernelQuery, end: int, best: int) -> bool:
+def join_unit(sap: Sap, plan: SapPlan, query: KernelQuery, end: int, best: int) -> bool:
     """Let the open unit join the open partition, if that is a proper one then; whether it was."""
-    r, opened, work, k = sap.registers, sap.opened, sap.work, asked.k
-    objects = objects_a_window(sap, plan, asked)
-    if objects_between(sap, plan, asked, r[OPEN_BEGIN], end) * (1.0 + plan.eta) > objects:
+    r, opened, work, k = sap.registers, sap.opened, sap.work, query.k
+    objects = objects_a_window(sap, plan, query)
+    if objects_between(sap, plan, query, r[OPEN_BEGIN], end) * (1.0 + plan.eta) > objects:
         return False
     # Merged at the end of the work space: the test uses the beginning.
     most = min(k, r[OPEN_SIZE] + best)
@@ -248,26 +248,26 @@ def join_unit(sap: Sap, plan: SapPlan, asked: KernelQuery, end: int, best: int) 
 
 
 @kernel
-def close_unit(sap: Sap, plan: SapPlan, asked: KernelQuery) -> None:
+def close_unit(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
     """The open unit is complete. There must be room for two more partitions and one more unit."""
     r, end = sap.registers, sap.ring.span[TAIL]
-    if lacks_the_best(sap, asked.k):
+    if lacks_the_best(sap, query.k):
         relearn_unit(sap, plan)
     order_unit(sap)
-    best, unit = min(asked.k, r[UNIT_SIZE]), r[NEWEST_UNIT]
+    best, unit = min(query.k, r[UNIT_SIZE]), r[NEWEST_UNIT]
     if plan.mode == ENHANCED:
-        note_unit(sap, plan, asked, end)
+        note_unit(sap, plan, query, end)
     r[UNITS] += 1
     if plan.mode == EQUAL:
         take_unit(sap, best)
-        close_partition(sap, plan, asked, end)
+        close_partition(sap, plan, query, end)
     elif r[OPEN_SIZE] == 0:
         take_unit(sap, best)
         r[OPEN_UNIT] = unit
-    elif not join_unit(sap, plan, asked, end, best):
+    elif not join_unit(sap, plan, query, end, best):
         # The unit is the first of the next partition; it is no part of the one that is closed.
         r[NEWEST_UNIT] = unit
-        close_partition(sap, plan, asked, r[UNIT_BEGIN])
+        close_partition(sap, plan, query, r[UNIT_BEGIN])
         r[NEWEST_UNIT] = unit + (1 if plan.mode == ENHANCED else 0)
         take_unit(sap, best)
         r[OPEN_UNIT] = unit
@@ -277,10 +277,10 @@ def close_unit(sap: Sap, plan: SapPlan, asked: KernelQuery) -> None:
 
 
 @kernel
-def close_all(sap: Sap, plan: SapPlan, asked: KernelQuery) -> None:
+def close_all(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
     """Close the open unit and the open partition, because the window's start has come to it."""
     r = sap.registers
     if r[UNIT_BEGIN] < sap.ring.span[TAIL]:
-        close_unit(sap, plan, asked)
+        close_unit(sap, plan, query)
     if r[OPEN_SIZE]:
-        close_partition(sap, plan, asked, sap.ring.span[TAIL])
+        close_partition(sap, plan, query, sap.ring.span[TAIL])

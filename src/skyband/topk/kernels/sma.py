@@ -211,7 +211,7 @@ def advance(
     grid: Grid,
     band: Band,
     work: SmaScratch,
-    asked: KernelQuery,
+    query: KernelQuery,
     rows: Rows,
     at: int,
     watermark: int,
@@ -219,24 +219,24 @@ def advance(
     answers: Answers,
 ) -> tuple[int, int]:
     """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
-    r, n, k, i = grid.registers, rows.keys.size, asked.k, at
+    r, n, k, i = grid.registers, rows.keys.size, query.k, at
     while True:
         due = position_at(rows, i) if i < n else watermark
         while r[TAIL] > r[HEAD] and r[NEXT_END] <= due:
             end = r[NEXT_END]
-            if is_reported(asked, end, first):
+            if is_reported(query, end, first):
                 answered = min(k, r[TAIL] - r[HEAD])
                 if not has_room(answers, answered):
                     return ANSWERS_FULL, i
                 if band.registers[kskyband.SIZE] < answered:
                     refill(grid, band, work, k)
                 write_answer(band, k, end, answers)
-            r[NEXT_END] = end + asked.slide
-            purge(grid, band, end + asked.slide - asked.size)
+            r[NEXT_END] = end + query.slide
+            purge(grid, band, end + query.slide - query.size)
         if i == n:
             return DONE, n
         if r[TAIL] == r[HEAD]:
-            r[NEXT_END] = end_after(asked, due)
+            r[NEXT_END] = end_after(query, due)
         while i < n:
             position = position_at(rows, i)
             if position >= r[NEXT_END]:

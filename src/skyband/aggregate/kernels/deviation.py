@@ -1,0 +1,43 @@
+"""The standard deviation of exact sums: nothing is rounded before the difference that numbers of one size cancel in."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skyband.aggregate.kernels.exact_sum import BITS, UNIT, carried, nearest
+from skyband.kernels._jit import kernel
+from skyband.kernels.stream import Ints
+
+_HALF = BITS // 2
+_DIGIT = 2**_HALF - 1
+
+
+@kernel
+def sample_deviation(total: Ints, squares: Ints, limbs: int, low: int, count: int) -> float:
+    """The sample standard deviation of `count` values, at least 2, from the limbs of their sum and of their squares.
+
+    ``count * squares - total**2`` is exact and rounded once, then divided by ``count * (count - 1)``; the root of that
+    is the answer. Both arrays are used up; `total` has room for two limbs more, `squares` for four more than twice as
+    many.
+    """
+    carried(total, limbs)
+    carried(squares, 2 * limbs)
+    for i in range(2 * limbs + 1):
+        squares[i] *= count  # below 2**62: a limb has 32 bits now, and a window less than 2**30 values
+    # Digits of 16 bits: their products, all that meet in one limb, leave room for the rest.
+    for i in range(2 * limbs + 2):
+        mine = (total[i >> 1] >> (_HALF * (i & 1))) & _DIGIT
+        if mine == 0:
+            continue
+        for j in range(2 * limbs + 2):
+            other = (total[j >> 1] >> (_HALF * (j & 1))) & _DIGIT
+            squares[(i + j) >> 1] -= (mine * other) << (_HALF * ((i + j) & 1))
+    carried(squares, 2 * limbs + 2)
+    whole, exponent = nearest(squares, 2 * limbs + 3, 0)
+    spread = np.float64(whole)
+    if exponent & 1:
+        spread, exponent = 2.0 * spread, exponent - 1
+    root = math.sqrt(spread / np.float64(count * (count - 1)))
+    return math.ldexp(root, exponent // 2 + BITS * low - UNIT)

@@ -1,0 +1,74 @@
+"""Answers as Arrow tables: the columns and their types follow from the family's schema, whoever computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.kernels import expand
+from skyband.kernels.stream import Ints
+from skyband.queries.answer_schema import AnswerSchema
+
+__all__ = ["answer_table", "arrow_schema", "names_of_rows", "ranks_of_rows"]
+
+_KINDS = {"text": pa.string(), "rank": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
+
+
+def arrow_schema(
+    schema: AnswerSchema,
+    own: Mapping[str, pa.DataType | None],
+    *,
+    group: pa.DataType | None = None,
+    wanted: Collection[str] = (),
+) -> pa.Schema:
+    """The columns of a monitor's answers: `own` has the types that come with the rows, None where none came yet.
+
+    `wanted` are the optional columns asked for; the column of the `group` stands after the query.
+
+    >>> from skyband.queries.families import FAMILIES
+    >>> arrow_schema(FAMILIES["topk"].answers, {"id": pa.int64()}).names
+    ['query', 'window_start', 'window_end', 'rank', 'id', 'score']
+    """
+    fields = [
+        (column.name, (own.get(column.name) or pa.int64()) if column.kind == "own" else _KINDS[column.kind])
+        for column in schema.table_columns
+        if not column.optional or column.name in wanted
+    ]
+    if group is not None:
+        fields.insert(1, ("group", group))
+    return pa.schema(fields)
+
+
+def answer_table(columns: Mapping[str, Any], wanted: pa.Schema) -> pa.Table:
+    """The answers in the columns of `wanted`; one that is missing is null in every row."""
+    rows = len(columns[wanted.names[0]])
+    found = {field.name: columns.get(field.name) for field in wanted}
+    arrays = [
+        pa.nulls(rows, wanted.field(name).type) if column is None else _cast(column, wanted.field(name).type)
+        for name, column in found.items()
+    ]
+    return pa.table(arrays, schema=wanted)
+
+
+def names_of_rows(names: Sequence[str], places: Ints, counts: Ints) -> pa.Array:
+    """For each row the name of the query whose answer it is in; `places` has an entry for each answer."""
+    return pa.array(names, pa.string()).take(pa.array(np.repeat(places, counts)))
+
+
+def ranks_of_rows(counts: Ints) -> Ints:
+    """For each row its rank in the answer it is in.
+
+    >>> ranks_of_rows(np.array([2, 3])).tolist()
+    [1, 2, 1, 2, 3]
+    """
+    ranks = np.empty(int(counts.sum()), np.int64)
+    expand.fill_ranks(counts, ranks)
+    return ranks
+
+
+def _cast(column: Any, kind: pa.DataType) -> Any:
+    array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
+    return array if array.type.equals(kind) else array.cast(kind)

@@ -1,0 +1,149 @@
+"""Tuples that arrive: streams as numbers, objects as hashes, and the order that breaks ties.
+
+Objects seen last at the same position are told apart by their id. So tuples are ordered by position, then by id, and
+those at the newest position wait until time moves on: a later push may bring more of them.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.data.columns import as_arrow
+from skyband.errors import InvalidInputError, UnknownNameError
+from skyband.kernels.stream import Floats, Ints
+
+__all__ = ["ArrivedTuples", "PendingTuples", "content_hashes", "stream_names", "stream_numbers"]
+
+
+class ArrivedTuples(NamedTuple):
+    """Tuples with their object ids as they are, in a form that has their order."""
+
+    positions: Ints  # empty on a count axis
+    objects: pa.Array
+    streams: Ints
+    values: Floats
+
+
+class PendingTuples:
+    """The tuples at the newest position."""
+
+    def __init__(self) -> None:
+        self._rows: ArrivedTuples | None = None
+
+    def __len__(self) -> int:
+        return 0 if self._rows is None else self._rows.values.size
+
+    @property
+    def values(self) -> Floats:
+        """The values of the tuples."""
+        return np.empty(0) if self._rows is None else self._rows.values
+
+    def lined_up(self, arrived: ArrivedTuples | None, until: int | None) -> ArrivedTuples | None:
+        """What waits and has arrived, up to but without the position `until` (None: all of it); the rest waits."""
+        rows = _joined(self._rows, arrived if arrived is not None and arrived.values.size else None)
+        if rows is None:
+            return None
+        rows = _by_object(rows)
+        cut = rows.values.size if until is None else int(np.searchsorted(rows.positions, until))
+        self._rows = None if cut == rows.values.size else _slice(rows, cut, rows.values.size)
+        return _slice(rows, 0, cut)
+
+    def state(self) -> bytes | None:
+        """What waits, as bytes."""
+        return None if self._rows is None else to_bytes(pa.table(self._rows._asdict()))
+
+    def load(self, state: bytes | None) -> None:
+        """Go on from what `state` returned."""
+        if state is None:
+            self._rows = None
+            return
+        table = from_bytes(state)
+        positions, streams, values = (
+            one(table[name]).to_numpy(zero_copy_only=False).copy() for name in ("positions", "streams", "values")
+        )
+        self._rows = ArrivedTuples(positions, one(table["objects"]), streams, values)
+
+
+def _joined(first: ArrivedTuples | None, second: ArrivedTuples | None) -> ArrivedTuples | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return ArrivedTuples(
+        np.concatenate([first.positions, second.positions]),
+        pa.concat_arrays([first.objects, second.objects]),
+        np.concatenate([first.streams, second.streams]),
+        np.concatenate([first.values, second.values]),
+    )
+
+
+def _slice(rows: ArrivedTuples, low: int, high: int) -> ArrivedTuples:
+    return ArrivedTuples(
+        rows.positions[low:high], rows.objects.slice(low, high - low), rows.streams[low:high], rows.values[low:high]
+    )
+
+
+def _by_object(rows: ArrivedTuples) -> ArrivedTuples:
+    """Tuples of the same position by object; of the same object in the order in which they came."""
+    same = rows.positions[1:] == rows.positions[:-1]
+    if not same.any():
+        return rows
+    tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+    order = np.arange(rows.values.size)
+    table = pa.table({"position": rows.positions[tied], "object": rows.objects.take(pa.array(tied)), "row": tied})
+    order[tied] = tied[pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()]
+    return ArrivedTuples(*(_any_take(column, order) for column in rows))
+
+
+def _any_take(column: Any, order: Ints) -> Any:
+    return column.take(pa.array(order)) if isinstance(column, pa.Array) else column[order]
+
+
+def stream_names(column: Any) -> tuple[str | int, ...]:
+    """The names in a column of streams, in their order."""
+    return tuple(sorted(value for value in _names(column).drop_null().unique().to_pylist()))
+
+
+def stream_numbers(column: Any, declared: tuple[str | int, ...]) -> Ints:
+    """The place of each tuple's stream among the declared ones; -1 where it has none."""
+    array = _names(column)
+    if pa.types.is_null(array.type):
+        return np.full(len(array), -1)
+    encoded = array.dictionary_encode()
+    places = {name: place for place, name in enumerate(declared)}
+    known = np.empty(len(encoded.dictionary) + 1, np.int64)
+    known[-1] = -1
+    for code, name in enumerate(encoded.dictionary.to_pylist()):
+        if name not in places:
+            raise UnknownNameError.among("stream", str(name), map(str, declared))
+        known[code] = places[name]
+    indices = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+    found: Ints = known[indices]
+    return found
+
+
+def _names(column: Any) -> pa.Array:
+    array = as_arrow(column, "streams")
+    kind = array.type
+    if not (pa.types.is_null(kind) or pa.types.is_integer(kind) or kind in (pa.string(), pa.large_string())):
+        raise InvalidInputError(f"streams are of type {kind}; a stream is named by text or by a whole number.")
+    return array
+
+
+def content_hashes(stored: pa.Array) -> Ints:
+    """A whole number for each object that follows from the object alone."""
+    if pa.types.is_integer(stored.type):
+        whole: Ints = stored.to_numpy(zero_copy_only=False).astype(np.int64)
+        return whole
+    if pa.types.is_floating(stored.type):
+        bits: Ints = np.ascontiguousarray(stored.to_numpy(zero_copy_only=False)).view(np.int64)
+        return bits
+    encoded = stored.dictionary_encode()
+    texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+    digests = [int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True) for text in texts]
+    found: Ints = np.array(digests, np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]
+    return found

@@ -1,0 +1,129 @@
+"""A table's rows for the kernels: times and scores as arrays, groups as small numbers, and the stream order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.arrow import one
+from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.validation import rows_by_group
+
+__all__ = [
+    "Grouping",
+    "by_group_and_position",
+    "group_rows",
+    "positions_of",
+    "scores_of",
+    "shard_of_groups",
+    "stream_order",
+]
+
+
+class Grouping(NamedTuple):
+    """A group for every row."""
+
+    codes: Ints  # per row
+    samples: Ints  # per group: one of its rows
+
+    @property
+    def size(self) -> int:
+        """How many groups there are."""
+        return int(self.samples.size)
+
+
+def group_rows(table: pa.Table, columns: Sequence[str]) -> Grouping:
+    """Number the groups: rows with equal values (nulls and NaN are values) in all of the columns are one."""
+    if not columns:
+        return Grouping(np.zeros(table.num_rows, np.int64), np.zeros(min(1, table.num_rows), np.int64))
+    codes, known = np.zeros(table.num_rows, np.int64), 1
+    for name in columns:
+        array = one(table[name])
+        if pa.types.is_floating(array.type):
+            array = pc.add(array, pa.scalar(0.0, array.type))  # -0.0 becomes 0.0
+        encoded = array.dictionary_encode(null_encoding="encode")
+        found = len(encoded.dictionary)
+        codes = codes * max(1, found) + encoded.indices.to_numpy(zero_copy_only=False)
+        known *= max(1, found)
+        if len(columns) > 1 and known > 4 * (table.num_rows + 1):
+            codes, known = _renumbered(codes)
+    if known > 4 * (table.num_rows + 1):
+        codes, known = _renumbered(codes)
+    samples = np.full(known, -1, np.int64)
+    samples[codes[::-1]] = np.arange(table.num_rows - 1, -1, -1)
+    present = samples >= 0
+    if not present.all():
+        codes, samples = (np.cumsum(present) - 1)[codes], samples[present]
+    return Grouping(codes, samples)
+
+
+def _renumbered(codes: Ints) -> tuple[Ints, int]:
+    values, inverse = np.unique(codes, return_inverse=True)
+    return inverse.astype(np.int64), int(values.size)
+
+
+def shard_of_groups(table: pa.Table, columns: Sequence[str], grouping: Grouping, shards: int) -> Ints:
+    """The shard of each group, from its values alone: the same in every task and every run."""
+    if shards == 1 or not grouping.size:
+        return np.zeros(grouping.size, np.int64)
+    samples = pa.array(grouping.samples)
+    values: list[list[Any]] = [one(table[name]).take(samples).to_pylist() for name in columns]
+    keys = zip(*(map(_same_text, column) for column in values), strict=True)
+    return np.fromiter((crc32(repr(key).encode()) % shards for key in keys), np.int64, grouping.size)
+
+
+def _same_text(value: Any) -> Any:
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def by_group_and_position(positions: Ints, grouping: Grouping) -> tuple[Ints, Ints]:
+    """The rows by group, then position; and where groups begin."""
+    if positions.size and (positions[1:] < positions[:-1]).any():
+        order = np.argsort(positions, kind="stable")
+        by_group, begins = rows_by_group(grouping.codes[order], max(1, grouping.size))
+        return order[by_group], begins
+    if grouping.size <= 1:
+        return np.arange(positions.size), np.array([0, positions.size])
+    return rows_by_group(grouping.codes, grouping.size)
+
+
+def stream_order(table: pa.Table, id_: str, positions: Ints, grouping: Grouping) -> tuple[Ints, Ints]:
+    """The rows by group, then position, then id; and where groups begin."""
+    order, begins = by_group_and_position(positions, grouping)
+    placed, codes = positions[order], grouping.codes[order]
+    together = (placed[1:] == placed[:-1]) & (codes[1:] == codes[:-1])
+    if not together.any():
+        return order, begins
+    # Only rows that share group and position are sorted by id: they are few, or their ids are in order already.
+    touched = np.zeros(order.size, bool)
+    touched[1:] |= together
+    touched[:-1] |= together
+    places = np.flatnonzero(touched)
+    ids = one(table[id_]).take(pa.array(order[places]))
+    runs = np.cumsum(np.concatenate([[True], ~together]))[places]
+    if ids.null_count == 0 and pa.types.is_integer(ids.type):
+        inside = np.lexsort([ids.to_numpy(zero_copy_only=False), runs])
+    else:
+        keys = pa.table({"run": runs, "id": ids})
+        inside = pc.sort_indices(
+            keys, [("run", "ascending"), ("id", "ascending")], null_placement="at_start"
+        ).to_numpy()
+    order[places] = order[places[inside]]
+    return order, begins
+
+
+def positions_of(table: pa.Table, time: str) -> Ints:
+    """Event times in microseconds; null times are not allowed."""
+    values: Ints = one(table[time]).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return values
+
+
+def scores_of(table: pa.Table, name: str) -> Floats:
+    """Scores, NaN where there is none; negative zeros are zeros."""
+    values: Floats = one(table[name]).to_numpy(zero_copy_only=False)
+    return values + 0.0

@@ -1,0 +1,216 @@
+"""Labels of streams and rules as numbers, and what the tuples of each rule come to in a window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.data.key_dictionary import KeyColumn, KeyDictionary, key_column, restored
+from skyband.errors import InvalidInputError
+from skyband.kernels.stream import Floats, Ints
+from skyband.uncertain.columns import SLACK, labels
+from skyband.uncertain.kernels import rule_sums
+from skyband.uncertain.kernels.rule_sums import HEAD, TAIL, UNITS, RuleLedger
+
+__all__ = ["RuleDictionary", "StreamDictionary", "checked_labels"]
+
+_FEW = 1024
+_LIMIT = int((1 + SLACK) * UNITS)
+
+
+def checked_labels(column: Any, needed: Any = None) -> KeyColumn:
+    """The streams of tuples; where the mask `needed` is True, or everywhere, a tuple must have one."""
+    found = key_column(column, "streams")
+    lacking = found.stored.is_null().to_numpy(zero_copy_only=False)
+    if needed is not None:
+        lacking &= needed
+    if lacking.any():
+        raise InvalidInputError(
+            f"streams[{int(np.argmax(lacking))}]=null is no stream; where streams are ranked, a tuple adds to the one "
+            "it comes from, and without one it would be lost. Name the stream of every tuple; nothing of these was "
+            "taken in."
+        )
+    return found
+
+
+class StreamDictionary:
+    """Knows the streams of the tuples that are held. `in_use` tells which these are."""
+
+    def __init__(self, in_use: Any) -> None:
+        self._in_use = in_use
+        self._kind: pa.DataType | None = None
+        self._book = KeyDictionary(self._unused)
+        self.unlabelled: int | None = None  # the position of the newest tuple that came without a stream
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type that labels come back in."""
+        return pa.string() if self._kind is None else self._kind
+
+    def check(self, column: Any, needed: Any) -> KeyColumn | None:
+        """The labels of tuples, or an error; nothing is entered yet. Tuples must have one where `needed` is True."""
+        if column is None:
+            if needed.any():
+                raise InvalidInputError(
+                    "streams=None, but a query ranks streams; a tuple adds to the stream it comes from, and without "
+                    "one it would be lost. Pass streams=, a label for every tuple."
+                )
+            return None
+        found = checked_labels(column, needed)
+        if found.kind is not None and self._kind is not None and found.kind != self._kind:
+            raise InvalidInputError(
+                f"streams are of type {found.kind} and those of earlier pushes of type {self._kind}; a stream would "
+                "be told apart from itself."
+            )
+        return found
+
+    def enter(self, found: KeyColumn | None, kept: Ints | None, positions: Ints) -> Ints:
+        """The streams of the tuples in `kept` as numbers, -1 for none."""
+        codes = np.full(positions.size, -1)
+        if found is not None and found.kind is not None:
+            self._kind = self._kind or found.kind
+            stored = found.stored if kept is None else found.stored.take(pa.array(kept))
+            there = np.flatnonzero(stored.is_valid().to_numpy(zero_copy_only=False))
+            codes[there] = self._book.slots_of(stored.take(pa.array(there)))
+        lacking = np.flatnonzero(codes < 0)
+        if lacking.size:
+            self.unlabelled = int(positions[lacking[-1]])
+        return codes
+
+    def stored(self, codes: Ints) -> pa.Array:
+        """The labels of these numbers, in a form that has their order."""
+        return self._book.values(codes)
+
+    def labels(self, codes: Ints) -> pa.Array:
+        """The labels of these numbers, as they came."""
+        return restored(self._book.values(codes), self.kind)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs."""
+        book = self._book.state()
+        return {
+            "kind": pa.schema([] if self._kind is None else [("stream", self._kind)]).serialize().to_pybytes(),
+            "book": book,
+            "labels": to_bytes(pa.table({"stream": self._book.values(book["slots"])})),
+            "unlabelled": self.unlabelled,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        kinds = pa.ipc.read_schema(pa.py_buffer(state["kind"]))
+        self._kind = kinds.field(0).type if len(kinds) else None
+        if self._kind is not None:
+            self._book.load(state["book"], one(from_bytes(state["labels"])["stream"]))
+        self.unlabelled = state["unlabelled"]
+
+    def _unused(self, slots: int) -> Any:
+        unused = np.ones(slots, bool)
+        unused[self._in_use()] = False
+        return unused
+
+
+class RuleDictionary:
+    """Knows the rules of the newest window. `in_use` tells which of them tuples are held of."""
+
+    def __init__(self, size: int, in_use: Any) -> None:
+        self._size = size
+        self._in_use = in_use
+        self._kind: pa.DataType | None = None
+        self._book = KeyDictionary(self._unused)
+        self._ledger: RuleLedger = rule_sums.empty_ledger(_FEW, _FEW)
+
+    def __len__(self) -> int:
+        """How many tuples are remembered, to tell what their rules come to."""
+        return int(self._ledger.registers[TAIL] - self._ledger.registers[HEAD])
+
+    def enter(
+        self, column: Any, kept: Ints | None, positions: Ints, probabilities: Floats, kind: pa.DataType | None
+    ) -> Ints:
+        """The rules of the tuples in `kept` as numbers, -1 for none; or an error, and nothing was entered.
+
+        `kind` is the one that positions are shown in, None where tuples are numbered.
+        """
+        rows = positions.size
+        codes = np.full(rows, -1)
+        if column is None:
+            return codes
+        found = labels(column)
+        if found.kind is not None and self._kind is not None and found.kind != self._kind:
+            raise InvalidInputError(
+                f"rules are of type {found.kind} and those of earlier pushes of type {self._kind}; a rule would be "
+                "told apart from itself."
+            )
+        stored = found.stored if kept is None else found.stored.take(pa.array(kept))
+        ruled = np.flatnonzero(stored.is_valid().to_numpy(zero_copy_only=False))
+        if not ruled.size:
+            return codes
+        mine = stored.take(pa.array(ruled))
+        codes[ruled] = self._book.slots_of(mine)
+        self._reserve(ruled.size)
+        units = np.rint(probabilities[ruled] * UNITS).astype(np.int64)
+        wrong = int(rule_sums.admit(self._ledger, self._size, positions[ruled], codes[ruled], units, _LIMIT))
+        if wrong >= 0:
+            self._refuse(wrong, mine, codes[ruled], positions[ruled], probabilities[ruled], kind)
+        self._kind = self._kind or found.kind
+        return codes
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `load` needs."""
+        book = self._book.state()
+        live = slice(int(self._ledger.registers[HEAD]), int(self._ledger.registers[TAIL]))
+        return {
+            "kind": pa.schema([] if self._kind is None else [("rule", self._kind)]).serialize().to_pybytes(),
+            "book": book,
+            "labels": to_bytes(pa.table({"rule": self._book.values(book["slots"])})),
+            "entries": [column[live] for column in self._ledger[:3]],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        kinds = pa.ipc.read_schema(pa.py_buffer(state["kind"]))
+        self._kind = kinds.field(0).type if len(kinds) else None
+        if self._kind is not None:
+            self._book.load(state["book"], one(from_bytes(state["labels"])["rule"]))
+        positions, codes, units = state["entries"]
+        self._reserve(positions.size)
+        rule_sums.admit(self._ledger, self._size, positions, codes, units, np.iinfo(np.int64).max)
+
+    def _refuse(
+        self, row: int, mine: pa.Array, codes: Ints, positions: Ints, probabilities: Floats, kind: pa.DataType | None
+    ) -> None:
+        live = slice(int(self._ledger.registers[HEAD]), int(self._ledger.registers[TAIL]))
+        start = int(positions[row]) - self._size  # not in the window any more
+        before = (self._ledger.rules[live] == codes[row]) & (self._ledger.positions[live] > start)
+        now = (codes[: row + 1] == codes[row]) & (positions[: row + 1] > start)
+        total = self._ledger.units[live][before].sum() / UNITS + probabilities[: row + 1][now].sum()
+        first = start + 1 if kind is not None else max(0, start + 1)  # tuples are numbered from 0 on
+        begin, end = pa.array([first, int(positions[row]) + 1]).cast(kind or pa.int64()).to_pylist()
+        raise InvalidInputError(
+            f"the probabilities of rule {mine[row].as_py()!r} add up to {total:.12g} in the window "
+            f"[{begin}, {end}); its tuples exclude each other, so that they must come to at "
+            "most 1, or there is no world they could be in. Nothing of this push was taken in."
+        )
+
+    def _unused(self, slots: int) -> Any:
+        self._reserve(0)
+        unused = self._ledger.counts[:slots] == 0
+        unused[self._in_use()] = False
+        return unused
+
+    def _reserve(self, more: int) -> None:
+        """Make room for more entries, and for as many rules as there are."""
+        ledger, rules = self._ledger, self._book.slots
+        if int(ledger.registers[TAIL]) + more > ledger.positions.size:
+            live = slice(int(ledger.registers[HEAD]), int(ledger.registers[TAIL]))
+            fresh = rule_sums.empty_ledger(2 * (len(self) + more) + _FEW, 0)
+            for new, old in zip(fresh[:3], ledger[:3], strict=True):
+                new[: len(self)] = old[live]
+            fresh.registers[TAIL] = len(self)
+            ledger = fresh._replace(sums=ledger.sums, counts=ledger.counts)
+        if rules > ledger.sums.size:
+            grown = [np.concatenate([old, np.zeros(2 * rules - old.size, np.int64)]) for old in ledger[3:5]]
+            ledger = ledger._replace(sums=grown[0], counts=grown[1])
+        self._ledger = ledger

@@ -1,0 +1,105 @@
+"""`skyband page` and the options of the page as a user meets them: in processes of their own. Without Spark."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pyarrow.parquet as pq
+import pytest
+
+from skyband.dashboard import server
+from skyband.dashboard.connections import Address, address_of, bound
+from skyband.errors import InvalidInputError, MissingDependencyError
+from tests.dashboard.asking import strict
+from tests.dashboard.making import answers
+
+COMMAND = [sys.executable, "-m", "skyband.cli"]
+FILE = (
+    "streams: {trades: {path: in, format: parquet, time: ts}}\nqueries: [{name: big, k: 3, size: 1 hour, by: price}]\n"
+)
+
+
+def skyband(*arguments, cwd):
+    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "answers").mkdir()
+    pq.write_table(answers([("big", None, 1, [(7, 1.0)])]), tmp_path / "answers" / "x.parquet")
+    (tmp_path / "skyband.yaml").write_text(FILE)
+    return tmp_path
+
+
+def test_the_page_of_a_folder(folder):
+    running = subprocess.Popen(
+        [*COMMAND, "page", "--answers", "answers", "--workload", "skyband.yaml", "--at", "0"],
+        cwd=folder, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    said = running.stderr.readline()
+    url = re.search(r"the page of answers is at (http://127\.0\.0\.1:\d+/) until Ctrl-C", said)[1]
+    with urllib.request.urlopen(f"{url}api/state", timeout=300) as found:
+        assert [one["name"] for one in strict(found.read())["queries"]] == ["big"]
+    running.send_signal(signal.SIGINT)
+    assert running.wait(300) == 0
+    assert "Traceback" not in running.stderr.read()
+    running.stderr.close()
+
+
+def test_it_never_meets_spark(folder):
+    code = (
+        "import sys; from pathlib import Path; from skyband.cli.dashboard import page_folder;"
+        "page_folder(Path('answers'), Path('skyband.yaml'), '0', open_it=False, seconds=0.1);"
+        "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["page", "--answers", "nowhere"], "'nowhere' is no folder"),
+        (["page", "--answers", "answers", "--at", "port"], "--at 'port' is no port such as 8765"),
+        (["page", "--answers", "answers", "--at", "127.0.0.1:70000"], "is no port"),
+        (["page", "--answers", "answers", "--at", "203.0.113.7:0"], "cannot be served there"),
+        (["page", "--answers", "answers", "--workload", "no.yaml"], "there is no such file"),
+        (["run", "--allow-control"], "--allow-control is about the page, and there is none; add --page."),
+        (["run", "--open"], "add --page"),
+        (["run", "--once", "--page", "--allow-control"], "only a run that goes on as a stream can be changed"),
+        (["run", "--page-at", "::1:80"], "is no port"),
+        (["demo", "--in-process", "--page"], "--in-process draws on the terminal only"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(folder, arguments, said):
+    done = skyband(*arguments, cwd=folder)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+    assert not (folder / ".skyband").exists()
+
+
+def test_a_port_that_is_taken():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidInputError, match=f"--page-at 127.0.0.1:{port}: the page cannot be served there"):
+            bound(Address("127.0.0.1", port), "--page-at")
+
+
+def test_where_nobody_named_a_port_another_one_will_do(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr("skyband.dashboard.connections.USUAL_PORT", taken.getsockname()[1])
+        with bound(address_of(None, "--page-at"), "--page-at") as found:
+            assert found.getsockname()[0] == "127.0.0.1"
+            assert found.getsockname()[1] != taken.getsockname()[1]
+
+
+def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(server, "find_spec", lambda name: None if name == "uvicorn" else name)
+    with pytest.raises(MissingDependencyError, match=r"needs uvicorn, and it is not installed.*skyband\[page\]"):
+        server.check_installed()

@@ -1,0 +1,87 @@
+"""Brute force in Spark SQL agrees with the pipeline, and with the definitions; a wrong answer is found."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as sf
+
+import skyband as sb
+from skyband.jobs.verification import verify
+from skyband.spark import answers
+from skyband.topk.verification import by_brute_force, compare
+from tests.sharding import cases
+from tests.spark.frames import collected, frame, write_files
+
+QUERIES = """
+  - {name: plain, k: 3, size: 20 seconds, slide: 7 seconds, by: s}
+  - {name: asc, k: 2, size: 20 seconds, slide: 20 seconds, by: s, order: asc, where: odd, origin: 3000000}
+  - {name: each, k: 2, size: 30 seconds, slide: 11 seconds, by: -s, partition_by: [g], full_only: true}
+  - {name: ties, k: 2, size: 30 seconds, slide: 11 seconds, by: s, ties: rank}
+"""
+COUNTED = """
+  - {name: plain, k: 3, size: 20, slide: 7, by: s}
+  - {name: each, k: 2, size: 12, slide: 5, by: -s, partition_by: [g], full_only: true}
+"""
+
+
+def workload(folder, queries, watermark="0 seconds", id_="id: id,"):
+    text = f"streams: {{rows: {{path: in, format: parquet, time: ts, {id_} watermark: {watermark}}}}}\n"
+    (folder / "work.yaml").write_text(text + "queries:" + queries + "engine: {shards: 2}\n")
+    return sb.read_workload(folder / "work.yaml")
+
+
+@pytest.mark.parametrize("queries", [QUERIES, COUNTED], ids=["time", "count"])
+def test_the_two_agree(spark, tmp_path, queries):
+    rows = cases.draw_rows(cases.rng("verify"), 150, scale=1_000_000)
+    write_files(tmp_path / "in", [rows[:60], rows[60:100], rows[100:]])
+    found = verify(spark, workload(tmp_path, queries), "rows")
+    assert found.agrees, found.difference
+    assert found.difference.compared > 50
+    assert found.rows == 150
+    assert found.windows > 20
+
+
+def test_files_in_any_order_without_an_id(spark, tmp_path):
+    rows = cases.draw_rows(cases.rng("late"), 90, scale=1_000_000)
+    write_files(tmp_path / "in", [rows[60:], rows[:60]])
+    lines = []
+    found = verify(spark, workload(tmp_path, QUERIES, id_=""), "rows", lines.append)
+    assert found.agrees, found.difference
+    assert found.dropped_null == sum(row[1] is None for row in rows)
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize("axis", ["time", "count"])
+def test_brute_force_is_the_definitions(spark, axis):
+    random = cases.rng("brute", axis)
+    posed = [cases.draw_posed(random, f"q{i}", axis=axis, kinds=cases.KINDS[i : i + 1]) for i in range(5)]
+    rows = cases.draw_rows(random, 120)
+    found = by_brute_force(frame(spark, rows), sb.Workload(one.query(axis) for one in posed), time="ts", id_="id")
+    want = {}
+    for one in posed:
+        want |= cases.wanted(one, rows, axis)
+    sizes = {one.name: one.asked.size for one in posed}
+    got = {}
+    for row in collected(found):
+        group = row["g"] if "partition_by" in next(one for one in posed if one.name == row["query"]).kind else "-"
+        end = cases.micros(row["window_end"])
+        values = (end - sizes[row["query"]], end, row["rank"], row["__id"], row["score"])
+        got.setdefault((row["query"], group), []).append(values)
+    assert {key: sorted(found, key=lambda row: row[1:3]) for key, found in got.items()} == want
+
+
+def test_a_wrong_answer_is_found(spark):
+    rows = cases.draw_rows(cases.rng("wrong"), 60)
+    query = sb.Workload(sb.TopK(name="q", k=3, size="20 milliseconds", slide="5 milliseconds", by="s"))
+    df = frame(spark, rows)
+    expected = by_brute_force(df, query, time="ts", id_="id").drop("__time", "__id").persist()
+    found = answers(df, query, time="ts", id="id").select(expected.columns).persist()
+    assert compare(expected, found)[1:3] == (0, 0)
+    first = found.orderBy("window_end", "rank").limit(1)
+    missing = compare(expected, found.exceptAll(first))
+    assert missing[1:3] == (1, 0)
+    assert missing.examples[0]["what"] == "missing"
+    assert compare(expected, found.union(first))[1:3] == (0, 1)
+    changed = found.withColumn("score", sf.when(sf.col("rank") == 1, sf.col("score") + 1).otherwise(sf.col("score")))
+    wrong = compare(expected, changed)
+    assert wrong.missing == wrong.unexpected > 0

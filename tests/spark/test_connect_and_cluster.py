@@ -1,0 +1,86 @@
+"""The same case over Spark Connect, and on a cluster that loses an executor on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.sharding import cases
+from tests.spark import bounded_run
+from tests.spark.frames import read_sink, write_files
+
+FILES = 3
+PATIENCE = 600
+
+
+def begin(folder, master, **environ):
+    write_files(folder / "in", bounded_run.batches(FILES))
+    with (folder / "log").open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.bounded_run", str(folder), master],
+            env={**bounded_run.environment(), **environ},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd=folder,
+        )
+
+
+def end(process):
+    """The whole process group: a cluster's executors too."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def executors(process):
+    """The executors' process ids, among the processes of the program's session."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes()
+            session = int((entry / "stat").read_text().rpartition(")")[2].split()[3])
+        except (OSError, ProcessLookupError):
+            continue
+        if session == process.pid and b"CoarseGrainedExecutorBackend" in command and b"java" in command.split(b"\0")[0]:
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def assert_complete(folder, tally):
+    tally.check_answers(cases.answered(read_sink(folder / "out"), bounded_run.POSED), bounded_run.wanted(FILES))
+
+
+def test_spark_connect(tmp_path, tally):
+    process = begin(tmp_path, "remote", SPARK_TESTING="1")
+    try:
+        assert process.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
+    finally:
+        end(process)
+    assert_complete(tmp_path, tally)
+
+
+@pytest.mark.faults
+def test_a_cluster_that_loses_an_executor(tmp_path, tally):
+    process = begin(tmp_path, "local-cluster[2,1,1024]")
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while not (tmp_path / "state" / "commits" / "0").exists():
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.02)
+        running = executors(process)
+        assert len(running) == 2
+        os.kill(running[0], signal.SIGKILL)
+        tally.fault("kill -9 of an executor")
+        assert not (tmp_path / "state" / "commits" / str(FILES - 1)).exists(), "it was killed in the middle"
+        assert process.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
+    finally:
+        end(process)
+    assert_complete(tmp_path, tally)
