@@ -56,10 +56,10 @@ def await_written(process, folder):
     kill_when(process, lambda: newest(folder / "out" / "_spark_metadata") > first + 1, folder / "log")
 
 
-@pytest.mark.parametrize("blows", [[await_written], pytest.param([await_batch, await_written], marks=pytest.mark.long)])
-def test_killed_and_taken_up(tmp_path, tally, blows):
+@pytest.mark.long
+def test_killed_and_taken_up(tmp_path, tally):
     write_files(tmp_path / "in", bounded_run.batches(FILES))
-    for blow in blows:
+    for blow in (await_batch, await_written):
         blow(begin(tmp_path), tmp_path)
         tally.fault("kill -9 of the driver")
     assert newest(tmp_path / "state" / "offsets") < FILES, "it was killed in the middle"

@@ -122,6 +122,7 @@ def _rows_in(folder):
     return [row for path in sorted((folder / "out").glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
 
 
+@pytest.mark.long
 def test_a_run_comes_up_whatever_was_written_down(spark, tmp_path, parts):  # noqa: F811
     """A crash may leave any query in the journal: one that cannot be started, and one that breaks a micro-batch."""
     live = Live(spark, tmp_path, parts)
@@ -141,6 +142,7 @@ def test_a_run_comes_up_whatever_was_written_down(spark, tmp_path, parts):  # no
         assert names_of(live.running) == ["all", "more"]
 
 
+@pytest.mark.long
 def test_nobody_is_dropped_for_what_others_break(spark, tmp_path, parts):  # noqa: F811
     """A sink that fails, and then a query of the file: those who joined stay, and the run says what it was."""
 

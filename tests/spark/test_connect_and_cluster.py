@@ -66,6 +66,7 @@ def test_spark_connect(tmp_path, tally):
     assert_complete(tmp_path, tally)
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_cluster_that_loses_an_executor(tmp_path, tally):
     process = begin(tmp_path, "local-cluster[2,1,1024]")
