@@ -33,19 +33,19 @@ class AggregateState(NamedTuple):
 
     text: str
     powers: int = 0  # exact sums: 0 for none but the count, 1 for that of the values, 2 for that of their squares too
-    is_extreme: bool = False
+    extremes: tuple[str, ...] = ()  # of "max" and "min", those that are kept
 
     @property
     def needs_values(self) -> bool:
         """Whether anything but the number of values is kept."""
-        return self.is_extreme or self.powers > 0
+        return bool(self.extremes) or self.powers > 0
 
 
 AGGREGATES: dict[str, AggregateState] = {
     "sum": AggregateState("the total of the key's values", powers=1),
     "count": AggregateState("how many values the key has"),
-    "max": AggregateState("its largest value", is_extreme=True),
-    "min": AggregateState("its smallest value", is_extreme=True),
+    "max": AggregateState("its largest value", extremes=("max",)),
+    "min": AggregateState("its smallest value", extremes=("min",)),
     "avg": AggregateState("the mean of its values", powers=1),
     "stddev": AggregateState("the sample standard deviation of its values", powers=2),
 }

@@ -39,9 +39,9 @@ class AggregateShape:
 
     @property
     def extremes(self) -> tuple[str, ...]:
-        """Which extremes are asked for."""
-        asked = {query.aggregate for query in self.queries}
-        return tuple(name for name, kept in AGGREGATES.items() if kept.is_extreme and name in asked)
+        """Which extremes are kept."""
+        kept = {name for query in self.queries for name in AGGREGATES[query.aggregate].extremes}
+        return tuple(name for name in ("max", "min") if name in kept)
 
     @property
     def powers(self) -> int:
