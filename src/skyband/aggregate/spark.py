@@ -48,7 +48,8 @@ class _AggregateSparkPlan(SparkPlan):
     @property
     def description(self) -> dict[str, Any]:
         scans = [[scan.key, scan.value, scan.where, *scan.partition_by] for scan in self.plan.scans]
-        return {**super().description, "feeds": scans}
+        # The first that differs is reported, and other scans come with other columns.
+        return {"axis": self.plan.axis, "family": self.plan.family, "feeds": scans, **super().description}
 
     @property
     def stream_info(self) -> StreamInfo:
