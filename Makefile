@@ -61,8 +61,9 @@ bench: $(READY) ## measure all algorithms, write tables and plots
 
 docs: $(READY) ## check the pages (links, their Python), then build them as a site in site/
 	@$(BIN)/python tools/check_docs.py
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
-	@echo "built site/; to read it with its search: python3 -m http.server -d site"
+	@rm -rf site
+	@$(BIN)/python tools/build_site.py site
+	@echo "built site/: open site/index.html"
 
 page: ## build the browser page from front/, after its types and tests (needs Node 20; users do not)
 	cd front && npm ci --silent && npm run --silent types && npm run --silent test && npm run --silent build

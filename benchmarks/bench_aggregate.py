@@ -26,7 +26,7 @@ from benchmarks.measure import Timing
 from benchmarks.report import Ratio
 from skyband.spark import answers, session
 
-PAGE = report.ROOT / "docs" / "performance-aggregate.md"
+PAGE = report.REPORTS / "aggregate.md"
 START = 1_700_000_000_000_000
 KEYS = 100_000
 PER_SECOND = 2_000

@@ -20,7 +20,7 @@ from benchmarks.measure import Timing, best_of
 from benchmarks.report import Ratio
 from skyband import streams
 
-PAGE = report.ROOT / "docs" / "performance-front.md"
+PAGE = report.REPORTS / "front.md"
 HELP_LIMIT = 0.5  # seconds
 FIRST_ANSWER_LIMIT = 60.0
 COMMAND = (sys.executable, "-m", "skyband.cli")

@@ -28,7 +28,7 @@ from skyband.incomplete.query import Method
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-PAGE = report.ROOT / "docs" / "performance-incomplete.md"
+PAGE = report.REPORTS / "incomplete.md"
 SLA: Method = "sorted-lists"
 EAA: Method = "exact"
 LIKELY: Method = "approximate"

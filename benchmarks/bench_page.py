@@ -41,7 +41,7 @@ from skyband.spark import session
 from skyband.topk.warmup import warm_up
 from skyband.workload_file import WorkloadFile
 
-PAGE = report.ROOT / "docs" / "performance-page.md"
+PAGE = report.REPORTS / "page.md"
 RATE = 0.95  # of that without a page
 SOON = 300  # milliseconds from written to seen; the browser's part is not in what is measured here
 MINUTE = 60_000_000

@@ -25,7 +25,7 @@ from skyband.topk.algorithms.sap import SapEqual
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-PAGE = report.ROOT / "docs" / "performance-sap.md"
+PAGE = report.REPORTS / "sap.md"
 STREAMS = ("stock", "trip", "air", "time-u", "time-r")
 PARTITIONERS = ("sap", "sap-dynamic", "sap-equal")
 RIVALS = ("mintopk", "sma", "kskyband", "panes", "auto")

@@ -34,7 +34,7 @@ from skyband.topk.algorithms import ENGINES, Engine
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-PAGE = report.ROOT / "docs" / "performance-shared.md"
+PAGE = report.REPORTS / "shared.md"
 MILLION = 1_000_000
 SHARED = ("panes", "mtoplist", "mtopband")
 ALONE = "mintopk, each alone"

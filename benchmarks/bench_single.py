@@ -142,7 +142,7 @@ def plot_grid(section: Section, cells: list[Cell]) -> None:
 
 
 def save(figure: Any, name: str) -> None:
-    """Keep a plot as docs/images/performance-<name>.png."""
+    """Keep a plot as reports/images/performance-<name>.png."""
     report.IMAGES.mkdir(parents=True, exist_ok=True)
     figure.savefig(report.IMAGES / f"performance-{name}.png", dpi=110, metadata={"Software": None})
     pyplot.close(figure)

@@ -25,7 +25,7 @@ from benchmarks.report import Ratio
 from skyband.spark import answers, session
 from skyband.topk.warmup import warm_up
 
-PAGE = report.ROOT / "docs" / "performance-spark.md"
+PAGE = report.REPORTS / "spark.md"
 PER_SECOND = 400
 START = 1_700_000_000_000_000
 GROUPS = 5_000

@@ -39,7 +39,7 @@ from skyband.jobs.mailbox import mailbox_of
 from skyband.spark import session
 from skyband.topk.warmup import warm_up
 
-PAGE = report.ROOT / "docs" / "performance-tables.md"
+PAGE = report.REPORTS / "tables.md"
 ROWS_A_SECOND = 200_000
 SOON = 2  # trigger intervals
 TRIGGER = 3  # seconds

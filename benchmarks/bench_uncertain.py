@@ -15,7 +15,7 @@ import skyband as sb
 from benchmarks import bench_uncertain_figures, bench_uncertain_plans, report
 from benchmarks.measure import best_of
 
-PAGE = report.ROOT / "docs" / "performance-uncertain.md"
+PAGE = report.REPORTS / "uncertain.md"
 K = 100
 
 

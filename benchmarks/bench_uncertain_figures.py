@@ -19,7 +19,7 @@ from benchmarks.uncertain_streams import Uncertain
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-PAGE = report.ROOT / "docs" / "performance-uncertain.md"
+PAGE = report.REPORTS / "uncertain.md"
 XS: Sequence[int] = (10, 20, 30, 40, 60, 80, 100)
 SIZES: Sequence[int] = (2_000, 4_000, 6_000, 8_000, 10_000)
 KS: Sequence[int] = (200, 400, 600, 800, 1_000)

@@ -21,7 +21,7 @@ from skyband.uncertain.schedules import Execution
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-PAGE = report.ROOT / "docs" / "performance-uncertain.md"
+PAGE = report.REPORTS / "uncertain.md"
 XS: Sequence[int] = (10, 20, 40, 60, 80, 100)
 MANY = 40  # queries from which on the theorem is checked
 DRAWS = 400

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks import report
 
-PAGE = report.ROOT / "docs" / "faults.md"
-IMAGE = report.IMAGES / "faults-soak.png"
+PAGE = report.ROOT / "docs" / "explanation" / "faults.md"
+IMAGE = report.ROOT / "docs" / "images" / "faults-soak.png"
 PARTS = {"java": "Java", "driver": "driver (Python)", "workers": "workers (Python)"}
 
 

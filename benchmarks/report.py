@@ -1,4 +1,4 @@
-"""Tables for the terminal, Markdown and CSV for the repository, and the page of the docs that shows them."""
+"""Tables for the terminal, CSV files in results/, and the report in reports/ that shows them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-IMAGES = ROOT / "docs" / "images"
-PAGE = ROOT / "docs" / "performance.md"
+REPORTS = ROOT / "benchmarks" / "reports"
+IMAGES = REPORTS / "images"
+PAGE = REPORTS / "single.md"
 
 
 class Ratio(NamedTuple):
@@ -35,7 +36,7 @@ class Ratio(NamedTuple):
 def show(
     name: str, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, write: bool, page: Path = PAGE
 ) -> None:
-    """Print a table; with `write`, keep it as `results/<name>.md` and `.csv`, and put it into the page."""
+    """Print a table; with `write`, store it as `results/<name>.csv` and put it into its report."""
     table = Table(title=title, title_justify="left")
     for i, head in enumerate(heads):
         table.add_column(head, justify="left" if i == 0 else "right")
@@ -53,9 +54,7 @@ def show(
 
 
 def into_page(name: str, text: str, *, page: Path = PAGE) -> None:
-    """Keep `text` as `results/<name>.md`, and put it between its marks in the page."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+    """Put `text` between its marks in a report."""
     if not page.exists():
         return
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"

@@ -254,6 +254,6 @@ class TestNumbers:
 
 
 def test_the_service_has_temporary_files_of_its_own():
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "operations.md").read_text(encoding="utf-8")
     unit = re.search(r"```ini\n(.*?)```", page, re.DOTALL)[1]
     assert {"PrivateTmp=yes", "UMask=0077"} <= set(unit.splitlines())

@@ -9,6 +9,8 @@ import pytest
 import typer.main
 from tools import check_docs
 
+import skyband as sb
+from skyband.cli import prometheus
 from skyband.cli.main import CODES, app
 from skyband.topk.algorithms import algorithms
 
@@ -34,10 +36,30 @@ def test_readme_shows_python_that_runs():
     assert check_docs.run_python(check_docs.ROOT / "README.md") >= 1
 
 
-def test_readme_lists_every_algorithm():
-    readme = (check_docs.ROOT / "README.md").read_text(encoding="utf-8")
-    missing = [known for known in algorithms() if f"docs/algorithms/{known}.md" not in readme]
-    assert missing == [], "these algorithms have no row with a link to their page"
+def test_readme_is_short():
+    assert len((check_docs.ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_workload_file_of_the_readme_is_sound(tmp_path):
+    block = next(block for block in check_docs.blocks(check_docs.ROOT / "README.md") if block.mark == "yaml")
+    path = tmp_path / "skyband.yaml"
+    path.write_text(block.text)
+    assert list(sb.read_workload(path).workloads["trades"].queries)
+
+
+def test_every_algorithm_is_listed_with_its_page():
+    page = check_docs.ROOT / "docs" / "explanation" / "algorithms" / "README.md"
+    assert [known for known in algorithms() if f"]({known}.md)" not in page.read_text(encoding="utf-8")] == []
+
+
+def test_the_performance_page_is_short():
+    page = check_docs.ROOT / "docs" / "explanation" / "performance.md"
+    assert len(page.read_text(encoding="utf-8").split()) <= 1500
+
+
+def test_every_metric_is_on_its_page():
+    page = (check_docs.ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+    assert [name for name, *_ in prometheus._TOLD if f"`skyband_{name}`" not in page] == []
 
 
 def test_a_broken_link_is_found(tmp_path, monkeypatch):
@@ -61,7 +83,7 @@ def test_python_that_fails_is_found(tmp_path, monkeypatch):
 class TestCommandLine:
     """Every command and option that help lists is on the page, in the command's own part of it."""
 
-    PAGE = (check_docs.ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    PAGE = (check_docs.ROOT / "docs" / "reference" / "command_line.md").read_text(encoding="utf-8")
     COMMANDS = typer.main.get_command(app).commands
 
     @pytest.mark.parametrize("command", COMMANDS)

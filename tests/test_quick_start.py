@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tools import check_docs
 
-PAGE = check_docs.ROOT / "docs" / "quick_start.md"
+PAGE = check_docs.ROOT / "docs" / "tutorial" / "quick_start.md"
 MOST_STARTS = 4  # of Spark, each of which takes a while
 
 

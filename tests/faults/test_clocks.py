@@ -113,6 +113,7 @@ def test_the_clock_of_who_writes_files_jumps(spark, tmp_path, tally):
         tally.check(rows, work.wanted([row for rows in files for row in rows], streams=streams))
 
 
+@pytest.mark.long
 def test_the_clock_of_the_machine_jumps(tmp_path, tally):
     """Driver, Java and workers are told another time, again and again, years ahead and back: answers are the rows'."""
     clock = WrongClock(tmp_path)

@@ -55,17 +55,17 @@ def await_written(process, folder):
     kill_when(process, lambda: newest(folder / "out" / "_spark_metadata") > first + 1, folder / "log")
 
 
-@pytest.mark.parametrize("blows", [[await_written], pytest.param([await_batch, await_written], marks=pytest.mark.long)])
-def test_killed_and_taken_up(tmp_path, tally, blows):
+@pytest.mark.long
+def test_killed_and_taken_up(tmp_path, tally):
     # On a busy machine the moment may be missed; then all is right, and it is tried again.
-    found = (is_killed_in_the_middle(tmp_path / name, tally, blows) for name in "abc")
+    found = (is_killed_in_the_middle(tmp_path / name, tally) for name in "abc")
     assert any(found), "it was never killed in the middle"
 
 
-def is_killed_in_the_middle(folder, tally, blows):
+def is_killed_in_the_middle(folder, tally):
     folder.mkdir()
     write_files(folder / "in", bounded_run.batches(FILES))
-    for blow in blows:
+    for blow in (await_batch, await_written):
         blow(begin(folder), folder)
         tally.fault("kill -9 of the driver")
     in_the_middle = newest(folder / "state" / "offsets") < FILES

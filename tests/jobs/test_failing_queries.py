@@ -117,6 +117,7 @@ def test_new_groups_join(spark, tmp_path, parts):  # noqa: F811
     assert {row["upper(g)"] for row in read_answers(tmp_path / "out") if row["query"] == "upper"} >= {"A", "B", "C"}
 
 
+@pytest.mark.long
 def test_a_run_comes_up_whatever_was_written_down(spark, tmp_path, parts):  # noqa: F811
     """A crash may leave any query in the journal: one that cannot be started, and one that breaks a micro-batch."""
     live = Live(spark, tmp_path, parts)
@@ -136,6 +137,7 @@ def test_a_run_comes_up_whatever_was_written_down(spark, tmp_path, parts):  # no
         assert names_of(live.running) == ["all", "more"]
 
 
+@pytest.mark.long
 def test_nobody_is_dropped_for_what_others_break(spark, tmp_path, parts):  # noqa: F811
     """A sink that fails, and then a query of the file: those who joined stay, and the run says what it was."""
 

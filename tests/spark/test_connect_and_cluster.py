@@ -84,6 +84,7 @@ def loses_an_executor(folder, tally):
     return in_the_middle
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_cluster_that_loses_an_executor(tmp_path, tally):
     # On a busy machine the moment may be missed; then all is right, and it is tried again.

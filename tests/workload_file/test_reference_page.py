@@ -8,7 +8,7 @@ from tools import check_docs
 
 from skyband.workload_file import keys
 
-PAGE = Path(__file__).parents[2] / "docs" / "workload_files.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "workload_files.md"
 
 
 def test_every_key_is_on_the_page():

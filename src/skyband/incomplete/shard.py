@@ -16,11 +16,9 @@ from skyband.errors import SnapshotError
 from skyband.incomplete.monitor import Monitor
 from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.query import IncompleteTopK
-from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.ordered_shard import OrderedShard
 from skyband.sharding.shard import Segments
 from skyband.snapshot import StateFormat, unchanged
-from skyband.windows import ALWAYS
 
 __all__ = ["SHARD", "IncompleteShard", "merged"]
 
@@ -34,8 +32,6 @@ class IncompleteShard(OrderedShard):
     def __init__(self, plan: IncompletePlan, number: int, segments: Segments | None = None) -> None:
         super().__init__(plan, number, segments)
         self.monitors = [Monitor(_without_filter(query), lasts=True, computed=True) for query in plan.queries]
-        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
-        self._joining: list[str] = []
 
     @property
     def candidates(self) -> int:
@@ -80,15 +76,6 @@ class IncompleteShard(OrderedShard):
             return table
         return table.filter(pc.greater_equal(pc.subtract(table["time"], query.window.size), since))
 
-    def begin_queries(self, watermark: int | None) -> None:
-        """A query that joins is exact from the first window on that begins after all that was seen."""
-        seen = self.newest
-        if watermark is not None:
-            seen = max(seen, watermark + self.plan.delay + MILLISECOND - 1)
-        if seen != ALWAYS:
-            self.since |= dict.fromkeys(self._joining, seen + 1)
-        self._joining = []
-
     def save(self) -> dict[str, Any]:
         return {
             **super().save(),
@@ -115,7 +102,7 @@ class IncompleteShard(OrderedShard):
                     "for it: its windows would be wrong. Remove it, or start it with a new checkpoint."
                 )
             else:
-                self._joining.append(query.name)
+                self.joining.append(query.name)
 
 
 SHARD = IncompleteShard

@@ -76,6 +76,8 @@ class Shard:
         self.clock = ALWAYS  # windows that end here or before are answered; rows before it are late
         self.newest = ALWAYS  # the newest position of all rows, those that were reduced away too
         self.reached = ALWAYS  # how far time has come; an end of the stream moves the clock beyond it
+        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
+        self.joining: list[str] = []  # queries that are new, until the next step tells how far the stream has come
 
     def step(
         self,
@@ -104,7 +106,19 @@ class Shard:
         return answers, tally._replace(late=late, newest=self.newest)
 
     def begin_queries(self, watermark: int | None) -> None:
-        """Settle where queries begin that have joined, before rows are accepted: that depends on what was seen."""
+        """Settle where queries begin that are new, before rows are accepted.
+
+        What is held was held for others: exact from the first window on that begins after all that was seen. Rows that
+        the others' filters removed were seen by the watermark only.
+        """
+        if not self.joining:
+            return
+        seen = self.newest
+        if watermark is not None:
+            seen = max(seen, watermark + self.plan.delay + MILLISECOND - 1)
+        if seen != ALWAYS:
+            self.since |= dict.fromkeys(self.joining, seen + 1)
+        self.joining = []
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[Any], limit: int) -> int:
         """Take in the rows that are not behind `limit`, and return how many are. Notes are of `note_type`."""

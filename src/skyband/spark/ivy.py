@@ -66,8 +66,8 @@ def fetch(modules: Iterable[Module], folder: Path, *, with_all_they_need: bool =
     """
     wanted = list(modules)
     with TemporaryDirectory(prefix="skyband-ivy-") as home:
-        asked = Path(home, "ivy.xml")
-        asked.write_text(_request(wanted, with_all_they_need), encoding="utf-8")
+        ivy_file = Path(home, "ivy.xml")
+        ivy_file.write_text(_request(wanted, with_all_they_need), encoding="utf-8")
         settings = os.environ.get(SETTINGS)
         command = [
             java.check().path,
@@ -75,7 +75,7 @@ def fetch(modules: Iterable[Module], folder: Path, *, with_all_they_need: bool =
             "-jar",
             str(_resolver()),
             *(["-settings", settings] if settings else []),
-            *("-ivy", str(asked), "-confs", "default"),
+            *("-ivy", str(ivy_file), "-confs", "default"),
             *("-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"),
         ]
         try:

@@ -71,13 +71,13 @@ class StreamProgress:
             self._last[run] = batch
             self._batches += 1
             self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
-            told = (
+            observations = (
                 ("skyband_source", _COUNTED_AT_THE_SOURCE),
                 ("skyband_in", _COUNTED_IN),
                 ("skyband_held", _COUNTED_HELD),
                 ("skyband_out", _COUNTED_OUT),
             )
-            for name, source in told:
+            for name, source in observations:
                 for column, metric in source.items():
                     if (count := _value(seen.get(name), column)) is not None:
                         self._counts[metric] = self._counts.get(metric, 0) + count

@@ -98,7 +98,7 @@ class Observed(NamedTuple):
 def refuse_unsupported_request(request: Request) -> None:
     """Refuse what the family of the queries does not support; the registry says what that is."""
     family, first = family_of(request.workload), request.workload.queries[0]
-    asked: list[tuple[bool, Feature, str]] = [
+    requested: list[tuple[bool, Feature, str]] = [
         (isinstance(request.df, Mapping), "frames by name", "df= with a data frame for each stream"),
         (first.axis == "count", "count windows", f"query {first.name!r} with a window of {first.window.size} rows"),
         (request.output != "answers", "changes", f"output={request.output!r}"),
@@ -107,8 +107,8 @@ def refuse_unsupported_request(request: Request) -> None:
         (request.algorithm != "auto", "algorithm", f"algorithm={request.algorithm!r}"),
         (request.shards not in (None, 1), "shards", f"shards={request.shards!r}"),
     ]
-    for is_asked, feature, given in asked:
-        if is_asked:
+    for is_requested, feature, given in requested:
+        if is_requested:
             refuse_unsupported(family, feature, given)
 
 

@@ -117,8 +117,8 @@ def plain_error(error: BaseException) -> BaseException:
 
 def reason_of(error: BaseException) -> str:
     """The first line of an error's text that gives a reason."""
-    told = [found[1] for line in str(error).splitlines() if (found := _REASON.match(line))]
-    return told[0] if told else first_line(error)
+    reasons = [found[1] for line in str(error).splitlines() if (found := _REASON.match(line))]
+    return reasons[0] if reasons else first_line(error)
 
 
 def _another_header(text: str) -> InvalidInputError | None:

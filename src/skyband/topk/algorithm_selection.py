@@ -10,8 +10,8 @@ from skyband.windows import SlidingWindow
 
 __all__ = ["MOST_KEPT", "Choice", "Seen", "choose", "choose_on_spark"]
 
-# Where panes are faster than SAP, measured on the SAP paper's grid (docs/performance-sap.md): slides of a twentieth of
-# the window and more, and k of a twentieth of the window and more.
+# Where panes are faster than SAP, measured on the SAP paper's grid (benchmarks/reports/sap.md): slides of a twentieth
+# of the window and more, and k of a twentieth of the window and more.
 PART = 20
 MOST_KEPT = 16_000_000  # objects: SAP keeps the window's scores, 8 bytes each and up to 24
 

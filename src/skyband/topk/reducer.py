@@ -80,9 +80,9 @@ def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
             kept.append(valid)
         else:
             found = np.zeros(valid.size, bool)
-            told = table.select([plan.id, *plan.groups[number]])
-            told = told.take(pa.array(rows)) if rows.size < valid.size else told
-            found[rows[_needed(plan, told, positions[rows], scores[rows], queries, plan.groups[number])]] = True
+            columns = table.select([plan.id, *plan.groups[number]])
+            columns = columns.take(pa.array(rows)) if rows.size < valid.size else columns
+            found[rows[_needed(plan, columns, positions[rows], scores[rows], queries, plan.groups[number])]] = True
             kept.append(found)
         if number in plan.full_only:
             firsts[scan.identity] = _firsts(positions, rows, queries)

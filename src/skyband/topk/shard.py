@@ -17,7 +17,6 @@ from skyband.data.answer_log import RankedWindows, chosen
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import Ints
-from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.plan import COPY, without_copies
 from skyband.sharding.rows import group_rows, positions_of, scores_of, stream_order
 from skyband.sharding.shard import Segments, Shard, Tally
@@ -46,9 +45,7 @@ class TopKShard(Shard):
         super().__init__(plan, number, segments)
         self.rows: Any = None  # in no particular order; None: no row has come yet
         self.firsts: dict[str, int] = {}  # by scan: the first object, or one that gives the same full windows
-        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
         self._shown = NewestAnswers.nothing()  # a change feed's: what the next answers are compared with
-        self._joining: list[str] = []  # queries that are new, until the next step tells how far the stream has come
         self._numbering = Numbering(plan) if plan.axis == "count" else None
         self._engine = engine_named(plan.algorithm)
 
@@ -225,22 +222,9 @@ class TopKShard(Shard):
         self.firsts = {name: at for name, at in self.firsts.items() if name in old_scans}
         present = {query.name for query in self.plan.queries}
         self.since = {name: at for name, at in self.since.items() if name in present}
-        self._joining = [query.name for query in joined_now]
-        for name in self._joining:
+        self.joining = [query.name for query in joined_now]
+        for name in self.joining:
             self.since.pop(name, None)
-
-    def begin_queries(self, watermark: int | None) -> None:
-        """Settle where queries begin that are new, before rows are taken in.
-
-        What is held was held for others: exact from the first window on that begins after all that was seen. Rows that
-        the others' filters removed were seen by the watermark only.
-        """
-        seen = self.newest
-        if watermark is not None:
-            seen = max(seen, watermark + self.plan.delay + MILLISECOND - 1)
-        if seen != ALWAYS:
-            self.since |= dict.fromkeys(self._joining, seen + 1)
-        self._joining = []
 
 
 SHARD = TopKShard

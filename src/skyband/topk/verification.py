@@ -66,9 +66,9 @@ def compare(expected: DataFrame, found: DataFrame) -> Difference:
         differing.unpersist()
     examples = []
     for row in some:
-        told = row.asDict()
-        what = "missing" if told.pop("__n") > 0 else "unexpected"
-        examples.append({"what": what, **told})
+        values = row.asDict()
+        what = "missing" if values.pop("__n") > 0 else "unexpected"
+        examples.append({"what": what, **values})
     missing, unexpected = (int(counts[0] or 0), int(counts[1] or 0)) if counts else (0, 0)
     return Difference(expected.count(), missing, unexpected, examples)
 

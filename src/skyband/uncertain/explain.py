@@ -42,7 +42,7 @@ def _class_page(queries: Sequence[UncertainTopK], method: str) -> list[str]:
     requests = tuple((query.window.slide, query.k) for query in queries)
     plan, unit = planned(requests, method), unit_of(requests)
     axis = queries[0].axis
-    alone = sum(k / every for every, k in requests) * unit
+    unshared = sum(k / every for every, k in requests) * unit
     shared = plan.cost_per_unit * unit
     names = [query.name for query in queries]
     meanings = {query.semantics: SEMANTICS[query.semantics] for query in queries}
@@ -60,7 +60,7 @@ def _class_page(queries: Sequence[UncertainTopK], method: str) -> list[str]:
         *_time_line(plan, axis, names),
         (
             f"cost          {shared:.4g} per {_length(axis, unit)} (the k of all runs)"
-            + (f", {alone:.4g} without sharing: {alone / shared:.1f} times less" if method != "none" else "")
+            + (f", {unshared:.4g} without sharing: {unshared / shared:.1f} times less" if method != "none" else "")
         ),
     ]
 

@@ -322,11 +322,11 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         """Answer the queries of a run from the tuples of its window."""
         rows = self._store.window(time - self._size, time)
         mine = [self.queries[place] for place in run.queries]
-        asked = [
+        requests = [
             SemanticsRequest(query.k, query.semantics, query.threshold, query.stream is not None) for query in mine
         ]
         streams = Streams(rows.streams, rows.positions, self._streams.stored)
-        found = ranked(rows.scores, rows.probabilities, rows.rules, asked, streams)
+        found = ranked(rows.scores, rows.probabilities, rows.rules, requests, streams)
         for place, query, answer in zip(run.queries, mine, found, strict=True):
             chosen = answer.places
             self._fresh.append(

@@ -138,9 +138,9 @@ class UncertainShard(OrderedShard):
         for number, source in enumerate(sources):
             if source is not None:
                 numbers[source] = number
-        told = numbers[one(self.waiting["class"]).to_numpy(zero_copy_only=False)]
+        classes = numbers[one(self.waiting["class"]).to_numpy(zero_copy_only=False)]
         at = self.waiting.schema.get_field_index("class")
-        self.waiting = self.waiting.set_column(at, "class", pa.array(told)).filter(pa.array(told >= 0))
+        self.waiting = self.waiting.set_column(at, "class", pa.array(classes)).filter(pa.array(classes >= 0))
         streams = zip(sources, self.plan.streams, strict=True)
         still = any(stream and source is not None and stream_of(before[source]) == stream for source, stream in streams)
         if "stream" in self.waiting.column_names and not still:

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 
 BITS = 32
@@ -75,7 +75,7 @@ def add_square(total: Ints, begin: int, low: int, bits: int) -> None:
     add_whole(total, begin - low, upper * upper, shift + 2 * _PART, False)
 
 
-@kernel
+@inner_kernel
 def add_whole(total: Ints, begin: int, whole: int, shift: int, negative: bool) -> None:
     """Add a whole number below 2**54, shifted left by `shift` bits; the limb with number 0 would stand at `begin`."""
     at, by = begin + shift // BITS, shift % BITS

@@ -66,38 +66,41 @@ def outranks(last: Ints, keys: Keys, scores: Floats, a: int, b: int) -> bool:
     return follows(keys, a, b)
 
 
+@inner_kernel
+def in_window(added: Ints, left: Ints, first: int, columns: int, to: Ints) -> None:
+    """Copy what so many columns from `first` on have in the window."""
+    for i in range(columns):
+        to[i] = added[first + i] - left[first + i]
+
+
 @kernel
-def total_of(state: State, asked: AggregateQueries, track: int, slot: int, room: KeyScratch) -> float:
-    """The sum of the key's values in the window, rounded once; NaN where both infinities are among them."""
-    infinite = state.added[slot, INFINITE] - state.left[track, slot, INFINITE]
+def total_of(added: Ints, left: Ints, low: int, powers: int, room: Ints) -> float:
+    """The sum of a key's values in the window, rounded once; NaN where both infinities are among them.
+
+    `added` and `left` are the key's rows: the state as a whole, handed over for every key, would cost more than a sum.
+    """
+    infinite = added[INFINITE] - left[INFINITE]
     if infinite != 0:
         minus = infinite // MINUS
         return np.inf if minus == 0 else -np.inf if infinite == minus * MINUS else np.nan
-    limbs = limbs_of(state.added.shape[1], asked.powers)
-    in_window(state, track, slot, FIRST_LIMB, limbs, room.total)
-    return rounded(room.total, limbs, asked.low)
+    limbs = limbs_of(added.size, powers)
+    in_window(added, left, FIRST_LIMB, limbs, room)
+    return rounded(room, limbs, low)
 
 
 @kernel
-def in_window(state: State, track: int, slot: int, first: int, columns: int, to: Ints) -> None:
-    """Copy what so many columns from `first` on have in the window."""
-    for i in range(columns):
-        to[i] = state.added[slot, first + i] - state.left[track, slot, first + i]
-
-
-@kernel
-def deviation_of(state: State, asked: AggregateQueries, track: int, slot: int, room: KeyScratch) -> float:
-    """The sample standard deviation of the key's values in the window; NaN of one value, or where one is infinite."""
-    count = state.added[slot, COUNT] - state.left[track, slot, COUNT]
-    if count < 2 or state.added[slot, INFINITE] != state.left[track, slot, INFINITE]:
+def deviation_of(added: Ints, left: Ints, low: int, powers: int, room: Ints, squares: Ints) -> float:
+    """The sample standard deviation of a key's values in the window; NaN of one value, or where one is infinite."""
+    count = added[COUNT] - left[COUNT]
+    if count < 2 or added[INFINITE] != left[INFINITE]:
         return np.nan
-    limbs = limbs_of(state.added.shape[1], asked.powers)
-    in_window(state, track, slot, FIRST_LIMB, limbs, room.total)
-    in_window(state, track, slot, FIRST_LIMB + limbs, 2 * limbs, room.squares)
-    return sample_deviation(room.total, room.squares, limbs, asked.low, count)
+    limbs = limbs_of(added.size, powers)
+    in_window(added, left, FIRST_LIMB, limbs, room)
+    in_window(added, left, FIRST_LIMB + limbs, 2 * limbs, squares)
+    return sample_deviation(room, squares, limbs, low, count)
 
 
-@kernel
+@inner_kernel
 def score_of(state: State, asked: AggregateQueries, track: int, what: int, slot: int, room: KeyScratch) -> float:
     """What the key is ranked by."""
     if state.place[track, slot] == NONE:
@@ -106,12 +109,13 @@ def score_of(state: State, asked: AggregateQueries, track: int, what: int, slot:
         e = what - EXTREME
         head = state.heads[track, slot, e] & (state.slots.size - 1)
         return asked.signs[e] * state.extremes[head, e] + 0.0
-    count = np.float64(state.added[slot, COUNT] - state.left[track, slot, COUNT])
+    added, left = state.added[slot], state.left[track, slot]
+    count = np.float64(added[COUNT] - left[COUNT])
     if what == TALLY:
         return count
     if what == STDDEV:
-        return deviation_of(state, asked, track, slot, room)
-    total = total_of(state, asked, track, slot, room)
+        return deviation_of(added, left, asked.low, asked.powers, room.total, room.squares)
+    total = total_of(added, left, asked.low, asked.powers, room.total)
     return total / count if what == AVG else total
 
 

@@ -107,13 +107,13 @@ class AggregateQueries(NamedTuple):
     powers: int  # of the values that are summed: 0 for none, 1 for the values, 2 for their squares too
 
 
-@kernel
+@inner_kernel
 def limbs_of(width: int, powers: int) -> int:
     """How many limbs the sum has in rows of this width."""
     return (width - FIRST_LIMB) // (2 * powers - 1)
 
 
-@kernel
+@inner_kernel
 def add_value(row: Ints, low: int, powers: int, value: float, bits: int) -> None:
     """Add a value to what adds up, where sums are asked for."""
     if not np.isfinite(value):
