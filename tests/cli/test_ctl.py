@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from skyband.jobs.mailbox import Mailbox
+from tests.programs import skyband
 
 FILE = """
 streams:
@@ -25,10 +24,7 @@ LISTED = {
 
 
 def ctl(folder, *arguments, **environment):
-    command = [sys.executable, "-m", "skyband.cli", "ctl", *arguments]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=600, check=False, env={**os.environ, **environment}
-    )
+    return skyband("ctl", *arguments, cwd=folder, env={**os.environ, **environment})
 
 
 class Attendant:

@@ -17,15 +17,11 @@ from skyband.dashboard.connections import Address, address_of, bound
 from skyband.errors import InvalidInputError, MissingDependencyError
 from tests.dashboard.asking import strict
 from tests.dashboard.making import answers
+from tests.programs import COMMAND, skyband
 
-COMMAND = [sys.executable, "-m", "skyband.cli"]
 FILE = (
     "streams: {trades: {path: in, format: parquet, time: ts}}\nqueries: [{name: big, k: 3, size: 1 hour, by: price}]\n"
 )
-
-
-def skyband(*arguments, cwd):
-    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.fixture

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 import skyband as sb
 from skyband.cli.init import begin
 from skyband.connectors.sources import open_batch
+from tests.programs import skyband
 from tests.workload_file.layouts import LAYOUTS, write_layout
 
 
@@ -25,12 +24,9 @@ def test_spark_reads_every_row(tmp_path, spark, name):
 
 def test_from_init_to_answers(tmp_path):
     *_, count = write_layout(tmp_path, "by date")
-    command = [sys.executable, "-m", "skyband.cli"]
-    begun = subprocess.run([*command, "init"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    begun = skyband("init", cwd=tmp_path)
     assert begun.returncode == 0, begun.stderr
-    done = subprocess.run(
-        [*command, "run", "--once", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=400
-    )
+    done = skyband("run", "--once", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     *answers, summary = map(json.loads, done.stdout.splitlines() + done.stderr.strip().splitlines()[-1:])
     assert {answer["date"] for answer in answers} == {"2024-01-01", "2024-01-02"}

@@ -12,14 +12,9 @@ import pytest
 
 import skyband as sb
 from skyband.topk.algorithms import algorithms
+from tests.programs import COMMAND, skyband
 
 TINY = ["--seconds", "2", "--speed", "30", "--size", "20 seconds", "--slide", "10 seconds", "--k", "3"]
-
-
-def skyband(*arguments, **options):
-    """Run ``skyband`` and return the finished process; its output is text."""
-    command = [sys.executable, "-m", "skyband.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **options)
 
 
 def test_help_names_the_commands():
@@ -221,17 +216,7 @@ class TestDemo:
 
     @pytest.mark.skipif(os.name == "nt", reason="signals differ")
     def test_ctrl_c_stops_cleanly(self):
-        command = [
-            sys.executable,
-            "-m",
-            "skyband.cli",
-            "demo",
-            "--in-process",
-            "--seconds",
-            "100",
-            "--slide",
-            "5 milliseconds",
-        ]
+        command = [*COMMAND, "demo", "--in-process", "--seconds", "100", "--slide", "5 milliseconds"]
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         running.stdout.readline()  # it runs
         running.send_signal(signal.SIGINT)

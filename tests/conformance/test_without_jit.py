@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests import oracle
 from tests.drive import ALGORITHMS, WITH_TIES, count_query, push_count, push_time, run, time_query
-
-REPOSITORY = Path(__file__).parents[2]
+from tests.programs import without_compiler
 
 
 def check_seeded_cases(algorithm):
@@ -45,24 +40,12 @@ def check_seeded_cases(algorithm):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_same_answers_without_the_compiler(algorithm):
-    program = (
-        "import numba\n"
-        "assert numba.config.DISABLE_JIT\n"
+    without_compiler(
         "from tests.conformance.test_without_jit import check_seeded_cases\n"
         f"check_seeded_cases({algorithm!r})\n"
         "from skyband.kernels.order import beats\n"
         "assert not hasattr(beats, 'py_func'), 'the kernels were compiled after all'\n"
     )
-    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -17,6 +17,7 @@ from skyband.connectors.sources import open_batch
 from skyband.jobs import run
 from skyband.jobs.verification import verify
 from tests.jobs.test_job import finished, workload
+from tests.spark.frames import read_lines
 from tests.waiting import process_all
 
 SCHEMA = "schema: {at: timestamp, name: string, price: double, shares: int}, "
@@ -161,9 +162,7 @@ def test_malformed_lines_are_counted_and_kept_with_the_reason(spark, tmp_path, k
     assert running.memory("s")["key"].to_pylist() == ["a"]
     metrics = running.metrics()["s"]
     assert (metrics["rows"], metrics["malformed"], metrics["dropped_null"]) == (5, 4, 0)
-    letters = [
-        json.loads(line) for path in (tmp_path / "dead").glob("s-*/part-*") for line in path.read_text().splitlines()
-    ]
+    letters = read_lines(tmp_path / "dead", "s-*/part-*")
     assert sorted(letter["value"] for letter in letters) == sorted(
         line for line in LINES[kind].splitlines()[kind == "csv" :] if '"a"' not in line and ",a," not in line
     )
@@ -190,9 +189,7 @@ def test_text_that_is_no_utf8_is_malformed(spark, tmp_path):
     running = finished(workload(tmp_path, text + "sinks: [{type: memory}]\n"), spark)
     assert running.memory("s")["v"].to_pylist() == [3, 1]
     assert running.metrics()["s"]["malformed"] == 2
-    letters = [
-        json.loads(line) for path in (tmp_path / "dead").glob("s-*/part-*") for line in path.read_text().splitlines()
-    ]
+    letters = read_lines(tmp_path / "dead", "s-*/part-*")
     assert sorted((letter["row"], letter["reason"]) for letter in letters) == [
         (1, "column 'g' has text that is no UTF-8"),
         (3, "column 'w' has text that is no UTF-8"),

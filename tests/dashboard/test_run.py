@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import threading
 import urllib.request
 
@@ -20,6 +19,7 @@ from skyband.jobs.control_server import Attendant
 from skyband.spark.delivery import Wanted
 from skyband.spark.health import Pulse
 from tests.dashboard.asking import Asking, strict
+from tests.programs import COMMAND
 from tests.sharding import cases
 from tests.spark.frames import write_files
 from tests.waiting import wait_for
@@ -138,7 +138,7 @@ def test_once_stays_until_ctrl_c(tmp_path, parts):
     write_files(tmp_path / "in", [rows])
     written = (tmp_path / "written.jsonl").open("w+")
     running = subprocess.Popen(
-        [sys.executable, "-m", "skyband.cli", "run", "work.yaml", "--once", "--json", "--page-at", "0"],
+        [*COMMAND, "run", "work.yaml", "--once", "--json", "--page-at", "0"],
         cwd=tmp_path, stdout=written, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     lines = []

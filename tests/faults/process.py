@@ -27,6 +27,7 @@ class Driver:
         self._file, self._options, self._variables = file, options, variables
         self.log = file.with_suffix(".log")
         self.process = None
+        self.lost_java = False  # whether it was Java alone that was killed last
 
     def start(self):
         with self.log.open("a") as log:
@@ -40,15 +41,16 @@ class Driver:
 
     def kill(self, victim="everything"):
         """`everything` at once, the `driver` in Python, or the `java` below it; nothing of it lives on."""
+        self.lost_java = False
         if victim == "everything":
             for pid in self.members():
                 _kill(pid)
         elif victim == "driver":
             _kill(self.process.pid)
-        elif (java := self.java()) is not None:
-            _kill(java)
-        else:  # there is none yet
-            _kill(self.process.pid)
+        else:  # where there is none yet, the driver
+            java = self.java()
+            self.lost_java = java is not None
+            _kill(java or self.process.pid)
         code = self.ended()
         self.wait_until(lambda: not self.members(), "all that it started ends with it")
         return code

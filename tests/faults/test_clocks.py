@@ -17,6 +17,7 @@ from tests.faults import work
 from tests.faults.feeder import Feeder
 from tests.faults.process import Driver
 from tests.sharding import cases
+from tests.waiting import process_all
 
 YEAR = 365 * 86_400 * work.SECOND
 JUMPS = 5
@@ -56,7 +57,7 @@ def shifted(rows, by):
 
 def finished(file, spark):
     running = run(sb.read_workload(file), "catch-up", spark=spark)
-    assert running.await_end(180)
+    assert running.await_end(300)
     return running.metrics()
 
 
@@ -83,7 +84,7 @@ def test_event_times_jump_ahead_and_back(spark, tmp_path, tally):
         work.write_rows(tmp_path / "in", number, rows)
     running = run(sb.read_workload(file), spark=spark)  # a file is a micro-batch: --catch-up would read all in one
     for handle in running.handles.values():
-        handle.query.processAllAvailable()
+        process_all(handle.query)
     metrics = running.metrics()
     running.stop()
     kept, late = by_file(files)

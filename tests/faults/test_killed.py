@@ -48,10 +48,9 @@ class Killings:
         began = time.monotonic()
         getattr(self, f"await_{moment}")()
         victim = self.random.choice(["everything", "everything", "driver", "java"])
-        was_java = victim == "java" and self.driver.java() is not None
         code = self.driver.kill(victim)
         self.told.append(f"{moment}, {victim}, {time.monotonic() - began:.1f} s")
-        if was_java:
+        if self.driver.lost_java:
             assert code == 3, (code, self.told, self.driver.told())
             assert self.driver.told().splitlines()[-1].startswith("skyband: "), self.driver.told()
         else:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from contextlib import suppress
 
 import pytest
 
@@ -14,6 +14,7 @@ from tests.faults.process import newest
 from tests.sharding import cases
 from tests.spark import bounded_run
 from tests.spark.frames import read_sink, write_files
+from tests.waiting import wait_for
 
 FILES = 5
 
@@ -31,13 +32,11 @@ def begin(folder):
 
 
 def kill_when(process, reached, log):
-    deadline = time.monotonic() + 600
-    while not reached():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    """Kill it when it has come so far, unless it has ended by itself."""
+    wait_for(lambda: reached() or process.poll() is not None, 600, pause=0.01)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() in (0, -signal.SIGKILL), log.read_text()
 
 
 def await_batch(process, folder):
@@ -58,11 +57,19 @@ def await_written(process, folder):
 
 @pytest.mark.long
 def test_killed_and_taken_up(tmp_path, tally):
-    write_files(tmp_path / "in", bounded_run.batches(FILES))
+    # On a busy machine the moment may be missed; then all is right, and it is tried again.
+    found = (is_killed_in_the_middle(tmp_path / name, tally) for name in "abc")
+    assert any(found), "it was never killed in the middle"
+
+
+def is_killed_in_the_middle(folder, tally):
+    folder.mkdir()
+    write_files(folder / "in", bounded_run.batches(FILES))
     for blow in (await_batch, await_written):
-        blow(begin(tmp_path), tmp_path)
+        blow(begin(folder), folder)
         tally.fault("kill -9 of the driver")
-    assert newest(tmp_path / "state" / "offsets") < FILES, "it was killed in the middle"
-    process = begin(tmp_path)
-    assert process.wait(600) == 0, (tmp_path / "log").read_text()
-    tally.check_answers(cases.answered(read_sink(tmp_path / "out"), bounded_run.POSED), bounded_run.wanted(FILES))
+    in_the_middle = newest(folder / "state" / "offsets") < FILES
+    process = begin(folder)
+    assert process.wait(600) == 0, (folder / "log").read_text()
+    tally.check_answers(cases.answered(read_sink(folder / "out"), bounded_run.POSED), bounded_run.wanted(FILES))
+    return in_the_middle

@@ -8,7 +8,6 @@ with the definition.
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 import os
 from typing import NamedTuple
@@ -21,6 +20,7 @@ import skyband as sb
 from tests.aggregate import oracle as totals
 from tests.incomplete import oracle as parts
 from tests.sharding import cases
+from tests.spark.frames import read_answers, read_lines
 
 SECOND = 1_000_000
 STEP = 10 * SECOND  # of event time, a file
@@ -175,9 +175,7 @@ def _stretches(rows):
 
 def found_in(folder, sink="out"):
     """What the run has written, by sink."""
-    parquet = [row for path in sorted((folder / sink).glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
-    texts = [path.read_text() for path in sorted((folder / "lines").glob("*.jsonl"))]
-    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    parquet, lines = read_answers(folder / sink), read_lines(folder / "lines")
     return {"parquet": list(map(plain_row, parquet)), "jsonl": list(map(plain_row, lines))}
 
 

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +12,7 @@ from skyband import streams
 from skyband.incomplete.kernels.sketches import mixed
 from skyband.incomplete.sketches import AmsSketches, Sketches
 from skyband.snapshot import decode, encode
+from tests.programs import without_compiler
 
 ROUNDS = 200
 
@@ -276,16 +273,6 @@ def check_figures():
 
 
 def test_same_figures_without_the_compiler():
-    repository = Path(__file__).parents[2]
-    program = "from tests.incomplete.test_sketches import check_figures; print(*check_figures())"
-    path = os.pathsep.join(filter(None, [str(repository), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    plain = [float.fromhex(text) for text in done.stdout.split()]
+    told = without_compiler("from tests.incomplete.test_sketches import check_figures; print(*check_figures())")
+    plain = [float.fromhex(text) for text in told.split()]
     np.testing.assert_allclose(plain, [float.fromhex(text) for text in check_figures()], rtol=1e-12)

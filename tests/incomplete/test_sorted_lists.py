@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +17,7 @@ from skyband.incomplete.sorted_lists import SortedLists
 from skyband.snapshot import decode, encode
 from tests.incomplete import oracle
 from tests.incomplete.oracle import Asked
+from tests.programs import without_compiler
 
 CODES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
 KINDS = (np.int64, np.int64, np.int64, np.float64)
@@ -200,13 +197,4 @@ def check_seeded_cases():
 
 
 def test_same_answers_without_the_compiler():
-    program = "from tests.incomplete.test_sorted_lists import check_seeded_cases; check_seeded_cases()"
-    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    without_compiler("from tests.incomplete.test_sorted_lists import check_seeded_cases; check_seeded_cases()")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
@@ -14,7 +13,7 @@ from skyband.spark import start
 from skyband.spark.delivery import Wanted
 from tests.jobs.test_live_changes import ALL, MORE, Live, answers_in, parts, wait_for_rows  # noqa: F401 - a fixture
 from tests.sharding import cases
-from tests.spark.frames import read_stream, write_files
+from tests.spark.frames import read_answers, read_stream, write_files
 
 MORE_SQL = "more: TOPK s, 5 OVER 10 SECONDS EVERY 5 SECONDS"
 EACH = cases.Posed("each", cases.Asked(k=2, size=10_000_000, slide=5_000_000), {"by": "s", "partition_by": ["g"]})
@@ -110,16 +109,12 @@ def test_new_groups_join(spark, tmp_path, parts):  # noqa: F811
         assert names_of(live.running) == ["all", "each", "upper"]
         live.running.handles["rows"].flush()
     rows = [row for part in parts for row in part]
-    found = cases.answered(_rows_in(tmp_path), [ALL, EACH])
+    found = cases.answered(read_answers(tmp_path / "out"), [ALL, EACH])
     first = first_whole_window(parts[0], after=20_001_000)  # the flush ended all windows that had begun
     for group in "abc":
         mine, wanted = found["each", group], cases.wanted(EACH, rows)["each", group]
         assert [row for row in mine if row[1] >= first] == [row for row in wanted if row[1] >= first]
-    assert {row["upper(g)"] for row in _rows_in(tmp_path) if row["query"] == "upper"} >= {"A", "B", "C"}
-
-
-def _rows_in(folder):
-    return [row for path in sorted((folder / "out").glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    assert {row["upper(g)"] for row in read_answers(tmp_path / "out") if row["query"] == "upper"} >= {"A", "B", "C"}
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from skyband.jobs import run
 from skyband.spark.delivery import Wanted
 from tests.sharding import cases
 from tests.sharding.differences import by_order, compared, reported
-from tests.spark.frames import table, write_files
+from tests.spark.frames import read_answers, read_lines, table, write_files
 from tests.waiting import wait_for
 
 POSED = [
@@ -61,19 +61,12 @@ def finished(file, spark, mode="once", **more):
 
 
 def lines_of(folder):
-    found = []
-    for path in sorted(folder.glob("*.jsonl")):
-        for line in path.read_text().splitlines():
-            row = json.loads(line)
-            for name in ("window_start", "window_end"):
-                row[name] = dt.datetime.fromisoformat(row[name])
-            row["score"] = float(row["score"])
-            found.append(row)
+    found = read_lines(folder)
+    for row in found:
+        for name in ("window_start", "window_end"):
+            row[name] = dt.datetime.fromisoformat(row[name])
+        row["score"] = float(row["score"])
     return found
-
-
-def parquet_of(folder):
-    return [row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
 
 
 @pytest.fixture
@@ -101,7 +94,7 @@ sinks:
 """,
     )
     running = finished(file, spark)
-    assert whole(parquet_of(tmp_path / "out/parquet")) == wanted(source)
+    assert whole(read_answers(tmp_path / "out/parquet")) == wanted(source)
     assert whole(lines_of(tmp_path / "out/lines")) == wanted(source)
     written = [row for path in (tmp_path / "out/csv").glob("*.csv") for row in pcsv.read_csv(path).to_pylist()]
     assert {row["query"] for row in written} == {"each"}
@@ -144,7 +137,7 @@ def test_answering_once_again_replaces_what_was_written(spark, tmp_path, source)
     finished(file, spark)
     assert not stale.exists()
     assert (tmp_path / "out" / "notes.parquet.txt").exists()
-    assert whole(parquet_of(tmp_path / "out")) == wanted(source)
+    assert whole(read_answers(tmp_path / "out")) == wanted(source)
     assert not (tmp_path / ".skyband").exists(), "a bounded run keeps no state"
 
 
@@ -172,15 +165,15 @@ def test_catching_up_twice_is_one_stream(spark, tmp_path, source):
 def test_a_stream_goes_on_from_its_state_and_begins_anew_when_told(spark, tmp_path, source):
     file = workload(tmp_path, STREAM + QUERIES + "sinks: [{type: parquet, path: out}]\n")
     running = run(file, spark=spark)
-    wait_for(lambda: running.await_end(0.2) or parquet_of(tmp_path / "out"))
+    wait_for(lambda: running.await_end(0.2) or read_answers(tmp_path / "out"))
     running.stop()
-    before = whole(parquet_of(tmp_path / "out"))
+    before = whole(read_answers(tmp_path / "out"))
     assert before
     assert all(set(found) <= set(wanted(source)[key]) for key, found in before.items())
     with pytest.raises(sb.InvalidInputError, match=r"belong to a run whose state is kept.*--fresh"):
         run(file, "once", spark=spark)
     finished(file, spark, "once", fresh=True)
-    assert whole(parquet_of(tmp_path / "out")) == wanted(source)
+    assert whole(read_answers(tmp_path / "out")) == wanted(source)
     with pytest.raises(sb.InvalidInputError, match=r"there is no state to go on from.*--fresh"):
         run(file, spark=spark)
 
@@ -258,7 +251,7 @@ def test_a_first_start_that_was_killed_early_is_no_damage(spark, tmp_path, sourc
     for unfinished in ("control", "about"):
         (tmp_path / ".skyband" / "work" / "rows" / "skyband" / unfinished / "_temporary" / "0").mkdir(parents=True)
     finished(file, spark, "catch-up")
-    assert whole(parquet_of(tmp_path / "out"))
+    assert whole(read_answers(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +307,7 @@ queries:
 sinks: [{type: parquet, path: out}]
 """
     running = finished(workload(tmp_path, text), spark)
-    assert whole(parquet_of(tmp_path / "out")) == wanted(source)
+    assert whole(read_answers(tmp_path / "out")) == wanted(source)
     assert running.metrics().keys() == {"rows", "again"}
 
 
@@ -414,7 +407,7 @@ def test_an_older_copy_of_the_state_is_refused_and_a_crash_before_the_commit_is_
     finished(file, spark, "catch-up")
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     assert newest.name in before
-    doubled = parquet_of(tmp_path / "out")
+    doubled = read_answers(tmp_path / "out")
     assert len(doubled) == len({(row["query"], row["window_end"], row["g"], row["rank"]) for row in doubled})
     shutil.rmtree(state)
     shutil.copytree(copy, state)
@@ -427,7 +420,7 @@ def test_an_older_copy_of_the_state_is_refused_and_a_crash_before_the_commit_is_
         if int(path.stem.rpartition("-")[2]) > kept:
             path.unlink()  # as the message says
     finished(file, spark, "catch-up")
-    again = whole(parquet_of(tmp_path / "out"))
+    again = whole(read_answers(tmp_path / "out"))
     assert {key: sorted(found) for key, found in again.items()} == {
         key: sorted(found) for key, found in whole(doubled).items()
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +21,7 @@ from skyband.connectors.memory import Board
 from skyband.jobs import run
 from skyband.spark.delivery import Wanted
 from skyband.workload_file import EngineSection
+from tests.spark.frames import read_lines
 
 SECOND = 1_000_000
 FILE = """
@@ -133,11 +133,7 @@ def test_lags_of_incomplete_streams_are_told(spark, answered, data, tmp_path):
 
 def test_files_have_the_same_rows(answered):
     file, running, _ = answered
-    lines = [
-        json.loads(line)
-        for path in sorted((file.path.parent / "out").glob("*.jsonl"))
-        for line in path.read_text().splitlines()
-    ]
+    lines = read_lines(file.path.parent / "out")
     assert len(lines) == sum(running.memory(stream).num_rows for stream in file.workloads)
     assert {line["query"] for line in lines} == {"likely", "list", "busy", "heavy"}
 

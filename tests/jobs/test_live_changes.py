@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 
-import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
@@ -13,7 +12,7 @@ from skyband.jobs import run
 from skyband.jobs.control_server import Attendant
 from skyband.jobs.mailbox import Mailbox, mailbox_of
 from tests.sharding import cases
-from tests.spark.frames import write_files
+from tests.spark.frames import read_answers, write_files
 from tests.waiting import wait_for
 
 FILE = """
@@ -39,8 +38,7 @@ def parts():
 
 
 def answers_in(folder):
-    rows = [row for path in sorted((folder / "out").glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
-    return cases.answered(rows, [ALL, MORE])
+    return cases.answered(read_answers(folder / "out"), [ALL, MORE])
 
 
 def wait_for_rows(running, count, seconds=300):

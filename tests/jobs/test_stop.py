@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from contextlib import contextmanager
 
@@ -12,7 +11,7 @@ import skyband as sb
 from skyband.jobs import run
 from skyband.spark.delivery import Wanted
 from tests.sharding import cases
-from tests.spark.frames import write_files
+from tests.spark.frames import read_lines, write_files
 from tests.waiting import process_all
 
 FILE = """
@@ -82,5 +81,4 @@ def test_a_stream_that_hangs_is_not_waited_for(spark, tmp_path):
 
 def answers_in(folder, query):
     """Window, rank and id of each answer that the files hold, once for each time it was written."""
-    lines = [json.loads(line) for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
-    return sorted((row["window_end"], row["rank"], row["id"]) for row in lines if row["query"] == query)
+    return sorted((row["window_end"], row["rank"], row["id"]) for row in read_lines(folder) if row["query"] == query)

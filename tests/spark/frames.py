@@ -61,6 +61,16 @@ def read_sink(folder):
     ]
 
 
+def read_answers(folder):
+    """The rows of the parquet files that a job has written, in the order of micro-batches."""
+    return [row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+
+
+def read_lines(folder, files="*.jsonl"):
+    """The lines of JSON that a job has written."""
+    return [json.loads(line) for path in sorted(folder.glob(files)) for line in path.read_text().splitlines()]
+
+
 def _in_utc(found):
     for number, field in enumerate(found.schema):
         if pa.types.is_timestamp(field.type):

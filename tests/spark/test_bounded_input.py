@@ -13,7 +13,7 @@ from skyband.jobs import run
 from skyband.jobs.verification import verify
 from skyband.spark import start
 from tests.sharding import cases
-from tests.spark.frames import SCHEMA, read_sink, table, write_files
+from tests.spark.frames import SCHEMA, read_answers, read_sink, table, write_files
 
 POSED = [
     cases.Posed("all", cases.Asked(k=3, size=20_000_000, slide=5_000_000), {"by": "s"}),
@@ -53,10 +53,6 @@ def finished(file, spark, mode="once"):
     return running.metrics()["rows"]
 
 
-def written(folder):
-    return [row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
-
-
 def test_hourly_files_whose_times_run_backwards(spark, tmp_path):
     """As after a copy or an unpacking: the newest hour has the oldest file."""
     (tmp_path / "in").mkdir()
@@ -74,7 +70,7 @@ def test_hourly_files_whose_times_run_backwards(spark, tmp_path):
     )
     running = run(sb.read_workload(tmp_path / "work.yaml"), "once", spark=spark)
     assert running.await_end(300)
-    found = [(row["window_end"].hour, row["rank"], row["score"]) for row in written(tmp_path / "out")]
+    found = [(row["window_end"].hour, row["rank"], row["score"]) for row in read_answers(tmp_path / "out")]
     assert found == [(1, 1, 59.0), (1, 2, 58.0), (2, 1, 159.0), (2, 2, 158.0), (3, 1, 259.0), (3, 2, 258.0)]
     metrics = running.metrics()["trades"]
     assert (metrics["rows"], metrics["late"], metrics["windows"], metrics["answers"]) == (180, 0, 3, 6)
@@ -84,7 +80,7 @@ def test_a_file_run_once(spark, tmp_path, monkeypatch):
     rows = backwards(tmp_path / "in")
     monkeypatch.setattr("skyband.jobs.bounded_job.PART_ROWS", 40)  # answers are delivered in several parts
     metrics = finished(workload(tmp_path), spark)
-    found = written(tmp_path / "out")
+    found = read_answers(tmp_path / "out")
     assert cases.answered(found, POSED) == wanted(rows)
     ends = [row["window_end"] for row in found]
     assert ends == sorted(ends), "answers are delivered by time"
@@ -133,7 +129,7 @@ def test_catching_up_reads_all_that_is_new_before_time_moves(spark, tmp_path):
     end = rows[-1][0] + 500_000_000
     write_files(tmp_path / "in", [[(end, 1.0, 1, "a")], [rows[0]]], 20)
     metrics = finished(file, spark, "catch-up")
-    found = cases.answered(written(tmp_path / "out"), POSED)
+    found = cases.answered(read_answers(tmp_path / "out"), POSED)
     want = wanted([*rows, (end, 1.0, 1, "a")])
     assert found == {key: [one for one in ones if one[1] <= end] for key, ones in want.items()}
     assert (metrics["rows"], metrics["late"]) == (2, int(rows[0][1] is not None))

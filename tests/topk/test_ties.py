@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
+from skyband.data import window_table
 from skyband.data.answer_log import AnswerLog
 from skyband.kernels.expand import fill_tied_ranks
-from skyband.topk import table
 from skyband.topk.algorithms.panes import MOST_LATTICES, Panes
 from tests import oracle
 from tests.drive import ALGORITHMS, WITH_TIES, held, read, time_query
@@ -242,7 +242,7 @@ def test_an_answer_longer_than_any_text_column_comes_in_several_batches(queries,
     asked_for = [sb.TopK(name="a query"[i:], k=2, size=30, ties="rank") for i in range(queries)]
     scores = [float(i % 2) for i in range(90)]
     wanted = sb.replay(asked_for, None, scores)
-    monkeypatch.setattr(table, "_MOST_LETTERS", 50)
+    monkeypatch.setattr(window_table, "_MOST_LETTERS", 50)
     found = sb.replay(asked_for, None, scores)
     assert found["query"].num_chunks > wanted["query"].num_chunks
     assert found.combine_chunks().equals(wanted.combine_chunks())

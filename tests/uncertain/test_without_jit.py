@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import skyband as sb
+from tests.programs import without_compiler
 from tests.uncertain import oracle
 from tests.uncertain.drive import answers_of, check_answer, random_query, random_stream, run, timed, window
 from tests.uncertain.test_probabilities import random_input
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def check_seeded_cases():
@@ -40,22 +35,7 @@ def check_seeded_cases():
 
 
 def test_same_answers_without_the_compiler():
-    program = (
-        "import numba\n"
-        "assert numba.config.DISABLE_JIT\n"
-        "from tests.uncertain.test_without_jit import check_seeded_cases\n"
-        "check_seeded_cases()\n"
-    )
-    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    without_compiler("from tests.uncertain.test_without_jit import check_seeded_cases; check_seeded_cases()")
 
 
 def test_same_cases_compiled():

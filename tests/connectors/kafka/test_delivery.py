@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 
-import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
@@ -14,14 +13,14 @@ from skyband.spark.delivery import Wanted
 from tests.connectors.kafka.topics import Sent, value_of
 from tests.connectors.kafka.work import POSED, SECOND, finished, rows_of, wanted, workload
 from tests.sharding import cases
+from tests.spark.frames import read_answers, read_lines
 from tests.waiting import wait_for
 
 LATER = 900 * SECOND
 
 
 def written(folder):
-    rows = [row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
-    return cases.answered(rows, POSED)
+    return cases.answered(read_answers(folder), POSED)
 
 
 def sent(records):
@@ -65,8 +64,8 @@ def test_restarts_and_a_crash_between_sending_and_noting_it_down(spark, topics, 
     finished(file, spark, "catch-up")
     tally.check_answers(written(tmp_path / "out"), wanted(rows))
     assert sent(topics.read(out)) == wanted(rows)
-    [letter] = [line for path in (tmp_path / "malformed").glob("*/part-*") for line in path.read_text().splitlines()]
-    assert json.loads(letter)["offset"] == 70
+    [letter] = read_lines(tmp_path / "malformed", "*/part-*")
+    assert letter["offset"] == 70
     with pytest.raises(sb.InvalidInputError, match="belong to a run whose state is kept"):
         run(file, "once", spark=spark)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 
 import pytest
 
 from tests.connectors.kafka.topics import Sent, value_of
 from tests.connectors.kafka.work import answers, finished, rows_of, wanted, workload
+from tests.spark.frames import read_lines
 
 MORE = "the value goes on after its JSON object"
 UNFIT = "the value is no JSON object that fits the schema"
@@ -78,7 +78,7 @@ def test_the_stream_lives_and_the_letters_are_kept(spark, topics, tmp_path, tall
     metrics = running.metrics()["rows"]
     assert (metrics["malformed"], metrics["rows"]) == (len(POISON), len(sent))
 
-    kept = sorted(letters(tmp_path / "malformed"), key=lambda letter: letter["offset"])
+    kept = sorted(read_lines(tmp_path / "malformed", "*/part-*"), key=lambda letter: letter["offset"])
     reasons = [reason for _, reason in POISON.values()]
     assert [(letter["offset"], letter["reason"]) for letter in kept] == [
         (6 * number + 3, reason) for number, reason in enumerate(reasons)
@@ -94,10 +94,6 @@ def test_the_stream_lives_and_the_letters_are_kept(spark, topics, tmp_path, tall
     assert [(record["value"], header(record, "reason")) for record in buried] == list(POISON.values())
     assert {header(record, "topic") for record in buried} == {topic}
     assert [record["key"] for record in buried] == [b"k%d" % number for number in range(len(POISON))]
-
-
-def letters(folder):
-    return [json.loads(line) for path in folder.glob("*/part-*") for line in path.read_text().splitlines()]
 
 
 def header(record, name):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +11,7 @@ import skyband as sb
 from skyband.jobs import run
 from tests.connectors.kafka.broker import PASSWORD, USER
 from tests.connectors.kafka.work import POSED, rows_of, wanted
+from tests.programs import skyband
 from tests.sharding import cases
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required username=alice password='${KAFKA_PASSWORD}';"
@@ -45,15 +44,9 @@ def secured(kafka, topics, tmp_path):
     return file, rows
 
 
-def skyband(*arguments, password):
-    command = [sys.executable, "-m", "skyband.cli", *map(str, arguments)]
-    environment = {**os.environ, "KAFKA_PASSWORD": password}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-
-
 def test_a_run_from_the_command_line(secured):
     file, rows = secured
-    done = skyband("run", file, "--once", "--json", password=PASSWORD)
+    done = skyband("run", file, "--once", "--json", env={**os.environ, "KAFKA_PASSWORD": PASSWORD})
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     for row in found:
@@ -75,7 +68,7 @@ def test_a_wrong_password_is_told_without_it(spark, secured):
 
 def test_an_explanation_shows_no_secret(secured):
     file, _ = secured
-    done = skyband("explain", file, "--json", password=PASSWORD)
+    done = skyband("explain", file, "--json", env={**os.environ, "KAFKA_PASSWORD": PASSWORD})
     assert done.returncode == 0, done.stderr
     options = json.loads(done.stdout)["streams"]["rows"]["options"]
     assert options["kafka.sasl.jaas.config"] == "***"
