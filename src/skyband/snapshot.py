@@ -57,7 +57,8 @@ def decode(blob: bytes) -> dict[str, Any]:
         )
     with resuming():  # a checksum that is right says that nothing was damaged, not who wrote it
         stop = 8 + int.from_bytes(body[:8], "little")
-        values = _restore(json.loads(body[8:stop]), memoryview(body)[stop:])
+        # Read as UTF-8 only: of bytes, json would guess another encoding and load its codec.
+        values = _restore(json.loads(str(body[8:stop], "utf-8")), memoryview(body)[stop:])
         if not isinstance(values, dict):
             raise TypeError(f"it is a {type(values).__name__}")
     return values
