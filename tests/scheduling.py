@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-TOGETHER = ("tests/connectors/kafka/", "tests/dashboard/browser/", "tests/aggregate/", "tests/incomplete/")
+TOGETHER = (
+    "tests/connectors/kafka/",
+    "tests/dashboard/browser/",
+    "tests/aggregate/",
+    "tests/incomplete/",
+    "tests/spark/test_sessions.py",
+    "tests/test_site.py",
+)
+_SAP = re.compile(r"\[.*\bsap\b")
 
 
 def group_of(nodeid):
@@ -13,7 +23,7 @@ def group_of(nodeid):
         if nodeid.startswith(folder):
             return folder
     # The largest kernels of all; every test of theirs is told from others by its parameters.
-    return "sap" if "[sap" in nodeid else nodeid
+    return "sap" if _SAP.search(nodeid) else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,7 +11,12 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script",
+    # Those on Spark start one each.
+    [pytest.param(path, marks=pytest.mark.long if "spark" in path.stem else ()) for path in EXAMPLES],
+    ids=lambda path: path.stem,
+)
 def test_runs(script):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -22,6 +22,7 @@ def test_spark_reads_every_row(tmp_path, spark, name):
     assert rows.where("ts is not null and price is not null").count() == rows.count() == count
 
 
+@pytest.mark.long
 def test_from_init_to_answers(tmp_path):
     *_, count = write_layout(tmp_path, "by date")
     begun = skyband("init", cwd=tmp_path)

@@ -101,6 +101,7 @@ def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, 
     assert then == want[again:]
 
 
+@pytest.mark.long
 def test_once_for_machines(tmp_path, rows):
     done = subprocess.run(
         [*COMMAND, "run", "work.yaml", "--once", "--json"],

@@ -132,6 +132,7 @@ def test_whether_a_run_gets_on(spark, tmp_path, parts):
     assert after(1) == "stream 'rows' has failed; the log of the run says why."
 
 
+@pytest.mark.long
 def test_once_stays_until_ctrl_c(tmp_path, parts):
     (tmp_path / "work.yaml").write_text(FILE + 'engine: {master: "local[2]", memory: 1g}\n')
     rows = parts[0] + parts[1]

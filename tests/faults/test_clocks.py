@@ -97,6 +97,7 @@ def test_event_times_jump_ahead_and_back(spark, tmp_path, tally):
         tally.check(rows, work.wanted(kept[:-1], streams=streams))
 
 
+@pytest.mark.long
 def test_the_clock_of_who_writes_files_jumps(spark, tmp_path, tally):
     """Files that are stamped a year ahead, and years back: all are read, and none twice."""
     files = [work.rows_of(number) for number in range(3)]

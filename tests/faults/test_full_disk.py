@@ -40,9 +40,8 @@ def fill(ballast):
             return
 
 
-@pytest.mark.parametrize(
-    ("place", "streams"), [("out", ["rows"]), pytest.param("state", ["requests"], marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("place", "streams"), [("out", ["rows"]), ("state", ["requests"])])
 def test_a_disk_fills_up(tmp_path, small_disk, tally, place, streams):
     where = {"checkpoint" if place == "state" else "sink": f"small/{place}"}
     sink = where.get("sink", "out")

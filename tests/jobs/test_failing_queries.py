@@ -66,6 +66,7 @@ def test_culprits_are_found_and_nobody_else_is_harmed(spark, tmp_path, parts, ca
     assert not {("add", name) for name in BAD} & set(kinds)
 
 
+@pytest.mark.long
 def test_what_breaks_its_first_micro_batch_is_refused(spark, tmp_path, parts):  # noqa: F811
     live = Live(spark, tmp_path, parts)
     for _ in parts[:2]:
@@ -88,6 +89,7 @@ def test_what_breaks_its_first_micro_batch_is_refused(spark, tmp_path, parts):  
         assert names_of(live.running) == ["all"]
 
 
+@pytest.mark.long
 def test_new_groups_join(spark, tmp_path, parts):  # noqa: F811
     """By a column that nobody grouped by, and by an expression: no row that is held is theirs."""
     live = Live(spark, tmp_path, parts)

@@ -385,6 +385,7 @@ def test_what_is_not_kept_is_not_given(spark, tmp_path, source):
         run(workload(tmp_path, STREAM + QUERIES), "twice", spark=spark)
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_an_older_copy_of_the_state_is_refused_and_a_crash_before_the_commit_is_not(spark, tmp_path, tally):
     rows = rows_of(4, 160)

@@ -172,6 +172,7 @@ def test_concurrent_changes_are_ordered(spark, tmp_path, parts):
         again.stop()
 
 
+@pytest.mark.long
 def test_a_query_that_some_row_breaks_is_dropped_and_the_stream_goes_on(spark, tmp_path, parts, caplog):
     """What cannot be computed is known only when the row comes: whoever added it must not have stopped the others."""
     live = Live(spark, tmp_path, parts)

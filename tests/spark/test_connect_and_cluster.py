@@ -57,6 +57,7 @@ def assert_complete(folder, tally):
     tally.check_answers(cases.answered(read_sink(folder / "out"), bounded_run.POSED), bounded_run.wanted(FILES))
 
 
+@pytest.mark.long
 def test_spark_connect(tmp_path, tally):
     process = begin(tmp_path, "remote", SPARK_TESTING="1")
     try:

@@ -44,6 +44,7 @@ class Failing:
             raise OSError("the power went out")
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_restarts_and_a_crash_between_sending_and_noting_it_down(spark, topics, tmp_path, tally):
     rows, topic, out = rows_of(21, 150), topics.name(), topics.name()

@@ -103,6 +103,7 @@ def test_changes_in_a_table(spark, tmp_path, database):
     assert {key: sorted(changes, key=by_order) for key, changes in found.items()} == want
 
 
+@pytest.mark.long
 def test_a_crash_between_writing_and_noting_it_down(spark, tmp_path, database):
     rows = rows_of(13, 200)
     write_files(tmp_path / "in", [rows[low : low + 40] for low in range(0, 160, 40)])
@@ -155,6 +156,7 @@ def test_a_server_that_restarts_while_a_stream_runs(spark, tmp_path, database, t
     tally.check_answers(whole(database), in_order(wanted(rows)))
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_server_that_does_not_come_back_stops_the_run_and_nothing_is_lost(spark, tmp_path, database, capfd, tally):
     rows = rows_of(15, 120)
