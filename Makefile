@@ -27,11 +27,11 @@ jars: java ## fetch what Spark needs for Kafka, once (its tests do it themselves
 demo: java ## watch three questions about a stream of trades, answered live on Spark
 	@$(BIN)/skyband demo
 
-test: java check ## the checks and every kind of test, in about 15 minutes on two cores
+test: java check ## the checks and every kind of test; CI runs it first
 	$(BIN)/pytest -n 2 -m "not long"
 
 # The properties are tested by both: here with more examples.
-test-long: java ## longer random searches and more faults, after make test
+test-long: java ## longer random searches and more faults; CI runs it after make test
 	SKYBAND_LONG=1 $(BIN)/pytest -n 2 -m "long or hypothesis"
 
 test-quick: $(READY) ## a developer's inner loop: lint, and the tests that start nothing
