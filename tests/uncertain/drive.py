@@ -6,6 +6,8 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import NamedTuple
 
+import pyarrow as pa
+
 import skyband as sb
 from tests.uncertain import oracle
 
@@ -132,3 +134,19 @@ def check_times(query, rows, times, until, start=None):
             continue
         due = range(begin + 1, begin + every + 1)
         assert any(not any(time - size <= row.position < time for row in rows) for time in due), (query, begin)
+
+
+def check_restarts(draw, queries, rows):
+    """Cuts into batches and restarts after each change no answer; the monitor as it was resumed after its end."""
+    whole = run(queries, [rows])
+    assert run(queries, cut(draw, rows)) == whole
+    monitor, tables = sb.uncertain.Monitor(queries), []
+    for batch in cut(draw, rows):
+        push(monitor, batch)
+        if draw.random() < 0.3:
+            tables.append(monitor.answers())
+        monitor = sb.uncertain.Monitor.resume(monitor.snapshot(), queries)
+    monitor.finish()
+    monitor = sb.uncertain.Monitor.resume(monitor.snapshot())
+    assert pa.concat_tables([*tables, monitor.answers()]) == whole
+    return monitor

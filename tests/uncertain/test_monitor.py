@@ -16,6 +16,7 @@ from tests.uncertain import oracle
 from tests.uncertain.drive import (
     answers_of,
     check_answer,
+    check_restarts,
     check_times,
     cut,
     push,
@@ -76,17 +77,7 @@ def test_count_windows_agree_with_all_worlds(seed):
 def test_neither_cuts_nor_restarts_change_anything(seed):
     draw, _, queries, rows = case(seed, text_ids=seed % 2 == 0)
     queries = [timed(query) for query in queries]
-    whole = run(queries, [rows])
-    assert run(queries, cut(draw, rows)) == whole
-    monitor, tables = sb.uncertain.Monitor(queries), []
-    for batch in cut(draw, rows):
-        push(monitor, batch)
-        if draw.random() < 0.3:
-            tables.append(monitor.answers())
-        monitor = sb.uncertain.Monitor.resume(monitor.snapshot(), queries)
-    monitor.finish()
-    monitor = sb.uncertain.Monitor.resume(monitor.snapshot())
-    assert pa.concat_tables([*tables, monitor.answers()]) == whole
+    monitor = check_restarts(draw, queries, rows)
     with pytest.raises(sb.InvalidInputError, match="finished"):
         push(monitor, rows)
 

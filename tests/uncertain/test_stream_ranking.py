@@ -14,7 +14,17 @@ import pytest
 import skyband as sb
 from skyband.uncertain.stream_ranking import Streams, best_streams
 from tests.uncertain import oracle
-from tests.uncertain.drive import check_answer, check_times, cut, push, random_query, random_stream, run, timed, window
+from tests.uncertain.drive import (
+    check_answer,
+    check_restarts,
+    check_times,
+    cut,
+    random_query,
+    random_stream,
+    run,
+    timed,
+    window,
+)
 from tests.uncertain.test_monitor import few_at_once
 
 LABELS = {"text": ["north", "northern lights", "northern lighthouse", "south"], "number": [-1, 0, 7, 2**40]}
@@ -95,16 +105,7 @@ def test_count_windows_agree_with_all_worlds(seed):
 @pytest.mark.parametrize("seed", range(15))
 def test_neither_cuts_nor_restarts_change_anything(seed):
     draw, _, queries, rows = case(seed)
-    whole = run(queries, [rows])
-    assert run(queries, cut(draw, rows)) == whole
-    monitor, tables = sb.uncertain.Monitor(queries), []
-    for batch in cut(draw, rows):
-        push(monitor, batch)
-        if draw.random() < 0.3:
-            tables.append(monitor.answers())
-        monitor = sb.uncertain.Monitor.resume(monitor.snapshot(), queries)
-    monitor.finish()
-    assert pa.concat_tables([*tables, sb.uncertain.Monitor.resume(monitor.snapshot()).answers()]) == whole
+    check_restarts(draw, queries, rows)
 
 
 def test_the_same_as_for_one_window():
