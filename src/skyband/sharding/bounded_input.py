@@ -54,7 +54,7 @@ def cut_by_time(envelope: Envelope, positions_of: Callable[[pa.Table], Ints]) ->
         if low == 0:
             yield envelope._replace(rows=part)
             continue
-        note = Note(envelope.note.newest, int(positions[order[low]]))  # the first part's note tells the rest
+        note = type(envelope.note)(envelope.note.newest, int(positions[order[low]]))  # the first note has the rest
         yield Envelope(envelope.shard, part, note, 0, 0, 0)
 
 

@@ -1,0 +1,119 @@
+"""`auto` against every engine it can choose from, through the public call: windows, slides, k and four streams.
+
+python -m benchmarks auto [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import skyband as sb
+from benchmarks import report, workloads
+
+PAGE = report.REPORTS / "auto.md"
+SIZES = (10_000, 100_000, 1_000_000)
+SLIDES = (10, 100, 1_000, 10_000)
+KS = (10, 100, 1_000)
+STREAMS: dict[str, Callable[[int], Any]] = {
+    "uniform": workloads.uniform,
+    "trades": workloads.trades,
+    "waves": workloads.time_r,
+    "falling": workloads.decreasing,
+}
+ENGINES = ("panes", "sap", "mintopk")
+MOST_ROWS = 20_000_000  # of answers in one call: beyond, writing the table takes most of the time
+SLOW = 4.0  # an engine this many times slower than the best so far is timed once
+
+
+class Place(NamedTuple):
+    """One query over one stream."""
+
+    stream: str
+    size: int
+    slide: int
+    k: int
+
+    @property
+    def objects(self) -> int:
+        """How many are replayed: twice the window and at least half a million, if the table stays below the limit."""
+        wanted = max(2 * self.size, 500_000)
+        return max(self.size + 20 * self.slide, min(wanted, self.size + MOST_ROWS // self.k * self.slide))
+
+
+def places(*, quick: bool) -> Iterator[Place]:
+    """The grid: slides up to the window, k up to the window."""
+    for stream in STREAMS:
+        for size in SIZES[:2] if quick else SIZES:
+            for slide in SLIDES:
+                for k in KS:
+                    if slide <= size and k < size:
+                        yield Place(stream, size, slide, k)
+
+
+def seconds(place: Place, algorithm: str, rounds: int) -> float:
+    """The median CPU time of a replay, table included."""
+    scores = STREAMS[place.stream](place.objects)
+    query = sb.TopK(k=place.k, size=place.size, slide=place.slide, full_only=True)
+    work = partial(sb.replay, query, None, scores, algorithm=algorithm)
+    found = []
+    for _ in range(rounds):
+        begin = time.thread_time()
+        table = work()
+        found.append(time.thread_time() - begin)
+        del table
+    return statistics.median(found)
+
+
+def measured(place: Place, rounds: int) -> dict[str, float]:
+    """Seconds by engine, and by `auto`."""
+    found: dict[str, float] = {}
+    for name in ENGINES:
+        once = seconds(place, name, 1)
+        slow = found and once > SLOW * min(found.values())
+        found[name] = once if slow else seconds(place, name, rounds)
+    found["auto"] = seconds(place, "auto", rounds)
+    return found
+
+
+def run(*, quick: bool = False) -> None:
+    """Measure the grid, print how far `auto` is from the best."""
+    for name in (*ENGINES, "auto"):
+        sb.replay(sb.TopK(k=2, size=64, slide=1), None, np.arange(999.0), algorithm=name)
+    rows, ratios = [], []
+    for place in places(quick=quick):
+        found = measured(place, 3)
+        best = min(found[name] for name in ENGINES)
+        ratio = found["auto"] / best
+        ratios.append(ratio)
+        speeds = [f"{place.objects / found[name] / 1e6:,.1f}" for name in (*ENGINES, "auto")]
+        names = [report.short(value) for value in place[1:]]
+        rows.append([place.stream, *names, *speeds, f"{ratio:.2f}×"])
+        print(*rows[-1], flush=True)
+    heads = ["stream", "window", "slide", "k", *(f"{name}, M objects/s" for name in (*ENGINES, "auto")), "auto/best"]
+    report.show("auto-choice", "auto against the best engine", heads, rows, write=not quick, page=PAGE)
+    within = sum(ratio <= 1.2 for ratio in ratios)
+    summary = (
+        f"{within} of {len(ratios)} places within 1.2× of the best engine, median {statistics.median(ratios):.2f}×, "
+        f"worst {max(ratios):.2f}×."
+    )
+    print(summary)
+    if not quick:
+        report.into_page("auto-machine", report.machine(), page=PAGE)
+        report.into_page("auto-summary", summary, page=PAGE)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="windows up to 100K, nothing written")
+    run(quick=parser.parse_args().quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""The stations of aggregate queries: partials, totals in shards of keys, and a merge for each scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+
+import pyarrow as pa
+
+from skyband.aggregate.plan import AggregatePlan
+from skyband.aggregate.reducer import panes_of, sum_rows
+from skyband.aggregate.shard import merged
+from skyband.kernels.stream import Ints
+from skyband.sharding.bounded_input import complete_windows
+from skyband.sharding.pipeline import LocalAnswers, ShardPipeline
+
+__all__ = ["PIPELINE"]
+
+
+def _positions(plan: AggregatePlan, table: pa.Table) -> Ints:
+    return panes_of(table)
+
+
+def _merge(plan: AggregatePlan, answers: LocalAnswers, kinds: pa.Schema) -> Iterator[pa.Table]:
+    """Merge the answers of all shards, by scan. Those of one scan must come one after another."""
+    found = ((unit // plan.shards, first, table) for unit, first, table in answers)
+    for scan, tables in groupby(found, key=itemgetter(0)):
+        for table in complete_windows(((first, table) for _, first, table in tables), "end"):
+            yield merged(plan, scan, [table]).cast(kinds)
+
+
+PIPELINE = ShardPipeline(sum_rows, _positions, _merge, end="end")

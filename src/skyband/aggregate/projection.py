@@ -1,0 +1,89 @@
+"""What aggregate queries compute from a row: a key, a value and a shard for each scan, and its groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skyband.aggregate.plan import AggregatePlan, AggregateScan, scans_of
+from skyband.aggregate.query import AggregateTopK
+from skyband.errors import InvalidQueryError
+from skyband.queries.families import FAMILIES
+from skyband.sharding.projection import Projection, ProjectionRequest, answer_fields
+from skyband.sharding.row_source import HIDDEN, RowSource, plain
+
+__all__ = ["project", "taken"]
+
+_SCHEMA = FAMILIES["aggregate"].answers
+_TIME = f"{HIDDEN}time"
+
+
+def taken(request: ProjectionRequest) -> tuple[str, ...]:
+    """Return the names of columns that every answer has."""
+    return _SCHEMA.names
+
+
+def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projection:
+    """Check the workload against the columns of `source`, and list what is computed from a row."""
+    queries = request.workload.queries
+    at = source.column(source.time(request.time))
+    scans = scans_of(queries)
+    groups = [source.groups(scan.partition_by, queries[scan.places[0]]) for scan in scans]
+    keys = [_key(source, scan, queries[scan.places[0]]) for scan in scans]
+    kinds = {source.described(source.kind_of(key)) for key in keys}
+    if len(kinds) > 1:
+        raise InvalidQueryError(
+            f"the keys of the queries have different types ({', '.join(sorted(kinds))}), and answers have one column "
+            "for all of them. Cast them to one type, or use two workloads."
+        )
+    numbers = range(len(scans))
+    plan = AggregatePlan(
+        queries=queries,
+        shards=request.shards,
+        time=_TIME,
+        groups=tuple(tuple(found) for found in groups),
+        keys=tuple(f"{HIDDEN}key_{number}" for number in numbers),
+        values=tuple(f"{HIDDEN}value_{number}" if scans[number].value else None for number in numbers),
+        wanted=tuple(f"{HIDDEN}wanted_{number}" for number in numbers),
+        homes=tuple(f"{HIDDEN}home_{number}" for number in numbers),
+        utc=source.is_instant(source.kind_of(at)),
+    )
+    columns: dict[str, Any] = {_TIME: at}
+    columns |= {name: source.without_nan(column) for found in groups for name, column in found.items()}
+    for number, scan in enumerate(scans):
+        columns |= _row_columns(source, scan, number, plan, keys[number], [columns[name] for name in groups[number]])
+    bound = source.kind_of(at)
+    fields = answer_fields(
+        _SCHEMA.columns,
+        {"window_start": bound, "window_end": bound, "key": source.kind_of(keys[0])},
+        groups={name: source.kind_of(columns[name]) for name in plan.group_columns},
+    )
+    grouped = {plain(name): name for scan in scans for name in source.spelled(scan.partition_by)}
+    names = tuple(name for name, _ in fields)
+    return Projection(
+        columns=columns, plan=plan, fields=fields, names=tuple(grouped.get(name, name) for name in names), checked=()
+    )
+
+
+def _key(source: RowSource[Any, Any], scan: AggregateScan, query: AggregateTopK) -> Any:
+    if scan.key is None:
+        raise InvalidQueryError(
+            f"query {query.name!r} has no key=; the key is computed from the row's columns. Give key= as an SQL "
+            "expression, for example key='client'."
+        )
+    return source.key(query, scan.key)
+
+
+def _row_columns(
+    source: RowSource[Any, Any], scan: AggregateScan, number: int, plan: AggregatePlan, key: Any, groups: list[Any]
+) -> dict[str, Any]:
+    """Return the scan's columns: key and value, its shard, and whether the row counts (null: filtered out)."""
+    query = plan.queries[scan.places[0]]
+    columns, value = {plan.keys[number]: key}, None
+    if scan.value is not None:
+        value = source.with_zero(
+            source.number(query, "value", scan.value, "only numbers can be added and compared")
+        )
+        columns[str(plan.values[number])] = value
+    columns[plan.wanted[number]] = source.filtered(source.counts(key, value), scan.where, query)
+    columns[plan.homes[number]] = source.home([*groups, key], plan.shards)
+    return columns

@@ -1,0 +1,95 @@
+"""What queries over incomplete streams compute from a row: object, stream and value for each scan."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from skyband.errors import InvalidQueryError
+from skyband.incomplete.plan import IncompletePlan, scans_of
+from skyband.incomplete.query import IncompleteTopK
+from skyband.incomplete.reducer import ID, TIME, columns_of
+from skyband.queries.families import FAMILIES
+from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields
+from skyband.sharding.row_source import RowSource
+
+__all__ = ["declared", "project", "taken"]
+
+_SCHEMA = FAMILIES["incomplete"].answers
+
+
+def taken(request: ProjectionRequest) -> tuple[str, ...]:
+    """Return the names of columns that every answer has."""
+    return _SCHEMA.names
+
+
+def declared(query: IncompleteTopK, frames: Collection[Any] | None) -> IncompleteTopK:
+    """Return the query with all its streams named; `frames` are the streams that have a data frame of their own."""
+    for name, example in (("object", "flow_id"), ("value", "bytes")):
+        if getattr(query, name) is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no {name}=; it is computed from the row's columns. Give {name}= as an SQL "
+                f"expression, for example {name}={example!r}."
+            )
+    if frames is None:
+        if query.stream is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no stream=; with one data frame for all streams, a column must identify "
+                "the stream of a row. Give stream= as an SQL expression, or one data frame for each stream by name."
+            )
+        if query.streams is None:
+            raise InvalidQueryError(
+                f"query {query.name!r} has no streams=; their number limits how far a score can rise, and the data "
+                "frame does not contain it. Name them all: streams=['a', 'b']."
+            )
+        return query
+    if query.stream is not None:
+        raise InvalidQueryError(
+            f"query {query.name!r} has stream={query.stream!r}, but there is one data frame for each stream. Leave "
+            "stream= out."
+        )
+    streams = tuple(query.streams or frames)
+    for name in frames:
+        if name not in streams:
+            raise InvalidQueryError(
+                f"there is a data frame for the stream {name!r}, but query {query.name!r} declares "
+                f"streams={list(streams)}. Add it there, or leave the data frame out."
+            )
+    return IncompleteTopK(**{**query.to_dict(), "streams": streams})
+
+
+def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any = None) -> Projection:
+    """Check the workload against the columns of `source`, and list what is computed from a row.
+
+    The queries have their streams declared. `stream` names the one that all rows of `source` belong to, if they do.
+    """
+    queries = request.workload.queries
+    scans = scans_of(queries)
+    at, identity = source.time_and_id(request.time, request.id)
+    columns = {TIME: at, ID: identity}
+    for number, scan in enumerate(scans):
+        query = queries[scan.places[0]]
+        label = source.text(str(stream)) if scan.stream is None else source.label_text(query, "stream", scan.stream)
+        value = source.number(query, "value", str(query.value), "only numbers can be added up to a score")
+        parts = (
+            source.label(query, "object", str(query.object), "of equal scores the larger object comes first"),
+            label,
+            source.filtered(value, query.where, query),
+        )
+        columns |= dict(zip(columns_of(number), parts, strict=True))
+    plan = IncompletePlan(
+        queries=queries, shards=request.shards, refuse_late=request.refuse_late, delay=request.delay
+    )
+    own = {
+        "time": source.kind_of(at) if queries[0].axis == "time" else WHOLE,
+        "object": source.kind_of(columns[columns_of(0)[0]]),
+    }
+    wanted = ("best", "sure") if any(query.intervals for query in queries) else ()
+    fields = answer_fields(_SCHEMA.columns, own, wanted=wanted)
+    return Projection(
+        columns=columns,
+        plan=plan,
+        fields=fields,
+        names=tuple(name for name, _ in fields),
+        checked=tuple(columns),
+    )

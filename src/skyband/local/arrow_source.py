@@ -1,0 +1,220 @@
+"""The columns of an Arrow table, and expressions over them evaluated in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.arrow import from_numpy, one
+from skyband.data.row_hash import row_hash
+from skyband.errors import InvalidInputError, InvalidQueryError, SkybandError, UnsupportedError
+from skyband.expressions import compile_expression, spark_type_name
+from skyband.queries import Query
+from skyband.sharding.row_source import EXACT, RowSource
+
+__all__ = ["ArrowColumn", "ArrowSource"]
+
+_NAN = pa.scalar(float("nan"), pa.float64())
+_ONE_SHARD = 1
+
+
+@dataclass(frozen=True)
+class ArrowColumn:
+    """A column that is computed from a table."""
+
+    kind: pa.DataType
+    compute: Callable[[pa.Table], pa.Array]
+
+
+class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
+    """The columns of tables with this schema."""
+
+    def __init__(self, schema: pa.Schema, taken: tuple[str, ...]) -> None:
+        super().__init__(zip(schema.names, schema.types, strict=True), taken)
+        self._schema = schema
+
+    def type_of(self, query: Query, what: str, text: str) -> pa.DataType:
+        """Return the type of an expression; one that cannot be computed here is rejected."""
+        try:
+            return compile_expression(text, self._schema).type
+        except SkybandError as error:
+            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} cannot be computed: {error}") from None
+
+    def column(self, name: str) -> ArrowColumn:
+        """Return a column of the table."""
+        return ArrowColumn(self._kind[name], lambda table: one(table[name]))
+
+    def expression(self, text: str) -> ArrowColumn:
+        """Return a compiled expression."""
+        found = compile_expression(text, self._schema)
+        return ArrowColumn(found.type, found.evaluate)
+
+    def identity(self) -> ArrowColumn:
+        """Return the same hash of a row that Spark computes."""
+        return ArrowColumn(pa.int64(), lambda table: from_numpy(row_hash(table, self.names), pa.int64()))
+
+    def kind_of(self, column: ArrowColumn) -> pa.DataType:
+        """Return the type of a column."""
+        return column.kind
+
+    def as_number(self, column: ArrowColumn, error: str) -> ArrowColumn:
+        """Return numbers as doubles: NaN for null."""
+
+        def compute(table: pa.Table) -> pa.Array:
+            values = column.compute(table)
+            if pa.types.is_int64(values.type):
+                _refuse_inexact(values, error)
+                return values.cast(pa.float64(), safe=False).fill_null(_NAN)
+            return values.cast(pa.float64(), safe=False).fill_null(_NAN)
+
+        return ArrowColumn(pa.float64(), compute)
+
+    def as_label(self, column: ArrowColumn) -> ArrowColumn:
+        """Return labels as they are compared."""
+        if pa.types.is_integer(column.kind):
+            return ArrowColumn(pa.int64(), lambda table: column.compute(table).cast(pa.int64()))
+        return self.without_nan(column)
+
+    def as_text(self, column: ArrowColumn) -> ArrowColumn:
+        """Return values as text, as Spark writes them."""
+        if pa.types.is_string(column.kind) or pa.types.is_large_string(column.kind):
+            return ArrowColumn(pa.string(), lambda table: column.compute(table).cast(pa.string()))
+        if pa.types.is_integer(column.kind) or pa.types.is_boolean(column.kind):
+            return ArrowColumn(pa.string(), lambda table: column.compute(table).cast(pa.string()))
+        raise UnsupportedError(
+            f"a column of type {self.described(column.kind)} cannot be used as a label here; cast it to a string in "
+            "the expression."
+        )
+
+    def text(self, value: str | None) -> ArrowColumn:
+        """Return a column with one text in every row."""
+        return ArrowColumn(pa.string(), lambda table: _repeated(value, table.num_rows))
+
+    def without_nan(self, column: ArrowColumn) -> ArrowColumn:
+        """Return the column with null for NaN and 0.0 for -0.0."""
+        if not pa.types.is_floating(column.kind):
+            return column
+        zero, nothing = pa.scalar(0.0, column.kind), pa.scalar(None, column.kind)
+
+        def compute(table: pa.Table) -> pa.Array:
+            values = column.compute(table)
+            return pc.if_else(pc.is_nan(values), nothing, pc.add(values, zero))
+
+        return ArrowColumn(column.kind, compute)
+
+    def where(self, condition: ArrowColumn, column: ArrowColumn) -> ArrowColumn:
+        """Return the column, null where the condition is not true."""
+        nothing = pa.scalar(None, column.kind)
+
+        def compute(table: pa.Table) -> pa.Array:
+            holds = condition.compute(table).fill_null(False)
+            # As on Spark, a value is computed only where the filter holds: it may fail elsewhere.
+            if column.kind == pa.float64() and not _all(holds):
+                return _scattered(column, table, holds)
+            return pc.if_else(holds, column.compute(table), nothing)
+
+        return ArrowColumn(column.kind, compute)
+
+    def counts(self, key: ArrowColumn, value: ArrowColumn | None) -> ArrowColumn:
+        """Return whether a row has a key and a value."""
+
+        def compute(table: pa.Table) -> pa.Array:
+            found = key.compute(table).is_valid()
+            return found if value is None else pc.and_(found, pc.invert(pc.is_nan(value.compute(table))))
+
+        return ArrowColumn(pa.bool_(), compute)
+
+    def with_zero(self, column: ArrowColumn) -> ArrowColumn:
+        """Return numbers with 0.0 for -0.0."""
+        return ArrowColumn(column.kind, lambda table: pc.add(column.compute(table), pa.scalar(0.0, column.kind)))
+
+    def home(self, columns: Iterable[ArrowColumn], shards: int) -> ArrowColumn:
+        """Return the shard of a key, as Spark computes it."""
+        parts = list(columns)
+
+        def compute(table: pa.Table) -> pa.Array:
+            if shards == _ONE_SHARD:
+                return from_numpy(np.zeros(table.num_rows, np.int32), pa.int32())
+            hashed = row_hash(pa.table([part.compute(table) for part in parts], [str(at) for at in range(len(parts))]))
+            return from_numpy((hashed % shards).astype(np.int32), pa.int32())
+
+        return ArrowColumn(pa.int32(), compute)
+
+    def described(self, kind: pa.DataType) -> str:
+        """Return the name of a type, as Spark writes it."""
+        return spark_type_name(kind)
+
+    def is_time(self, kind: pa.DataType) -> bool:
+        """Return whether event time can be of this type."""
+        return bool(pa.types.is_timestamp(kind))
+
+    def is_instant(self, kind: pa.DataType) -> bool:
+        """Return whether times of this type have a time zone."""
+        return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
+
+    def is_number(self, kind: pa.DataType) -> bool:
+        """Return whether scores and values can be of this type."""
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+    def is_flag(self, kind: pa.DataType) -> bool:
+        """Return whether a filter can be of this type."""
+        return bool(pa.types.is_boolean(kind))
+
+    def is_label(self, kind: pa.DataType) -> bool:
+        """Return whether objects and streams can be of this type."""
+        return bool(
+            pa.types.is_integer(kind)
+            or _is_text(kind)
+            or pa.types.is_date32(kind)
+            or self.is_instant(kind)
+            or pa.types.is_float64(kind)
+        )
+
+    def is_key(self, kind: pa.DataType) -> bool:
+        """Return whether keys of aggregates can be of this type."""
+        return bool(
+            pa.types.is_integer(kind)
+            or pa.types.is_floating(kind)
+            or _is_text(kind)
+            or pa.types.is_binary(kind)
+            or pa.types.is_large_binary(kind)
+            or pa.types.is_date32(kind)
+            or pa.types.is_timestamp(kind)
+            or pa.types.is_boolean(kind)
+        )
+
+    def is_ordered(self, kind: pa.DataType) -> bool:
+        """Return whether values of this type can be sorted."""
+        return not (pa.types.is_nested(kind) or pa.types.is_null(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _all(flags: pa.Array) -> bool:
+    return bool(pc.all(flags, min_count=0).as_py())
+
+
+def _repeated(value: str | None, rows: int) -> pa.Array:
+    return pa.nulls(rows, pa.string()) if value is None else pa.repeat(pa.scalar(value, pa.string()), rows)
+
+
+def _scattered(column: ArrowColumn, table: pa.Table, holds: pa.Array) -> pa.Array:
+    """Compute doubles for the rows where `holds` is true; the others are null."""
+    mask = holds.to_numpy(zero_copy_only=False)
+    numbers = np.zeros(table.num_rows)
+    numbers[mask] = column.compute(table.filter(holds)).to_numpy(zero_copy_only=False)
+    return pa.array(numbers, mask=~mask)
+
+
+def _refuse_inexact(values: pa.Array, error: str) -> None:
+    if len(values) > values.null_count:
+        ends = pc.min_max(values)
+        if ends["min"].as_py() < -EXACT or ends["max"].as_py() > EXACT:
+            raise InvalidInputError(error)

@@ -1,0 +1,126 @@
+"""A workload over Arrow tables in this process: rows are projected and reduced, shards answer, answers are merged.
+
+The stations are those of a pipeline on Spark, so the answers are the same, row for row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.arrow import one
+from skyband.local.arrow_source import ArrowColumn, ArrowSource
+from skyband.queries.families import FAMILIES, Family
+from skyband.sharding.bounded_input import cut_by_time, step_in_order
+from skyband.sharding.envelope import Envelope
+from skyband.sharding.pipeline import ShardPipeline
+from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest
+from skyband.sharding.shard import Shard, Tally, shard_type
+from skyband.windows import ALWAYS
+
+__all__ = ["LocalPlan", "Counts", "plan_for"]
+
+_KINDS = {"text": pa.string(), "rank": pa.int32(), "number": pa.float64(), "flag": pa.bool_(), WHOLE: pa.int64()}
+
+
+@dataclass
+class Counts:
+    """What happened to the rows."""
+
+    rows: int = 0
+    dropped_null: int = 0
+    pruned: int = 0
+    late: int = 0
+    windows: int = 0
+    over_limit: int = 0
+    unrankable: int = 0
+
+    def add_envelope(self, envelope: Envelope) -> None:
+        """Add the rows that a reducer has read."""
+        self.rows += envelope.taken
+        self.dropped_null += envelope.dropped_null
+        self.pruned += envelope.pruned
+
+    def add_step(self, tally: Tally) -> None:
+        """Add what a step of a shard has done."""
+        self.late += tally.late
+        self.windows += tally.windows
+        self.over_limit += tally.over_limit
+        self.unrankable += tally.unrankable
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPlan:
+    """A workload that fits the columns of a stream."""
+
+    family: Family
+    columns: Mapping[str, ArrowColumn]
+    plan: Any  # a ShardPlan
+    kinds: pa.Schema  # of answers, as tasks name the columns
+    names: tuple[str, ...]  # of answers, as users name them
+
+    @property
+    def pipeline(self) -> ShardPipeline:
+        """The family's stations."""
+        found: ShardPipeline = self.family.part("pipeline").PIPELINE
+        return found
+
+    def project(self, table: pa.Table) -> pa.Table:
+        """Compute what the reducer reads from each row."""
+        arrays = [column.compute(table) for column in self.columns.values()]
+        return pa.Table.from_arrays(arrays, names=list(self.columns))
+
+    def envelopes(self, tables: Iterable[pa.Table], counts: Counts) -> Iterator[Envelope]:
+        """Project and reduce rows; return what the shards receive."""
+        batches = (batch for table in tables for batch in self.project(table).to_batches())
+        for envelope in self.pipeline.reduce(self.plan, batches):
+            counts.add_envelope(envelope)
+            yield envelope
+
+    def shard(self, number: int) -> Shard:
+        """Return a new shard."""
+        return shard_type(self.plan)(self.plan, number)
+
+    def bounded(self, tables: Iterable[pa.Table], counts: Counts) -> Iterator[pa.Table]:
+        """Answer every window of a bounded input. No row is late, whatever the order of rows and tables."""
+        arrived: dict[int, list[Envelope]] = {number: [] for number in range(self.plan.units)}
+        positions = self.pipeline.positions
+        for envelope in self.envelopes(tables, counts):
+            for part in cut_by_time(envelope, lambda table: positions(self.plan, table)):
+                arrived[part.shard].append(part)
+        yield from self.merged(self._answered(arrived, counts))
+
+    def merged(self, answers: Iterable[tuple[int, int, pa.Table]]) -> Iterator[pa.Table]:
+        """Merge the answers of all shards, with the columns that users see."""
+        for table in self.pipeline.merge(self.plan, answers, self.kinds):
+            yield table.rename_columns(list(self.names))
+
+    def _answered(
+        self, arrived: Mapping[int, list[Envelope]], counts: Counts
+    ) -> Iterator[tuple[int, int, pa.Table]]:
+        found: list[tuple[int, int, pa.Table]] = []
+        for number, envelopes in arrived.items():
+            envelopes.sort(key=lambda envelope: envelope.note.oldest)
+            parts = ((envelope.rows, envelope.note) for envelope in envelopes)
+            for tables, tally in step_in_order(parts, self.shard(number)):
+                counts.add_step(tally)
+                found += [(number, self._first_end(table), table) for table in tables if table.num_rows]
+        scans = getattr(self.plan, "shards", 1)
+        found.sort(key=lambda answer: (answer[0] // scans, answer[1]))
+        return iter(found)
+
+    def _first_end(self, table: pa.Table) -> int:
+        return int(pc.min(one(table[self.pipeline.end])).cast(pa.int64()).as_py() or ALWAYS)
+
+
+def plan_for(schema: pa.Schema, request: ProjectionRequest) -> LocalPlan:
+    """Check a workload against the columns of a stream, and settle how it is answered. Nothing runs yet."""
+    family = FAMILIES[request.workload.family]
+    part = family.part("projection")
+    found: Projection = part.project(ArrowSource(schema, part.taken(request)), request)
+    kinds = pa.schema([(name, _KINDS[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
+    return LocalPlan(family, found.columns, found.plan, kinds, found.names)

@@ -1,0 +1,33 @@
+"""The stations that rows pass, whatever runs them: a reducer, shards, and a merge of the shards' answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from skyband.kernels.stream import Ints
+from skyband.sharding.envelope import Envelope
+
+__all__ = ["LocalAnswers", "ShardPipeline", "in_shape"]
+
+# What shards answer with: the shard's number, the end of the table's first window, and the table.
+LocalAnswers = Iterable[tuple[int, int, pa.Table]]
+
+
+class ShardPipeline(NamedTuple):
+    """A family's stations. Each takes the plan first; `end` is the column of a shard's tables with the window's end."""
+
+    reduce: Callable[[Any, Iterable[pa.RecordBatch]], Iterable[Envelope]]
+    positions: Callable[[Any, pa.Table], Ints]  # of an envelope's rows
+    merge: Callable[[Any, LocalAnswers, pa.Schema], Iterator[pa.Table]]  # given all answers of a micro-batch
+    end: str = "time"
+
+
+def in_shape(table: pa.Table, kinds: pa.Schema) -> pa.Table:
+    """Return a table of answers with these columns and types; a column that only other queries need is null."""
+    for name in kinds.names:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, kinds.field(name).type))
+    return table.select(kinds.names).cast(kinds)

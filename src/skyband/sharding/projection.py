@@ -1,0 +1,63 @@
+"""What a workload computes from the rows of a stream before they are reduced, and the shape of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from skyband.queries.answer_schema import AnswerColumn
+from skyband.queries.workload import Workload
+from skyband.sharding.plan import Output
+
+__all__ = ["WHOLE", "Projection", "ProjectionRequest", "answer_fields"]
+
+WHOLE = "whole"  # as a type of a field: a 64-bit integer, such as the number of a row
+
+
+class ProjectionRequest(NamedTuple):
+    """What a user requested, as far as it concerns single rows."""
+
+    workload: Workload[Any]
+    time: str
+    id: str | None
+    algorithm: str = "auto"
+    output: Output = "answers"
+    shards: int = 1
+    row_copies: bool = False  # whether the row's own value of group columns is returned as well
+    may_be_late: bool = False  # whether rows may arrive behind the watermark
+    refuse_late: bool = False
+    delay: int = 0  # of the watermark behind the newest row, in microseconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """The columns that a source computes for a workload. They have the names that the plan refers to."""
+
+    columns: Mapping[str, Any]  # as the source computes them
+    plan: Any  # a ShardPlan
+    fields: Sequence[tuple[str, Any]]  # of answers: name, and a kind of `AnswerColumn`, WHOLE or a type of the source
+    names: tuple[str, ...]  # of the same fields, as users name them
+    checked: tuple[str, ...]  # the columns whose types a checkpoint must agree with
+
+
+def answer_fields(
+    columns: Sequence[AnswerColumn],
+    own: Mapping[str, Any],
+    *,
+    groups: Mapping[str, Any] | None = None,
+    wanted: Collection[str] = (),
+    rest: Mapping[str, Any] | None = None,
+) -> list[tuple[str, Any]]:
+    """Return the fields of answers: `own` has the types that depend on the rows, `wanted` the optional columns.
+
+    Columns of `groups` come after the query, the `rest` of the row's columns at the end.
+    """
+    first, *others = [column for column in columns if not column.optional or column.name in wanted]
+    fields = {first.name: _kind(first, own), **(groups or {})}
+    fields |= {column.name: _kind(column, own) for column in others}
+    return [*fields.items(), *(rest or {}).items()]
+
+
+def _kind(column: AnswerColumn, own: Mapping[str, Any]) -> Any:
+    return own[column.name] if column.kind == "own" else column.kind

@@ -1,0 +1,27 @@
+"""The stations of top-k queries. A group is in one shard, so answers are not merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from skyband.kernels.stream import Ints
+from skyband.sharding.pipeline import LocalAnswers, ShardPipeline, in_shape
+from skyband.sharding.rows import positions_of
+from skyband.topk.plan import TopKPlan
+from skyband.topk.reducer import reduce_rows
+
+__all__ = ["PIPELINE"]
+
+
+def _positions(plan: TopKPlan, table: pa.Table) -> Ints:
+    return positions_of(table, plan.time)
+
+
+def _merge(plan: TopKPlan, answers: LocalAnswers, kinds: pa.Schema) -> Iterator[pa.Table]:
+    for _, _, table in answers:
+        yield in_shape(table, kinds)
+
+
+PIPELINE = ShardPipeline(reduce_rows, _positions, _merge, end="window_end")

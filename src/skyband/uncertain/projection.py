@@ -1,0 +1,84 @@
+"""What queries over uncertain streams compute from a row: score, probability and rule for each class of queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skyband.errors import InvalidQueryError, UnsupportedError
+from skyband.queries.families import FAMILIES
+from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields
+from skyband.sharding.row_source import RowSource
+from skyband.uncertain.plan import UncertainPlan
+from skyband.uncertain.query import UncertainTopK, refuse_other_sizes
+from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column
+from skyband.uncertain.schedules import METHODS
+
+__all__ = ["project", "taken"]
+
+_SCHEMA = FAMILIES["uncertain"].answers
+
+
+def taken(request: ProjectionRequest) -> tuple[str, ...]:
+    """Return the names of columns that every answer has."""
+    return _SCHEMA.names
+
+
+def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projection:
+    """Check the workload against the columns of `source`, and list what is computed from a row."""
+    queries = request.workload.queries
+    method = _method(request.algorithm)
+    refuse_other_sizes(queries)
+    plan = UncertainPlan(
+        queries=queries, method=method, refuse_late=request.refuse_late, may_be_late=request.may_be_late
+    )
+    at, identity = source.time_and_id(request.time, request.id)
+    columns = {TIME: at, ID: identity}
+    for number, together in enumerate(plan.classes):
+        columns |= _tuple_columns(source, together[0], columns_of(number))
+        columns |= _labelled(source, together, stream_column(number))
+    streams = [stream_column(number) for number, stream in enumerate(plan.streams) if stream is not None]
+    kinds = {source.described(source.kind_of(columns[name])) for name in streams}
+    if len(kinds) > 1:
+        raise InvalidQueryError(
+            f"the streams of the queries have different types ({', '.join(sorted(kinds))}), and answers have one "
+            "column for all of them. Cast them to one type, or use two workloads."
+        )
+    own = {"time": source.kind_of(at) if plan.axis == "time" else WHOLE, "id": source.kind_of(identity)}
+    if streams:
+        own["stream"] = source.kind_of(columns[streams[0]])
+    expected = {"expected_rank"} if any(query.semantics == "expected-rank" for query in plan.queries) else set()
+    fields = answer_fields(_SCHEMA.columns, own, wanted=expected | own.keys())
+    return Projection(
+        columns=columns, plan=plan, fields=fields, names=tuple(name for name, _ in fields), checked=(TIME, ID)
+    )
+
+
+def _method(algorithm: str) -> str:
+    if algorithm == "auto":
+        return "greedy"
+    if algorithm in METHODS:
+        return algorithm
+    raise UnsupportedError(
+        f"algorithm={algorithm!r} is not a schedule for uncertain queries; use one of {', '.join(METHODS)}."
+    )
+
+
+def _tuple_columns(source: RowSource[Any, Any], query: UncertainTopK, names: tuple[str, str, str]) -> dict[str, Any]:
+    """Return score, probability and rule of a row, for queries that run together."""
+    if query.by is None or query.probability is None:
+        raise InvalidQueryError(
+            f"query {query.name!r} needs by= and probability=; score and probability are computed from the row's "
+            "columns. Give both as SQL expressions, for example by='speed', probability='confidence'."
+        )
+    score = source.number(query, "by", query.by, "a score must be a number, or rows cannot be ranked")
+    chance = source.number(query, "probability", query.probability, "a probability must be a number")
+    rule = source.text(None) if query.rule is None else source.label_text(query, "rule", query.rule)
+    return dict(zip(names, (source.filtered(score, query.where, query), chance, rule), strict=True))
+
+
+def _labelled(source: RowSource[Any, Any], together: tuple[UncertainTopK, ...], name: str) -> dict[str, Any]:
+    """Return which stream a row comes from, where queries that run together rank streams."""
+    query = next((query for query in together if query.stream is not None), None)
+    if query is None:
+        return {}
+    return {name: source.label(query, "stream", str(query.stream), "of equal sums the larger stream comes first")}
