@@ -32,8 +32,8 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     kinds = {source.described(source.kind_of(key)) for key in keys}
     if len(kinds) > 1:
         raise InvalidQueryError(
-            f"the keys of the queries have different types ({', '.join(sorted(kinds))}), and answers have one column "
-            "for all of them. Cast them to one type, or use two workloads."
+            f"the queries have keys of the types {', '.join(sorted(kinds))}, but answers have one key column. "
+            "Cast the keys to one type, or use one workload per type."
         )
     numbers = range(len(scans))
     plan = AggregatePlan(
@@ -67,7 +67,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
 def _key(source: RowSource[Any, Any], scan: AggregateScan, query: AggregateTopK) -> Any:
     if scan.key is None:
         raise InvalidQueryError(
-            f"query {query.name!r} has no key=; the key is computed from the row's columns. Give key= as an SQL "
+            f"query {query.name!r} has no key=. The key is computed from the row's columns. Set key= to an SQL "
             "expression, for example key='client'."
         )
     return source.key(query, scan.key)
@@ -80,9 +80,7 @@ def _row_columns(
     query = plan.queries[scan.places[0]]
     columns, value = {plan.keys[number]: key}, None
     if scan.value is not None:
-        value = source.with_zero(
-            source.number(query, "value", scan.value, "only numbers can be added and compared")
-        )
+        value = source.with_zero(source.number(query, "value", scan.value, "value must be numeric to be aggregated"))
         columns[str(plan.values[number])] = value
     columns[plan.wanted[number]] = source.filtered(source.counts(key, value), scan.where, query)
     columns[plan.homes[number]] = source.home([*groups, key], plan.shards)

@@ -28,32 +28,32 @@ def declared(query: IncompleteTopK, frames: Collection[Any] | None) -> Incomplet
     for name, example in (("object", "flow_id"), ("value", "bytes")):
         if getattr(query, name) is None:
             raise InvalidQueryError(
-                f"query {query.name!r} has no {name}=; it is computed from the row's columns. Give {name}= as an SQL "
+                f"query {query.name!r} has no {name}=. It is computed from the row's columns. Set {name}= to an SQL "
                 f"expression, for example {name}={example!r}."
             )
     if frames is None:
         if query.stream is None:
             raise InvalidQueryError(
-                f"query {query.name!r} has no stream=; with one data frame for all streams, a column must identify "
-                "the stream of a row. Give stream= as an SQL expression, or one data frame for each stream by name."
+                f"query {query.name!r} has no stream=. With one data frame for all streams, a column must contain the "
+                "stream name. Set stream= to an SQL expression, or pass a dict of stream names to data frames."
             )
         if query.streams is None:
             raise InvalidQueryError(
-                f"query {query.name!r} has no streams=; their number limits how far a score can rise, and the data "
-                "frame does not contain it. Name them all: streams=['a', 'b']."
+                f"query {query.name!r} has no streams=. The number of streams bounds how far a score can rise, and the "
+                "data frame does not contain it. List them all, for example streams=['a', 'b']."
             )
         return query
     if query.stream is not None:
         raise InvalidQueryError(
-            f"query {query.name!r} has stream={query.stream!r}, but there is one data frame for each stream. Leave "
-            "stream= out."
+            f"query {query.name!r} has stream={query.stream!r}, but there is already one data frame per stream. "
+            "Remove stream=."
         )
     streams = tuple(query.streams or frames)
     for name in frames:
         if name not in streams:
             raise InvalidQueryError(
                 f"there is a data frame for the stream {name!r}, but query {query.name!r} declares "
-                f"streams={list(streams)}. Add it there, or leave the data frame out."
+                f"streams={list(streams)}. Add it to streams=, or remove the data frame."
             )
     return IncompleteTopK(**{**query.to_dict(), "streams": streams})
 
@@ -70,16 +70,14 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any
     for number, scan in enumerate(scans):
         query = queries[scan.places[0]]
         label = source.text(str(stream)) if scan.stream is None else source.label_text(query, "stream", scan.stream)
-        value = source.number(query, "value", str(query.value), "only numbers can be added up to a score")
+        value = source.number(query, "value", str(query.value), "value must be numeric to be aggregated into a score")
         parts = (
-            source.label(query, "object", str(query.object), "of equal scores the larger object comes first"),
+            source.label(query, "object", str(query.object), "ties are broken by the larger object"),
             label,
             source.filtered(value, query.where, query),
         )
         columns |= dict(zip(columns_of(number), parts, strict=True))
-    plan = IncompletePlan(
-        queries=queries, shards=request.shards, refuse_late=request.refuse_late, delay=request.delay
-    )
+    plan = IncompletePlan(queries=queries, shards=request.shards, refuse_late=request.refuse_late, delay=request.delay)
     own = {
         "time": source.kind_of(at) if queries[0].axis == "time" else WHOLE,
         "object": source.kind_of(columns[columns_of(0)[0]]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +32,8 @@ class ArrowColumn:
 
 class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
     """The columns of tables with this schema."""
+
+    conversion = "pyarrow.compute.cast, pandas.to_datetime or polars.from_epoch"
 
     def __init__(self, schema: pa.Schema, taken: tuple[str, ...]) -> None:
         super().__init__(zip(schema.names, schema.types, strict=True), taken)

@@ -22,7 +22,7 @@ from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest
 from skyband.sharding.shard import Shard, Tally, shard_type
 from skyband.windows import ALWAYS
 
-__all__ = ["LocalPlan", "Counts", "plan_for"]
+__all__ = ["Counts", "LocalPlan", "plan_for"]
 
 _KINDS = {"text": pa.string(), "rank": pa.int32(), "number": pa.float64(), "flag": pa.bool_(), WHOLE: pa.int64()}
 
@@ -99,9 +99,7 @@ class LocalPlan:
         for table in self.pipeline.merge(self.plan, answers, self.kinds):
             yield table.rename_columns(list(self.names))
 
-    def _answered(
-        self, arrived: Mapping[int, list[Envelope]], counts: Counts
-    ) -> Iterator[tuple[int, int, pa.Table]]:
+    def _answered(self, arrived: Mapping[int, list[Envelope]], counts: Counts) -> Iterator[tuple[int, int, pa.Table]]:
         found: list[tuple[int, int, pa.Table]] = []
         for number, envelopes in arrived.items():
             envelopes.sort(key=lambda envelope: envelope.note.oldest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, brief
 from skyband.queries import Query
@@ -26,6 +26,8 @@ K = TypeVar("K")
 class RowSource(ABC, Generic[C, K]):
     """The columns of a stream. `taken` are the names of columns that every answer has."""
 
+    conversion: ClassVar[str]  # how a column {name} is converted to a timestamp here
+
     def __init__(self, kinds: Iterable[tuple[str, K]], taken: tuple[str, ...]) -> None:
         self.kinds = list(kinds)
         self._taken = taken
@@ -35,12 +37,14 @@ class RowSource(ABC, Generic[C, K]):
         again = {name for name in names if sum(name.lower() == other.lower() for other in names) > 1}
         if again:
             raise InvalidInputError(
-                f"the stream has more than one column named {sorted(again)[0]!r}; answers return whole rows, so names "
-                "must be unique. Rename one."
+                f"the stream has more than one column named {sorted(again)[0]!r}. Answers return whole rows, so column "
+                "names must be unique. Rename one."
             )
         for name in names:
             if name.startswith(HIDDEN):
-                raise InvalidInputError(f"column {name!r} begins with {HIDDEN!r}, which is reserved. Rename it.")
+                raise InvalidInputError(
+                    f"column {name!r} begins with {HIDDEN!r}, which is reserved for Skyband. Rename it."
+                )
 
     @property
     def names(self) -> list[str]:
@@ -149,18 +153,18 @@ class RowSource(ABC, Generic[C, K]):
 
     def time(self, name: object) -> str:
         """Return the name of the column with the event time, as the stream spells it."""
-        found = self._found("time", name, "event time is read from it")
+        found = self._found("time", name, "it contains the event time")
         if not self.is_time(kind := self._kind[found]):
             raise InvalidInputError(
-                f"time={name!r} is of type {self.described(kind)}; windows are over event time, so it must be a "
-                f"timestamp. Convert it first, for example withColumn({name!r}, timestamp_seconds({name}))."
+                f"time={name!r} must be a timestamp column, got type {self.described(kind)}. Convert it first, for "
+                f"example with {self.conversion.format(name=name)}."
             )
         return found
 
     def id(self, name: object) -> str:
         """Return the name of the column with the id, as the stream spells it."""
-        found = self._found("id", name, "ties are broken by it")
-        self._refuse_orderless(f"id={name!r}", self._kind[found], "ties are broken by id")
+        found = self._found("id", name, "it breaks ties")
+        self._reject_orderless(f"id={name!r}", self._kind[found], "id breaks ties")
         return found
 
     def time_and_id(self, time: object, id_: object) -> tuple[C, C]:
@@ -171,12 +175,10 @@ class RowSource(ABC, Generic[C, K]):
         """Return a number as a double; NaN where a row has none."""
         kind = self.type_of(query, what, text)
         if not self.is_number(kind):
-            raise InvalidQueryError(
-                f"query {query.name!r}: {what}={text!r} is of type {self.described(kind)}; {rule}."
-            )
+            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} has type {self.described(kind)}; {rule}.")
         error = (
-            f"query {query.name!r}: a value of {what}={text!r} is beyond 2**53, where integers are no longer exact. "
-            "Scale it down."
+            f"query {query.name!r}: a value of {what}={text!r} is beyond 2**53, where integers are not exact as "
+            "double. Scale it down."
         )
         return self.as_number(self.expression(text), error)
 
@@ -185,8 +187,8 @@ class RowSource(ABC, Generic[C, K]):
         kind = self.type_of(query, what, text)
         if not self.is_label(kind):
             raise InvalidQueryError(
-                f"query {query.name!r}: {what}={text!r} is of type {self.described(kind)}; {rule}, so it must be an "
-                "integer, text, a double, a date or a time. Cast it, for example to a string."
+                f"query {query.name!r}: {what}={text!r} has type {self.described(kind)}; {rule}, so it must be an "
+                "integer, a string, a double, a date or a timestamp. Cast it, for example to a string."
             )
         return self.as_label(self.expression(text))
 
@@ -200,8 +202,9 @@ class RowSource(ABC, Generic[C, K]):
         kind = self.type_of(query, "key", text)
         if not self.is_key(kind):
             raise InvalidQueryError(
-                f"query {query.name!r}: key={text!r} is of type {self.described(kind)}; of equal scores the larger key "
-                "comes first, so it must be a number, text, bytes, a date or a time. Cast it, for example to a string."
+                f"query {query.name!r}: key={text!r} is of type {self.described(kind)}. A key must be a number, "
+                "string, binary, date, timestamp or boolean, because ties are broken by the larger key. Cast it, for "
+                "example to a string."
             )
         return self.without_nan(self.expression(text))
 
@@ -209,8 +212,7 @@ class RowSource(ABC, Generic[C, K]):
         """Return a filter."""
         if not self.is_flag(kind := self.type_of(query, "where", where)):
             raise InvalidQueryError(
-                f"query {query.name!r}: where={where!r} is of type {self.described(kind)}; a filter must be true or "
-                "false."
+                f"query {query.name!r}: where={where!r} must be Boolean, got type {self.described(kind)}."
             )
         return self.expression(where)
 
@@ -224,11 +226,9 @@ class RowSource(ABC, Generic[C, K]):
         for text in partition_by:
             kind = self.type_of(query, "partition_by", text)
             what = f"query {query.name!r}: partition_by={text!r}"
-            self._refuse_orderless(what, kind, "groups are compared by it")
+            self._reject_orderless(what, kind, "it identifies groups")
             if text.lower() in self._taken:
-                raise InvalidQueryError(
-                    f"{what} has the name of a column that every answer has. Rename the stream's column."
-                )
+                raise InvalidQueryError(f"{what} has the name of a column of every answer. Rename the stream's column.")
             found[plain(self._spelled(text))] = self.expression(text)
         return found
 
@@ -253,8 +253,8 @@ class RowSource(ABC, Generic[C, K]):
                 name = f"{COPY}{name}"
                 if name.lower() in self._by_lower:
                     raise InvalidInputError(
-                        f"columns {column!r} and {name!r}: the first has the name of a column that every answer has, "
-                        "and would come back under the name of the second. Rename one."
+                        f"column {column!r} has the name of a column of every answer and would be renamed to "
+                        f"{name!r}, which the stream also has. Rename one."
                     )
             self.check_returned(column, kind)
             found[name] = column
@@ -267,14 +267,14 @@ class RowSource(ABC, Generic[C, K]):
         if isinstance(name, str) and name in self:
             return self._by_lower[name.lower()]
         if not isinstance(name, str):
-            raise InvalidInputError(f"{what}={brief(name)} must be the name of a column; {use}.")
+            raise InvalidInputError(f"{what} must be the name of a column, got {brief(name)}; {use}.")
         raise UnknownNameError.among(f"{what}= column", name, self.names)
 
-    def _refuse_orderless(self, what: str, kind: K, use: str) -> None:
+    def _reject_orderless(self, what: str, kind: K, use: str) -> None:
         if not self.is_ordered(kind):
             raise InvalidInputError(
-                f"{what} is of type {self.described(kind)}, which has no order, but {use}. Use text, a number or a "
-                "time."
+                f"{what} has type {self.described(kind)}, which has no order, but {use}. Use a string, a number or a "
+                "timestamp."
             )
 
 

@@ -88,8 +88,8 @@ def _score(source: RowSource[Any, Any], scan: Scan, query: TopK) -> Any:
     """Return the scan's score; null where the filter removes the row, NaN where the row has no score."""
     if scan.by is None:
         raise InvalidQueryError(
-            f"query {query.name!r} has no by=; the score is computed from the row's columns. Give by= as an SQL "
+            f"query {query.name!r} has no by=. The score is computed from the row's columns. Set by= to an SQL "
             "expression, for example by='price * size'."
         )
-    number = source.number(query, "by", scan.by, "a score must be a number, or rows cannot be ranked")
+    number = source.number(query, "by", scan.by, "by must be numeric to rank rows")
     return source.filtered(number, scan.where, query)

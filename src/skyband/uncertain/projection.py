@@ -40,8 +40,8 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     kinds = {source.described(source.kind_of(columns[name])) for name in streams}
     if len(kinds) > 1:
         raise InvalidQueryError(
-            f"the streams of the queries have different types ({', '.join(sorted(kinds))}), and answers have one "
-            "column for all of them. Cast them to one type, or use two workloads."
+            f"the queries have streams of the types {', '.join(sorted(kinds))}, but answers have one stream column. "
+            "Cast the streams to one type, or use one workload per type."
         )
     own = {"time": source.kind_of(at) if plan.axis == "time" else WHOLE, "id": source.kind_of(identity)}
     if streams:
@@ -59,7 +59,7 @@ def _method(algorithm: str) -> str:
     if algorithm in METHODS:
         return algorithm
     raise UnsupportedError(
-        f"algorithm={algorithm!r} is not a schedule for uncertain queries; use one of {', '.join(METHODS)}."
+        f"algorithm={algorithm!r} is not supported for UncertainTopK queries. Use one of {', '.join(METHODS)}."
     )
 
 
@@ -67,11 +67,11 @@ def _tuple_columns(source: RowSource[Any, Any], query: UncertainTopK, names: tup
     """Return score, probability and rule of a row, for queries that run together."""
     if query.by is None or query.probability is None:
         raise InvalidQueryError(
-            f"query {query.name!r} needs by= and probability=; score and probability are computed from the row's "
-            "columns. Give both as SQL expressions, for example by='speed', probability='confidence'."
+            f"query {query.name!r} needs by= and probability=. They are computed from the row's columns. Set both to "
+            "SQL expressions, for example by='speed', probability='confidence'."
         )
-    score = source.number(query, "by", query.by, "a score must be a number, or rows cannot be ranked")
-    chance = source.number(query, "probability", query.probability, "a probability must be a number")
+    score = source.number(query, "by", query.by, "by must be numeric to rank rows")
+    chance = source.number(query, "probability", query.probability, "probability must be numeric")
     rule = source.text(None) if query.rule is None else source.label_text(query, "rule", query.rule)
     return dict(zip(names, (source.filtered(score, query.where, query), chance, rule), strict=True))
 
@@ -81,4 +81,4 @@ def _labelled(source: RowSource[Any, Any], together: tuple[UncertainTopK, ...], 
     query = next((query for query in together if query.stream is not None), None)
     if query is None:
         return {}
-    return {name: source.label(query, "stream", str(query.stream), "of equal sums the larger stream comes first")}
+    return {name: source.label(query, "stream", str(query.stream), "ties are broken by the larger stream")}
