@@ -37,6 +37,11 @@ class MonitorBase(Generic[Q, P]):
 
     _workload: Workload[Q]
 
+    def __new__(cls, *_: Any, time: str | None = None, **__: Any) -> Self:
+        """Create a monitor for arrays or, if `time` names the column with the event time, for data frames."""
+        found = cls if time is None else cls._family().part("frame_monitor").FrameMonitor
+        return object.__new__(found)
+
     def __init__(self, axis: Axis, *, computed: bool) -> None:
         self._computed = computed
         self._intake = Intake(axis)
@@ -205,8 +210,9 @@ class MonitorBase(Generic[Q, P]):
         with resuming():
             saved = decode(blob)
             refuse_other_family(saved, cls.asks.family)
-            saved = cls.state_format.migrated(saved)
-            monitor = cls._made([cls._query(fields) for fields in saved["queries"]], saved)
+            found = cls._family().part("frame_monitor").FrameMonitor if saved.get("frames") else cls
+            saved = found.state_format.migrated(saved)
+            monitor = found._made([cls._query(fields) for fields in saved["queries"]], saved)
             monitor._computed = saved["computed"]
             monitor._finished, monitor._windows = saved["finished"], saved["windows"]
             monitor._valid_from = saved["valid_from"]

@@ -24,7 +24,7 @@ from skyband.windows import ALWAYS
 
 __all__ = ["Counts", "LocalPlan", "plan_for"]
 
-_KINDS = {"text": pa.string(), "rank": pa.int32(), "number": pa.float64(), "flag": pa.bool_(), WHOLE: pa.int64()}
+_KINDS = {"text": pa.string(), "rank": pa.int64(), "number": pa.float64(), "flag": pa.bool_(), WHOLE: pa.int64()}
 
 
 @dataclass
@@ -69,6 +69,23 @@ class LocalPlan:
         found: ShardPipeline = self.family.part("pipeline").PIPELINE
         return found
 
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """The group columns of answers, as users name them."""
+        users = dict(zip(self.kinds.names, self.names, strict=True))
+        return tuple(users[name] for name in getattr(self.plan, "group_columns", ()))
+
+    @property
+    def unit_names(self) -> list[Any]:
+        """What each shard reads of a row: shards of two plans with equal names can take over each other's state."""
+        plan = self.plan
+        scans = [scan[:-1] for scan in plan.scans] if plan.units > plan.shards else [()]
+        return [(scan, shard) for scan in scans for shard in range(plan.shards)]
+
+    def empty(self) -> pa.Table:
+        """Return a table of answers without rows."""
+        return self.kinds.empty_table().rename_columns(list(self.names))
+
     def project(self, table: pa.Table) -> pa.Table:
         """Compute what the reducer reads from each row."""
         arrays = [column.compute(table) for column in self.columns.values()]
@@ -106,12 +123,13 @@ class LocalPlan:
             parts = ((envelope.rows, envelope.note) for envelope in envelopes)
             for tables, tally in step_in_order(parts, self.shard(number)):
                 counts.add_step(tally)
-                found += [(number, self._first_end(table), table) for table in tables if table.num_rows]
+                found += [(number, self.first_end(table), table) for table in tables if table.num_rows]
         scans = getattr(self.plan, "shards", 1)
         found.sort(key=lambda answer: (answer[0] // scans, answer[1]))
         return iter(found)
 
-    def _first_end(self, table: pa.Table) -> int:
+    def first_end(self, table: pa.Table) -> int:
+        """Return the end of the first window in a shard's table."""
         return int(pc.min(one(table[self.pipeline.end])).cast(pa.int64()).as_py() or ALWAYS)
 
 

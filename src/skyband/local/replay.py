@@ -1,0 +1,69 @@
+"""All answers over one data frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.answers import Answers
+from skyband.data.arrow import one
+from skyband.data.group_dictionary import ranks_of
+from skyband.errors import InvalidInputError
+from skyband.kernels.stream import Ints
+from skyband.local.frames import as_table
+from skyband.local.pipeline import Counts, LocalPlan, plan_for
+from skyband.queries.workload import Workload
+from skyband.sharding.projection import ProjectionRequest
+
+__all__ = ["in_order", "replay_frame"]
+
+_ROW = "__row"  # the order of rows, where a stream of count windows has no column with a time
+
+
+def replay_frame(
+    workload: Workload[Any], frame: Any, *, time: str | None, id_: str | None, algorithm: str = "auto"
+) -> Answers:
+    """Return the answers of a workload over all rows of a data frame."""
+    table = as_table(frame)
+    if time is None:
+        table, time = _numbered(workload, table)
+    plan = plan_for(table.schema, ProjectionRequest(workload, time, id_, algorithm))
+    return Answers(in_order(plan, list(plan.bounded([table], Counts()))))
+
+
+def _numbered(workload: Workload[Any], table: pa.Table) -> tuple[pa.Table, str]:
+    """Return the table with a column for the order of its rows, which count windows follow."""
+    if workload.axis == "time":
+        raise InvalidInputError(
+            f"time= is missing: query {workload.queries[0].name!r} has windows over event time. Name the column with "
+            "the time of each row, for example time='ts'."
+        )
+    rows = pa.array(np.arange(table.num_rows)).cast(pa.timestamp("us"))
+    return table.append_column(_ROW, rows), _ROW
+
+
+def in_order(plan: LocalPlan, tables: list[pa.Table]) -> pa.Table:
+    """Return answers in one table: by time, query in workload order, group and rank."""
+    names = list(plan.names)
+    if not tables:
+        return plan.empty()
+    found = pa.concat_tables(tables)
+    if _ROW in names:
+        found = found.drop_columns([_ROW])
+    if len(plan.plan.queries) == 1 and not plan.group_names:
+        return found
+    places = pc.index_in(found["query"], pa.array([query.name for query in plan.plan.queries])).to_numpy()
+    moments = one(found[plan.family.answers.moment]).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    groups = [_ranks(one(found[name])) for name in plan.group_names]
+    order = np.lexsort([found["rank"].to_numpy(), *reversed(groups), places, moments])
+    return found if (np.diff(order) == 1).all() else found.take(pa.array(order))
+
+
+def _ranks(values: pa.Array) -> Ints:
+    """Return the place of each value when values are sorted, nulls last; equal values have one place."""
+    encoded = values.dictionary_encode(null_encoding="encode")
+    ranks: Ints = ranks_of(encoded.dictionary)[encoded.indices.to_numpy(zero_copy_only=False)]
+    return ranks

@@ -1,0 +1,13 @@
+"""The monitor of top-k queries over data frames."""
+
+from __future__ import annotations
+
+from skyband.topk.monitor import Monitor
+from skyband.topk.query import TopK
+from skyband.local.frame_monitor import FrameMonitorBase
+
+__all__ = ["FrameMonitor"]
+
+
+class FrameMonitor(FrameMonitorBase[TopK], Monitor):  # type: ignore[misc]  # its pending answers are tables
+    """A `Monitor` that was created with `time`."""
