@@ -21,6 +21,7 @@ from skyband.data.window_table import WindowQueries, window_table
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
 from skyband.kernels.validation import rows_by_group
+from skyband.local.replay import replayed
 from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
@@ -304,11 +305,12 @@ def _together(pending: list[KeyedAnswers], empty: pa.Table) -> tuple[RankedWindo
 def replay(
     queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK],
     positions: Any,
-    keys: Any,
+    keys: Any = None,
     values: Any = None,
     *,
     groups: Any = None,
-) -> pa.Table:
+    time: str | None = None,
+) -> Any:
     """All answers over a whole, bounded stream.
 
     The columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank, key,
@@ -320,4 +322,5 @@ def replay(
     >>> table.select(["window_end", "rank", "key", "score"]).slice(2).to_pylist()[0]
     {'window_end': 60000000, 'rank': 1, 'key': 'hat', 'score': 2.0}
     """
-    return Monitor(queries)._replayed(positions, keys, values, groups=groups)
+    found = replayed(queries, positions, {"keys": keys, "values": values, "groups": groups}, time=time, id_=None)
+    return Monitor(queries)._replayed(positions, keys, values, groups=groups) if found is None else found

@@ -18,6 +18,7 @@ from skyband.incomplete.executor import IncompleteExecutor
 from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.table import answer_rows, wanted_columns
 from skyband.kernels.stream import Floats, Ints
+from skyband.local.replay import replayed
 from skyband.monitor import MonitorBase
 from skyband.queries.workload import Workload, of_family
 from skyband.snapshot import StateFormat
@@ -257,10 +258,13 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 def replay(
     queries: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK],
     positions: Any,
-    objects: Any,
-    streams: Any,
-    values: Any,
-) -> pa.Table:
+    objects: Any = None,
+    streams: Any = None,
+    values: Any = None,
+    *,
+    time: str | None = None,
+    id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
+) -> Any:
     """All answers over a whole stream: ``query, time, rank, object, score``, with `intervals` also ``best, sure``.
 
     Queries that do not declare their streams have those in the input, in the order of their names.
@@ -273,6 +277,9 @@ def replay(
     >>> [table[name].to_pylist() for name in ("time", "object", "score", "best", "sure")]
     [[2, 2, 4, 4], [8, 7, 8, 7], [0.9, 0.5, 0.9, 0.6], [1.9, 1.5, 1.9, 0.6], [True, True, True, False]]
     """
+    arrays = {"objects": objects, "streams": streams, "values": values}
+    if (found := replayed(queries, positions, arrays, time=time, id_=id)) is not None:
+        return found
     asked = of_family(queries, IncompleteTopK, "skyband.incomplete.replay")
     if any(one.streams is None for one in asked):
         there = stream_names(streams)

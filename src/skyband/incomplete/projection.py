@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from skyband.errors import InvalidQueryError
@@ -10,10 +10,11 @@ from skyband.incomplete.plan import IncompletePlan, scans_of
 from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.reducer import ID, TIME, columns_of
 from skyband.queries.families import FAMILIES
+from skyband.queries.workload import Workload
 from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields
 from skyband.sharding.row_source import RowSource
 
-__all__ = ["declared", "project", "taken"]
+__all__ = ["declared", "project", "taken", "with_streams"]
 
 _SCHEMA = FAMILIES["incomplete"].answers
 
@@ -56,6 +57,17 @@ def declared(query: IncompleteTopK, frames: Collection[Any] | None) -> Incomplet
                 f"streams={list(streams)}. Add it to streams=, or remove the data frame."
             )
     return IncompleteTopK(**{**query.to_dict(), "streams": streams})
+
+
+def with_streams(workload: Workload[IncompleteTopK], values: Callable[[str], Any]) -> Workload[IncompleteTopK]:
+    """Return the queries with all their streams named; by default those in the input, which `values` computes."""
+    queries = []
+    for query in workload:
+        if query.streams is None and query.stream is not None:
+            names = sorted(str(name) for name in values(query.stream).unique().to_pylist() if name is not None)
+            query = IncompleteTopK(**{**query.to_dict(), "streams": names or ["0"]})  # noqa: PLW2901
+        queries.append(declared(query, None))
+    return Workload(queries)
 
 
 def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any = None) -> Projection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,42 @@ import pyarrow.compute as pc
 from skyband.data.answers import Answers
 from skyband.data.arrow import one
 from skyband.data.group_dictionary import ranks_of
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, brief
 from skyband.kernels.stream import Ints
-from skyband.local.frames import as_table
+from skyband.local.arrow_source import ArrowSource
+from skyband.local.frames import as_table, is_frame
 from skyband.local.pipeline import Counts, LocalPlan, plan_for
+from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.projection import ProjectionRequest
 
-__all__ = ["in_order", "replay_frame"]
+__all__ = ["in_order", "replay_frame", "replayed"]
 
 _ROW = "__row"  # the order of rows, where a stream of count windows has no column with a time
+
+
+def replayed(
+    queries: Any, frame: Any, arrays: Mapping[str, Any], *, time: str | None, id_: str | None, algorithm: str = "auto"
+) -> Answers | None:
+    """Return the answers of queries over a data frame; None if `frame` is an array, and the arguments are for arrays.
+
+    `arrays` are the other arguments of a call with arrays, of which a call with a data frame has none.
+    """
+    if not is_frame(frame):
+        for name, value in (("time", time), ("id", id_)):
+            if value is not None:
+                raise InvalidInputError(
+                    f"{name}={value!r} names a column of a data frame, got {brief(frame)} instead of one. Pass a data "
+                    "frame (Arrow, pandas, polars, DuckDB, a dict of columns), or arrays without time= and id=."
+                )
+        return None
+    for name, value in arrays.items():
+        if value is not None:
+            raise InvalidInputError(
+                f"{name}= is for arrays; with a data frame, it is computed from the columns by the expressions of the "
+                f"queries. Leave {name}= out."
+            )
+    return replay_frame(Workload(queries), frame, time=time, id_=id_, algorithm=algorithm)
 
 
 def replay_frame(
@@ -30,6 +57,9 @@ def replay_frame(
     table = as_table(frame)
     if time is None:
         table, time = _numbered(workload, table)
+    complete = getattr(FAMILIES[workload.family].part("projection"), "with_streams", None)
+    if complete is not None:
+        workload = complete(workload, lambda text: ArrowSource(table.schema, ()).expression(text).compute(table))
     plan = plan_for(table.schema, ProjectionRequest(workload, time, id_, algorithm))
     return Answers(in_order(plan, list(plan.bounded([table], Counts()))))
 

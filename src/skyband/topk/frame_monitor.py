@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from skyband.local.frame_monitor import FrameMonitorBase
 from skyband.topk.monitor import Monitor
 from skyband.topk.query import TopK
-from skyband.local.frame_monitor import FrameMonitorBase
 
 __all__ = ["FrameMonitor"]
 

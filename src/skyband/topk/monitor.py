@@ -17,6 +17,7 @@ from skyband.data.validation import NONE, Batch
 from skyband.data.window_table import WindowQueries, window_table
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
+from skyband.local.replay import replayed
 from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
@@ -325,12 +326,14 @@ def _any_ties(queries: Iterable[TopK]) -> bool:
 def replay(
     queries: TopK | Iterable[TopK] | Workload,
     positions: Any,
-    scores: Any,
+    scores: Any = None,
     ids: Any = None,
     algorithm: str = "auto",
     *,
     groups: Any = None,
-) -> pa.Table:
+    time: str | None = None,
+    id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
+) -> Any:
     """All answers of the queries over a whole, bounded stream.
 
     The columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank, id,
@@ -342,4 +345,6 @@ def replay(
     >>> table.select(["window_end", "rank", "score"]).slice(2).to_pydict()
     {'window_end': [60000000, 60000000, 90000000], 'rank': [1, 2, 1], 'score': [3.0, 2.0, 2.0]}
     """
-    return Monitor(queries, algorithm)._replayed(positions, scores, ids, groups=groups)
+    arrays = {"scores": scores, "ids": ids, "groups": groups}
+    found = replayed(queries, positions, arrays, time=time, id_=id, algorithm=algorithm)
+    return Monitor(queries, algorithm)._replayed(positions, scores, ids, groups=groups) if found is None else found

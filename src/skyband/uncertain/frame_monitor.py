@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from skyband.local.frame_monitor import FrameMonitorBase
 from skyband.uncertain.monitor import Monitor
 from skyband.uncertain.query import UncertainTopK
-from skyband.local.frame_monitor import FrameMonitorBase
 
 __all__ = ["FrameMonitor"]
 

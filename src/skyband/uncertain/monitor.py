@@ -14,6 +14,7 @@ from skyband.data.columns import position_column, refuse_other_lengths, score_co
 from skyband.data.validation import Batch
 from skyband.errors import UnsupportedError
 from skyband.kernels.stream import Floats, Ints
+from skyband.local.replay import replayed
 from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
 from skyband.queries.fields import checked_choice
@@ -407,14 +408,16 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 def replay(
     queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK],
     positions: Any,
-    scores: Any,
-    probabilities: Any,
+    scores: Any = None,
+    probabilities: Any = None,
     rules: Any = None,
     ids: Any = None,
     plan: str = "greedy",
     *,
     streams: Any = None,
-) -> pa.Table:
+    time: str | None = None,
+    id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
+) -> Any:
     """All answers over a stream that is there as a whole, as ``query, time, rank, id, score, probability``.
 
     The arguments are those of `Monitor.push`; `plan` says how runs are shared. Where a query asks for expected ranks,
@@ -437,6 +440,10 @@ def replay(
     >>> table.select(["stream", "probability", "score"]).to_pylist()[0]
     {'stream': 'south', 'probability': 1.0625, 'score': 5.0}
     """
+    arrays = {"scores": scores, "probabilities": probabilities, "rules": rules, "ids": ids, "streams": streams}
+    found = replayed(queries, positions, arrays, time=time, id_=id, algorithm=plan)
+    if found is not None:
+        return found
     return Monitor(queries, plan=plan)._replayed(positions, scores, probabilities, rules, ids, streams)
 
 
