@@ -1,0 +1,240 @@
+"""Dates, timestamps and intervals, in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.expressions import calendars
+from skyband.expressions.casts import DAY, cast
+from skyband.expressions.nodes import Data, Node, Value, fail, from_numpy, node, to_numpy
+from skyband.expressions.registry import constant, function, mismatch
+from skyband.expressions.types import (
+    DATE,
+    INTERVAL,
+    MONTHS,
+    NTZ,
+    STRING,
+    TIMESTAMP,
+    is_datetime,
+    is_integral,
+)
+
+__all__ = ["shifted"]
+
+_INT, _LONG = pa.int32(), pa.int64()
+_SECOND = 1_000_000
+
+
+def _map(kind: pa.DataType, compute: Callable[[Any], Any], arg: Node) -> Node:
+    def run(data: Data) -> Data:
+        numbers, valid = to_numpy(data)
+        return from_numpy(compute(numbers.astype(np.int64)), valid, kind, data)
+
+    return node(kind, run, arg)
+
+
+def _date(name: str, arg: Node) -> Node:
+    if not is_datetime(arg.type) and not pa.types.is_null(arg.type):
+        raise mismatch(name, [arg], "takes a date or a timestamp in process")
+    return cast(arg, DATE)
+
+
+def _field(names: str, compute: Callable[[Any], Any]) -> None:
+    name = names.split()[0]
+    usage = ", ".join(f"{word}(a)" for word in names.split())
+    function("dates and times", names, usage, 1)(lambda arg: _map(_INT, compute, _date(name, arg)))
+
+
+_field("year", lambda days: calendars.month_number(days) // 12 + 1970)
+_field("quarter", lambda days: calendars.month_number(days) % 12 // 3 + 1)
+_field("month", lambda days: calendars.month_number(days) % 12 + 1)
+_field("day dayofmonth", calendars.day_of_month)
+_field("dayofweek", lambda days: (days + 4) % 7 + 1)
+_field("weekday", lambda days: (days + 3) % 7)
+_field("dayofyear", lambda days: days - calendars.start_of_year(days) + 1)
+_field("weekofyear", calendars.iso_week)
+
+
+def _clock(name: str, compute: Callable[[Any], Any]) -> None:
+    @function("dates and times", name, f"{name}(a)", 1)
+    def _build(arg: Node) -> Node:
+        if not is_datetime(arg.type) and not pa.types.is_null(arg.type):
+            raise mismatch(name, [arg], "takes a timestamp in process")
+        return _map(_INT, compute, arg if arg.type == NTZ else cast(arg, TIMESTAMP))
+
+
+_clock("hour", lambda micros: micros % DAY // (3_600 * _SECOND))
+_clock("minute", lambda micros: micros % (3_600 * _SECOND) // (60 * _SECOND))
+_clock("second", lambda micros: micros % (60 * _SECOND) // _SECOND)
+
+_UNITS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": _SECOND,
+    "MINUTE": 60 * _SECOND,
+    "HOUR": 3_600 * _SECOND,
+    "DAY": DAY,
+    "DD": DAY,
+}
+_MONTHS = {"MONTH": 1, "MM": 1, "MON": 1, "QUARTER": 3, "YEAR": 12, "YYYY": 12, "YY": 12}
+
+
+@function("dates and times", "date_trunc", "date_trunc('unit', a)", 2)
+def _date_trunc(unit: Node, arg: Node) -> Node:
+    name = str(constant("date_trunc", unit, STRING)).upper()
+    if not is_datetime(arg.type) and not pa.types.is_null(arg.type):
+        raise mismatch("date_trunc", [arg], "takes a timestamp in process")
+    if name not in {*_UNITS, *_MONTHS, "WEEK"}:
+        known = ", ".join([*_UNITS, "WEEK", *_MONTHS])
+        raise mismatch(f"date_trunc({name!r}, …)", [arg], f"the unit must be one of {known}")
+
+    def start(micros: Any) -> Any:
+        if name in _UNITS:
+            return micros - micros % _UNITS[name]
+        days = micros // DAY
+        if name == "WEEK":
+            return (days - (days + 3) % 7) * DAY
+        months = calendars.month_number(days)
+        return calendars.start_of_month(months - months % _MONTHS[name]) * DAY
+
+    return _map(TIMESTAMP, start, cast(arg, TIMESTAMP))
+
+
+def _move_days(name: str, arg: Node, count: Node, sign: int) -> Node:
+    if not is_integral(count.type) or count.type == _LONG:
+        raise mismatch(name, [arg, count], "takes a date and a number of days of type int")
+
+    def run(data: Data, days: Data) -> Data:
+        return (pc.add if sign > 0 else pc.subtract)(data.cast(_INT), days).cast(DATE)
+
+    return node(DATE, run, _date(name, arg), cast(count, _INT))
+
+
+@function("dates and times", "date_add dateadd", "date_add(a, days)", 2)
+def _date_add(arg: Node, days: Node) -> Node:
+    return _move_days("date_add", arg, days, 1)
+
+
+@function("dates and times", "date_sub", "date_sub(a, days)", 2)
+def _date_sub(arg: Node, days: Node) -> Node:
+    return _move_days("date_sub", arg, days, -1)
+
+
+@function("dates and times", "datediff date_diff", "datediff(end, start)", 2)
+def _datediff(end: Node, start: Node) -> Node:
+    return node(
+        _INT, lambda a, b: pc.subtract(a.cast(_INT), b.cast(_INT)), _date("datediff", end), _date("datediff", start)
+    )
+
+
+def _epoch(names: str, unit: int) -> None:
+    name = names.split()[0]
+
+    @function("dates and times", names, f"{name}(a)", 1)
+    def _build(arg: Node) -> Node:
+        allowed = (TIMESTAMP, NTZ, DATE) if name == "unix_timestamp" else (TIMESTAMP,)
+        if arg.type not in allowed:
+            raise mismatch(name, [arg], "takes a timestamp in process")
+        return _map(_LONG, lambda micros: micros // unit, cast(arg, TIMESTAMP))
+
+
+_epoch("unix_timestamp to_unix_timestamp", _SECOND)
+_epoch("unix_seconds", _SECOND)
+_epoch("unix_millis", 1_000)
+_epoch("unix_micros", 1)
+
+
+def _from_epoch(name: str, unit: int) -> None:
+    @function("dates and times", name, f"{name}(a)", 1)
+    def _build(arg: Node) -> Node:
+        if not is_integral(arg.type):
+            raise mismatch(name, [arg], "takes a whole number in process")
+
+        def run(data: Data) -> Value:
+            numbers, valid = to_numpy(data)
+            bad = np.abs(numbers.astype(np.float64)) > 2.0**63 / unit if unit > 1 else np.zeros(1, np.bool_)
+            limit = (2**63 - 1) // unit
+            bad = (numbers > limit) | (numbers < -limit) if unit > 1 else bad
+            return fail(from_numpy(np.where(bad, 0, numbers) * unit, valid, TIMESTAMP, data), bad, "DATETIME_OVERFLOW")
+
+        return node(TIMESTAMP, run, cast(arg, _LONG))
+
+
+_from_epoch("timestamp_seconds", _SECOND)
+_from_epoch("timestamp_millis", 1_000)
+_from_epoch("timestamp_micros", 1)
+
+
+@function("dates and times", "to_date", "to_date(a)", 1)
+def _to_date(arg: Node) -> Node:
+    if arg.type != STRING:
+        return _date("to_date", arg)
+    return cast(arg, DATE)
+
+
+@function("dates and times", "to_timestamp", "to_timestamp(a)", 1)
+def _to_timestamp(arg: Node) -> Node:
+    if arg.type not in (STRING, DATE, TIMESTAMP, NTZ, pa.null()):
+        raise mismatch("to_timestamp", [arg], "takes a string, a date or a timestamp in process")
+    return cast(arg, TIMESTAMP)
+
+
+def shifted(sign: str, left: Node, right: Node) -> Node | None:
+    """Return the node of + or - if an operand is a date, a timestamp or an interval; otherwise None."""
+    kinds = [left.type, right.type]
+    if not any(is_datetime(kind) or kind in (INTERVAL, MONTHS) for kind in kinds):
+        return None
+    if sign == "-" and all(map(is_datetime, kinds)):
+        kind = NTZ if NTZ in kinds and TIMESTAMP not in kinds else TIMESTAMP
+        return _exact("-", INTERVAL, cast(left, kind), cast(right, kind))
+    if sign == "+" and not is_datetime(left.type):
+        left, right = right, left
+    if is_datetime(left.type) and right.type == MONTHS and right.is_literal:
+        return _months(left, right.literal if sign == "+" else -right.literal)
+    if left.type == DATE and right.type == INTERVAL and right.is_literal and right.unit == "day":
+        days = right.literal // DAY
+        if abs(days) < 2**31:
+            return _add_days(left, days if sign == "+" else -days)
+    if left.type == DATE and is_integral(right.type):
+        return _move_days(sign, left, right, 1 if sign == "+" else -1)
+    if is_datetime(left.type) and right.type == INTERVAL and right.is_literal:
+        moment = cast(left, TIMESTAMP) if left.type == DATE else left
+        return _exact(sign, moment.type, moment, right)
+    raise mismatch(sign, [left, right], "this sum of dates, timestamps or intervals is not supported in process")
+
+
+def _add_days(arg: Node, days: int) -> Node:
+    return _map(DATE, lambda numbers: (numbers + days).astype(np.int32), arg)
+
+
+def _exact(sign: str, kind: pa.DataType, left: Node, right: Node) -> Node:
+    def run(one: Data, two: Data) -> Value:
+        (a, valid_a), (b, valid_b) = to_numpy(one), to_numpy(two)
+        valid = valid_a if valid_b is None else valid_b if valid_a is None else valid_a & valid_b
+        with np.errstate(over="ignore"):
+            found = a + b if sign == "+" else a - b
+        other = b if sign == "+" else ~b
+        bad = ((a ^ found) & (other ^ found)) < 0
+        return fail(
+            from_numpy(found, valid, kind, one, two),
+            bad,
+            "DATETIME_OVERFLOW" if kind != INTERVAL else "ARITHMETIC_OVERFLOW",
+        )
+
+    return node(kind, run, left, right)
+
+
+def _months(arg: Node, count: int) -> Node:
+    if arg.type == DATE:
+        return _map(DATE, lambda days: calendars.add_months(days, count).astype(np.int32), arg)
+
+    def move(micros: Any) -> Any:
+        days = micros // DAY
+        return calendars.add_months(days, count) * DAY + micros % DAY
+
+    return _map(arg.type, move, arg)

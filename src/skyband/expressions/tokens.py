@@ -1,0 +1,75 @@
+"""The tokens of an expression, as Spark's lexer finds them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from skyband.expressions.failures import InvalidExpressionError
+
+__all__ = ["Token", "tokenize"]
+
+_PATTERN = re.compile(
+    r"""(?P<space>\s+|--[^\n]*|/\*(?!\+).*?\*/)
+    |(?P<raw>[rR](?:'[^']*'|"[^"]*"))
+    |(?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYFD])?(?![A-Za-z0-9_]))
+    |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<quoted>`(?:[^`]|``)+`)
+    |(?P<symbol><=>|::|\|\||<>|!=|==|<=|>=|[-+*/%=<>!(),.])""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[01][0-7]{2}|.)", re.DOTALL)
+_LETTERS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": r"\%", "_": r"\_"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text. `text` is upper case for words, and the content for strings and quoted names."""
+
+    kind: str
+    text: str
+    written: str
+    start: int
+
+
+def tokenize(text: str) -> list[Token]:
+    r"""Split `text` into tokens; the last one is of kind "end".
+
+    >>> [token.text for token in tokenize("a <=> 'it\\'s' -- equal")]
+    ['A', '<=>', "it's", '']
+    """
+    found, at = [], 0
+    while at < len(text):
+        match = _PATTERN.match(text, at)
+        if match is None:
+            raise InvalidExpressionError(
+                f"expression {text!r} has an unexpected character {text[at]!r} at position {at + 1}. It was not compiled."
+            )
+        kind, piece = str(match.lastgroup), match.group()
+        if kind != "space":
+            found.append(Token(kind, _content(kind, piece, text), piece, at))
+        at = match.end()
+    return [*found, Token("end", "", "", at)]
+
+
+def _content(kind: str, piece: str, text: str) -> str:
+    if kind == "raw":
+        return piece[2:-1]
+    if kind == "quoted":
+        return piece[1:-1].replace("``", "`")
+    if kind == "string":
+        if piece[0] * 2 in piece[1:-1]:
+            raise InvalidExpressionError(
+                f"expression {text!r} doubles a quote inside the string {piece}, which has another meaning in some "
+                f"versions of Spark. Write the quote as \\{piece[0]}."
+            )
+        return _ESCAPE.sub(_unescaped, piece[1:-1])
+    return piece.upper() if kind == "word" else piece
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    letter = match.group(1)
+    if len(letter) > 1:
+        return chr(int(letter[1:], 16)) if letter[0] in "uU" else chr(int(letter, 8))
+    return _LETTERS.get(letter, letter)
