@@ -64,7 +64,7 @@ def _read(data: Any, at: int, size: int) -> Any:
 
 @kernel
 def hash_ints(words: Any, valid: Any, seeds: Any) -> None:
-    """Add a column of 32-bit values to the hashes in `seeds`; a null adds nothing."""
+    """Add a column of 32-bit values to the hashes; a null adds nothing."""
     for row in range(words.size):
         if valid[row]:
             seeds[row] = _final(_with_int(seeds[row] + _PRIME_5 + _FOUR, words[row]))
@@ -72,7 +72,7 @@ def hash_ints(words: Any, valid: Any, seeds: Any) -> None:
 
 @kernel
 def hash_longs(words: Any, valid: Any, seeds: Any) -> None:
-    """Add a column of 64-bit values to the hashes in `seeds`; a null adds nothing."""
+    """Add a column of 64-bit values to the hashes; a null adds nothing."""
     for row in range(words.size):
         if valid[row]:
             seeds[row] = _final(_with_long(seeds[row] + _PRIME_5 + _EIGHT, words[row]))
@@ -80,7 +80,7 @@ def hash_longs(words: Any, valid: Any, seeds: Any) -> None:
 
 @kernel
 def hash_bytes(data: Any, begins: Any, ends: Any, valid: Any, seeds: Any) -> None:
-    """Add a column of byte strings, ``data[begins[row] : ends[row]]``, to the hashes in `seeds`; a null adds nothing."""
+    """Add a column of byte strings, ``data[begins[row] : ends[row]]``, to the hashes; a null adds nothing."""
     for row in range(begins.size):
         if not valid[row]:
             continue

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from skyband.data.arrow import from_numpy, one
 from skyband.data.row_hash import row_hash
 from skyband.errors import InvalidInputError, InvalidQueryError, SkybandError, UnsupportedError
-from skyband.expressions import compile_expression, spark_type_name
+from skyband.expressions import compile_expression
+from skyband.expressions.types import spark_name
 from skyband.queries import Query
 from skyband.sharding.row_source import EXACT, RowSource
 
@@ -148,7 +149,7 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
 
     def described(self, kind: pa.DataType) -> str:
         """Return the name of a type, as Spark writes it."""
-        return spark_type_name(kind)
+        return spark_name(kind)
 
     def is_time(self, kind: pa.DataType) -> bool:
         """Return whether event time can be of this type."""
