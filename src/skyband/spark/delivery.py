@@ -192,8 +192,8 @@ def open_servers(
     for server in servers if replace and kept else ():
         if server.holds_rows():
             raise InvalidInputError(
-                f"{server} contains answers of a run whose state is stored; this batch run would replace them. Write to "
-                "another place, resume that run, or use --fresh (fresh=True), which removes its answers and state."
+                f"{server} contains answers of a run whose state is stored; this batch run would replace them. Write "
+                "to another place, resume that run, or use --fresh (fresh=True), which removes its answers and state."
             )
 
 
