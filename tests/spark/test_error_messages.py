@@ -219,7 +219,7 @@ def test_a_checkpoint_of_another_stream(spark, stream, tmp_path, attempt):
     other.start().awaitTermination()
     before = sorted(map(str, state.rglob("*")))
     said = attempt(stream, query(), kind=sb.SnapshotError, written=True)
-    assert "was written by a Spark stream that is not from Skyband" in said
+    assert "was written by another stream, not by Skyband" in said
     assert sorted(map(str, state.rglob("*"))) == before
 
 

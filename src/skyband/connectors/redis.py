@@ -65,7 +65,7 @@ class RedisSink(ServerSink):
     )
     expire: Gap | None = Field(
         default=None,
-        description="When to delete an answer that no newer answer replaces. Default: never.",
+        description="How long to retain an answer that no newer answer replaces. Default: no limit.",
         examples=["1 hour"],
     )
 

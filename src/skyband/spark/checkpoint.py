@@ -58,8 +58,8 @@ class Checkpoint:
             return None  # new; an empty description means that the first start was killed
         if found is None:
             raise SnapshotError(
-                f"checkpoint={self.folder!r} was written by a Spark stream that is not from Skyband. Its state cannot "
-                "be used, and would be damaged by this stream. Use another folder."
+                f"checkpoint={self.folder!r} was written by another stream, not by Skyband. Its state cannot be used, "
+                "and this stream would damage it. Use another folder."
             )
         try:
             description = json.loads(found)

@@ -205,7 +205,7 @@ def show_progress(collect: Callable[[], StreamProgress], *, wanted: bool | None)
         speed = now["rows"] / now["seconds"] if now["seconds"] else 0.0
         return Text(
             f"{now['rows']:,} rows in {now['batches']} batches ({speed:,.0f}/s), {now['windows']:,} windows answered, "
-            f"{now['candidates']:,} candidates, {now['late']:,} late"
+            f"{now['candidates']:,} rows held, {now['late']:,} late"
         )
 
     with Live(line(), console=Console(stderr=True), refresh_per_second=2, transient=False) as live:

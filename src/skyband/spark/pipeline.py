@@ -154,7 +154,7 @@ def check(
     for frame in frames_of(df):
         require(frame.sparkSession, streaming=frame.isStreaming)
     if late not in ("count", "return", "refuse"):
-        raise InvalidInputError(f"late must be 'count', 'return' or 'refuse', got {late!r}.")
+        raise InvalidInputError(f"late must be 'count', 'return' or 'refuse', got {late!r}.")  # words: allow
     if watermark is not None:
         parsed_delay(watermark)  # validated for batches too, which do not use it
     asked: Workload[Any] = Workload(workload)

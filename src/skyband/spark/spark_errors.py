@@ -33,8 +33,8 @@ _HEADER = re.compile(
 def first_line(error: BaseException) -> str:
     r"""Return the reason of an error in one line; for errors from Java, without the class name.
 
-    >>> first_line(ValueError("An error occurred while calling o4.load.\n: org.example.SomeException: it is gone"))
-    'it is gone'
+    >>> first_line(ValueError("An error occurred while calling o4.load.\n: org.example.SomeException: not found"))
+    'not found'
     >>> first_line(OSError())
     'OSError'
     """
@@ -106,7 +106,7 @@ def plain_error(error: BaseException) -> BaseException:
             "data is lost; run it again."
         )
     if _FULL in text:
-        # Use the shortest line with a path: Spark wraps the message in several of its own errors.
+        # Use the shortest line with a path: Spark wraps the message in several errors.
         lines = {re.sub(r"^.*(?:Error|Exception): ", "", line.strip()) for line in text.splitlines() if _FULL in line}
         why = min((line for line in lines if "/" in line), key=len, default=_FULL)
         return PipelineError(

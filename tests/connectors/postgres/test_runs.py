@@ -200,7 +200,7 @@ def test_who_waits_for_a_server_can_be_stopped(spark, tmp_path, database, caplog
     running = run(file, spark=spark, watchers={"rows": [Wanted(Stopping(), "answers")]})
     try:
         assert taken.wait(300)
-        wait_for(lambda: "trying again for 600 seconds" in caplog.text)
+        wait_for(lambda: "retrying for 600 seconds" in caplog.text)
         began = time.monotonic()
         running.stop()
         assert time.monotonic() - began < 300

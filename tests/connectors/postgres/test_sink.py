@@ -385,7 +385,7 @@ def test_a_connection_that_was_lost_while_nothing_was_written(sink, database, ca
     with caplog.at_level(logging.WARNING):
         one.take(1, answers([("all", "a", 50, 1, 5, 1.0)]))
     assert len(database.rows()) == 7
-    assert "trying again for 300 seconds" in caplog.text
+    assert "retrying for 300 seconds" in caplog.text
     assert PASSWORD not in caplog.text
 
 

@@ -211,7 +211,7 @@ def test_a_server_that_restarts(sink, server, caplog):
     with server.connect() as client:
         assert ids(client, "skyband:all") == [5]
         assert client.exists('skyband:each:["a"]')
-    assert "trying again for 300 seconds" in caplog.text
+    assert "retrying for 300 seconds" in caplog.text
     assert PASSWORD not in caplog.text
 
 
