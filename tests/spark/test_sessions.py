@@ -122,7 +122,7 @@ def test_a_session_that_runs_is_returned_as_it_is_with_a_word_of_what_it_lacks(c
     found = found_by(classic)
     assert (found["same"], found["after"]) == (True, "true")
     assert "log using the running Spark session; master, memory and settings are ignored." in classic.stdout
-    assert f'the running Spark session lacks recommended settings:\n    .config("{PROVIDER}", ' in classic.stdout
+    assert f'session lacks settings that Skyband requires or recommends:\n    .config("{PROVIDER}", ' in classic.stdout
 
 
 def test_a_foreign_session_without_rocksdb_is_refused_for_streams(classic):

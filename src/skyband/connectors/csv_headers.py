@@ -141,9 +141,8 @@ def _matched(name: str, file: str, header: Sequence[str], fields: Sequence[st.St
     found = {cell: wanted.pop(_key(cell)) for cell in header if _key(cell) in wanted}
     unnamed = [cell for cell in header if not _key(cell)]
     below = file.lower()
-    beside = [
-        field for key, field in wanted.items() if f"/{key}=" in below
-    ]  # from partition folders such as day=2024-01-01
+    # Columns from partition folders such as day=2024-01-01.
+    beside = [field for key, field in wanted.items() if f"/{key}=" in below]
     missing = [field for field in wanted.values() if field not in beside]
     if len(missing) == 1 and unnamed:  # such as the index that pandas writes
         found[unnamed[0]] = missing.pop()

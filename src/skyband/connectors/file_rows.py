@@ -47,7 +47,7 @@ def rows_of_files(stream: FilesSource, how: Reading) -> DataFrame:
             options["maxFileAge"] = _NO_AGE_LIMIT
         if how.at_once:
             options = {option: value for option, value in options.items() if option.lower() not in _LIMITS}
-    return read_files(reader, stream, shape, options, path, asked=how.asked, with_record=how.with_record)
+    return read_files(reader, stream, shape, options, path, query_text=how.query_text, with_record=how.with_record)
 
 
 def files_of(stream: FilesSource) -> list[Path]:
@@ -62,12 +62,12 @@ def read_files(
     options: dict[str, Any],
     path: str,
     *,
-    asked: str | None = None,
+    query_text: str | None = None,
     with_record: bool = False,
 ) -> DataFrame:
     """Return the rows of files and the problem of each; `with_record` adds the location of each row, for dead letters.
 
-    `asked` is all text in which queries can name columns; None: read every column.
+    `query_text` is all text in which queries can name columns; None: read every column.
     """
     kind, fields = str(stream.format), list(shape.fields)
     if marks := _marks_lines(stream, options):
@@ -81,7 +81,7 @@ def read_files(
     for old, new in shape.names.items():
         if old != new:
             rows = rows.withColumnRenamed(old, new)
-    wrong = _unreadable(rows, kind) if marks else _not_utf8(rows, asked) if kind == "parquet" else None
+    wrong = _unreadable(rows, kind) if marks else _not_utf8(rows, query_text) if kind == "parquet" else None
     known = {new.lower() for new in shape.names.values()}
     found = {field.name.lower() for field in shape.fields if field.name not in shape.names}
     # Partition folders such as day=2024-01-01 add columns that the schema need not declare.
@@ -123,14 +123,14 @@ def _unreadable(rows: DataFrame, kind: str) -> Column:
     )
 
 
-def _not_utf8(rows: DataFrame, asked: str | None) -> Column | None:
+def _not_utf8(rows: DataFrame, query_text: str | None) -> Column | None:
     """Return the problem of rows with invalid UTF-8, which Spark accepts in Parquet files but tasks cannot decode.
 
     Columns that no query can name are not checked, because Spark would read them only for this check.
     """
     found: Column | None = None
     for field in rows.schema.fields:
-        if asked is not None and field.name.lower() not in asked:
+        if query_text is not None and field.name.lower() not in query_text:
             continue
         if (valid := _is_valid(sf.col(quoted(field.name)), field.dataType)) is not None and field.name != RECORD:
             problem = f"column {field.name!r} contains invalid UTF-8"

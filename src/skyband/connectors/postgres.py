@@ -89,7 +89,7 @@ class PostgresSink(ServerSink):
 
         return PostgresWriter(
             self.table.replace("{stream}", opening.stream),
-            groups_of(opening.asked(self.queries)),
+            groups_of(opening.queries(self.queries)),
             url=self.url,
             options=self.options,
             newest=self.history == "newest",

@@ -85,7 +85,7 @@ class RedisSink(ServerSink):
         from skyband.connectors.redis_writer import SortedSets
 
         return SortedSets(
-            opening.asked(self.queries),
+            opening.queries(self.queries),
             url=self.url,
             options=self.options,
             prefix=self.prefix or "skyband",

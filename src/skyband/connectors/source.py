@@ -32,7 +32,7 @@ class Reading(NamedTuple):
     streaming: bool = True  # False: the current content, as a batch
     at_once: bool = False  # one micro-batch takes all available input and ignores the stream's batch size
     with_record: bool = False  # also return the location of each row, for dead letters
-    asked: str | None = None  # all text in which queries can name columns; None: read every column
+    query_text: str | None = None  # all text in which queries can name columns; None: read every column
 
 
 class SourceModel(Kind):

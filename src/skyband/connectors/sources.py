@@ -43,7 +43,7 @@ def open_stream(
     `asked` are the queries over the stream; columns that no query can name are not checked.
     `at_once`: one micro-batch takes all available input and ignores the stream's batch size.
     """
-    rows = read_rows(stream, Reading(spark, name, at_once=at_once, asked=_named_in(stream, asked)))
+    rows = read_rows(stream, Reading(spark, name, at_once=at_once, query_text=_named_in(stream, asked)))
     if stream.marks_malformed:
         # Count before dropping. The observation also keeps Spark from evaluating the record parser twice.
         rows = rows.observe("skyband_source", sf.count(WRONG).alias("malformed"))
@@ -64,7 +64,7 @@ def open_batch(
             f"stream {name!r} has source {stream.source!r}, which is unbounded; only files and Kafka topics can be "
             "read as a batch."
         )
-    rows = read_rows(stream, Reading(spark, name, streaming=False, asked=_named_in(stream, asked)))
+    rows = read_rows(stream, Reading(spark, name, streaming=False, query_text=_named_in(stream, asked)))
     if counted is not None:
         rows = rows.observe(counted, sf.count(sf.lit(1)).alias("rows"), sf.count(WRONG).alias("malformed"))
     return _valid_rows(name, stream, rows)
@@ -74,7 +74,7 @@ def dead_letters_of(
     spark: SparkSession, name: str, stream: SourceModel, asked: Workload[Any], *, streaming: bool = True
 ) -> DataFrame:
     """Return the malformed records of a topic, or rows of files, with the reason for each; streaming or as a batch."""
-    how = Reading(spark, name, streaming=streaming, with_record=True, asked=_named_in(stream, asked))
+    how = Reading(spark, name, streaming=streaming, with_record=True, query_text=_named_in(stream, asked))
     malformed = read_rows(stream, how).where(sf.col(WRONG).isNotNull())
     return malformed.select(sf.col(WRONG).alias("reason"), f"{RECORD}.*")
 

@@ -43,7 +43,10 @@ class Control:
         self._send({"kind": "end"})
 
     def advance(self, position: int) -> None:
-        """Advance time to `position` (microseconds): windows before it become final, rows before it are late."""
+        """Advance time to `position` (microseconds).
+
+        Windows that end at or before it become final. Rows before it are late.
+        """
         self._send({"kind": "advance", "at": position // 1000 * 1000})
 
     def _send(self, message: dict[str, Any]) -> None:

@@ -105,7 +105,7 @@ class Opening(NamedTuple):
     stream: str  # its name
     workload: Callable[[], Workload[Any]]  # returns the queries, which can change while the stream runs
 
-    def asked(self, names: Sequence[str] | None) -> list[Query]:
+    def queries(self, names: Sequence[str] | None) -> list[Query]:
         """Return the queries with these names; None: all."""
         return queries_named(self.workload(), names)
 

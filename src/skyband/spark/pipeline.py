@@ -71,7 +71,7 @@ def answers(
 
     - top-k: ``query``, the partition columns (null for queries without them), ``window_start``, ``window_end``,
       ``rank``, ``score``, then the row's other columns;
-    - aggregates: the same, with ``key`` and ``score`` after the rank;
+    - aggregates: ``query``, the partition columns, ``window_start``, ``window_end``, ``rank``, ``key``, ``score``;
     - incomplete streams: ``query``, ``time``, ``rank``, ``object``, ``score``;
     - uncertain streams: ``query``, ``time``, ``rank``, ``id``, ``score``, ``probability``.
 
@@ -98,8 +98,8 @@ def answers(
         plan, see `skyband.uncertain.schedule`.
     late
         ``"count"``: late rows are counted (see `metrics`). ``"return"``: returns a pair of the answers and a data frame
-        of the late rows, which runs as a separate Spark query. ``"refuse"``: a late row stops the stream; because rows
-        then arrive in order, tasks can drop more rows before the shuffle.
+        of the late rows, which runs as a separate Spark query. ``"refuse"``: a late row stops the stream. No late row
+        can then come between two others, so tasks can drop more rows before the shuffle.
     output
         For top-k queries. ``"answers"``: the whole answer of every window. ``"changes"``: only the differences from the
         previous window, for each query and group. The column ``change`` is ``entered``, ``left`` or ``moved``, ``rank``
@@ -157,12 +157,12 @@ def check(
         raise InvalidInputError(f"late must be 'count', 'return' or 'refuse', got {late!r}.")  # words: allow
     if watermark is not None:
         parsed_delay(watermark)  # validated for batches too, which do not use it
-    asked: Workload[Any] = Workload(workload)
+    queries: Workload[Any] = Workload(workload)
     request = Request(
-        df, asked, time, id_, watermark, algorithm, late, output, shards, row_copies, sole_watermark, final_at_end
+        df, queries, time, id_, watermark, algorithm, late, output, shards, row_copies, sole_watermark, final_at_end
     )
     refuse_unsupported_request(request)
-    found: SparkPlan = FAMILIES[asked.family].part("spark").draft(request)
+    found: SparkPlan = FAMILIES[queries.family].part("spark").draft(request)
     return found
 
 

@@ -70,7 +70,7 @@ class StreamInfo(NamedTuple):
 
     algorithm: str
     axis: Axis
-    bound: int | None  # upper bound of the candidates of one group; None: unbounded
+    bound: int | None  # upper bound of the candidates of one group; None: no bound
     filtered: bool  # whether rows that match no query are dropped before they are counted
     streams: tuple[str, ...] = ()  # the input streams, if the lag of each is measured
 

@@ -105,9 +105,8 @@ def session(
     """
     running = _running()
     if running is not None:
-        _warn_if_lacking(
-            running, ignored=bool(master or memory or settings)
-        )  # a missing Kafka connector is reported on use
+        # A missing Kafka connector is reported when it is used.
+        _warn_if_lacking(running, ignored=bool(master or memory or settings))
         return running
     given = {name: _text(value) for name, value in (settings or {}).items()}
     if kafka and not any("kafka" in given.get(name, "") for name in ("spark.jars", "spark.jars.packages")):
@@ -174,7 +173,7 @@ def _warn_if_lacking(spark: SparkSession, ignored: bool) -> None:
         _LOG.warning("using the running Spark session; master, memory and settings are ignored.")
     if missing:
         lines = "".join(f"\n    {setting.line}" for setting in missing)
-        _LOG.warning("the running Spark session lacks recommended settings:%s", lines)
+        _LOG.warning("the running Spark session lacks settings that Skyband requires or recommends:%s", lines)
 
 
 def _build(settings: Mapping[str, str]) -> SparkSession:

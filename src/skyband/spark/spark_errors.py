@@ -91,7 +91,10 @@ def uncomputable(error: BaseException) -> str | None:
 
 
 def plain_error(error: BaseException) -> BaseException:
-    """Return our error if one is wrapped in a Spark error; else a PipelineError with the reason in one line."""
+    """Return our error if one is wrapped in a Spark error, else a PipelineError with the reason in one line.
+
+    Errors that are not from Spark are returned unchanged.
+    """
     text = str(error)
     if (another := _different_header(f"{text}\n{getattr(error, '_stackTrace', '')}")) is not None:
         return another

@@ -34,10 +34,8 @@ __all__ = ["Handle", "RunHandle", "Write"]
 
 Write = Callable[[DataFrame], DataStreamWriter]
 POLL_INTERVAL = 0.05  # seconds
-RUNNING_STATUSES = (
-    "Processing new data",
-    "No new data but cleaning up state",
-)  # Spark's status messages of a running micro-batch
+# Spark's status messages of a running micro-batch.
+RUNNING_STATUSES = ("Processing new data", "No new data but cleaning up state")
 _LOG = logging.getLogger(__name__)
 
 
@@ -184,7 +182,7 @@ class Handle(RunHandle):
         self.stop()
 
     def stop(self) -> None:
-        """Stop after the current micro-batch; `start` with the same checkpoint resumes.
+        """Stop at the next safe point; `start` with the same checkpoint resumes.
 
         Raises PipelineError if the stream does not stop within the session's `spark.sql.streaming.stopTimeout`.
         """

@@ -84,15 +84,15 @@ def start(
     """
     if (write is None) == (sinks is None):
         raise InvalidInputError("start() requires exactly one of write= and sinks=.")
-    asked, wanted, opened = workload, checked_output(output), None
+    queries, wanted, opened = workload, checked_output(output), None
     if sinks is not None:
-        asked, opened = _open(df, workload, sinks, name, checkpoint, wanted)
+        queries, opened = _open(df, workload, sinks, name, checkpoint, wanted)
         write, wanted = opened.write, opened.output
     assert write is not None
     try:
         return launch(
             df,
-            asked,
+            queries,
             write=write,
             checkpoint=checkpoint,
             time=time,
@@ -123,9 +123,9 @@ def _open(
     """Open the sinks of a stream before it starts."""
     if output != "answers":
         raise InvalidInputError(f"output={output!r} cannot be combined with sinks=; set output on each sink instead.")
-    asked: Workload[Any] = Workload(workload)
+    queries: Workload[Any] = Workload(workload)
     spark = _streaming(df)[0].sparkSession
-    opened = OpenedSinks(sinks, asked, spark, name)
+    opened = OpenedSinks(sinks, queries, spark, name)
     try:
         kept = Checkpoint(spark, checkpoint)
         if kept.read() is None:
@@ -135,7 +135,7 @@ def _open(
     except BaseException:
         opened.close()
         raise
-    return asked, opened
+    return queries, opened
 
 
 def _streaming(df: Frames) -> list[DataFrame]:
