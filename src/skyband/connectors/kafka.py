@@ -29,14 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RECORD_PARTS", "KafkaSink", "KafkaSource", "TopicWriter", "client_options", "messages"]
 
-RECORD_PARTS = (
-    "key",
-    "headers",
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-)  # the column of a part is named kafka_<part>
+# The column of a part is named kafka_<part>.
+RECORD_PARTS = ("key", "headers", "topic", "partition", "offset", "timestamp")
 _SECRETS = SecretsRule("write ${NAME} and set NAME in the environment.", allows_default=True)
 _SERVED = {  # options of Spark that workload files set with a key
     "kafka.bootstrap.servers": "servers",

@@ -242,7 +242,7 @@ def table_for(name: str, rows: pa.Schema) -> Table:
         if size > LONGEST_NAME or "\0" in field.name or not field.name:
             raise InvalidInputError(
                 f"column name {field.name!r} is not valid in PostgreSQL: it has {size} bytes, and names must have 1 to "
-                f"{LONGEST_NAME} bytes and no NUL character. Rename it with columns: of the stream."
+                f"{LONGEST_NAME} bytes and no NUL character. Rename the column."
             )
         columns.append(Column(field.name, sql_type(field.type, field.name)))
     parts = tuple(name.split("."))

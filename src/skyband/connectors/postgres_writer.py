@@ -146,7 +146,7 @@ class PostgresWriter:
         if self._newest:
             rows = newest_answers(rows, ["query"])
         placed = with_places(rows, self._groups)
-        what_next = "The stream stopped; no answers are lost. Fix the server and run it again."
+        what_next = "The stream stopped; no answers are lost. Fix the problem and run it again."
         try:
             self._patience.attempt(lambda: self._write(placed), self._transient_reason)
         except GivenUpError as error:

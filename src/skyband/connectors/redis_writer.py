@@ -167,7 +167,7 @@ class SortedSets:
         if not rows.num_rows:
             return
         answers = self._answers(rows)
-        what_next = "The stream stopped; no answers are lost. Fix the server and run it again."
+        what_next = "The stream stopped; no answers are lost. Fix the problem and run it again."
         try:
             for part in _parts(answers, _AT_ONCE):
                 self._patience.attempt(lambda part=part: self._write(part), self._transient_reason)  # type: ignore[misc]

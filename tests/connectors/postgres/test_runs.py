@@ -173,7 +173,7 @@ def test_a_server_that_does_not_come_back_stops_the_run_and_nothing_is_lost(spar
     stopped = []
     running = run(file, spark=spark, watchers={"rows": [Wanted(Stopping(), "answers")]})
     try:
-        with pytest.raises(sb.PipelineError, match=r"no answers are lost\. Fix the server and run it again") as caught:
+        with pytest.raises(sb.PipelineError, match=r"no answers are lost\. Fix the problem and run it again") as caught:
             running.await_end(300)
     finally:
         database.server.start()

@@ -402,7 +402,7 @@ def test_it_gives_up_and_says_that_nothing_is_lost(sink, database):
         database.server.start()
     said = str(caught.value)
     assert "could not be written for 1.5 seconds" in said
-    assert "no answers are lost. Fix the server and run it again." in said
+    assert "no answers are lost. Fix the problem and run it again." in said
     assert PASSWORD not in said
     one.take(1, BATCH)
     assert len(database.rows()) == 6

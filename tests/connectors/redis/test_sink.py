@@ -220,7 +220,7 @@ def test_it_gives_up_and_says_that_nothing_is_lost(sink, server):
     one.take(0, BATCH)
     server.stop()
     try:
-        with pytest.raises(sb.PipelineError, match=r"no answers are lost\. Fix the server and run it again") as caught:
+        with pytest.raises(sb.PipelineError, match=r"no answers are lost\. Fix the problem and run it again") as caught:
             one.take(1, BATCH)
     finally:
         server.start()
