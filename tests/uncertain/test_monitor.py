@@ -140,13 +140,13 @@ def test_rows_without_a_score_are_no_tuples():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (([3], [1.0], [0.0]), r"probabilities\[0\]=0.0 must lie in \(0, 1\]"),
-        (([3], [1.0], [1.5]), r"probabilities\[0\]=1.5 must lie"),
-        (([3], [1.0], [None]), r"probabilities\[0\]=null must lie"),
+        (([3], [1.0], [0.0]), r"probability must be in \(0, 1\], got 0\.0 at row 0"),
+        (([3], [1.0], [1.5]), r"probability must be in \(0, 1\], got 1\.5 at row 0"),
+        (([3], [1.0], [None]), r"probability must be in \(0, 1\], got null at row 0"),
         (([2], [1.0], [0.5]), r"positions\[0\]=2 goes backwards"),
         (([3, 3], [1.0, 1.0], [0.5]), "probabilities has 1 values and scores has 2"),
         (([3], [1.0], [0.5], ["a", "b"]), "rules has 2 values and scores has 1"),
-        (([3], [1.0], [0.5], [7]), "rules are of type int64 and those of earlier pushes of type string"),
+        (([3], [1.0], [0.5], [7]), "rules changed type from string to int64"),
         (([3], [1.0], [0.5], ["a"], ["x"]), "ids are of type string"),
         (
             ([4, 5, 5], [1.0, 1.0, 1.0], [0.3, 0.1, 0.2], ["a", "b", "a"]),

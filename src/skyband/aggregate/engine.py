@@ -67,7 +67,7 @@ class AggregateEngine:
         self._asked = shape.asked(0)
         self._state = self._fresh_state()
         self._room = _room(0, 1, 0)
-        self._fetch: Callable[[int], None] = _refuse_missing
+        self._fetch: Callable[[int], None] = _reject_missing
         self._parts: list[EngineAnswers] = []
         self._out = _buffers(_FEW)
 
@@ -251,8 +251,8 @@ class AggregateEngine:
         self._room = _room(self._room.heap.size, self._room.begins.size, wanted.limbs)
 
 
-def _refuse_missing(pane: int) -> None:
-    raise SnapshotError(f"the partials of pane {pane} are gone; what the windows held cannot be told any more.")
+def _reject_missing(pane: int) -> None:
+    raise SnapshotError(f"the partials of pane {pane} are missing from the stored state, so totals cannot be updated.")
 
 
 def _room(slots: int, groups: int, limbs: int) -> KeyScratch:

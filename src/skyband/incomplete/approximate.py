@@ -70,8 +70,8 @@ class LikelyAggregation:
     def __init__(self, shape: IncompleteShape) -> None:
         if shape.d > MOST_STREAMS:
             raise UnsupportedError(
-                f"method='approximate' was asked for {shape.d} streams, and sets of streams are told by bits of one "
-                f"number, at most {MOST_STREAMS}; use method='exact'."
+                f"method='approximate' supports at most {MOST_STREAMS} streams, got {shape.d} streams. Use "
+                "method='exact'."
             )
         self.shape = shape
         self._early = EarlyAggregation(shape)

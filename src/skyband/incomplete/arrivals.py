@@ -130,7 +130,9 @@ def _names(column: Any) -> pa.Array:
     array = as_arrow(column, "streams")
     kind = array.type
     if not (pa.types.is_null(kind) or pa.types.is_integer(kind) or kind in (pa.string(), pa.large_string())):
-        raise InvalidInputError(f"streams are of type {kind}; a stream is named by text or by a whole number.")
+        raise InvalidInputError(
+            f"streams are of type {kind}, but stream names must be strings or integers. This batch was rejected."
+        )
     return array
 
 

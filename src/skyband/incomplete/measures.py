@@ -78,12 +78,12 @@ def _checked(name: str, answers: pa.Table) -> pa.Table:
     missing = [column for column in _COLUMNS if column not in getattr(answers, "column_names", ())]
     if missing:
         raise InvalidInputError(
-            f"{name} has no column {', '.join(missing)}; pass answers as skyband.incomplete.replay returns them."
+            f"{name} has no column {', '.join(missing)}. Pass a table returned by skyband.incomplete.replay."
         )
     return answers.select(_COLUMNS)
 
 
 def _mean(column: pa.ChunkedArray) -> float:
     if len(column) == 0:
-        raise InvalidInputError("exact has no answer; there is nothing to compare the approximate ones with.")
+        raise InvalidInputError("exact has no answers, so there is nothing to compare with.")
     return float(pc.mean(column).as_py())

@@ -47,8 +47,8 @@ class Sketches:
     def __init__(self, streams: int, *, bitmaps: int = 128, levels: int = 20) -> None:
         if streams < 1 or levels < 1 or bitmaps < 1 or bitmaps & (bitmaps - 1):
             raise InvalidInputError(
-                f"streams={streams}, levels={levels} must be at least 1 and bitmaps={bitmaps} a power of two: "
-                "a hash is cut into whole bits."
+                f"streams={streams} and levels={levels} must be at least 1, and bitmaps={bitmaps} must be a power of "
+                "two, because bitmaps are selected by bits of a hash."
             )
         self._cells: Ints = np.full((streams, levels, bitmaps), kernels.NEVER)
         self._start: int | None = None
@@ -77,8 +77,8 @@ class Sketches:
         d = self._cells.shape[0]
         if d > MOST_TABLED:
             raise InvalidInputError(
-                f"a table for {d} streams would have 2**{d} rows, at most {MOST_TABLED} streams are tabled; "
-                "ask chances_given() for the sets of streams that occur."
+                f"chances() supports at most {MOST_TABLED} streams: a table for {d} streams would have 2**{d} rows. "
+                "Use chances_given() for the sets of streams that occur."
             )
         return self._table(tuple(range(d)), start)
 
@@ -152,8 +152,8 @@ class AmsSketches:
     def __init__(self, streams: int, *, size: int, panes: int = 8, rows: int = 3, width: int = 64) -> None:
         if min(streams, size, panes, rows) < 1 or rows > 4 or not 1 <= width <= 2**15 or width & (width - 1):
             raise InvalidInputError(
-                f"streams={streams}, size={size}, panes={panes} must be at least 1, rows={rows} lie in 1..4 and "
-                f"width={width} be a power of two up to {2**15}: a hash of 64 bits is cut into rows of 16."
+                f"streams={streams}, size={size} and panes={panes} must be at least 1, rows={rows} must be between 1 "
+                f"and 4, and width={width} must be a power of two up to {2**15}: a row uses 16 bits of a 64-bit hash."
             )
         self._pane = -(-size // panes)
         self._counters: Ints = np.zeros((panes + 1, streams, rows, width), np.int64)
