@@ -1,4 +1,4 @@
-"""Aggregate ranking: rows or partials in, answers out, one pass from one window end to the next."""
+"""Aggregate ranking: process rows or partials and write an answer at each window end."""
 
 from __future__ import annotations
 
@@ -41,43 +41,43 @@ from skyband.kernels.keys import Keys
 from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, STATE_FULL, WINDOWS, Floats, Ints
 
 # Progress
-TAKEN = 0  # rows taken in so far
-WANTED = 1  # how many rows of answers there must be room for, or the pane that must be in memory
+TAKEN = 0  # rows processed so far
+WANTED = 1  # number of answer rows that need space, or the pane that must be in memory
 
-# TotalAnswers.more: what is said of a key in an answer, beside its score
-LAST = 0  # where it was seen last
-MORE = ("last",)  # what these are called; those that the family's AnswerSchema names reach the user
+# TotalAnswers.more: additional columns of an answer
+LAST = 0  # position at which the key was seen last
+MORE = ("last",)  # names of these columns; users see those in the family's AnswerSchema
 
-PANE_MISSING = 3  # why a kernel came back: a pane must leave, and its partials are not in memory
+PANE_MISSING = 3  # return code: a pane must be removed, but its partials are not in memory
 
 
 class KeyArrivals(NamedTuple):
     """Rows in stream order."""
 
     slots: Ints
-    positions: Ints  # empty: row i stands at first_position + i
-    values: Floats  # empty where nothing but their number is asked for
-    bits: Ints  # the same memory, read as whole numbers
+    positions: Ints  # empty: the position of row i is first_position + i
+    values: Floats  # empty if all queries only count
+    bits: Ints  # the same memory as int64
     first_position: int
 
 
 class Partials(NamedTuple):
-    """Partials in the order of their panes; a key may have several in one pane, and they add up."""
+    """Partials sorted by pane. Several partials of a key in one pane are added."""
 
     slots: Ints
-    positions: Ints  # the newest row's
-    lows: Ints  # where the pane begins
+    positions: Ints  # of the newest row
+    lows: Ints  # start of the pane
     adds: Any  # (partials, width)
     extremes: Any  # (partials, extremes)
 
 
 class TotalAnswers(NamedTuple):
-    """Flat buffers that answers are written to, window after window, best key first."""
+    """Flat output buffers: windows in order, best key first."""
 
-    queries: Ints  # per window: the query's place in the workload
+    queries: Ints  # per window: index of the query in the workload
     groups: Ints  # per window
     ends: Ints  # per window
-    stops: Ints  # per window: the rows written when it was complete
+    stops: Ints  # per window: end of its rows
     scores: Floats  # per row
     slots: Ints  # per row
     more: Any  # (MORE, rows)
@@ -88,10 +88,10 @@ class TotalAnswers(NamedTuple):
 def answer(
     state: State, asked: AggregateQueries, keys: Keys, room: KeyScratch, out: TotalAnswers, end: int, first: int
 ) -> None:
-    """Answer all windows that end at `end`; there is room for them."""
+    """Answer all windows that end at `end`. There must be space for them."""
     q, queries = 0, asked.ks.size
     while q < queries:
-        # Queries of one ranking differ in k only: the answer with the largest k begins with all others.
+        # Queries of one ranking differ only in k: compute the largest k, the others are prefixes of it.
         ranking, track, behind, k = asked.rankings[q], asked.tracks[q], q, 0
         while behind < queries and asked.rankings[behind] == ranking:
             if is_due(state, asked, behind, end, first):
@@ -117,7 +117,7 @@ def answer(
 
 @kernel
 def is_due(state: State, asked: AggregateQueries, q: int, end: int, first: int) -> bool:
-    """Whether query `q` reports the window that ends at `end`."""
+    """Return whether query `q` reports the window that ends at `end`."""
     start = end - asked.sizes[q]
     return state.next_end[q] == end and start >= asked.since[q] and (asked.full_only[q] == 0 or start >= first)
 
@@ -126,7 +126,7 @@ def is_due(state: State, asked: AggregateQueries, q: int, end: int, first: int) 
 def write(
     state: State, scores: Floats, room: KeyScratch, out: TotalAnswers, place: int, group: int, end: int, rows: int
 ) -> None:
-    """Write one window's answer, the first of the heap."""
+    """Write the answer of one window: the first `rows` keys of the heap."""
     window, row = out.cursor[WINDOWS], out.cursor[ROWS]
     for i in range(rows):
         out.slots[row + i] = room.heap[i]
@@ -148,12 +148,12 @@ def advance(
     to: int,
     first: int,
 ) -> int:
-    """Move time to `to`: close the open pane if it ends there, answer the windows that do."""
+    """Advance time to `to`: close the open pane if it ends by then, and answer the windows that end by then."""
     clock, ring = state.clock, state.lows.size - 1
     if clock[IS_OPEN] and to >= clock[NEXT]:
         close_pane(state, asked)
     while True:
-        # What the next windows do not hold leaves before they are looked at.
+        # Remove the panes that the next windows do not contain before answering them.
         missing = let_go(state, asked)
         if missing != NONE:
             progress[WANTED] = missing
@@ -178,7 +178,7 @@ def advance(
             if state.next_end[q] == end:
                 state.next_end[q] = end + asked.slides[q]
                 if newest < state.next_end[q] - asked.sizes[q]:
-                    state.next_end[q] = NEVER  # empty, until more rows come
+                    state.next_end[q] = NEVER  # later windows are empty until more rows arrive
     if not clock[IS_OPEN]:
         clock[NEXT] = end
     return DONE
@@ -186,7 +186,7 @@ def advance(
 
 @kernel
 def has_room(state: State) -> bool:
-    """Whether one more pane and one more partial can be held."""
+    """Return whether there is space for one more pane and one more partial."""
     clock = state.clock
     return clock[TAIL] - clock[HEAD] < state.slots.size and clock[LAST_PANE] - clock[FIRST_PANE] < state.lows.size
 
@@ -202,7 +202,7 @@ def take_rows(
     progress: Ints,
     first: int,
 ) -> int:
-    """Take rows in, and answer every window that ends at or before the position of one of them."""
+    """Process rows and answer every window that ends at or before the position of a row."""
     clock = state.clock
     for i in range(progress[TAKEN], rows.slots.size):
         progress[TAKEN] = i
@@ -232,7 +232,7 @@ def take_rows(
 
 @kernel
 def take_value(state: State, asked: AggregateQueries, at: int, value: float, bits: int) -> None:
-    """Put a value to a partial."""
+    """Add a value to a partial."""
     for e in range(asked.signs.size):
         state.extremes[at, e] = max(state.extremes[at, e], asked.signs[e] * value)
     if asked.powers:
@@ -252,7 +252,7 @@ def take_partials(
     progress: Ints,
     first: int,
 ) -> int:
-    """Take in what others have made of the rows of whole panes, and answer the windows that end between them."""
+    """Process partials of complete panes and answer the windows that end between them."""
     clock = state.clock
     for i in range(progress[TAKEN], rows.slots.size):
         progress[TAKEN] = i
