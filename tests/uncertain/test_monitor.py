@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.uncertain.kernels.pruning import mark_hopeless
+from skyband.uncertain.kernels.pruning import bound_probabilities
 from tests.uncertain import oracle
 from tests.uncertain.drive import (
     answers_of,
@@ -356,7 +356,7 @@ def test_the_bound_on_dropped_tuples_holds(surest):
     places = np.empty(n, np.int64)
     places[order] = np.arange(n)
     bounds = np.empty(n)
-    mark_hopeless(
+    bound_probabilities(
         places, np.array(chances), np.array(rules), k, 1e-3, np.zeros(n + 1, np.int64), np.zeros(n + 1), bounds
     )
     assert (bounds == 0).any() == (surest == 1)

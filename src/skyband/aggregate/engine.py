@@ -64,7 +64,7 @@ class AggregateEngine:
     def __init__(self, shape: AggregateShape) -> None:
         self.shape = shape
         self.addends = Addends(shape.powers)
-        self._asked = shape.asked(0)
+        self._query_set = shape.query_set(0)
         self._state = self._fresh_state()
         self._room = _room(0, 1, 0)
         self._fetch: Callable[[int], None] = _reject_missing
@@ -83,7 +83,7 @@ class AggregateEngine:
 
     def answer_since(self, starts: Sequence[int]) -> None:
         """Set, per query, the smallest window start that is answered."""
-        self._asked = self.shape.asked(self.addends.low, starts)
+        self._query_set = self.shape.query_set(self.addends.low, starts)
 
     def counters(self) -> dict[str, int]:
         """Return counters of the work done, in partials and keys."""
@@ -110,7 +110,7 @@ class AggregateEngine:
         arrivals = kernels.KeyArrivals(rows.slots, rows.positions, values, bits, rows.first_position)
         self._run(
             lambda progress: kernels.take_rows(
-                self._state, self._asked, keys, self._room, arrivals, self._out, progress, first
+                self._state, self._query_set, keys, self._room, arrivals, self._out, progress, first
             )
         )
 
@@ -121,7 +121,7 @@ class AggregateEngine:
         rows = rows._replace(adds=fitted(rows.adds, addends, self.addends))
         self._run(
             lambda progress: kernels.take_partials(
-                self._state, self._asked, keys, self._room, rows, self._out, progress, first
+                self._state, self._query_set, keys, self._room, rows, self._out, progress, first
             )
         )
 
@@ -129,12 +129,14 @@ class AggregateEngine:
         """Advance time to `to` and answer every window that ends at or before it."""
         self._reserve_slots(keys.prefix.size, groups)
         self._run(
-            lambda progress: kernels.advance(self._state, self._asked, keys, self._room, self._out, progress, to, first)
+            lambda progress: kernels.advance(
+                self._state, self._query_set, keys, self._room, self._out, progress, to, first
+            )
         )
 
     def answers(self) -> list[EngineAnswers]:
         """Return the answers since the last call."""
-        self._put_aside()
+        self._flush_answers()
         parts, self._parts = self._parts, []
         return parts
 
@@ -145,7 +147,7 @@ class AggregateEngine:
     def load(self, state: dict[str, Any], fetch: Callable[[int], None] | None = None) -> None:
         """Restore the state that `state` returned. `fetch` loads the partials of a pane that is not in memory."""
         self.addends = Addends(self.shape.powers, state["low"], state["limbs"])
-        self._asked = self._asked._replace(low=self.addends.low)
+        self._query_set = self._query_set._replace(low=self.addends.low)
         self._state = State(**{name: state[name] for name in State._fields})
         self._fetch = fetch or self._fetch
 
@@ -158,14 +160,14 @@ class AggregateEngine:
                 return
             wanted = int(progress[kernels.WANTED])
             if reason == ANSWERS_FULL:
-                self._put_aside()
+                self._flush_answers()
                 self._out = _buffers(max(2 * wanted, _FEW))
             elif reason == kernels.PANE_MISSING:
                 self._fetch(wanted)
             else:
                 self._grow_rings()
 
-    def _put_aside(self) -> None:
+    def _flush_answers(self) -> None:
         windows, rows = (int(self._out.cursor[place]) for place in (WINDOWS, ROWS))
         if not windows:
             return
@@ -197,7 +199,7 @@ class AggregateEngine:
             heads=np.zeros((tracks, 0, extremes), np.int64),
             dirty=np.zeros((tracks, 0), bool),
             touched=np.zeros((tracks, 0), np.int32),
-            scores=np.zeros((self._asked.whats.size, 0)),
+            scores=np.zeros((self._query_set.whats.size, 0)),
             slots=np.zeros(_FEW, np.int64),
             adds=np.zeros((_FEW, width), np.int64),
             extremes=np.zeros((_FEW, extremes)),
@@ -217,8 +219,8 @@ class AggregateEngine:
         state = self._state
         more = slots - state.last.size
         if more > 0:
-            grown = {name: _longer(getattr(state, name), more, 0) for name in _PER_SLOT}
-            grown |= {name: _longer(getattr(state, name), more, 1) for name in _PER_TRACK}
+            grown = {name: _extended(getattr(state, name), more, 0) for name in _PER_SLOT}
+            grown |= {name: _extended(getattr(state, name), more, 1) for name in _PER_TRACK}
             for name in ("open", "tails"):
                 grown[name][-more:] = NONE
             for name in ("place", "heads"):
@@ -235,10 +237,12 @@ class AggregateEngine:
         state, clock = self._state, self._state.clock
         if self.partials == state.slots.size:
             numbers = np.arange(clock[HEAD], clock[TAIL])
-            self._state = state._replace(**{name: _rering(getattr(state, name), numbers) for name in _PER_PARTIAL})
+            self._state = state._replace(
+                **{name: _doubled_ring(getattr(state, name), numbers) for name in _PER_PARTIAL}
+            )
             return
         panes = np.arange(clock[FIRST_PANE], clock[LAST_PANE])
-        self._state = state._replace(**{name: _rering(getattr(state, name), panes) for name in _PER_PANE})
+        self._state = state._replace(**{name: _doubled_ring(getattr(state, name), panes) for name in _PER_PANE})
 
     def _widen(self, wanted: Addends) -> None:
         """Extend the limbs to those of `wanted`, which includes the current ones."""
@@ -247,7 +251,7 @@ class AggregateEngine:
         wider = {name: fitted(getattr(self._state, name), self.addends, wanted) for name in ("added", "left", "adds")}
         self._state = self._state._replace(**wider)
         self.addends = wanted
-        self._asked = self._asked._replace(low=wanted.low)
+        self._query_set = self._query_set._replace(low=wanted.low)
         self._room = _room(self._room.heap.size, self._room.begins.size, wanted.limbs)
 
 
@@ -278,13 +282,13 @@ def _buffers(rows: int) -> kernels.TotalAnswers:
     )
 
 
-def _longer(array: Any, more: int, axis: int) -> Any:
+def _extended(array: Any, more: int, axis: int) -> Any:
     shape = list(array.shape)
     shape[axis] = more
     return np.concatenate([array, np.zeros(shape, array.dtype)], axis=axis)
 
 
-def _rering(ring: Any, numbers: Ints) -> Any:
+def _doubled_ring(ring: Any, numbers: Ints) -> Any:
     """Return the ring at twice its size, with the entries of `numbers` at their new indices."""
     grown = np.zeros((2 * ring.shape[0], *ring.shape[1:]), ring.dtype)
     grown[numbers & (grown.shape[0] - 1)] = ring[numbers & (ring.shape[0] - 1)]

@@ -99,7 +99,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         """
         self._refuse_after_end()
         self._refuse_missing_groups(groups)
-        self._refuse_missing_values(values)
+        self._reject_missing_values(values)
         rows = length(keys, "keys")
         refuse_other_lengths(rows, "keys", positions=positions, values=values, groups=groups)
         found = key_column(keys, earlier=self._key_kind)
@@ -119,8 +119,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         queries, groups, position = self.queries, self._intake.groups, self._intake.position_kind
         own = {"window_start": position, "window_end": position, "key": self._key_kind}
         wanted = arrow_schema(_SCHEMA, own, group=None if groups is None else groups.kind or pa.null())
-        asked = WindowQueries([query.name for query in queries], [query.window.size for query in queries])
-        windows, rows = _together(pending, wanted.empty_table())
+        window_queries = WindowQueries([query.name for query in queries], [query.window.size for query in queries])
+        windows, rows = _concatenated(pending, wanted.empty_table())
 
         def row_columns(places: Ints) -> dict[str, pa.Array]:
             found = rows.take(pa.array(places))
@@ -128,7 +128,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             return columns | {"key": restored(columns["key"], wanted.field("key").type)}
 
         windows = windows._replace(ids=np.arange(rows.num_rows))
-        return window_table([windows], asked, wanted, groups, row_columns)
+        return window_table([windows], window_queries, wanted, groups, row_columns)
 
     def metrics(self) -> dict[str, Any]:
         """Return counters: rows pushed, dropped rows, answered windows, partials created and held, keys held and so on.
@@ -156,7 +156,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
     def _state(self) -> dict[str, Any]:
         self._forget_groups()
-        windows, rows = _together(self._pending, pa.table({}))
+        windows, rows = _concatenated(self._pending, pa.table({}))
         kind = pa.schema([] if self._key_kind is None else [("key", self._key_kind)])
         return {
             "all_grouped": self._all_grouped,
@@ -286,7 +286,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             groups.forget(used)
         return len(groups)
 
-    def _refuse_missing_values(self, values: Any) -> None:
+    def _reject_missing_values(self, values: Any) -> None:
         for query in self.queries:
             if values is None and AGGREGATES[query.aggregate].needs_values:
                 raise InvalidInputError(
@@ -295,7 +295,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
                 )
 
 
-def _together(pending: list[KeyedAnswers], empty: pa.Table) -> tuple[RankedWindows, pa.Table]:
+def _concatenated(pending: list[KeyedAnswers], empty: pa.Table) -> tuple[RankedWindows, pa.Table]:
     """Concatenate pending answers: the windows and the table of their rows, `empty` if there are no rows."""
     stored = [part.rows for part in pending if part.rows.num_rows]  # empty columns may have any type
     rows = pa.concat_tables(stored).combine_chunks() if stored else empty

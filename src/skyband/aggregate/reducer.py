@@ -60,7 +60,7 @@ def sum_rows(plan: AggregatePlan, batches: Iterable[pa.RecordBatch]) -> Iterator
         timed = table.filter(pc.is_valid(table[plan.time])).combine_chunks()
         if timed.num_rows:
             newest = max(newest, pc.max(timed[plan.time]).as_py())
-        counts += table.num_rows, _left_out(plan, table)
+        counts += table.num_rows, _dropped_rows(plan, table)
         for scan in range(len(plan.scans)):
             yield from _summed(plan, scan, timed, firsts[scan])
     if not counts[0]:
@@ -86,11 +86,11 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         yield found
 
 
-def _left_out(plan: AggregatePlan, table: pa.Table) -> int:
-    refused = pc.is_null(table[plan.time])
+def _dropped_rows(plan: AggregatePlan, table: pa.Table) -> int:
+    dropped = pc.is_null(table[plan.time])
     for name in plan.wanted:
-        refused = pc.or_(refused, pc.invert(pc.fill_null(table[name], True)))
-    return int(pc.sum(refused).as_py() or 0)
+        dropped = pc.or_(dropped, pc.invert(pc.fill_null(table[name], True)))
+    return int(pc.sum(dropped).as_py() or 0)
 
 
 def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, int]) -> Iterator[Envelope]:
@@ -116,7 +116,7 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
     adds = np.zeros((samples.size, addends.width), np.int64)
     lasts = np.full(samples.size, ALWAYS)
     extremes = np.full((samples.size, len(shape.extremes)), -np.inf)
-    signs = shape.asked(0).signs
+    signs = shape.query_set(0).signs
     sum_up(codes, positions, values, bits, addends.low, addends.powers, signs, adds, lasts, extremes)
     rows = table.select([*plan.groups[scan], plan.keys[scan]]).take(pa.array(samples))
     columns = {column: one(rows[column]) for column in rows.column_names}

@@ -61,9 +61,9 @@ class AggregateShape:
     @property
     def in_order(self) -> list[AggregateTopK]:
         """The queries in kernel order: sorted by ranking."""
-        return [self.queries[place] for place in self.asked(0).places.tolist()]
+        return [self.queries[place] for place in self.query_set(0).places.tolist()]
 
-    def asked(self, low: int, since: Sequence[int] | None = None) -> AggregateQueries:
+    def query_set(self, low: int, since: Sequence[int] | None = None) -> AggregateQueries:
         """Return the queries as arrays. Limbs start with `low`; `since` has the smallest window start per query."""
         sizes, extremes = self.sizes, self.extremes
         codes = CODES | {name: EXTREME + place for place, name in enumerate(extremes)}

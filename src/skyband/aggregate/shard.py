@@ -118,7 +118,7 @@ class AggregateShard(Shard):
         )
         self._engine.take_partials(partials, addends, self._book.keys, max(1, len(self._groups)), self._first)
 
-    def _take_up(self, before: tuple[AggregateTopK, ...], since: dict[str, int]) -> None:
+    def _change_queries(self, before: tuple[AggregateTopK, ...], since: dict[str, int]) -> None:
         """Continue with changed queries. New queries start after the newest row.
 
         All shards know the same newest row, so a new query starts with the same window in all of them.
@@ -205,7 +205,7 @@ class AggregateShard(Shard):
                 "key=, value=, where= and partition_by= as stored, or a new checkpoint."
             )
         self.clock, self.newest, self._first = saved["clock"], saved["newest"], saved["first"]
-        self._take_up(before, saved["since"])
+        self._change_queries(before, saved["since"])
         self._waiting.load(saved["waiting"])
         if saved["kinds"] is not None:
             self._kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))

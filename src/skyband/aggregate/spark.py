@@ -118,11 +118,13 @@ def draft(request: Request) -> _AggregateSparkPlan:
         utc=isinstance(df.schema[at].dataType, st.TimestampType),
     )
     _, delay = watermark_delays(df, request)
-    by_name = {name: _one_nothing(column, df) for found in groups for name, column in found.items()}
+    by_name = {name: _nan_to_null(column, df) for found in groups for name, column in found.items()}
     selected = [sf.col(quoted(at)).alias(_TIME)]
     selected += [column.alias(name) for name, column in by_name.items()]
     for number, scan in enumerate(scans):
-        selected += _offer(columns, scan, number, plan, keys[number][0], [by_name[name] for name in groups[number]])
+        selected += _scan_columns(
+            columns, scan, number, plan, keys[number][0], [by_name[name] for name in groups[number]]
+        )
     rows = df.select(*selected)
     bound = df.schema[at].dataType
     answers = _answer_type(plan, rows.schema, bound, keys[0][1])
@@ -159,7 +161,7 @@ def _key(columns: Columns, scan: AggregateScan, query: AggregateTopK) -> tuple[C
     return key, kind
 
 
-def _one_nothing(group: Column, df: DataFrame) -> Column:
+def _nan_to_null(group: Column, df: DataFrame) -> Column:
     """Return a group column with NaN replaced by null, as in process, and -0.0 by 0.0."""
     kind = df.select(group.alias("group")).schema["group"].dataType
     if not isinstance(kind, st.FloatType | st.DoubleType):
@@ -167,7 +169,7 @@ def _one_nothing(group: Column, df: DataFrame) -> Column:
     return sf.when(~sf.isnan(group), group + sf.lit(0.0).cast(kind))
 
 
-def _offer(
+def _scan_columns(
     columns: Columns, scan: AggregateScan, number: int, plan: AggregatePlan, key: Column, groups: list[Column]
 ) -> list[Column]:
     """Return the columns of a scan: key, value, whether the row counts (null if filtered out), and its shard."""

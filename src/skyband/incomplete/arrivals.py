@@ -44,7 +44,7 @@ class PendingTuples:
         """The values of the tuples."""
         return np.empty(0) if self._rows is None else self._rows.values
 
-    def lined_up(self, arrived: ArrivedTuples | None, until: int | None) -> ArrivedTuples | None:
+    def take_before(self, arrived: ArrivedTuples | None, until: int | None) -> ArrivedTuples | None:
         """Return buffered and new tuples before the position `until` (None: all), sorted. Buffer the others."""
         rows = _joined(self._rows, arrived if arrived is not None and arrived.values.size else None)
         if rows is None:

@@ -121,7 +121,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._take_in(None)
 
     def _end(self, beyond: int) -> None:
-        self._advance(self._waiting.lined_up(None, None), beyond)
+        self._advance(self._waiting.take_before(None, None), beyond)
 
     def _table(self, pending: list[pa.Table]) -> pa.Table:
         table = pa.concat_tables([self._columns().empty_table(), *pending], promote_options="permissive")
@@ -215,7 +215,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         if self._intake.axis == "count":
             self._advance(arrived, None)
         elif self._intake.newest is not None:
-            self._advance(self._waiting.lined_up(arrived, self._intake.newest), self._intake.newest)
+            self._advance(self._waiting.take_before(arrived, self._intake.newest), self._intake.newest)
 
     def _advance(self, rows: ArrivedTuples | None, clock: int | None) -> None:
         """Pass tuples in their final order to every query and collect the answers."""
@@ -274,11 +274,11 @@ def replay(
     >>> [table[name].to_pylist() for name in ("time", "object", "score", "best", "sure")]
     [[2, 2, 4, 4], [8, 7, 8, 7], [0.9, 0.5, 0.9, 0.6], [1.9, 1.5, 1.9, 0.6], [True, True, True, False]]
     """
-    asked = of_family(queries, IncompleteTopK, "skyband.incomplete.replay")
-    if any(one.streams is None for one in asked):
-        there = stream_names(streams)
-        asked = Workload([_with_streams(one, there) if one.streams is None else one for one in asked])
-    return Monitor(asked)._replayed(positions, objects, streams, values)
+    workload = of_family(queries, IncompleteTopK, "skyband.incomplete.replay")
+    if any(one.streams is None for one in workload):
+        names = stream_names(streams)
+        workload = Workload([_with_streams(one, names) if one.streams is None else one for one in workload])
+    return Monitor(workload)._replayed(positions, objects, streams, values)
 
 
 def _with_streams(query: IncompleteTopK, streams: tuple[str | int, ...]) -> IncompleteTopK:

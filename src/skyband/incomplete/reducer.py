@@ -61,7 +61,7 @@ def _tuples(
     """Return the tuples of a scan, and a mask of rows with missing fields. Filtered rows are in neither."""
     names = columns_of(number)
     objects, streams, values = (one(table[name]) for name in names)
-    asked = values.is_valid().to_numpy(zero_copy_only=False)  # null: filtered row; NaN: missing value
+    unfiltered = values.is_valid().to_numpy(zero_copy_only=False)  # null: filtered row; NaN: missing value
     numbers = values.fill_null(np.nan).to_numpy(zero_copy_only=False)
     there = objects.is_valid().to_numpy(zero_copy_only=False) & streams.is_valid().to_numpy(zero_copy_only=False)
     whole = there & ~np.isnan(numbers)
@@ -80,7 +80,7 @@ def _tuples(
             "value": pa.array(numbers[whole]),
         }
     )
-    return tuples, asked & ~whole
+    return tuples, unfiltered & ~whole
 
 
 def _reject_out_of_bounds(query: IncompleteTopK, numbers: Any) -> None:

@@ -67,10 +67,10 @@ class _IncompleteSparkPlan(SparkPlan):
 
 def draft(request: Request) -> _IncompleteSparkPlan:
     """Validate the request and return its Spark plan."""
-    frames = _named(request.df)
-    queries = tuple(_declared(query, frames) for query in request.workload)
+    frames = _frames_by_stream(request.df)
+    queries = tuple(_with_streams(query, frames) for query in request.workload)
     scans = scans_of(queries)
-    rows, types = _together(request, frames, queries, scans)
+    rows, types = _union(request, frames, queries, scans)
     first = next(iter(frames.values()))
     if (
         rows.isStreaming
@@ -99,7 +99,7 @@ def draft(request: Request) -> _IncompleteSparkPlan:
     )
 
 
-def _named(df: Any) -> dict[Any, DataFrame]:
+def _frames_by_stream(df: Any) -> dict[Any, DataFrame]:
     """Return the data frames by stream name, or one data frame for all streams under None."""
     if isinstance(df, DataFrame):
         return {None: df}
@@ -110,7 +110,7 @@ def _named(df: Any) -> dict[Any, DataFrame]:
     return dict(df)
 
 
-def _declared(query: IncompleteTopK, frames: Mapping[Any, DataFrame]) -> IncompleteTopK:
+def _with_streams(query: IncompleteTopK, frames: Mapping[Any, DataFrame]) -> IncompleteTopK:
     """Return the query with `streams` set."""
     for name, example in (("object", "flow_id"), ("value", "bytes")):
         if getattr(query, name) is None:
@@ -145,7 +145,7 @@ def _declared(query: IncompleteTopK, frames: Mapping[Any, DataFrame]) -> Incompl
     return IncompleteTopK(**{**query.to_dict(), "streams": streams})
 
 
-def _together(
+def _union(
     request: Request,
     frames: Mapping[Any, DataFrame],
     queries: tuple[IncompleteTopK, ...],

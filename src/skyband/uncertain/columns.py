@@ -13,7 +13,7 @@ from skyband.data.key_dictionary import key_column
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["SLACK", "Labels", "labels", "probability_column", "refuse_excess", "rule_codes"]
+__all__ = ["SLACK", "Labels", "labels", "probability_column", "reject_excess", "rule_codes"]
 
 SLACK = 1e-9  # tolerance for rounding when probabilities add up to 1
 
@@ -71,7 +71,7 @@ def rule_codes(column: Any, rows: int) -> tuple[Ints, pa.Array]:
     return codes, encoded.dictionary
 
 
-def refuse_excess(probabilities: Floats, codes: Ints, names: pa.Array) -> None:
+def reject_excess(probabilities: Floats, codes: Ints, names: pa.Array) -> None:
     """Reject rules whose probabilities add up to more than 1."""
     ruled = codes >= 0
     if not ruled.any():

@@ -21,7 +21,7 @@ from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.uncertain.columns import probability_column
 from skyband.uncertain.label_dictionaries import RuleDictionary, StreamDictionary
-from skyband.uncertain.query import UncertainTopK, checked_epsilon, refuse_several_sizes
+from skyband.uncertain.query import UncertainTopK, checked_epsilon, require_one_size
 from skyband.uncertain.schedules import METHODS, Execution, Schedule
 from skyband.uncertain.semantics import SemanticsRequest, ranked
 from skyband.uncertain.stream_ranking import Streams
@@ -297,7 +297,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         cls, queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK], computed: bool
     ) -> Workload[UncertainTopK]:
         found = super()._checked(queries, computed)
-        refuse_several_sizes(found.queries)
+        require_one_size(found.queries)
         return found
 
     @property
@@ -310,11 +310,11 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         if now is None:
             return
         self._run_until(now)
-        self._store.forget_before(now - self._size)
+        self._store.drop_before(now - self._size)
         everyone = self._times.everyone
         if not any(query.semantics == "expected-rank" for query in everyone):
             edge = now if self._intake.axis == "time" else now + 1
-            self._store.drop_hopeless(max(query.k for query in everyone), self._epsilon, edge)
+            self._store.prune(max(query.k for query in everyone), self._epsilon, edge)
 
     def _run_until(self, until: int) -> None:
         for time, run in self._times.due(until, self._store.first_from):

@@ -13,7 +13,7 @@ from skyband.data.key_dictionary import restored
 from skyband.errors import InvalidQueryError
 from skyband.kernels.stream import Floats, Ints
 from skyband.queries.fields import checked_k
-from skyband.uncertain.columns import probability_column, refuse_excess, rule_codes
+from skyband.uncertain.columns import probability_column, reject_excess, rule_codes
 from skyband.uncertain.kernels import possible_worlds
 from skyband.uncertain.label_dictionaries import checked_labels
 from skyband.uncertain.single_pass import best_first, one_pass, settled
@@ -42,7 +42,7 @@ def tuples_of(scores: Any, probabilities: Any, rules: Any) -> CompetingTuples:
     if not there.all():
         rows = np.flatnonzero(there)
         keys, chances, codes = keys[rows], chances[rows], codes[rows]
-    refuse_excess(chances, codes, names)
+    reject_excess(chances, codes, names)
     return CompetingTuples(keys, chances, codes, rows)
 
 

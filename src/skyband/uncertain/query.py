@@ -31,8 +31,8 @@ __all__ = [
     "checked_epsilon",
     "checked_meaning",
     "classes_of",
-    "refuse_other_sizes",
-    "refuse_several_sizes",
+    "require_one_size",
+    "require_one_size_per_class",
     "stream_of",
 ]
 
@@ -181,7 +181,7 @@ class UncertainTopK(Query):
     @classmethod
     def check_together(cls, queries: Iterable[Any]) -> None:
         """Reject queries that run together but have different window sizes."""
-        refuse_other_sizes(queries)
+        require_one_size_per_class(queries)
 
 
 def stream_of(queries: Iterable[UncertainTopK]) -> str | None:
@@ -210,13 +210,13 @@ def classes_of(queries: Iterable[UncertainTopK]) -> tuple[tuple[UncertainTopK, .
     return tuple(tuple(queries[place] for place in places) for places in found.values())
 
 
-def refuse_other_sizes(queries: Iterable[UncertainTopK]) -> None:
+def require_one_size_per_class(queries: Iterable[UncertainTopK]) -> None:
     """Reject queries that must run together but have different window sizes."""
     for together in classes_of(queries):
-        refuse_several_sizes(together, "all queries of a class")
+        require_one_size(together, "all queries of a class")
 
 
-def refuse_several_sizes(queries: Sequence[UncertainTopK], which: str = "all queries") -> None:
+def require_one_size(queries: Sequence[UncertainTopK], which: str = "all queries") -> None:
     """Reject queries with different window sizes."""
     first = queries[0]
     for query in queries:

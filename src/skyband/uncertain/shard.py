@@ -100,14 +100,14 @@ class UncertainShard(OrderedShard):
             self.monitors[number] = Monitor.resume(saved["monitors"][source])
             same = set(wanted) == set(_without_filters(before[source]))
             if not same or self.plan.method != self.monitors[number].plan.method:
-                self._take_up(number, wanted, before[source])
+                self._change_queries(number, wanted, before[source])
         self._readdress(before, sources)
 
     def _joining(self, wanted: list[UncertainTopK]) -> Monitor:
         self._reject_count_windows(wanted[0])
         return Monitor(wanted, plan=self.plan.method, since=self.newest + 1, computed=True)
 
-    def _take_up(self, number: int, wanted: list[UncertainTopK], before: tuple[UncertainTopK, ...]) -> None:
+    def _change_queries(self, number: int, wanted: list[UncertainTopK], before: tuple[UncertainTopK, ...]) -> None:
         """Replace the queries of a class. A window that ends now may miss tuples pruned up to the next unit."""
         monitor = self.monitors[number]
         if self.newest == ALWAYS:

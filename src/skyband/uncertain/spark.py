@@ -18,7 +18,7 @@ from skyband.spark.plan import Request, StreamInfo, watermark_delays
 from skyband.spark.tasks import Batches
 from skyband.spark.topology import SparkPlan
 from skyband.uncertain.plan import UncertainPlan
-from skyband.uncertain.query import UncertainTopK, refuse_other_sizes
+from skyband.uncertain.query import UncertainTopK, require_one_size_per_class
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column, weigh_rows
 from skyband.uncertain.schedules import METHODS
 
@@ -43,7 +43,7 @@ def draft(request: Request) -> _UncertainSparkPlan:
     """Validate the request and return its Spark plan."""
     df, queries, time = request.df, request.workload.queries, request.time
     method = _method(request.algorithm)
-    refuse_other_sizes(queries)
+    require_one_size_per_class(queries)
     plan = UncertainPlan(
         queries=queries, method=method, refuse_late=request.late == "refuse", may_be_late=df.isStreaming
     )

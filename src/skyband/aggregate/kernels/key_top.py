@@ -101,33 +101,33 @@ def deviation_of(added: Ints, left: Ints, low: int, powers: int, room: Ints, squ
 
 
 @inner_kernel
-def score_of(state: State, asked: AggregateQueries, track: int, what: int, slot: int, room: KeyScratch) -> float:
+def score_of(state: State, query_set: AggregateQueries, track: int, what: int, slot: int, room: KeyScratch) -> float:
     """Return the score of a key."""
     if state.place[track, slot] == NONE:
         return np.nan
     if what >= EXTREME:
         e = what - EXTREME
         head = state.heads[track, slot, e] & (state.slots.size - 1)
-        return asked.signs[e] * state.extremes[head, e] + 0.0
+        return query_set.signs[e] * state.extremes[head, e] + 0.0
     added, left = state.added[slot], state.left[track, slot]
     count = np.float64(added[COUNT] - left[COUNT])
     if what == TALLY:
         return count
     if what == STDDEV:
-        return deviation_of(added, left, asked.low, asked.powers, room.total, room.squares)
-    total = total_of(added, left, asked.low, asked.powers, room.total)
+        return deviation_of(added, left, query_set.low, query_set.powers, room.total, room.squares)
+    total = total_of(added, left, query_set.low, query_set.powers, room.total)
     return total / count if what == AVG else total
 
 
 @kernel
-def score_again(state: State, asked: AggregateQueries, track: int, room: KeyScratch) -> None:
+def score_again(state: State, query_set: AggregateQueries, track: int, room: KeyScratch) -> None:
     """Rescore the changed keys of a track's window, for all its rankings."""
     stale = state.stale[track]
-    for ranking in range(asked.whats.size):
-        if asked.tracks_of[ranking] == track:
+    for ranking in range(query_set.whats.size):
+        if query_set.tracks_of[ranking] == track:
             for i in range(stale):
                 slot = state.touched[track, i]
-                state.scores[ranking, slot] = score_of(state, asked, track, asked.whats[ranking], slot, room)
+                state.scores[ranking, slot] = score_of(state, query_set, track, query_set.whats[ranking], slot, room)
             state.clock[SCORED] += stale
     for i in range(stale):
         state.dirty[track, state.touched[track, i]] = False
@@ -195,7 +195,7 @@ def best_of_all(last: Ints, keys: Keys, scores: Floats, heap: Ints, k: int) -> i
 
 @kernel
 def best_of_group(last: Ints, keys: Keys, scores: Floats, room: KeyScratch, group: int, k: int) -> int:
-    """Like `best_of_all`, for the keys of one group, after `line_up`."""
+    """Like `best_of_all`, for the keys of one group, after `sort_by_group`."""
     size = 0
     for i in range(room.begins[group - 1] if group else 0, room.begins[group]):
         size = admit(last, keys, scores, room.heap, size, k, room.sorted[i])
@@ -204,7 +204,7 @@ def best_of_group(last: Ints, keys: Keys, scores: Floats, room: KeyScratch, grou
 
 
 @kernel
-def line_up(state: State, keys: Keys, track: int, scores: Floats, room: KeyScratch) -> None:
+def sort_by_group(state: State, keys: Keys, track: int, scores: Floats, room: KeyScratch) -> None:
     """Write the scored keys of a window to ``sorted`` by group. Those of group g end at ``begins[g]``."""
     begins = room.begins
     begins[:] = 0

@@ -67,7 +67,7 @@ class State(NamedTuple):
     slots: Ints
     adds: Any  # (partials, width)
     extremes: Any  # (partials, extremes); higher wins
-    older: Any  # (partials, extremes): ladders, see `climb`
+    older: Any  # (partials, extremes): ladders, see `push_to_ladder`
     younger: Any
     # per pane
     lows: Ints  # start of the pane
@@ -125,27 +125,27 @@ def add_value(row: Ints, low: int, powers: int, value: float, bits: int) -> None
 
 
 @kernel
-def first_end_after(asked: AggregateQueries, q: int, position: int) -> int:
+def first_end_after(query_set: AggregateQueries, q: int, position: int) -> int:
     """Return the end of the oldest window of query `q` that contains `position`."""
-    slide, origin = asked.slides[q], asked.origins[q]
+    slide, origin = query_set.slides[q], query_set.origins[q]
     return origin + ((position - origin) // slide + 1) * slide
 
 
 @kernel
-def enter(state: State, asked: AggregateQueries, number: int) -> None:
+def enter(state: State, query_set: AggregateQueries, number: int) -> None:
     """Add a partial to the windows of all tracks."""
     at = number & (state.slots.size - 1)
     slot = state.slots[at]
     for column in range(state.added.shape[1]):
         state.added[slot, column] += state.adds[at, column]
-    for track in range(asked.spans.size):
+    for track in range(query_set.spans.size):
         touch(state, track, slot)
         if state.place[track, slot] == NONE:
             state.place[track, slot] = state.alive[track]
             state.live[track, state.alive[track]] = slot
             state.alive[track] += 1
-    for e in range(asked.signs.size):
-        climb(state, asked, slot, number, e)
+    for e in range(query_set.signs.size):
+        push_to_ladder(state, query_set, slot, number, e)
     state.clock[ENTERED] += 1
 
 
@@ -159,7 +159,7 @@ def touch(state: State, track: int, slot: int) -> None:
 
 
 @kernel
-def climb(state: State, asked: AggregateQueries, slot: int, number: int, e: int) -> None:
+def push_to_ladder(state: State, query_set: AggregateQueries, slot: int, number: int, e: int) -> None:
     """Push a partial onto the ladder (monotonic queue) of its key.
 
     A ladder contains the partials that no newer one beats, so extremes decrease from the oldest to the newest. The
@@ -176,21 +176,21 @@ def climb(state: State, asked: AggregateQueries, slot: int, number: int, e: int)
     if below >= state.clock[HEAD]:
         state.younger[below & ring, e] = number
     state.tails[slot, e] = number
-    for track in range(asked.spans.size):
+    for track in range(query_set.spans.size):
         head = state.heads[track, slot, e]
         if head == NONE or state.extremes[head & ring, e] <= mine:
             state.heads[track, slot, e] = number
 
 
 @kernel
-def leave(state: State, asked: AggregateQueries, track: int, number: int) -> None:
+def leave(state: State, query_set: AggregateQueries, track: int, number: int) -> None:
     """Subtract a partial from the window of a track."""
     at = number & (state.slots.size - 1)
     slot = state.slots[at]
     touch(state, track, slot)
     for column in range(state.added.shape[1]):
         state.left[track, slot, column] += state.adds[at, column]
-    for e in range(asked.signs.size):
+    for e in range(query_set.signs.size):
         if state.heads[track, slot, e] == number:
             state.heads[track, slot, e] = state.younger[at, e]
     if state.left[track, slot, COUNT] == state.added[slot, COUNT]:
@@ -210,7 +210,7 @@ def partials_end(state: State, pane: int) -> int:
 
 
 @kernel
-def leave_before(state: State, asked: AggregateQueries, track: int, start: int) -> int:
+def leave_before(state: State, query_set: AggregateQueries, track: int, start: int) -> int:
     """Remove the panes before `start` from the window of a track. Return the first one not in memory, or NONE."""
     ring = state.lows.size - 1
     closed = state.clock[LAST_PANE] - state.clock[IS_OPEN]
@@ -219,38 +219,38 @@ def leave_before(state: State, asked: AggregateQueries, track: int, start: int) 
         if not state.here[pane & ring]:
             return pane
         for number in range(state.firsts[pane & ring], partials_end(state, pane)):
-            leave(state, asked, track, number)
+            leave(state, query_set, track, number)
         state.gone[track] += 1
     return NONE
 
 
 @kernel
-def close_pane(state: State, asked: AggregateQueries) -> None:
+def close_pane(state: State, query_set: AggregateQueries) -> None:
     """Close the newest pane: add its partials, and set `next_end` of queries that had none."""
     clock = state.clock
     low = state.lows[(clock[LAST_PANE] - 1) & (state.lows.size - 1)]
     for number in range(clock[OPEN_AT], clock[TAIL]):
-        enter(state, asked, number)
+        enter(state, query_set, number)
     clock[IS_OPEN] = 0
-    for q in range(asked.ks.size):
+    for q in range(query_set.ks.size):
         if state.next_end[q] == NEVER:
-            state.next_end[q] = first_end_after(asked, q, low)
+            state.next_end[q] = first_end_after(query_set, q, low)
 
 
 @kernel
-def let_go(state: State, asked: AggregateQueries) -> int:
+def release_panes(state: State, query_set: AggregateQueries) -> int:
     """Remove from each track the panes that no later window needs, and release panes that no track needs.
 
     Returns a pane that must be removed but is not in memory, or NONE.
     """
     clock = state.clock
     oldest = clock[LAST_PANE]
-    for track in range(asked.spans.size):
+    for track in range(query_set.spans.size):
         start = NEVER
-        for q in range(asked.ks.size):
-            if asked.tracks[q] == track:
-                start = min(start, state.next_end[q] - asked.sizes[q])
-        missing = leave_before(state, asked, track, start)
+        for q in range(query_set.ks.size):
+            if query_set.tracks[q] == track:
+                start = min(start, state.next_end[q] - query_set.sizes[q])
+        missing = leave_before(state, query_set, track, start)
         if missing != NONE:
             return missing
         oldest = min(oldest, state.gone[track])
@@ -263,16 +263,16 @@ def let_go(state: State, asked: AggregateQueries) -> int:
 
 
 @kernel
-def open_pane(state: State, asked: AggregateQueries, position: int) -> None:
+def open_pane(state: State, query_set: AggregateQueries, position: int) -> None:
     """Open the pane that contains `position`. There must be space for it."""
     clock = state.clock
     at = clock[LAST_PANE] & (state.lows.size - 1)
-    state.lows[at] = position - (position - asked.offset) % asked.pane
+    state.lows[at] = position - (position - query_set.offset) % query_set.pane
     state.firsts[at] = clock[OPEN_AT] = clock[TAIL]
     state.here[at] = True
     clock[LAST_PANE] += 1
     clock[IS_OPEN] = 1
-    clock[NEXT] = state.lows[at] + asked.pane
+    clock[NEXT] = state.lows[at] + query_set.pane
 
 
 @kernel

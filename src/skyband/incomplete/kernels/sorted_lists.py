@@ -258,7 +258,7 @@ def take_in(lists: Lists, query: ListQuery, position: int, key: int, stream: int
 
 
 @kernel
-def look_up(lists: Lists, query: ListQuery) -> None:
+def rebuild_view(lists: Lists, query: ListQuery) -> None:
     """Rebuild the view with the best objects, using the threshold algorithm.
 
     The lists are read in parallel, from their highest values down. Each object found in one list is scored by random
@@ -307,7 +307,7 @@ def answer(lists: Lists, query: ListQuery, found: InstanceAnswers, end: int) -> 
     """Write the best objects of the window that ends at `end`. Older tuples must have been removed."""
     count = min(query.k, lists.registers[OBJECTS])
     if lists.registers[VIEW] < count:
-        look_up(lists, query)
+        rebuild_view(lists, query)
     windows, at = found.cursor[0], found.cursor[1]
     found.ends[windows], found.counts[windows] = end, count
     for rank in range(count):
