@@ -39,8 +39,9 @@ class MonitorBase(Generic[Q, P]):
 
     def __new__(cls, *_: Any, time: str | None = None, **__: Any) -> Self:
         """Create a monitor for arrays or, if `time` names the column with the event time, for data frames."""
-        found = cls if time is None else cls._family().part("frame_monitor").FrameMonitor
-        return object.__new__(found)
+        found: Any = cls if time is None else cls._family().part("frame_monitor").FrameMonitor
+        made: Self = object.__new__(found)
+        return made
 
     def __init__(self, axis: Axis, *, computed: bool) -> None:
         self._computed = computed

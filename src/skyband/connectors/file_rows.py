@@ -17,7 +17,8 @@ from skyband.connectors.source import Reading
 from skyband.connectors.sources import RECORD, WRONG
 from skyband.errors import InvalidInputError
 from skyband.paths import has_scheme, local_files
-from skyband.spark.expressions import HIDDEN, quoted
+from skyband.sharding.row_source import HIDDEN
+from skyband.spark.expressions import quoted
 
 __all__ = ["files_of", "read_files", "rows_of_files"]
 

@@ -12,7 +12,8 @@ from pyspark.sql import functions as sf
 from skyband.connectors.kafka import KafkaSource, client_options
 from skyband.connectors.sources import RECORD, WRONG
 from skyband.errors import InvalidInputError, MissingDependencyError
-from skyband.spark.expressions import HIDDEN, quoted
+from skyband.sharding.row_source import HIDDEN
+from skyband.spark.expressions import quoted
 
 __all__ = ["LARGEST", "read_records", "reject_missing_connector", "rows_of"]
 

@@ -15,7 +15,8 @@ from skyband.connectors.source import Reading, SourceModel
 from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
-from skyband.spark.expressions import HIDDEN, TIMES, quoted, reason, unlogged
+from skyband.sharding.row_source import HIDDEN
+from skyband.spark.expressions import TIMES, quoted, reason, unlogged
 from skyband.spark.spark_errors import first_line
 
 __all__ = ["RECORD", "WRONG", "dead_letters_of", "open_batch", "open_stream"]

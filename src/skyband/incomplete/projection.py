@@ -89,6 +89,12 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any
             source.filtered(value, query.where, query),
         )
         columns |= dict(zip(columns_of(number), parts, strict=True))
+    kinds = {source.described(source.kind_of(columns[columns_of(number)[0]])) for number in range(len(scans))}
+    if len(kinds) > 1:
+        raise InvalidQueryError(
+            f"the queries have objects of the types {', '.join(sorted(kinds))}, but answers have one object column. "
+            "Cast the objects to one type, or use one workload per type."
+        )
     plan = IncompletePlan(queries=queries, shards=request.shards, refuse_late=request.refuse_late, delay=request.delay)
     own = {
         "time": source.kind_of(at) if queries[0].axis == "time" else WHOLE,

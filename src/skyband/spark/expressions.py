@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
@@ -12,18 +12,24 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, brief
+from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
 from skyband.queries import Query
-from skyband.queries.answer_schema import AnswerColumn
-from skyband.queries.workload import Workload
-from skyband.sharding.plan import COPY
+from skyband.sharding.projection import WHOLE
+from skyband.sharding.row_source import EXACT, RowSource
 
-__all__ = ["HIDDEN", "TIMES", "Columns", "answer_type", "plain", "quoted", "reason", "unlogged"]
+__all__ = ["TIMES", "Columns", "SparkColumn", "answer_type", "quoted", "reason", "unlogged"]
 
-_EXACT = 2**53  # integers up to this are exact as double scores
-HIDDEN = "__skyband_"
 TIMES = (st.TimestampType, st.TimestampNTZType)
-_SCORES = (st.NumericType,)
+_KEYS = (
+    st.IntegralType,
+    st.FractionalType,
+    st.StringType,
+    st.BinaryType,
+    st.DateType,
+    st.TimestampType,
+    st.TimestampNTZType,
+    st.BooleanType,
+)
 _NOT_ORDERED = (st.ArrayType, st.MapType, st.StructType, st.VariantType, st.NullType, st.CalendarIntervalType)
 _NONDETERMINISTIC = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
 _KINDS: dict[str, type[st.DataType]] = {
@@ -31,152 +37,34 @@ _KINDS: dict[str, type[st.DataType]] = {
     "rank": st.IntegerType,
     "number": st.DoubleType,
     "flag": st.BooleanType,
+    WHOLE: st.LongType,
 }
 
 
-class Columns:
+class SparkColumn(NamedTuple):
+    """A column that Spark computes, and its type."""
+
+    column: Column
+    kind: st.DataType
+
+
+class Columns(RowSource[SparkColumn, st.DataType]):
     """The columns of a data frame by name, and validated expressions over them. Errors name the query."""
+
+    conversion = "withColumn({name!r}, timestamp_seconds({name}))"
 
     def __init__(self, df: DataFrame, taken: tuple[str, ...]) -> None:
         self._df = df
-        self._taken = taken  # names of columns that every answer has
         self._schema = df.schema
-        self._by_lower = {field.name.lower(): field for field in self._schema.fields}
-        names = [field.name for field in self._schema.fields]
-        again = {name for name in names if sum(name.lower() == other.lower() for other in names) > 1}
-        if again:
-            raise InvalidInputError(
-                f"the stream has more than one column named {sorted(again)[0]!r}. Answers return whole rows, so column "
-                "names must be unique. Rename one."
-            )
-        for name in names:
-            if name.startswith(HIDDEN):
-                raise InvalidInputError(
-                    f"column {name!r} begins with {HIDDEN!r}, which is reserved for Skyband. Rename it."
-                )
+        self._types: dict[str, st.DataType] = {}  # of expressions that were validated
+        super().__init__(((field.name, field.dataType) for field in self._schema.fields), taken)
 
-    def __contains__(self, name: str) -> bool:
-        return name.lower() in self._by_lower
-
-    def time(self, name: object) -> str:
-        field = self._field("time", name, "it contains the event time")
-        if not isinstance(field.dataType, TIMES):
-            raise InvalidInputError(
-                f"time={name!r} must be a timestamp column, got type {field.dataType.simpleString()}. Convert it "
-                f"first, for example withColumn({name!r}, timestamp_seconds({name}))."
-            )
-        return field.name
-
-    def id(self, name: object) -> str:
-        field = self._field("id", name, "it breaks ties")
-        _reject_orderless(f"id={name!r}", field.dataType, "id breaks ties")
-        return field.name
-
-    def time_and_id(self, time: object, id_: object) -> tuple[Column, Column]:
-        """Return the columns of time and id; without an id, the hash of the row."""
-        return sf.col(quoted(self.time(time))), self.identity() if id_ is None else sf.col(quoted(self.id(id_)))
-
-    def identity(self) -> Column:
-        """Return the default id: a hash of the row's content, which does not depend on batches."""
-        plain = [
-            sf.col(quoted(field.name)).cast("string") if _has_map(field.dataType) else sf.col(quoted(field.name))
-            for field in self._schema.fields
-        ]
-        return sf.xxhash64(*plain)
-
-    def number(self, query: Query, what: str, text: str, rule: str) -> Column:
-        """Return an expression as a double; NaN for null."""
-        kind = self.type_of(query, what, text)
-        if not isinstance(kind, _SCORES):
-            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} has type {kind.simpleString()}; {rule}.")
-        value = sf.expr(text)
-        number = sf.coalesce(value.cast("double"), sf.lit(float("nan")))
-        if not isinstance(kind, st.LongType):
-            return number
-        # As in process: integers that are equal as doubles would be ranked arbitrarily.
-        said = (
-            f"query {query.name!r}: a value of {what}={text!r} is beyond 2**53, where integers are not exact as "
-            "double. Scale it down."
-        )
-        return sf.when(sf.abs(value) > _EXACT, sf.raise_error(sf.lit(said)).cast("double")).otherwise(number)
-
-    def label(self, query: Query, what: str, text: str, rule: str) -> Column:
-        """Return an identifying expression, of a type with an order; null for rows without a value."""
-        kind = self.type_of(query, what, text)
-        if not isinstance(kind, st.IntegralType | st.StringType | st.DateType | st.TimestampType | st.DoubleType):
-            raise InvalidQueryError(
-                f"query {query.name!r}: {what}={text!r} has type {kind.simpleString()}; {rule}, so it must be an "
-                "integer, a string, a double, a date or a timestamp. Cast it, for example to a string."
-            )
-        found = sf.expr(text)
-        if isinstance(kind, st.DoubleType):
-            return sf.when(~sf.isnan(found), found + sf.lit(0.0))
-        return found.cast("long") if isinstance(kind, st.IntegralType) else found
-
-    def filter(self, where: str, query: Query) -> Column:
-        """Return a Boolean filter."""
-        if not isinstance(kind := self.type_of(query, "where", where), st.BooleanType):
-            raise InvalidQueryError(
-                f"query {query.name!r}: where={where!r} must be Boolean, got type {kind.simpleString()}."
-            )
-        return sf.expr(where)
-
-    def groups(self, partition_by: Iterable[str], query: Query) -> dict[str, Column]:
-        """Return the group columns of a scan, by their name in answers."""
-        found = {}
-        for text in partition_by:
-            kind = self.type_of(query, "partition_by", text)
-            _reject_orderless(f"query {query.name!r}: partition_by={text!r}", kind, "it identifies groups")
-            if text.lower() in self._taken:
-                raise InvalidQueryError(
-                    f"query {query.name!r}: partition_by={text!r} has the name of a column of every answer. Rename the "
-                    "stream's column."
-                )
-            found[plain(self._spelled(text))] = sf.expr(text)
-        return found
-
-    def spelled(self, partition_by: Iterable[str]) -> list[str]:
-        """Return the names of group columns in answers."""
-        return [self._spelled(text) for text in partition_by]
-
-    def _spelled(self, text: str) -> str:
-        """Return the name of a column as the data frame spells it; other expressions unchanged."""
-        return self._by_lower[text.lower()].name if text in self else text
-
-    def returned(self, workload: Workload, groups: set[str], *, row_copies: bool) -> dict[str, str]:
-        """Return the row's columns that answers contain, by their name in answers.
-
-        A column with the name of a column of every answer is renamed to ``row_<name>``. A column ``score`` that is the
-        score of every query is not repeated.
-        """
-        grouped = {name.lower() for name in groups}
-        taken = {field.name.lower() for field in self._schema.fields}
-        found = {}
-        for field in self._schema.fields:
-            name = field.name
-            if name.lower() in grouped and not row_copies:
-                continue
-            if name.lower() == "score" and all((q.by or "").strip().lower() == "score" for q in workload):
-                continue
-            if name.lower() in self._taken or name.lower() in grouped:
-                name = f"{COPY}{name}"
-                if name.lower() in taken:
-                    raise InvalidInputError(
-                        f"column {field.name!r} has the name of a column of every answer and would be renamed to "
-                        f"{name!r}, which the stream also has. Rename one."
-                    )
-            _reject_untransportable(field)
-            found[name] = field.name
-        return found
-
-    def _field(self, what: str, name: object, use: str) -> st.StructField:
-        if isinstance(name, str) and name.lower() in self._by_lower:
-            return self._by_lower[name.lower()]
-        if not isinstance(name, str):
-            raise InvalidInputError(f"{what} must be the name of a column, got {brief(name)}; {use}.")
-        raise UnknownNameError.among(f"{what}= column", name, [field.name for field in self._schema.fields])
+    def selected(self, columns: Mapping[str, SparkColumn]) -> DataFrame:
+        """Return a data frame of computed columns."""
+        return self._df.select(*(found.column.alias(name) for name, found in columns.items()))
 
     def type_of(self, query: Query, what: str, text: str) -> st.DataType:
+        """Return the type of an expression; raise if it is not computed from one row."""
         try:
             with unlogged():
                 kind = self._df.select(sf.expr(text).alias("value")).schema["value"].dataType
@@ -195,7 +83,117 @@ class Columns:
                 f"query {query.name!r}: {what}={text!r} must be computed from one row; aggregates, window functions "
                 "and generators are not supported."
             ) from None
+        self._types[text] = kind
         return kind
+
+    def column(self, name: str) -> SparkColumn:
+        """Return a column of the data frame."""
+        return SparkColumn(sf.col(quoted(name)), self._kind[name])
+
+    def expression(self, text: str) -> SparkColumn:
+        """Return a validated expression."""
+        return SparkColumn(sf.expr(text), self._types[text])
+
+    def identity(self) -> SparkColumn:
+        """Return the default id: a hash of the row's content, which does not depend on batches."""
+        plain = [
+            sf.col(quoted(field.name)).cast("string") if _has_map(field.dataType) else sf.col(quoted(field.name))
+            for field in self._schema.fields
+        ]
+        return SparkColumn(sf.xxhash64(*plain), st.LongType())
+
+    def kind_of(self, column: SparkColumn) -> st.DataType:
+        """Return the type of a column."""
+        return column.kind
+
+    def as_number(self, column: SparkColumn, error: str) -> SparkColumn:
+        """Return a number as a double; NaN for null."""
+        value, kind = column
+        number = sf.coalesce(value.cast("double"), sf.lit(float("nan")))
+        if isinstance(kind, st.LongType):
+            # As in process: integers that are equal as doubles would be ranked arbitrarily.
+            inexact = sf.raise_error(sf.lit(error)).cast("double")
+            number = sf.when(sf.abs(value) > EXACT, inexact).otherwise(number)
+        return SparkColumn(number, st.DoubleType())
+
+    def as_label(self, column: SparkColumn) -> SparkColumn:
+        """Return an identifying column; null for rows without a value."""
+        if isinstance(column.kind, st.IntegralType):
+            return SparkColumn(column.column.cast("long"), st.LongType())
+        return self.without_nan(column)
+
+    def as_text(self, column: SparkColumn) -> SparkColumn:
+        """Return values as strings."""
+        return SparkColumn(column.column.cast("string"), st.StringType())
+
+    def text(self, value: str | None) -> SparkColumn:
+        """Return a column with one string in every row."""
+        return SparkColumn(sf.lit(value).cast("string"), st.StringType())
+
+    def without_nan(self, column: SparkColumn) -> SparkColumn:
+        """Return the column with null for NaN and 0.0 for -0.0."""
+        value, kind = column
+        if not isinstance(kind, st.FloatType | st.DoubleType):
+            return column
+        return SparkColumn(sf.when(~sf.isnan(value), value + sf.lit(0.0).cast(kind)), kind)
+
+    def where(self, condition: SparkColumn, column: SparkColumn) -> SparkColumn:
+        """Return the column, null where the condition is not true."""
+        return SparkColumn(sf.when(condition.column, column.column), column.kind)
+
+    def counts(self, key: SparkColumn, value: SparkColumn | None) -> SparkColumn:
+        """Return whether a row has a key and a value."""
+        found = key.column.isNotNull()
+        return SparkColumn(found if value is None else found & ~sf.isnan(value.column), st.BooleanType())
+
+    def with_zero(self, column: SparkColumn) -> SparkColumn:
+        """Return numbers with 0.0 for -0.0."""
+        return SparkColumn(column.column + sf.lit(0.0), column.kind)
+
+    def home(self, columns: Iterable[SparkColumn], shards: int) -> SparkColumn:
+        """Return the shard of a key."""
+        hashed = sf.xxhash64(*(found.column for found in columns))
+        return SparkColumn(sf.pmod(hashed, sf.lit(shards)).cast("int"), st.IntegerType())
+
+    def described(self, kind: st.DataType) -> str:
+        """Return the name of a type."""
+        return kind.simpleString()
+
+    def is_time(self, kind: st.DataType) -> bool:
+        """Return whether event time can have this type."""
+        return isinstance(kind, TIMES)
+
+    def is_instant(self, kind: st.DataType) -> bool:
+        """Return whether times of this type are instants."""
+        return isinstance(kind, st.TimestampType)
+
+    def is_number(self, kind: st.DataType) -> bool:
+        """Return whether scores and values can have this type."""
+        return isinstance(kind, st.NumericType)
+
+    def is_flag(self, kind: st.DataType) -> bool:
+        """Return whether a filter can have this type."""
+        return isinstance(kind, st.BooleanType)
+
+    def is_label(self, kind: st.DataType) -> bool:
+        """Return whether objects and streams can have this type."""
+        return isinstance(kind, st.IntegralType | st.StringType | st.DateType | st.TimestampType | st.DoubleType)
+
+    def is_key(self, kind: st.DataType) -> bool:
+        """Return whether keys of aggregates can have this type."""
+        return isinstance(kind, _KEYS) and not isinstance(kind, st.DecimalType)
+
+    def is_ordered(self, kind: st.DataType) -> bool:
+        """Return whether values of this type can be sorted."""
+        return not isinstance(kind, _NOT_ORDERED)
+
+    def check_returned(self, name: str, kind: st.DataType) -> None:
+        """Reject a column that Spark cannot pass to Python."""
+        if _contains(kind, lambda inner: isinstance(inner, st.CalendarIntervalType)):
+            raise InvalidInputError(
+                f"column {name!r} has type {kind.simpleString()}, which Spark cannot pass to Python. Cast it to a "
+                "string or drop it."
+            )
 
 
 @contextmanager
@@ -226,22 +224,6 @@ def reason(error: PySparkException, schema: st.StructType) -> str:
     return f"cannot be computed: {text}"
 
 
-def _reject_orderless(what: str, kind: st.DataType, use: str) -> None:
-    if isinstance(kind, _NOT_ORDERED):
-        raise InvalidInputError(
-            f"{what} has type {kind.simpleString()}, which has no order, but {use}. "
-            "Use a string, a number or a timestamp."
-        )
-
-
-def _reject_untransportable(field: st.StructField) -> None:
-    if _contains(field.dataType, lambda kind: isinstance(kind, st.CalendarIntervalType)):
-        raise InvalidInputError(
-            f"column {field.name!r} has type {field.dataType.simpleString()}, which Spark cannot pass to Python. Cast "
-            "it to a string or drop it."
-        )
-
-
 def _has_map(kind: st.DataType) -> bool:
     return _contains(kind, lambda inner: isinstance(inner, st.MapType | st.VariantType))
 
@@ -259,15 +241,6 @@ def _contains(kind: st.DataType, test: Callable[[st.DataType], bool]) -> bool:
     return any(_contains(part, test) for part in inner)
 
 
-def plain(name: str) -> str:
-    """Return a name that tasks can look up: Spark reads a dot in a column name as access to a field.
-
-    >>> plain("price"), plain("a.b")
-    ('price', '__skyband_612e62')
-    """
-    return name if name.isidentifier() else f"{HIDDEN}{name.encode().hex()}"
-
-
 def quoted(name: str) -> str:
     """Quote a name for SQL.
 
@@ -277,23 +250,8 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def answer_type(
-    columns: Sequence[AnswerColumn],
-    own: Mapping[str, st.DataType],
-    *,
-    groups: Mapping[str, st.DataType] | None = None,
-    wanted: Collection[str] = (),
-    rest: Mapping[str, st.DataType] | None = None,
-) -> st.StructType:
-    """Return the type of answers. `own` has the types that depend on the rows, `wanted` the requested optional columns.
-
-    The columns of `groups` follow the query; the `rest` of the row's columns is at the end.
-    """
-    first, *others = [column for column in columns if not column.optional or column.name in wanted]
-    fields = {first.name: _type(first, own), **(groups or {})}
-    fields |= {column.name: _type(column, own) for column in others}
-    return st.StructType([st.StructField(name, kind) for name, kind in [*fields.items(), *(rest or {}).items()]])
-
-
-def _type(column: AnswerColumn, own: Mapping[str, st.DataType]) -> st.DataType:
-    return own[column.name] if column.kind == "own" else _KINDS[column.kind]()
+def answer_type(fields: Iterable[tuple[str, Any]]) -> st.StructType:
+    """Return the type of answers with these fields."""
+    return st.StructType(
+        [st.StructField(name, _KINDS[kind]() if isinstance(kind, str) else kind) for name, kind in fields]
+    )

@@ -13,10 +13,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from skyband.data.arrow import from_bytes, to_bytes
 from skyband.sharding.envelope import MILLISECOND, Envelope, Note
+from skyband.sharding.row_source import plain
 from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.spark.control import control_envelopes
-from skyband.spark.expressions import plain
 from skyband.windows import ALWAYS, NEVER
 
 __all__ = ["late_rows"]

@@ -15,6 +15,7 @@ from skyband.queries import Axis
 from skyband.queries.families import Feature, family_of, refuse_unsupported
 from skyband.queries.workload import Workload
 from skyband.sharding.plan import Output
+from skyband.sharding.projection import ProjectionRequest
 from skyband.spark.expressions import TIMES
 
 __all__ = [
@@ -63,6 +64,20 @@ class Request(NamedTuple):
         watermark makes no window final.
         """
         return 1000 * delay if self.sole_watermark and delay is not None and not self.final_at_end else None
+
+    def projected(self, shards: int, delay: int | None = None) -> ProjectionRequest:
+        """Return what concerns single rows; `delay` of the watermark is in milliseconds."""
+        return ProjectionRequest(
+            self.workload,
+            self.time,
+            self.id,
+            algorithm=self.algorithm,
+            output=self.output,
+            shards=shards,
+            row_copies=self.row_copies,
+            refuse_late=self.late == "refuse",
+            delay=1000 * (delay or 0),
+        )
 
 
 class StreamInfo(NamedTuple):

@@ -15,6 +15,7 @@ from skyband.data.arrow import from_bytes, to_bytes
 from skyband.kernels.stream import Ints
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.envelope import Envelope, Note
+from skyband.sharding.pipeline import LocalAnswers
 from skyband.sharding.plan import ShardPlan
 from skyband.sharding.shard import Tally, shard_type
 from skyband.windows import ALWAYS
@@ -26,10 +27,9 @@ __all__ = [
     "Task",
     "answer_in_order",
     "local_answers",
+    "merge_answers",
     "opened",
     "pack",
-    "pass_on",
-    "shaped",
     "to_shards",
     "unpack",
 ]
@@ -122,22 +122,20 @@ def opened(rows: Iterable[Any], note_type: type[Note]) -> tuple[list[pa.Table], 
     return tables, notes, controls
 
 
-def pass_on(kinds: pa.Schema) -> Task:
-    """Return the task that passes on the answers of shards, with the columns and types of all answers."""
+def merge_answers(
+    merge: Callable[[LocalAnswers, pa.Schema], Iterator[pa.Table]], kinds: pa.Schema, *, in_order: bool
+) -> Task:
+    """Return the task that merges the answers of all shards. It needs all answers of a micro-batch.
+
+    `in_order` is True if answers arrive in the order of the merge, as for a bounded input.
+    """
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for _, _, table in local_answers(batches):
-            yield from shaped(table, kinds).to_batches()
+        found = local_answers(batches)
+        for table in merge(found if in_order else sorted(found, key=itemgetter(0)), kinds):
+            yield from table.to_batches()
 
     return task
-
-
-def shaped(table: pa.Table, kinds: pa.Schema) -> pa.Table:
-    """Return a table of answers with these columns and types; columns of other queries only are null."""
-    for name in kinds.names:
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(table.num_rows, kinds.field(name).type))
-    return table.select(kinds.names).cast(kinds)
 
 
 def unpack(kinds: pa.Schema | None = None) -> Task:

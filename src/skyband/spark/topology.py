@@ -18,11 +18,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope
-from skyband.sharding.rows import positions_of
+from skyband.sharding.pipeline import ShardPipeline
 from skyband.spark.control import control_envelopes
 from skyband.spark.plan import Observed, Pipeline, StreamInfo
 from skyband.spark.processor import OUTPUT, ShardProcessor
-from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, pass_on, to_shards
+from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, merge_answers, to_shards
 
 __all__ = ["SparkPlan", "shard_sizes", "spread", "sums"]
 
@@ -35,8 +35,8 @@ _MASK = 0xFFFFFFFF
 class SparkPlan:
     """A validated workload over data frames. Nothing runs or is written yet."""
 
+    pipeline: ClassVar[ShardPipeline]  # reducer, positions and merge of the family
     moment: ClassVar[str] = "time"  # the column of answers with the window end
-    end: ClassVar[str] = "time"  # the same column in the shards' tables
     counts: ClassVar[tuple[str, ...]] = ("late",)  # the counts of shards if their answers are merged
 
     rows: DataFrame  # the input of the reducer
@@ -46,6 +46,7 @@ class SparkPlan:
     delay: int | None  # of the watermark after the reducer, in milliseconds
     watermark_lag: int | None  # how far the next watermark is behind the newest row, in microseconds
     final_at_end: bool  # whether no window is final before the end of the stream
+    names: tuple[str, ...]  # the columns of answers, with the names for users
 
     @property
     def description(self) -> dict[str, Any]:
@@ -59,23 +60,18 @@ class SparkPlan:
         raise NotImplementedError
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of answers, with the names for users."""
-        return tuple(self.answers.names)
-
-    @property
     def reducer(self) -> Callable[[Batches], Iterable[Envelope]]:
         """The function that reduces rows to envelopes. It is serialized for tasks, without this plan's data frames."""
-        raise NotImplementedError
+        return partial(self.pipeline.reduce, self.plan)
 
     @property
     def positions(self) -> Callable[[pa.Table], Ints]:
         """The function that returns the positions of an envelope's rows, by which a bounded input is split."""
-        return partial(positions_of, time="position")
+        return partial(self.pipeline.positions, self.plan)
 
     def merger(self, kinds: pa.Schema) -> Task:
         """Return the task that merges the answers of all shards. Its input is all answers of a micro-batch."""
-        return pass_on(kinds)
+        return merge_answers(partial(self.pipeline.merge, self.plan), kinds, in_order=not self.rows.isStreaming)
 
     @property
     def merge_order(self) -> list[Column]:
@@ -141,7 +137,7 @@ class SparkPlan:
         if counted is not None:
             envelopes = envelopes.observe(counted.read, *sums(*COUNTED_IN))
         by_oldest = envelopes.repartition(self.plan.units, "shard").sortWithinPartitions("shard", "oldest")
-        local = by_oldest.mapInArrow(answer_in_order(self.plan, keys, self.end), LOCAL)
+        local = by_oldest.mapInArrow(answer_in_order(self.plan, keys, self.pipeline.end), LOCAL)
         return local if counted is None else local.observe(counted.shards, *sums("over_limit", "unrankable"))
 
 

@@ -9,7 +9,7 @@ from skyband.queries.families import FAMILIES
 from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields
 from skyband.sharding.row_source import RowSource
 from skyband.uncertain.plan import UncertainPlan
-from skyband.uncertain.query import UncertainTopK, refuse_other_sizes
+from skyband.uncertain.query import UncertainTopK, require_one_size_per_class
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column
 from skyband.uncertain.schedules import METHODS
 
@@ -27,7 +27,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     """Check the workload against the columns of `source`, and list what is computed from a row."""
     queries = request.workload.queries
     method = _method(request.algorithm)
-    refuse_other_sizes(queries)
+    require_one_size_per_class(queries)
     plan = UncertainPlan(
         queries=queries, method=method, refuse_late=request.refuse_late, may_be_late=request.may_be_late
     )
