@@ -34,9 +34,9 @@ def _case(*parts: Node) -> Node:
 
 
 def _condition(arg: Node) -> Node:
-    if arg.type != pa.bool_() and not pa.types.is_null(arg.type):
+    if arg.type != pa.bool_():
         raise mismatch("case", [arg], "a condition must be of type boolean")
-    return cast(arg, pa.bool_())
+    return arg
 
 
 def _choose(condition: Value, one: Value, other: Value) -> Value:
@@ -57,7 +57,7 @@ def _choose(condition: Value, one: Value, other: Value) -> Value:
 
 @function("choice", "if", "if(a, b, c)", 3)
 def _if(condition: Node, one: Node, other: Node) -> Node:
-    return _case(condition, one, other)
+    return _case(cast(condition, pa.bool_()) if pa.types.is_null(condition.type) else condition, one, other)
 
 
 @function("choice", "coalesce nvl ifnull", "coalesce(a, b, …), nvl(a, b), ifnull(a, b)", (1, 1000))

@@ -95,7 +95,9 @@ def _whole(name: str, arg: Node, compute: Any) -> Node:
     if is_integral(arg.type):
         return cast(arg, pa.int64())
     if pa.types.is_decimal(arg.type):
-        kind = pa.decimal128(min(arg.type.precision - arg.type.scale + 1, 38), 0)
+        if not arg.type.scale:
+            return node(arg.type, lambda data: data, arg)
+        kind = pa.decimal128(arg.type.precision - arg.type.scale + 1, 0)
         return node(kind, lambda data: decimals.fit(compute(decimals.wide(data)), kind), arg)
     if not is_fractional(arg.type):
         raise mismatch(name, [arg], "takes a number in process")
@@ -103,9 +105,8 @@ def _whole(name: str, arg: Node, compute: Any) -> Node:
     def run(data: Data) -> Value:
         numbers, valid = to_numpy(compute(data))
         numbers = np.where(np.isnan(numbers), 0, numbers)
-        bad = (numbers > 2.0**63) | (numbers < -(2.0**63))
-        whole = np.where(bad | (numbers == 2.0**63), 0, numbers).astype(np.int64)
-        whole = np.where(numbers == 2.0**63, 2**63 - 1, whole)
+        bad = (numbers >= 2.0**63) | (numbers < -(2.0**63))
+        whole = np.where(bad, 0, numbers).astype(np.int64)
         return fail(from_numpy(whole, valid, pa.int64(), data), bad, "ARITHMETIC_OVERFLOW")
 
     return node(pa.int64(), run, cast(arg, DOUBLE))

@@ -237,7 +237,7 @@ class _Parser:
                 args.append(self.value())
             elif name not in ("position", "substr", "substring") and self.takes("FROM"):
                 args.append(self.value())
-                name = f"{name} from"  # the characters come first
+                name = f"{name}:from"  # the characters come first
             elif name in ("substr", "substring") and self.takes("FROM"):
                 args.append(self.value())
                 if self.takes("FOR"):

@@ -50,7 +50,7 @@ def lookup(name: str, count: int) -> Function:
     """Return the function of this name, after checking the number of arguments."""
     entry = FUNCTIONS.get(name)
     if entry is None:
-        words = sorted(known for known in FUNCTIONS if known[0].isalpha() and " " not in known)
+        words = sorted(known for known in FUNCTIONS if known.isidentifier())
         raise UnsupportedError(
             f"function {name!r} is not supported in process; on Spark it may be. Supported functions: {', '.join(words)}."
         )

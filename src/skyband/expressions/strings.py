@@ -89,7 +89,7 @@ def _trim(name: str, arg: Node, characters: Node | None) -> Node:
 for _name in ("trim", "ltrim", "rtrim"):
     function("strings", _name, f"{_name}(a)", 1)(lambda arg, name=_name: _trim(name, arg, None))
     _side = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}[_name]
-    function("strings", f"{_name} from", f"trim({_side} characters FROM a)", 2)(
+    function("strings", f"{_name}:from", f"trim({_side} characters FROM a)", 2)(
         lambda characters, arg, name=_name: _trim(name, arg, characters)
     )
 

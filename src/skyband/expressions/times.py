@@ -132,15 +132,21 @@ def _datediff(end: Node, start: Node) -> Node:
     )
 
 
+def _cut(micros: Any, unit: int) -> Any:
+    return micros // unit + ((micros < 0) & (micros % unit != 0))
+
+
 def _epoch(names: str, unit: int) -> None:
     name = names.split()[0]
 
     @function("dates and times", names, f"{name}(a)", 1)
     def _build(arg: Node) -> Node:
-        allowed = (TIMESTAMP, NTZ, DATE) if name == "unix_timestamp" else (TIMESTAMP,)
+        allowed = (TIMESTAMP, NTZ, DATE) if name == "unix_timestamp" else (TIMESTAMP, NTZ)
         if arg.type not in allowed:
             raise mismatch(name, [arg], "takes a timestamp in process")
-        return _map(_LONG, lambda micros: micros // unit, cast(arg, TIMESTAMP))
+        # Spark's unix_timestamp cuts towards 1970, the others round down.
+        towards_0 = name == "unix_timestamp"
+        return _map(_LONG, lambda micros: _cut(micros, unit) if towards_0 else micros // unit, cast(arg, TIMESTAMP))
 
 
 _epoch("unix_timestamp to_unix_timestamp", _SECOND)
