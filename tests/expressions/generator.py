@@ -10,7 +10,26 @@ import pyarrow as pa
 
 ROWS = 48
 NAN, INF = float("nan"), float("inf")
-STRINGS = ["", " ", "a", "A", "ab", "abc", "a%c", "a_c", "äöß", "ÀÉ", "日本語", "😀x", "  pad  ", "x.y.z", ".", "\n", "a\nb", "ΑΣ"]
+STRINGS = [
+    "",
+    " ",
+    "a",
+    "A",
+    "ab",
+    "abc",
+    "a%c",
+    "a_c",
+    "äöß",
+    "ÀÉ",
+    "日本語",
+    "😀x",
+    "  pad  ",
+    "x.y.z",
+    ".",
+    "\n",
+    "a\nb",
+    "ΑΣ",
+]
 NUMERIC_STRINGS = ["1", " 12 ", "-7", "+3", "007", "2147483648", "9223372036854775807", "9223372036854775808", "1.5"]
 NUMERIC_STRINGS += ["1e3", "-.5", "5.", "NaN", "inf", "-Infinity", "true", "no", "T", "2020-02-29", "1969-12-31"]
 NUMERIC_STRINGS += ["2021-02-29", "2020-1-5", "2020-01-01 12:34:56.789", "2020", "x", "", "1d", "1 2"]
@@ -61,7 +80,9 @@ def table(rng, rows=ROWS):
             "l": column(pa.int64(), integer(64)),
             "i2": column(pa.int32(), lambda: int(rng.integers(-20, 21))),
             "l2": column(pa.int64(), lambda: int(rng.integers(1, 100_000)), 0),
-            "f": column(pa.float32(), lambda: np.float32(max(min(double(), 3e38), -3e38)) if rng.random() < 0.9 else NAN),
+            "f": column(
+                pa.float32(), lambda: np.float32(max(min(double(), 3e38), -3e38)) if rng.random() < 0.9 else NAN
+            ),
             "d": column(pa.float64(), double),
             "d2": column(pa.float64(), lambda: round(float(rng.uniform(-100, 100)), int(rng.integers(0, 4)))),
             "c": column(pa.decimal128(10, 2), decimal(10, 2)),
@@ -78,6 +99,10 @@ def table(rng, rows=ROWS):
     )
 
 
+def _split(forms):
+    return [form.strip() for form in forms.split(" ;") if form.strip()]
+
+
 # Each kind of value: its columns, its literals, and its forms. {x} is an operand of kind x; {x!} a literal of kind x.
 LEAVES = {
     "int": ["b", "s", "i", "l", "i2", "i2", "l2", "l2"],
@@ -92,7 +117,7 @@ LITERALS = {
     "int": ["0", "1", "2", "-3", "10", "127Y", "5S", "7L", "2147483647", "-2147483648", "3000000000", "null"],
     "float": ["0D", "1.5D", "1e3", "-2.5D", "0.1D", "1.5F", "-0D", "1e-7"],
     "dec": ["1.5", "0.05", "-2.50", "10.", ".5", "100BD", "12345678901234567890", "0.000"],
-    "str": ["''", "'a'", "'abc'", "'12'", "'%'", "'2020-01-01'", "'Ä'", "'a' 'b'", "\"q\"", "null"],
+    "str": ["''", "'a'", "'abc'", "'12'", "'%'", "'2020-01-01'", "'Ä'", "'a' 'b'", '"q"', "null"],
     "bool": ["true", "false", "null"],
     "date": ["DATE '2020-02-29'", "DATE '1969-12-31'", "DATE'2000-1-1'"],
     "ts": ["TIMESTAMP '2020-02-29 12:34:56.789'", "TIMESTAMP_NTZ '1969-12-31 23:59:59'", "TIMESTAMP'2020-01-01'"],
@@ -100,74 +125,119 @@ LITERALS = {
 COMPARE = ["=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>"]
 KINDS = list(LEAVES)
 NUMBER = ("int", "float", "dec")
-ANY = ["CASE WHEN {bool} THEN {k} ELSE {k} END", "CASE WHEN {bool} THEN {k} WHEN {bool} THEN {k} END", "if({bool}, {k}, {k})"]
-ANY += ["coalesce({k}, {k})", "nvl({k}, {k})", "nullif({k}, {k})", "greatest({k}, {k})", "least({k}, {k}, {k})"]
-ANY += ["ifnull({k}, {k})", "nvl2({any}, {k}, {k})", "CASE {any1} WHEN {any1} THEN {k} ELSE {k} END"]
+ANY = _split(
+    """
+        CASE WHEN {bool} THEN {k} ELSE {k} END ; CASE WHEN {bool} THEN {k} WHEN {bool} THEN {k} END ;
+        if({bool}, {k}, {k}) ; coalesce({k}, {k}) ; nvl({k}, {k}) ; nullif({k}, {k}) ; greatest({k}, {k}) ;
+    least({k}, {k}, {k}) ; ifnull({k}, {k}) ; nvl2({any}, {k}, {k}) ; CASE {any1} WHEN {any1} THEN {k} ELSE {k} END ;
+    """
+)
 FORMS = {
-    "int": [
-        *["{int} + {int}", "{int} - {int}", "{int} * {int}", "{int} % {int}", "{int} DIV {int}", "-{int}", "abs({int})"],
-        *["pmod({int}, {int})", "mod({int}, {int})", "try_add({int}, {int})", "try_multiply({int}, {int})", "+{int}"],
-        *["try_subtract({int}, {int})", "try_mod({int}, {int})", "ceil({num})", "floor({float})", "round({int})"],
-        *["round({int}, 2)", "CAST({num} AS INT)", "CAST({num} AS BIGINT)", "try_cast({any} AS INT)", "{str}::bigint"],
-        *["try_cast({num} AS TINYINT)", "CAST({num} AS SMALLINT)", "CAST({bool} AS INT)", "length({str})", "int({num})"],
-        *["year({time})", "month({time})", "day({time})", "dayofweek({time})", "weekday({time})", "dayofyear({time})"],
-        *["hour({ts})", "minute({ts})", "second({ts})", "quarter({time})", "weekofyear({time})", "try_cast({str} AS INT)"],
-        *["datediff({time}, {time})", "unix_timestamp({time})", "unix_micros({ts})", "unix_millis({ts})"],
-        *["unix_seconds({ts})", "instr({str}, {str!})", "locate({str!}, {str})", "position({str!} IN {str})"],
-        *["CAST({ts} AS BIGINT)", "{int} + {str}", "bround({int})", "char_length({str})"],
-    ],
-    "float": [
-        *["{float} + {num}", "{num} - {float}", "{float} * {num}", "{num} / {float}", "{int} / {int}", "{float} % {num}"],
-        *["-{float}", "abs({float})", "sqrt({num})", "sign({num})", "signum({float})", "round({float}, 2)"],
-        *["round({float})", "round({float}, 1)", "bround({float}, 1)", "bround({float})", "round({float}, 5)"],
-        *["CAST({num} AS DOUBLE)", "CAST({float} AS FLOAT)", "try_cast({str} AS DOUBLE)", "{str}::double", "rint({float})"],
-        *["nanvl({float}, {float})", "try_divide({num}, {float})", "pmod({float}, {float})", "double({int})"],
-        *["try_add({float}, {num})", "{float} * {str}", "CAST({ts} AS DOUBLE)", "CAST({int} AS FLOAT)", "{dec} * {float}"],
-    ],
-    "dec": [
-        *["{dec} + {dec}", "{dec} - {dec}", "{dec} * {dec}", "{dec} / {dec}", "{int} + {dec}", "{dec} * {int}", "-{dec}"],
-        *["{dec} - {int!}", "{int!} * {dec}", "abs({dec})", "round({dec})", "round({dec}, 1)", "bround({dec}, 1)"],
-        *["ceil({dec})", "floor({dec})", "CAST({int} AS DECIMAL(12, 2))", "CAST({dec} AS DECIMAL(8, 1))", "{int} / {dec}"],
-        *["try_cast({dec} AS DECIMAL(4, 2))", "CAST({bool} AS DECIMAL(3, 1))", "decimal({int})", "try_add({dec}, {dec})"],
-        *["try_divide({dec}, {dec})", "try_multiply({dec}, {dec})", "try_cast({int} AS DECIMAL(5, 2))", "{dec} / {int!}"],
-    ],
-    "str": [
-        *["upper({str})", "lower({str})", "trim({str})", "ltrim({str})", "rtrim({str})", "reverse({str})"],
-        *["concat({str}, {str})", "{str} || {str}", "concat({str}, {int}, {bool})", "{str} || {dec}"],
-        *["substring({str}, {pos!})", "substring({str}, {pos!}, {pos!})", "substr({str}, {pos!})", "left({str}, {pos!})"],
-        *["substring({str} FROM {pos!} FOR {pos!})", "right({str}, {pos!})", "lpad({str}, {pos!}, 'x')", "rpad({str}, 4)"],
-        *["lpad({str}, 3, '')", "replace({str}, {str!}, {str!})", "replace({str}, 'a')", "split_part({str}, '.', {pos!})"],
-        *["split_part({str}, {str!}, 1)", "CAST({int} AS STRING)", "CAST({bool} AS STRING)", "CAST({date} AS STRING)"],
-        *["CAST({ts} AS STRING)", "CAST({dec} AS STRING)", "trim(BOTH 'a' FROM {str})", "trim(LEADING 'ax' FROM {str})"],
-        *["btrim({str})", "string({int})", "rpad({str}, {pos!}, 'é')"],
-    ],
-    "bool": [
-        *["{num} {cmp} {num}"] * 4,
-        *["{str} {cmp} {str}", "{same}", "{time} {cmp} {time}", "{bool} {cmp} {bool}", "{num} {cmp} {str}", "{time} {cmp} {str}"],
-        *["{bool} AND {bool}", "{bool} OR {bool}", "NOT {bool}", "! {bool}"] * 2,
-        *["{any} IS NULL", "{any} IS NOT NULL", "isnull({any})", "isnan({float})", "isnotnull({any})", "{bool} IS TRUE"],
-        *["{bool} IS NOT FALSE", "{bool} IS UNKNOWN", "{num} IN ({num}, {num})", "{str} IN ({str}, {str!}, {str!})"],
-        *["{num} NOT IN ({num}, {num!})", "{num} BETWEEN {num} AND {num}", "{time} NOT BETWEEN {time} AND {time}"],
-        *["{str} LIKE {pattern!}", "{str} NOT LIKE {pattern!}", "{str} ILIKE {pattern!}", "{str} LIKE 'a!%_' ESCAPE '!'"],
-        *["startswith({str}, {str!})", "endswith({str}, {str!})", "contains({str}, {str!})", "{num} IS DISTINCT FROM {num}"],
-        *["CAST({num} AS BOOLEAN)", "try_cast({str} AS BOOLEAN)", "{str}::boolean", "{any} IS NOT DISTINCT FROM null"],
-        *["{ts} - {ts} > INTERVAL 5 MINUTES", "{num} = {num} IS NULL", "NOT {num} < {num} AND {bool}"],
-    ],
-    "date": [
-        *["CAST({ts} AS DATE)", "date_add({date}, {small!})", "date_sub({time}, {small!})", "to_date({time})"],
-        *["{date} + {small!}", "{date} - INTERVAL 3 DAYS", "{date} + INTERVAL '1' MONTH", "try_cast({str} AS DATE)"],
-        *["to_date({str})", "date({ts})", "date_add({date}, i2)", "{date} - INTERVAL 1 YEAR 2 MONTHS"],
-    ],
-    "ts": [
-        *["date_trunc('{unit}', {time})"] * 3,
-        *["CAST({date} AS TIMESTAMP)", "{ts} + INTERVAL 90 MINUTES", "{ts} - INTERVAL '1 day 2 hours'", "to_timestamp({time})"],
-        *["timestamp_seconds({int})", "timestamp_millis({int})", "timestamp_micros({int})", "CAST({ts} AS TIMESTAMP_NTZ)"],
-        *["{date} + INTERVAL 5 HOURS", "{ts} + INTERVAL 1 MONTH", "try_cast({str} AS TIMESTAMP)", "CAST({int} AS TIMESTAMP)"],
-        *["{ts} - INTERVAL 1 YEAR", "CAST({ts} AS TIMESTAMP)", "{str}::timestamp_ntz", "INTERVAL 2 SECONDS + {ts}"],
-    ],
+    "int": _split(
+        """
+        {int} + {int} ; {int} - {int} ; {int} * {int} ; {int} % {int} ; {int} DIV {int} ; -{int} ; abs({int}) ;
+        pmod({int}, {int}) ; mod({int}, {int}) ; try_add({int}, {int}) ; try_multiply({int}, {int}) ; +{int} ;
+        try_subtract({int}, {int}) ; try_mod({int}, {int}) ; ceil({num}) ; floor({float}) ; round({int}) ;
+        round({int}, 2) ; CAST({num} AS INT) ; CAST({num} AS BIGINT) ; try_cast({any} AS INT) ; {str}::bigint ;
+        try_cast({num} AS TINYINT) ; CAST({num} AS SMALLINT) ; CAST({bool} AS INT) ; length({str}) ; int({num}) ;
+        year({time}) ; month({time}) ; day({time}) ; dayofweek({time}) ; weekday({time}) ; dayofyear({time}) ;
+        hour({ts}) ; minute({ts}) ; second({ts}) ; quarter({time}) ; weekofyear({time}) ; try_cast({str} AS INT) ;
+        datediff({time}, {time}) ; unix_timestamp({time}) ; unix_micros({ts}) ; unix_millis({ts}) ; unix_seconds({ts}) ;
+    instr({str}, {str!}) ; locate({str!}, {str}) ; position({str!} IN {str}) ; CAST({ts} AS BIGINT) ; {int} + {str} ;
+        bround({int}) ; char_length({str}) ;
+        """
+    ),
+    "float": _split(
+        """
+        {float} + {num} ; {num} - {float} ; {float} * {num} ; {num} / {float} ; {int} / {int} ; {float} % {num} ;
+        -{float} ; abs({float}) ; sqrt({num}) ; sign({num}) ; signum({float}) ; round({float}, 2) ; round({float}) ;
+        round({float}, 1) ; bround({float}, 1) ; bround({float}) ; round({float}, 5) ; CAST({num} AS DOUBLE) ;
+        CAST({float} AS FLOAT) ; try_cast({str} AS DOUBLE) ; {str}::double ; rint({float}) ; nanvl({float}, {float}) ;
+    try_divide({num}, {float}) ; pmod({float}, {float}) ; double({int}) ; try_add({float}, {num}) ; {float} * {str} ;
+        CAST({ts} AS DOUBLE) ; CAST({int} AS FLOAT) ; {dec} * {float} ;
+        """
+    ),
+    "dec": _split(
+        """
+        {dec} + {dec} ; {dec} - {dec} ; {dec} * {dec} ; {dec} / {dec} ; {int} + {dec} ; {dec} * {int} ; -{dec} ;
+        {dec} - {int!} ; {int!} * {dec} ; abs({dec}) ; round({dec}) ; round({dec}, 1) ; bround({dec}, 1) ; ceil({dec}) ;
+        floor({dec}) ; CAST({int} AS DECIMAL(12, 2)) ; CAST({dec} AS DECIMAL(8, 1)) ; {int} / {dec} ;
+        try_cast({dec} AS DECIMAL(4, 2)) ; CAST({bool} AS DECIMAL(3, 1)) ; decimal({int}) ; try_add({dec}, {dec}) ;
+        try_divide({dec}, {dec}) ; try_multiply({dec}, {dec}) ; try_cast({int} AS DECIMAL(5, 2)) ; {dec} / {int!} ;
+        """
+    ),
+    "str": _split(
+        """
+    upper({str}) ; lower({str}) ; trim({str}) ; ltrim({str}) ; rtrim({str}) ; reverse({str}) ; concat({str}, {str}) ;
+        {str} || {str} ; concat({str}, {int}, {bool}) ; {str} || {dec} ; substring({str}, {pos!}) ;
+        substring({str}, {pos!}, {pos!}) ; substr({str}, {pos!}) ; left({str}, {pos!}) ;
+        substring({str} FROM {pos!} FOR {pos!}) ; right({str}, {pos!}) ; lpad({str}, {pos!}, 'x') ; rpad({str}, 4) ;
+        lpad({str}, 3, '') ; replace({str}, {str!}, {str!}) ; replace({str}, 'a') ; split_part({str}, '.', {pos!}) ;
+        split_part({str}, {str!}, 1) ; CAST({int} AS STRING) ; CAST({bool} AS STRING) ; CAST({date} AS STRING) ;
+        CAST({ts} AS STRING) ; CAST({dec} AS STRING) ; trim(BOTH 'a' FROM {str}) ; trim(LEADING 'ax' FROM {str}) ;
+        btrim({str}) ; string({int}) ; rpad({str}, {pos!}, 'é') ;
+        """
+    ),
+    "bool": _split(
+        """
+        {num} {cmp} {num} ; {num} {cmp} {num} ; {num} {cmp} {num} ; {num} {cmp} {num} ; {str} {cmp} {str} ; {same} ;
+        {time} {cmp} {time} ; {bool} {cmp} {bool} ; {num} {cmp} {str} ; {time} {cmp} {str} ; {bool} AND {bool} ;
+        {bool} OR {bool} ; NOT {bool} ; ! {bool} ; {bool} AND {bool} ; {bool} OR {bool} ; NOT {bool} ; ! {bool} ;
+        {any} IS NULL ; {any} IS NOT NULL ; isnull({any}) ; isnan({float}) ; isnotnull({any}) ; {bool} IS TRUE ;
+        {bool} IS NOT FALSE ; {bool} IS UNKNOWN ; {num} IN ({num}, {num}) ; {str} IN ({str}, {str!}, {str!}) ;
+        {num} NOT IN ({num}, {num!}) ; {num} BETWEEN {num} AND {num} ; {time} NOT BETWEEN {time} AND {time} ;
+        {str} LIKE {pattern!} ; {str} NOT LIKE {pattern!} ; {str} ILIKE {pattern!} ; {str} LIKE 'a!%_' ESCAPE '!' ;
+        startswith({str}, {str!}) ; endswith({str}, {str!}) ; contains({str}, {str!}) ; {num} IS DISTINCT FROM {num} ;
+        CAST({num} AS BOOLEAN) ; try_cast({str} AS BOOLEAN) ; {str}::boolean ; {any} IS NOT DISTINCT FROM null ;
+        {ts} - {ts} > INTERVAL 5 MINUTES ; {num} = {num} IS NULL ; NOT {num} < {num} AND {bool} ;
+        """
+    ),
+    "date": _split(
+        """
+        CAST({ts} AS DATE) ; date_add({date}, {small!}) ; date_sub({time}, {small!}) ; to_date({time}) ;
+        {date} + {small!} ; {date} - INTERVAL 3 DAYS ; {date} + INTERVAL '1' MONTH ; try_cast({str} AS DATE) ;
+        to_date({str}) ; date({ts}) ; date_add({date}, i2) ; {date} - INTERVAL 1 YEAR 2 MONTHS ;
+        """
+    ),
+    "ts": _split(
+        """
+        date_trunc('{unit}', {time}) ; date_trunc('{unit}', {time}) ; date_trunc('{unit}', {time}) ;
+    CAST({date} AS TIMESTAMP) ; {ts} + INTERVAL 90 MINUTES ; {ts} - INTERVAL '1 day 2 hours' ; to_timestamp({time}) ;
+        timestamp_seconds({int}) ; timestamp_millis({int}) ; timestamp_micros({int}) ; CAST({ts} AS TIMESTAMP_NTZ) ;
+        {date} + INTERVAL 5 HOURS ; {ts} + INTERVAL 1 MONTH ; try_cast({str} AS TIMESTAMP) ; CAST({int} AS TIMESTAMP) ;
+        {ts} - INTERVAL 1 YEAR ; CAST({ts} AS TIMESTAMP) ; {str}::timestamp_ntz ; INTERVAL 2 SECONDS + {ts} ;
+        """
+    ),
 }
-UNITS = ["year", "QUARTER", "month", "week", "DAY", "hour", "minute", "second", "millisecond", "microsecond", "MM", "DD"]
-PATTERNS = ["'a%'", "'%c'", "'%b%'", "'_'", "'a_c'", "'%'", "''", "'a\\\\%c'", "'%\\\\_%'", "'%.%'", "'%ß'", "'ä%'", "'a'"]
+UNITS = [
+    "year",
+    "QUARTER",
+    "month",
+    "week",
+    "DAY",
+    "hour",
+    "minute",
+    "second",
+    "millisecond",
+    "microsecond",
+    "MM",
+    "DD",
+]
+PATTERNS = [
+    "'a%'",
+    "'%c'",
+    "'%b%'",
+    "'_'",
+    "'a_c'",
+    "'%'",
+    "''",
+    "'a\\\\%c'",
+    "'%\\\\_%'",
+    "'%.%'",
+    "'%ß'",
+    "'ä%'",
+    "'a'",
+]
 
 
 class Generator:

@@ -9,18 +9,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.errors import UnknownNameError, UnsupportedError
-from skyband.expressions import arithmetic, conditions, logic, maths, strings, times
+from skyband.expressions import arithmetic, conditions, division, logic, maths, patterns, strings, times
 from skyband.expressions.casts import cast, literal_null
 from skyband.expressions.failures import EvaluationError, InvalidExpressionError
 from skyband.expressions.nodes import Node, Rows, Value
 from skyband.expressions.parser import parse
 from skyband.expressions.registry import lookup
-from skyband.expressions.syntax import Call, Cast, Column, Literal, Syntax
+from skyband.expressions.syntax import Cast, Column, Literal, Syntax
 from skyband.expressions.types import INTERVAL, MONTHS, spark_name, spark_type
 
 __all__ = ["CompiledExpression", "compile_expression"]
 
-_TOPICS = (arithmetic, conditions, logic, maths, strings, times)  # importing them registers their functions
+_TOPICS = (
+    arithmetic,
+    division,
+    logic,
+    conditions,
+    maths,
+    strings,
+    patterns,
+    times,
+)  # importing them registers their functions
 
 
 class CompiledExpression:
@@ -136,7 +145,8 @@ class _Compiler:
             raise UnknownNameError.among("column", name, names)
         if len(found) > 1:
             raise InvalidExpressionError(
-                f"column {name!r} in {self.text!r} is ambiguous: the data has {' and '.join(map(repr, found))}. Rename one."
+                f"column {name!r} in {self.text!r} is ambiguous: the data has {' and '.join(map(repr, found))}. "
+                "Rename one."
             )
         kind = spark_type(self.schema.field(found[0]).type)
         if kind is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def _is_nan(data: Data) -> Data | None:
     """Return which values are NaN, or None if none is."""
     if isinstance(data, pa.Scalar):
         value = data.as_py()
-        return None if value is None or value == value else pa.scalar(True)
+        return pa.scalar(True) if value is not None and math.isnan(value) else None
     found = pc.is_nan(data)
     return found if pc.any(found).as_py() else None
 

@@ -46,7 +46,7 @@ def _apply(name: str, compute: Callable[..., Any], *args: Node, over: float | No
 
 
 def _register(names: str, compute: Callable[..., Any], note: str = "", over: float | None = None) -> None:
-    name = names.split()[0]
+    name = names.split(maxsplit=1)[0]
     usage = ", ".join(f"{word}(a)" for word in names.split())
     function("mathematics", names, usage, 1, note)(lambda arg: _apply(name, compute, arg, over=over))
 

@@ -1,7 +1,8 @@
 """A parser for Spark's expressions, with Spark's precedence of operators.
 
 From tight to loose: ``::``, unary ``-`` and ``+``, ``* / % DIV``, ``+ - ||``, comparisons, one predicate such as
-``IS NULL``, ``IN`` or ``LIKE``, ``NOT`` and ``!``, ``AND``, ``OR``. Decision 47 explains why sqlglot's tree is not used.
+``IS NULL``, ``IN`` or ``LIKE``, ``NOT`` and ``!``, ``AND``, ``OR``. Decision 47 explains why this is not sqlglot's
+tree.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def lookup(name: str, count: int) -> Function:
     if entry is None:
         words = sorted(known for known in FUNCTIONS if known.isidentifier())
         raise UnsupportedError(
-            f"function {name!r} is not supported in process; on Spark it may be. Supported functions: {', '.join(words)}."
+            f"function {name!r} is not supported in process; on Spark it may be. "
+            f"Supported functions: {', '.join(words)}."
         )
     if not entry.least <= count <= entry.most:
         raise InvalidExpressionError(

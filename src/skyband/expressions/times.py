@@ -45,7 +45,7 @@ def _date(name: str, arg: Node) -> Node:
 
 
 def _field(names: str, compute: Callable[[Any], Any]) -> None:
-    name = names.split()[0]
+    name = names.split(maxsplit=1)[0]
     usage = ", ".join(f"{word}(a)" for word in names.split())
     function("dates and times", names, usage, 1)(lambda arg: _map(_INT, compute, _date(name, arg)))
 
@@ -137,7 +137,7 @@ def _cut(micros: Any, unit: int) -> Any:
 
 
 def _epoch(names: str, unit: int) -> None:
-    name = names.split()[0]
+    name = names.split(maxsplit=1)[0]
 
     @function("dates and times", names, f"{name}(a)", 1)
     def _build(arg: Node) -> Node:

@@ -44,7 +44,8 @@ def tokenize(text: str) -> list[Token]:
         match = _PATTERN.match(text, at)
         if match is None:
             raise InvalidExpressionError(
-                f"expression {text!r} has an unexpected character {text[at]!r} at position {at + 1}. It was not compiled."
+                f"expression {text!r} has an unexpected character {text[at]!r} at position {at + 1}. "
+                "It was not compiled."
             )
         kind, piece = str(match.lastgroup), match.group()
         if kind != "space":
