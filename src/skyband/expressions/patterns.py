@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from skyband.expressions.failures import InvalidExpressionError
 from skyband.expressions.nodes import Data, Node, node
 from skyband.expressions.registry import function
-from skyband.expressions.strings import pattern_of, text_of
+from skyband.expressions.strings import lower, pattern_of, text_of
 
 __all__: list[str] = []
 
