@@ -93,9 +93,7 @@ def test_functions_of_which_the_last_bits_may_differ(spark):
             apart = np.abs(one - two) / np.spacing(np.maximum(np.abs(one), np.abs(two)))
         same = (one == two) | (np.isnan(one) & np.isnan(two))
         apart = np.where(same, 0, apart)
-        print(
-            f"{text}: {np.count_nonzero(~same)} of {len(same)} differ, at most by {apart.max():.0f} units in the last place"
-        )
+        print(f"{text}: {np.count_nonzero(~same)} of {len(same)} differ, by {apart.max():.0f} ulp at most")  # noqa: T201
         assert np.all(apart <= 4), text
 
 

@@ -96,10 +96,18 @@ def test_numbers(text, kind, value):
         "CASE END",
         "'it''s'",
         "1e999",
-    ]
-    + ["CAST(a AS array<int>)", "INTERVAL 1 MONTH 2 DAYS", "INTERVAL 1.5 DAYS", "a; b", "a ? b", "CAST(a AS"]
-    + ["DECIMAL '1'", "TIMESTAMP '2020-01-01 00:00:00+01:00'", "a::decimal(50, 2)", "a IS NULL IS NULL", "f(a", "*"]
-    + [
+        "CAST(a AS array<int>)",
+        "INTERVAL 1 MONTH 2 DAYS",
+        "INTERVAL 1.5 DAYS",
+        "a; b",
+        "a ? b",
+        "CAST(a AS",
+        "DECIMAL '1'",
+        "TIMESTAMP '2020-01-01 00:00:00+01:00'",
+        "a::decimal(50, 2)",
+        "a IS NULL IS NULL",
+        "f(a",
+        "*",
         "123456789012345678901234567890123456789",
         "(" * 5000 + "a" + ")" * 5000,
         "a RLIKE 'x'",

@@ -103,9 +103,15 @@ def _decimal_quotient(left: Node, right: Node, safe: bool) -> Node:
     return node(kind, relaxed(run, safe), left, right, order=(1, 0))
 
 
-function("arithmetic", "/", "a / b", 2)(lambda a, b: _divided("/", a, b))
+function(
+    "arithmetic",
+    "/",
+    "a / b",
+    2,
+    "Whole numbers give a double. Decimals are divided unless the quotient needs too many digits.",
+)(lambda a, b: _divided("/", a, b))
 function("arithmetic", "try_divide", "try_divide(a, b)", 2)(lambda a, b: _divided("/", a, b, safe=True))
-function("arithmetic", "% mod", "a % b, mod(a, b)", 2)(lambda a, b: _divided("%", a, b))
-function("arithmetic", "try_mod", "try_mod(a, b)", 2)(lambda a, b: _divided("%", a, b, safe=True))
-function("arithmetic", "div", "a DIV b", 2)(lambda a, b: _divided("div", a, b))
-function("arithmetic", "pmod", "pmod(a, b)", 2)(lambda a, b: _divided("pmod", a, b))
+function("arithmetic", "% mod", "a % b, mod(a, b)", 2, "Not for decimals.")(lambda a, b: _divided("%", a, b))
+function("arithmetic", "try_mod", "try_mod(a, b)", 2, "Not for decimals.")(lambda a, b: _divided("%", a, b, safe=True))
+function("arithmetic", "div", "a DIV b", 2, "Not for decimals.")(lambda a, b: _divided("div", a, b))
+function("arithmetic", "pmod", "pmod(a, b)", 2, "Not for decimals.")(lambda a, b: _divided("pmod", a, b))

@@ -81,7 +81,9 @@ def equal(left: Node, right: Node) -> Node:
 
 
 for _name in _COMPARE:
-    function("comparison", _name, f"a {_name} b", 2)(lambda a, b, name=_name: _comparison(name, a, b))
+    function("comparison", _name, f"a {_name} b", 2, "Also `a == b`." if _name == "=" else "")(
+        lambda a, b, name=_name: _comparison(name, a, b)
+    )
 
 
 @function("comparison", "<>", "a <> b, a != b", 2)
@@ -89,7 +91,13 @@ def _different(left: Node, right: Node) -> Node:
     return node(_BOOLEAN, pc.invert, equal(left, right))
 
 
-@function("comparison", "<=> equal_null", "a <=> b, a IS [NOT] DISTINCT FROM b, equal_null(a, b)", 2)
+@function(
+    "comparison",
+    "<=> equal_null",
+    "a <=> b, a IS [NOT] DISTINCT FROM b, equal_null(a, b)",
+    2,
+    "Also `a IS [NOT] TRUE` and `FALSE`.",
+)
 def _null_safe_equal(left: Node, right: Node) -> Node:
     one, two = _comparable("<=>", left, right)
 
@@ -182,7 +190,7 @@ def _test(arg: Node, compute: Any) -> Node:
     return Node(_BOOLEAN, run)
 
 
-@function("logic", "isnull", "a IS NULL, isnull(a)", 1)
+@function("logic", "isnull", "a IS NULL, isnull(a)", 1, "Also `a IS UNKNOWN`.")
 def _is_null(arg: Node) -> Node:
     return _test(arg, pc.is_null)
 
@@ -192,7 +200,7 @@ def _is_not_null(arg: Node) -> Node:
     return _test(arg, pc.is_valid)
 
 
-@function("logic", "isnan", "isnan(a)", 1)
+@function("logic", "isnan", "isnan(a)", 1, "For floats and doubles.")
 def _isnan(arg: Node) -> Node:
     if not is_fractional(arg.type):
         raise mismatch("isnan", [arg], "takes a float or a double in process")

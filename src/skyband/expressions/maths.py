@@ -19,6 +19,7 @@ from skyband.expressions.types import DOUBLE, is_fractional, is_integral, is_num
 __all__: list[str] = []
 
 _NEAR = "The last bits may differ from Spark's."
+_ROUND = "For doubles, decimals and whole numbers; `digits` is a literal of 0 or more, at most 15 for doubles."
 
 
 def _as_double(name: str, arg: Node) -> Node:
@@ -122,12 +123,12 @@ def _floor(arg: Node) -> Node:
     return _whole("floor", arg, pc.floor)
 
 
-@function("mathematics", "round", "round(a), round(a, digits)", (1, 2))
+@function("mathematics", "round", "round(a), round(a, digits)", (1, 2), _ROUND)
 def _round(arg: Node, *digits: Node) -> Node:
     return _rounded("round", arg, digits, even=False)
 
 
-@function("mathematics", "bround", "bround(a), bround(a, digits)", (1, 2))
+@function("mathematics", "bround", "bround(a), bround(a, digits)", (1, 2), _ROUND)
 def _bround(arg: Node, *digits: Node) -> Node:
     return _rounded("bround", arg, digits, even=True)
 

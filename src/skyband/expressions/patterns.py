@@ -16,10 +16,11 @@ from skyband.expressions.strings import lower, pattern_of, text_of
 __all__: list[str] = []
 
 _BOOLEAN, _INT = pa.bool_(), pa.int32()
+_LITERAL = "The text must be a literal."
 
 
 def _search(name: str, compute: Any) -> None:
-    @function("strings", name, f"{name}(a, 'text')", 2)
+    @function("strings", name, f"{name}(a, 'text')", 2, _LITERAL)
     def _build(arg: Node, text: Node) -> Node:
         pattern = pattern_of(name, text)
         return node(_BOOLEAN, lambda data: compute(data, pattern), text_of(name, arg))
@@ -49,12 +50,12 @@ def _position(name: str, arg: Node, text: Node) -> Node:
     return node(_INT, run, text_of(name, arg))
 
 
-@function("strings", "instr", "instr(a, 'text')", 2)
+@function("strings", "instr", "instr(a, 'text')", 2, _LITERAL)
 def _instr(arg: Node, text: Node) -> Node:
     return _position("instr", arg, text)
 
 
-@function("strings", "locate position charindex", "locate('text', a), position('text' IN a)", 2)
+@function("strings", "locate position charindex", "locate('text', a), position('text' IN a)", 2, _LITERAL)
 def _locate(text: Node, arg: Node) -> Node:
     return _position("locate", arg, text)
 
@@ -101,11 +102,11 @@ def _matches(data: Data, regex: str) -> Data:
     return (pc.ends_with if start else pc.starts_with if end else pc.equal)(data, text)
 
 
-@function("strings", "like", "a [NOT] LIKE 'pattern' [ESCAPE 'c']", 3)
+@function("strings", "like", "a [NOT] LIKE 'pattern' [ESCAPE 'c']", 3, "The pattern must be a literal.")
 def _like_cased(arg: Node, pattern: Node, escape: Node) -> Node:
     return _like("like", arg, pattern, escape, False)
 
 
-@function("strings", "ilike", "a [NOT] ILIKE 'pattern' [ESCAPE 'c']", 3)
+@function("strings", "ilike", "a [NOT] ILIKE 'pattern' [ESCAPE 'c']", 3, "The pattern must be a literal.")
 def _like_uncased(arg: Node, pattern: Node, escape: Node) -> Node:
     return _like("ilike", arg, pattern, escape, True)

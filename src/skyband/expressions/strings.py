@@ -15,6 +15,7 @@ from skyband.expressions.types import STRING
 __all__ = ["lower", "pattern_of", "text_of"]
 
 _INT = pa.int32()
+_LITERALS = "Arguments other than `a` must be literals."
 
 
 def text_of(name: str, arg: Node) -> Node:
@@ -63,13 +64,13 @@ def _reverse(arg: Node) -> Node:
     return node(STRING, pc.utf8_reverse, text_of("reverse", arg))
 
 
-@function("strings", "concat", "concat(a, b, …), a || b", (1, 1000))
+@function("strings", "concat", "concat(a, b, …)", (1, 1000), "Other types are cast to strings.")
 def _concat(*args: Node) -> Node:
     parts = [cast(arg, STRING) for arg in args]
     return node(STRING, lambda *data: pc.binary_join_element_wise(*data, "", null_handling="emit_null"), *parts)
 
 
-@function("strings", "||", "a || b", 2)
+@function("strings", "||", "a || b", 2, "As `concat`.")
 def _pipes(left: Node, right: Node) -> Node:
     return _concat(left, right)
 
@@ -85,12 +86,12 @@ def _trim(name: str, arg: Node, characters: Node | None) -> Node:
 for _name in ("trim", "ltrim", "rtrim"):
     function("strings", _name, f"{_name}(a)", 1)(lambda arg, name=_name: _trim(name, arg, None))
     _side = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}[_name]
-    function("strings", f"{_name}:from", f"trim({_side} characters FROM a)", 2)(
+    function("strings", f"{_name}:from", f"trim({_side} characters FROM a)", 2, _LITERALS)(
         lambda characters, arg, name=_name: _trim(name, arg, characters)
     )
 
 
-@function("strings", "btrim", "btrim(a), btrim(a, characters)", (1, 2))
+@function("strings", "btrim", "btrim(a), btrim(a, characters)", (1, 2), _LITERALS)
 def _btrim(arg: Node, characters: Node | None = None) -> Node:
     return _trim("trim", arg, characters)
 
@@ -102,7 +103,7 @@ def _slice(data: Data, start: int, length: int | None) -> Data:
     return pc.utf8_slice_codeunits(data, start, None if stop is None or (start < 0 <= stop) else stop)
 
 
-@function("strings", "substring substr", "substring(a, start), substring(a, start, length)", (2, 3))
+@function("strings", "substring substr", "substring(a, start), substring(a, start, length)", (2, 3), _LITERALS)
 def _substring(arg: Node, start: Node, *length: Node) -> Node:
     first = _count("substring", start)
     count = _count("substring", length[0]) if length else None
@@ -110,13 +111,13 @@ def _substring(arg: Node, start: Node, *length: Node) -> Node:
     return node(STRING, lambda data: _slice(data, at, count), text_of("substring", arg))
 
 
-@function("strings", "left", "left(a, length)", 2)
+@function("strings", "left", "left(a, length)", 2, _LITERALS)
 def _left(arg: Node, length: Node) -> Node:
     count = _count("left", length)
     return node(STRING, lambda data: _slice(data, 0, count), text_of("left", arg))
 
 
-@function("strings", "right", "right(a, length)", 2)
+@function("strings", "right", "right(a, length)", 2, _LITERALS)
 def _right(arg: Node, length: Node) -> Node:
     count = _count("right", length)
     return node(STRING, lambda data: _slice(data, -count, None if count > 0 else 0), text_of("right", arg))
@@ -135,17 +136,17 @@ def _pad(name: str, arg: Node, length: Node, fill: tuple[Node, ...]) -> Node:
     return node(STRING, run, text_of(name, arg))
 
 
-@function("strings", "lpad", "lpad(a, length), lpad(a, length, character)", (2, 3))
+@function("strings", "lpad", "lpad(a, length), lpad(a, length, character)", (2, 3), _LITERALS)
 def _lpad(arg: Node, length: Node, *fill: Node) -> Node:
     return _pad("lpad", arg, length, fill)
 
 
-@function("strings", "rpad", "rpad(a, length), rpad(a, length, character)", (2, 3))
+@function("strings", "rpad", "rpad(a, length), rpad(a, length, character)", (2, 3), _LITERALS)
 def _rpad(arg: Node, length: Node, *fill: Node) -> Node:
     return _pad("rpad", arg, length, fill)
 
 
-@function("strings", "replace", "replace(a, 'text'), replace(a, 'text', 'other')", (2, 3))
+@function("strings", "replace", "replace(a, 'text'), replace(a, 'text', 'other')", (2, 3), _LITERALS)
 def _replace(arg: Node, text: Node, *other: Node) -> Node:
     pattern, replacement = pattern_of("replace", text), pattern_of("replace", other[0]) if other else ""
     if not pattern:
@@ -153,7 +154,7 @@ def _replace(arg: Node, text: Node, *other: Node) -> Node:
     return node(STRING, lambda data: pc.replace_substring(data, pattern, replacement), text_of("replace", arg))
 
 
-@function("strings", "split_part", "split_part(a, 'delimiter', number)", 3)
+@function("strings", "split_part", "split_part(a, 'delimiter', number)", 3, _LITERALS)
 def _split_part(arg: Node, delimiter: Node, number: Node) -> Node:
     pattern, part = pattern_of("split_part", delimiter), _count("split_part", number)
     if not part:

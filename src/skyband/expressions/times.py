@@ -84,7 +84,13 @@ _UNITS = {
 _MONTHS = {"MONTH": 1, "MM": 1, "MON": 1, "QUARTER": 3, "YEAR": 12, "YYYY": 12, "YY": 12}
 
 
-@function("dates and times", "date_trunc", "date_trunc('unit', a)", 2)
+@function(
+    "dates and times",
+    "date_trunc",
+    "date_trunc('unit', a)",
+    2,
+    "The unit must be a literal, from `microsecond` to `year`.",
+)
 def _date_trunc(unit: Node, arg: Node) -> Node:
     name = str(constant("date_trunc", unit, STRING)).upper()
     if not is_datetime(arg.type) and not pa.types.is_null(arg.type):
@@ -176,14 +182,14 @@ _from_epoch("timestamp_millis", 1_000)
 _from_epoch("timestamp_micros", 1)
 
 
-@function("dates and times", "to_date", "to_date(a)", 1)
+@function("dates and times", "to_date", "to_date(a)", 1, "Without a format.")
 def _to_date(arg: Node) -> Node:
     if arg.type != STRING:
         return _date("to_date", arg)
     return cast(arg, DATE)
 
 
-@function("dates and times", "to_timestamp", "to_timestamp(a)", 1)
+@function("dates and times", "to_timestamp", "to_timestamp(a)", 1, "Without a format.")
 def _to_timestamp(arg: Node) -> Node:
     if arg.type not in (STRING, DATE, TIMESTAMP, NTZ, pa.null()):
         raise mismatch("to_timestamp", [arg], "takes a string, a date or a timestamp in process")
