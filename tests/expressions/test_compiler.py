@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skyband.errors import InvalidQueryError, SkybandError, UnknownNameError, UnsupportedError
+from skyband.errors import InvalidInputError, InvalidQueryError, SkybandError, UnknownNameError, UnsupportedError
 from skyband.expressions import compile_expression
 from skyband.expressions.failures import CONDITIONS, EvaluationError, InvalidExpressionError, code
 
@@ -190,3 +190,22 @@ def test_a_long_column_is_not_looped_over():
     rows = 200_000
     data = pa.table({"x": np.arange(rows, dtype=np.float64), "t": ["a", "B"] * (rows // 2)})
     assert sum(evaluate("x >= 100 AND upper(t) = 'A'", data)) == rows // 2 - 50
+
+
+@pytest.mark.parametrize("data", [TRADES.drop(["size"]), TRADES.set_column(1, "size", pa.array(["x"] * 4))])
+def test_data_of_another_schema_is_rejected(data):
+    with pytest.raises(InvalidInputError, match="'size' must be of type bigint"):
+        compile_expression("size + 1", TRADES.schema).evaluate(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("exchange IN ('D', 'N')", [True, True, None, False]),
+        ("size NOT IN (3L, 9L)", [False, True, True, None]),
+        ("size IN (3, 5)", [True, False, True, None]),
+        ("price IN (0D, 10D)", [True, None, False, True]),
+    ],
+)
+def test_in(text, values):
+    assert evaluate(text) == values

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.errors import UnknownNameError, UnsupportedError
+from skyband.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from skyband.expressions import arithmetic, conditions, division, logic, maths, patterns, strings, times
 from skyband.expressions.casts import cast, literal_null
 from skyband.expressions.failures import EvaluationError, InvalidExpressionError
@@ -60,13 +60,14 @@ class CompiledExpression:
         if isinstance(data, pa.RecordBatch):
             return self._batch(data, 0)
         found, start = [], 0
-        for batch in data.select(list(self.columns)).to_batches() if self.columns else [data]:
+        present = [name for name in self.columns if name in data.column_names]
+        for batch in data.select(present).to_batches() if present else [data]:
             found.append(self._batch(batch, start))
             start += batch.num_rows
         return pa.concat_arrays(found) if found else pa.array([], self.type)
 
     def _batch(self, batch: Any, start: int) -> pa.Array:
-        columns = {name: _normalized(batch.column(name), kind) for name, kind in self._types.items()}
+        columns = {name: _normalized(self._column(batch, name), kind) for name, kind in self._types.items()}
         value = Rows(batch.num_rows, columns).value(self._root)
         if value.failed is not None and batch.num_rows and value.failed.any():
             row = int(value.failed.argmax() if (value.failed != 0).all() else (value.failed != 0).argmax())
@@ -74,6 +75,15 @@ class CompiledExpression:
         if isinstance(value.data, pa.Scalar):
             return pa.repeat(value.data, batch.num_rows)
         return value.data
+
+    def _column(self, batch: Any, name: str) -> Any:
+        kind = batch.schema.field(name).type if name in batch.schema.names else None
+        if kind is None or spark_type(kind) != self._types[name]:
+            raise InvalidInputError(
+                f"column {name!r} must be of type {spark_name(self._types[name])} for expression {self.text!r}, got "
+                f"{'no such column' if kind is None else kind}. Compile the expression for the schema of this data."
+            )
+        return batch.column(name)
 
 
 def compile_expression(text: str, schema: pa.Schema, *, zone: str = "UTC") -> CompiledExpression:

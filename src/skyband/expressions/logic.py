@@ -126,6 +126,10 @@ def _in(value: Node, *options: Node) -> Node:
     value, *options = common("in", [value, *options])  # type: ignore[assignment]
     if pa.types.is_null(value.type):
         raise mismatch("in", [value], "nulls without a type cannot be compared in process")
+    if all(option.is_literal and option.literal is not None for option in options) and not is_fractional(value.type):
+        known = pa.array([option.literal for option in options], value.type)
+        null = pa.scalar(None, _BOOLEAN)
+        return node(_BOOLEAN, lambda data: pc.if_else(pc.is_valid(data), pc.is_in(data, known), null), value)
     found = None
     for option in options:
         same = _comparison("=", value, option)
