@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from skyband.errors import SkybandError
 from skyband.expressions.compiler import compile_expression
 from skyband.expressions.failures import CONDITIONS
-from skyband.expressions.nodes import Rows
+from skyband.expressions.nodes import Evaluation
 
 
 @dataclass
@@ -44,7 +44,7 @@ def ours(text, data):
     except SkybandError:
         return None
     columns = {name: data.column(name).combine_chunks() for name in compiled.columns}
-    value = Rows(data.num_rows, columns).value(compiled._root)
+    value = Evaluation(data.num_rows, columns).value(compiled._root)
     values = pa.repeat(value.data, data.num_rows) if isinstance(value.data, pa.Scalar) else value.data
     codes = np.zeros(1, np.uint8) if value.failed is None else value.failed
     codes = np.broadcast_to(codes, data.num_rows)

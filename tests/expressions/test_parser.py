@@ -7,12 +7,12 @@ import pytest
 
 from skyband.expressions.failures import InvalidExpressionError
 from skyband.expressions.parser import parse
-from skyband.expressions.syntax import Call, Cast, Column, Literal
+from skyband.expressions.syntax import Call, Cast, ColumnName, Literal
 
 
 def spelled(tree):
     """A tree with brackets around everything."""
-    if isinstance(tree, Column):
+    if isinstance(tree, ColumnName):
         return tree.name
     if isinstance(tree, Literal):
         return repr(tree.value) if isinstance(tree.value, str) else str(tree.value)

@@ -12,10 +12,10 @@ from skyband.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from skyband.expressions import arithmetic, conditions, division, logic, maths, patterns, strings, times
 from skyband.expressions.casts import cast, literal_null
 from skyband.expressions.failures import EvaluationError, InvalidExpressionError
-from skyband.expressions.nodes import Node, Rows, Value
+from skyband.expressions.nodes import Evaluation, Node, Value
 from skyband.expressions.parser import parse
 from skyband.expressions.registry import lookup
-from skyband.expressions.syntax import Cast, Column, Literal, Syntax
+from skyband.expressions.syntax import Cast, ColumnName, Literal, Syntax
 from skyband.expressions.types import INTERVAL, MONTHS, spark_name, spark_type
 
 __all__ = ["CompiledExpression", "compile_expression"]
@@ -68,7 +68,7 @@ class CompiledExpression:
 
     def _batch(self, batch: Any, start: int) -> pa.Array:
         columns = {name: _normalized(self._column(batch, name), kind) for name, kind in self._types.items()}
-        value = Rows(batch.num_rows, columns).value(self._root)
+        value = Evaluation(batch.num_rows, columns).value(self._root)
         if value.failed is not None and batch.num_rows and value.failed.any():
             row = int(value.failed.argmax() if (value.failed != 0).all() else (value.failed != 0).argmax())
             raise EvaluationError.at(self.text, int(value.failed[row]), start + row)
@@ -141,7 +141,7 @@ class _Compiler:
     def _build(self, syntax: Syntax) -> Node:
         if isinstance(syntax, Literal):
             return _literal(syntax)
-        if isinstance(syntax, Column):
+        if isinstance(syntax, ColumnName):
             return self._column(syntax.name)
         if isinstance(syntax, Cast):
             return cast(self.node(syntax.value), syntax.type, safe=syntax.safe)
@@ -168,7 +168,7 @@ class _Compiler:
         return Node(kind, _reader(found[0]), is_column=True)
 
 
-def _reader(name: str) -> Callable[[Rows], Value]:
+def _reader(name: str) -> Callable[[Evaluation], Value]:
     return lambda rows: Value(rows.columns[name])
 
 

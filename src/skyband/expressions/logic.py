@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from skyband.expressions.casts import cast
 from skyband.expressions.failures import InvalidExpressionError
-from skyband.expressions.nodes import Data, Node, Rows, Value, node, to_numpy
+from skyband.expressions.nodes import Data, Evaluation, Node, Value, node, to_numpy
 from skyband.expressions.registry import common, function, mismatch
 from skyband.expressions.types import is_fractional
 
@@ -101,7 +101,7 @@ def _different(left: Node, right: Node) -> Node:
 def _null_safe_equal(left: Node, right: Node) -> Node:
     one, two = _comparable("<=>", left, right)
 
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         left, right = rows.value(one), rows.value(two)
         nulls = [pc.is_null(side.data) for side in (left, right)]
         same = pc.fill_null(_full(compare("=", left.data, right.data), left.data, right.data), False)
@@ -154,7 +154,7 @@ def _disjunction(left: Node, right: Node) -> Node:
 
 
 def _shortcut(left: Node, right: Node, compute: Any, decided: bool) -> Node:
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         one, two = rows.value(left), rows.value(right)
         failed = two.failed
         if failed is not None:
@@ -187,7 +187,7 @@ def _not(arg: Node) -> Node:
 
 
 def _test(arg: Node, compute: Any) -> Node:
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         value = rows.value(arg)
         return Value(compute(value.data), value.failed)
 

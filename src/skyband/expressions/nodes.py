@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from skyband.expressions.failures import code
 
-__all__ = ["Data", "Failed", "Node", "Rows", "Value", "fail", "from_numpy", "merged", "node", "to_numpy"]
+__all__ = ["Data", "Evaluation", "Failed", "Node", "Value", "fail", "from_numpy", "merged", "node", "to_numpy"]
 
 Data: TypeAlias = Any  # a pa.Array with one value per row, or a pa.Scalar that stands for all rows
 Failed: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]] | None"
@@ -31,14 +31,14 @@ class Node:
     """A typed expression. Equal subexpressions of one text are the same node."""
 
     type: pa.DataType
-    run: Callable[[Rows], Value]
+    run: Callable[[Evaluation], Value]
     literal: Any = None  # the value, if the node is a literal
     is_literal: bool = False
     is_column: bool = False
     unit: str = ""  # of an interval literal
 
 
-class Rows:
+class Evaluation:
     """A batch while it is evaluated; each node is evaluated once."""
 
     def __init__(self, count: int, columns: dict[str, Data]) -> None:
@@ -64,7 +64,7 @@ def node(kind: pa.DataType, compute: Callable[..., Any], *args: Node, order: Seq
     if any(arg.is_literal and arg.literal is None for arg in args):
         return Node(kind, lambda rows: Value(pa.scalar(None, kind)), is_literal=True)
 
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         values = [rows.value(arg) for arg in args]
         found = compute(*(value.data for value in values))
         result = found if isinstance(found, Value) else Value(found)

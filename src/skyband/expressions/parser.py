@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from skyband.expressions import literals
 from skyband.expressions.failures import InvalidExpressionError
-from skyband.expressions.syntax import Call, Cast, Column, Syntax
-from skyband.expressions.tokens import Token, tokenize
+from skyband.expressions.syntax import Call, Cast, ColumnName, Syntax
+from skyband.expressions.tokens import Lexeme, tokenize
 
 __all__ = ["parse"]
 
@@ -43,7 +43,7 @@ def parse(text: str) -> Syntax:
     """Return the syntax tree of an expression.
 
     >>> parse("a <> 'D'")
-    Call(name='<>', args=(Column(name='a'), Literal(value='D', type=DataType(string), unit='')))
+    Call(name='<>', args=(ColumnName(name='a'), Literal(value='D', type=DataType(string), unit='')))
     """
     reader = _Parser(text)
     try:
@@ -62,13 +62,13 @@ class _Parser:
         self.at = 0
 
     @property
-    def token(self) -> Token:
+    def token(self) -> Lexeme:
         return self.tokens[self.at]
 
-    def following(self) -> Token:
+    def following(self) -> Lexeme:
         return self.tokens[min(self.at + 1, len(self.tokens) - 1)]
 
-    def next(self) -> Token:
+    def next(self) -> Lexeme:
         self.at += 1
         return self.tokens[self.at - 1]
 
@@ -209,7 +209,7 @@ class _Parser:
                 f"expression {self.text!r}: {name.written}. at position {name.start + 1} reads a field or a table's "
                 "column, which is not supported. Write a column whose name contains a dot in backticks."
             )
-        return Column(name.text if name.kind == "quoted" else name.written)
+        return ColumnName(name.text if name.kind == "quoted" else name.written)
 
     def call(self) -> Syntax:
         name = self.next().text.lower()
