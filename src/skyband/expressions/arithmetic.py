@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from skyband.expressions import decimals
 from skyband.expressions.casts import cast
+from skyband.expressions.intervals import shifted
 from skyband.expressions.nodes import Data, Node, Value, fail, from_numpy, node, to_numpy
 from skyband.expressions.registry import common, function, mismatch
-from skyband.expressions.times import shifted
 from skyband.expressions.types import DOUBLE, STRING, adjusted, decimal_for, is_fractional, is_integral, is_numeric
 
 __all__ = ["number_pair", "relaxed"]

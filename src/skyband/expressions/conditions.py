@@ -60,7 +60,8 @@ def _if(condition: Node, one: Node, other: Node) -> Node:
     return _case(cast(condition, pa.bool_()) if pa.types.is_null(condition.type) else condition, one, other)
 
 
-@function("choice", "coalesce nvl ifnull", "coalesce(a, b, …), nvl(a, b), ifnull(a, b)", (1, 1000))
+@function("choice", "nvl ifnull", "nvl(a, b), ifnull(a, b)", 2)
+@function("choice", "coalesce", "coalesce(a, b, …)", (1, 1000))
 def _coalesce(*args: Node) -> Node:
     parts = common("coalesce", args)
 

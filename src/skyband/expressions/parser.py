@@ -130,8 +130,10 @@ class _Parser:
         return _negated(found, negated)
 
     def tested(self, value: Syntax) -> Syntax:
-        if self.takes("NULL", "UNKNOWN"):
+        if self.takes("NULL"):
             return Call("isnull", (value,))
+        if self.takes("UNKNOWN"):
+            return Call("isnull", (Call("not", (value,)),))  # the value must be a boolean
         if self.sees(*_TRUTHS):
             return Call("<=>", (value, literals.boolean(_TRUTHS[self.next().text])))
         if self.takes("DISTINCT"):
@@ -188,7 +190,8 @@ class _Parser:
             return self.column()
         if token.kind == "word" and token.text not in _RESERVED:
             return self.word()
-        raise self.unexpected("a value")
+        reserved = token.kind == "word"
+        raise self.unexpected("a value (a column of this name needs backticks)" if reserved else "a value")
 
     def word(self) -> Syntax:
         following = self.following()
