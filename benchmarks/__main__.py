@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from benchmarks import (
     bench_aggregate,
+    bench_expressions,
     bench_front,
     bench_groups,
     bench_incomplete,
@@ -30,6 +31,7 @@ PARTS = {
     "spark": bench_spark.run,
     "front": bench_front.run,
     "groups": bench_groups.run,
+    "expressions": bench_expressions.run,
     "tables": bench_tables.run,
     "page": bench_page.run,
     "sap": bench_sap.run,

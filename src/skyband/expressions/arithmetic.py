@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,18 @@ import pyarrow.compute as pc
 
 from skyband.expressions import decimals
 from skyband.expressions.casts import cast
+from skyband.expressions.intervals import shifted
 from skyband.expressions.nodes import Data, Node, Value, fail, from_numpy, node, to_numpy
 from skyband.expressions.registry import common, function, mismatch
-from skyband.expressions.times import shifted
 from skyband.expressions.types import DOUBLE, STRING, adjusted, decimal_for, is_fractional, is_integral, is_numeric
 
-__all__: list[str] = []
+__all__ = ["number_pair", "relaxed"]
 
 _PLAIN = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
-_ZERO = {"/": "DIVIDE_BY_ZERO", "div": "DIVIDE_BY_ZERO", "%": "REMAINDER_BY_ZERO", "pmod": "REMAINDER_BY_ZERO"}
 
 
-def _numbers(name: str, left: Node, right: Node) -> tuple[Node, Node]:
+def number_pair(name: str, left: Node, right: Node) -> tuple[Node, Node]:
     """Return the operands as two integers of one type, two floats of one type, or two decimals."""
     for one, other in ((left, right), (right, left)):
         fits = is_numeric(one.type) or pa.types.is_null(one.type) or (one.type == STRING and is_numeric(other.type))
@@ -50,15 +48,15 @@ def _binary(name: str, left: Node, right: Node, *, safe: bool = False) -> Node:
         moved = shifted(name, left, right)
         if moved is not None:
             return moved
-    one, two = _numbers(name, left, right)
+    one, two = number_pair(name, left, right)
     if pa.types.is_decimal(one.type):
         return _decimal(name, one, two, safe)
     if is_fractional(one.type):
         return node(one.type, _PLAIN[name], one, two)
-    return node(one.type, _relaxed(lambda a, b: _checked(name, a, b), safe), one, two)
+    return node(one.type, relaxed(lambda a, b: _checked(name, a, b), safe), one, two)
 
 
-def _relaxed(compute: Callable[..., Any], safe: bool) -> Callable[..., Any]:
+def relaxed(compute: Callable[..., Any], safe: bool) -> Callable[..., Any]:
     """Return null instead of failing, if `safe`."""
     if not safe:
         return compute
@@ -99,13 +97,13 @@ def _decimal(name: str, left: Node, right: Node, safe: bool) -> Node:
     if name == "*":
         if precision > 76:
             raise mismatch(name, [left, right], "a product of so many digits is not supported in process")
-        return node(kind, _relaxed(lambda a, b: _product(a, b, kind), safe), left, right)
+        return node(kind, relaxed(lambda a, b: _product(a, b, kind), safe), left, right)
 
     def run(a: Data, b: Data) -> Value:
         sides = (pc.cast(side, pa.decimal256(precision, scale)) for side in (a, b))
         return decimals.fit(_PLAIN[name](*sides), kind)
 
-    return node(kind, _relaxed(run, safe), left, right)
+    return node(kind, relaxed(run, safe), left, right)
 
 
 def _product(left: Data, right: Data, kind: pa.DataType) -> Value:
@@ -129,98 +127,11 @@ def _length(data: Data) -> int:
     return 1 if isinstance(data, pa.Scalar) else len(data)
 
 
-def _divided(name: str, left: Node, right: Node, *, safe: bool = False) -> Node:
-    """`/`, `%`, `div` and `pmod`: the divisor is evaluated first, and must not be 0."""
-    one, two = _numbers(name, left, right)
-    if pa.types.is_decimal(one.type):
-        if name != "/":
-            raise mismatch(name, [left, right], "decimals are not supported here in process")
-        return _decimal_quotient(one, two, safe)
-    if name == "div":
-        if not is_integral(one.type):
-            raise mismatch(name, [left, right], "takes whole numbers")
-        one, two = cast(one, pa.int64()), cast(two, pa.int64())
-    if name == "/":
-        one, two = cast(one, DOUBLE), cast(two, DOUBLE)
-    compute = {"/": _quotient, "%": _remainder, "div": _whole_quotient, "pmod": _positive_remainder}[name]
-    return node(one.type, _relaxed(lambda a, b: _by_non_zero(name, compute, a, b), safe), one, two, order=(1, 0))
-
-
-def _by_non_zero(name: str, compute: Callable[[Any, Any], Any], left: Data, right: Data) -> Value:
-    (one, valid_one), (two, valid_two) = to_numpy(left), to_numpy(right)
-    valid = valid_one if valid_two is None else valid_two if valid_one is None else valid_one & valid_two
-    zero = two == 0
-    if zero.any():
-        two = np.where(zero, two.dtype.type(1), two)
-        zero = zero if valid is None else zero & valid
-    with np.errstate(all="ignore"):
-        found = compute(one, two)
-    overflow: Any = False
-    if name == "div":
-        overflow = (one == -(2**63)) & (two == -1)
-    value = fail(from_numpy(found, valid, left.type, left, right), zero, _ZERO[name])
-    return fail(value.data, overflow, "ARITHMETIC_OVERFLOW") if np.any(overflow) and value.failed is None else value
-
-
-def _quotient(one: Any, two: Any) -> Any:
-    return one / two
-
-
-def _remainder(one: Any, two: Any) -> Any:
-    """The remainder with the sign of the dividend."""
-    if two.dtype.kind == "i":
-        return np.fmod(one, np.where(two == -1, two.dtype.type(1), two))
-    return np.fmod(one, two)
-
-
-def _whole_quotient(one: Any, two: Any) -> Any:
-    found = one // np.where(two == -1, 1, two)
-    found = found + ((found < 0) & (found * two != one))  # towards 0
-    return np.where(two == -1, -one, found)
-
-
-def _positive_remainder(one: Any, two: Any) -> Any:
-    found = _remainder(one, two)
-    with np.errstate(all="ignore"):
-        return np.where(found < 0, _remainder(found + two, two), found)
-
-
-def _decimal_quotient(left: Node, right: Node, safe: bool) -> Node:
-    """Divide to 38 digits after the point, rounded, then round to the scale of the result, as Spark does."""
-    one, two = left.type, right.type
-    scale = max(6, one.scale + two.precision + 1)
-    kind = adjusted(one.precision - one.scale + two.scale + scale, scale)
-    digits = one.precision - one.scale + two.scale + 39
-    start = 38 - two.precision
-    if digits > 76 or start < one.scale:
-        raise mismatch("/", [left, right], "a quotient of so many digits is not supported in process. Use doubles")
-
-    def run(a: Data, b: Data) -> Value:
-        zero = to_numpy(pc.fill_null(pc.equal(b, pa.scalar(Decimal(0), two)), False))[0]
-        divisor = fail(b, zero, "DIVIDE_BY_ZERO").data
-        dividend = pc.cast(a, pa.decimal256(one.precision - one.scale + start, start))
-        exact = pc.divide(dividend, pc.cast(divisor, pa.decimal256(two.precision, two.scale)))
-        found = decimals.fit(pc.round(decimals.wide(exact), 38, "half_towards_infinity"), kind)
-        if not zero.any():
-            return found
-        zero = zero & to_numpy(pc.is_valid(a))[0]
-        marked = fail(found.data, zero, "DIVIDE_BY_ZERO")
-        return marked if found.failed is None else Value(marked.data, np.where(zero, marked.failed, found.failed))  # type: ignore[arg-type]
-
-    return node(kind, _relaxed(run, safe), left, right, order=(1, 0))
-
-
 for _sign, _word in (("+", "add"), ("-", "subtract"), ("*", "multiply")):
     function("arithmetic", _sign, f"a {_sign} b", 2)(lambda a, b, sign=_sign: _binary(sign, a, b))
     function("arithmetic", f"try_{_word}", f"try_{_word}(a, b)", 2)(
         lambda a, b, sign=_sign: _binary(sign, a, b, safe=True)
     )
-function("arithmetic", "/", "a / b", 2)(lambda a, b: _divided("/", a, b))
-function("arithmetic", "try_divide", "try_divide(a, b)", 2)(lambda a, b: _divided("/", a, b, safe=True))
-function("arithmetic", "% mod", "a % b, mod(a, b)", 2)(lambda a, b: _divided("%", a, b))
-function("arithmetic", "try_mod", "try_mod(a, b)", 2)(lambda a, b: _divided("%", a, b, safe=True))
-function("arithmetic", "div", "a DIV b", 2)(lambda a, b: _divided("div", a, b))
-function("arithmetic", "pmod", "pmod(a, b)", 2)(lambda a, b: _divided("pmod", a, b))
 
 
 @function("arithmetic", "negative", "-a", 1)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from skyband.expressions import cast_strings, decimals
 from skyband.expressions.failures import InvalidExpressionError, code
-from skyband.expressions.nodes import Data, Node, Value, fail, from_numpy, node, to_numpy
+from skyband.expressions.nodes import Data, Node, Value, fail, from_numpy, merged, node, to_numpy
 from skyband.expressions.types import (
     DATE,
     DOUBLE,
@@ -22,7 +22,6 @@ from skyband.expressions.types import (
     is_datetime,
     is_fractional,
     is_integral,
-    is_numeric,
     spark_name,
 )
 
@@ -66,39 +65,52 @@ def _without_failures(compute: Callable[[Data], Any]) -> Callable[[Data], Any]:
 
 def _kernel(arg: Node, kind: pa.DataType) -> Callable[[Data], Any] | None:
     source = arg.type
-    if source == STRING:
-        return cast_strings.parser(kind)
-    if kind == STRING:
-        return cast_strings.writer(source)
-    if pa.types.is_boolean(source):
-        return _from_boolean(kind)
+    if STRING in (source, kind):
+        return cast_strings.parser(kind) if source == STRING else cast_strings.writer(source)
     if is_datetime(source):
         return _from_datetime(source, kind)
-    if not is_numeric(source):
-        return None
-    if kind == pa.bool_():
-        zero = pa.scalar(Decimal(0) if pa.types.is_decimal(source) else 0, source)
-        return lambda data: pc.not_equal(data, zero)
-    if kind == TIMESTAMP:
-        return _to_timestamp(source)
-    return _among_numbers(arg, kind)
-
-
-def _among_numbers(arg: Node, kind: pa.DataType) -> Callable[[Data], Any] | None:
-    source = arg.type
+    if pa.types.is_boolean(source):
+        return _from_boolean(kind)
     if pa.types.is_decimal(source):
-        if pa.types.is_decimal(kind):
-            return lambda data: decimals.fit(data, kind)
-        if is_integral(kind):
-            return lambda data: narrow(decimals.to_integer(data), kind, "CAST_OVERFLOW")
-        return (lambda data: decimals.to_double(data, stored=arg.is_column)) if kind == DOUBLE else None
+        return _from_decimal(arg, kind)
+    if is_integral(source):
+        return _from_integer(source, kind)
+    return _from_float(source, kind) if is_fractional(source) else None
+
+
+def _to_boolean(source: pa.DataType) -> Callable[[Data], Any]:
+    zero = pa.scalar(Decimal(0) if pa.types.is_decimal(source) else 0, source)
+    return lambda data: pc.not_equal(data, zero)
+
+
+def _from_decimal(arg: Node, kind: pa.DataType) -> Callable[[Data], Any] | None:
+    if pa.types.is_boolean(kind):
+        return _to_boolean(arg.type)
     if pa.types.is_decimal(kind):
-        return (lambda data: _integer_to_decimal(data, kind)) if is_integral(source) else None
+        return lambda data: decimals.fit(data, kind)
+    if is_integral(kind):
+        return lambda data: narrow(decimals.to_integer(data), kind, "CAST_OVERFLOW")
+    return (lambda data: decimals.to_double(data, stored=arg.is_column)) if kind == DOUBLE else None
+
+
+def _from_integer(source: pa.DataType, kind: pa.DataType) -> Callable[[Data], Any] | None:
+    if pa.types.is_boolean(kind):
+        return _to_boolean(source)
+    if pa.types.is_decimal(kind):
+        return lambda data: _integer_to_decimal(data, kind)
     if is_fractional(kind):
         return lambda data: pc.cast(data, kind, safe=False)
-    if is_fractional(source):
-        return lambda data: _truncate(data, kind)
-    return (lambda data: narrow(Value(data), kind, "CAST_OVERFLOW")) if is_integral(kind) else None
+    if is_integral(kind):
+        return lambda data: narrow(Value(data), kind, "CAST_OVERFLOW")
+    return _seconds if kind == TIMESTAMP else None
+
+
+def _from_float(source: pa.DataType, kind: pa.DataType) -> Callable[[Data], Any] | None:
+    if pa.types.is_boolean(kind):
+        return _to_boolean(source)
+    if is_fractional(kind):
+        return lambda data: pc.cast(data, kind, safe=False)
+    return (lambda data: _truncate(data, kind)) if is_integral(kind) else None
 
 
 def _from_boolean(kind: pa.DataType) -> Callable[[Data], Any] | None:
@@ -121,7 +133,7 @@ def narrow(value: Value, kind: pa.DataType, condition: str) -> Value:
     limits = np.iinfo(kind.to_pandas_dtype())
     bad = (numbers < limits.min) | (numbers > limits.max)
     found = fail(from_numpy(np.where(bad, 0, numbers), valid, kind, value.data), bad, condition)
-    return found if value.failed is None else Value(found.data, np.maximum(found.failed, value.failed))
+    return merged([value], found)
 
 
 def _truncate(data: Data, kind: pa.DataType) -> Value:
@@ -136,19 +148,13 @@ def _truncate(data: Data, kind: pa.DataType) -> Value:
     return fail(from_numpy(whole, valid, kind, data), bad if valid is None else bad & valid, "CAST_OVERFLOW")
 
 
-def _to_timestamp(source: pa.DataType) -> Callable[[Data], Any] | None:
-    """Numbers count seconds; beyond the range of timestamps Spark takes the nearest one."""
-    if is_integral(source):
-
-        def seconds(data: Data) -> Data:
-            numbers, valid = to_numpy(pc.cast(data, pa.int64()))
-            limit = (2**63 - 1) // _SECOND
-            micros = np.clip(numbers, -limit, limit) * _SECOND
-            micros = np.where(numbers > limit, 2**63 - 1, np.where(numbers < -limit, -(2**63), micros))
-            return from_numpy(micros, valid, TIMESTAMP, data)
-
-        return seconds
-    return None
+def _seconds(data: Data) -> Data:
+    """Cast seconds to timestamps. Beyond the range of timestamps, Spark takes the nearest one."""
+    numbers, valid = to_numpy(pc.cast(data, pa.int64()))
+    limit = (2**63 - 1) // _SECOND
+    micros = np.clip(numbers, -limit, limit) * _SECOND
+    micros = np.where(numbers > limit, 2**63 - 1, np.where(numbers < -limit, -(2**63), micros))
+    return from_numpy(micros, valid, TIMESTAMP, data)
 
 
 def _from_datetime(source: pa.DataType, kind: pa.DataType) -> Callable[[Data], Any] | None:

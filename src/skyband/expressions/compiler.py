@@ -8,19 +8,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.errors import UnknownNameError, UnsupportedError
-from skyband.expressions import arithmetic, conditions, logic, maths, strings, times
+from skyband.errors import InvalidInputError, UnknownNameError, UnsupportedError
+from skyband.expressions import arithmetic, conditions, division, logic, maths, patterns, strings, times
 from skyband.expressions.casts import cast, literal_null
 from skyband.expressions.failures import EvaluationError, InvalidExpressionError
-from skyband.expressions.nodes import Node, Rows, Value
+from skyband.expressions.nodes import Evaluation, Node, Value
 from skyband.expressions.parser import parse
 from skyband.expressions.registry import lookup
-from skyband.expressions.syntax import Call, Cast, Column, Literal, Syntax
+from skyband.expressions.syntax import Cast, ColumnName, Literal, Syntax
 from skyband.expressions.types import INTERVAL, MONTHS, spark_name, spark_type
 
 __all__ = ["CompiledExpression", "compile_expression"]
 
-_TOPICS = (arithmetic, conditions, logic, maths, strings, times)  # importing them registers their functions
+_TOPICS = (
+    arithmetic,
+    division,
+    logic,
+    conditions,
+    maths,
+    strings,
+    patterns,
+    times,
+)  # importing them registers their functions
 
 
 class CompiledExpression:
@@ -51,20 +60,30 @@ class CompiledExpression:
         if isinstance(data, pa.RecordBatch):
             return self._batch(data, 0)
         found, start = [], 0
-        for batch in data.select(list(self.columns)).to_batches() if self.columns else [data]:
+        present = [name for name in self.columns if name in data.column_names]
+        for batch in data.select(present).to_batches() if present else [data]:
             found.append(self._batch(batch, start))
             start += batch.num_rows
         return pa.concat_arrays(found) if found else pa.array([], self.type)
 
     def _batch(self, batch: Any, start: int) -> pa.Array:
-        columns = {name: _normalized(batch.column(name), kind) for name, kind in self._types.items()}
-        value = Rows(batch.num_rows, columns).value(self._root)
+        columns = {name: _normalized(self._column(batch, name), kind) for name, kind in self._types.items()}
+        value = Evaluation(batch.num_rows, columns).value(self._root)
         if value.failed is not None and batch.num_rows and value.failed.any():
             row = int(value.failed.argmax() if (value.failed != 0).all() else (value.failed != 0).argmax())
             raise EvaluationError.at(self.text, int(value.failed[row]), start + row)
         if isinstance(value.data, pa.Scalar):
             return pa.repeat(value.data, batch.num_rows)
         return value.data
+
+    def _column(self, batch: Any, name: str) -> Any:
+        kind = batch.schema.field(name).type if name in batch.schema.names else None
+        if kind is None or spark_type(kind) != self._types[name]:
+            raise InvalidInputError(
+                f"column {name!r} must be of type {spark_name(self._types[name])} for expression {self.text!r}, got "
+                f"{'no such column' if kind is None else kind}. Compile the expression for the schema of this data."
+            )
+        return batch.column(name)
 
 
 def compile_expression(text: str, schema: pa.Schema, *, zone: str = "UTC") -> CompiledExpression:
@@ -122,7 +141,7 @@ class _Compiler:
     def _build(self, syntax: Syntax) -> Node:
         if isinstance(syntax, Literal):
             return _literal(syntax)
-        if isinstance(syntax, Column):
+        if isinstance(syntax, ColumnName):
             return self._column(syntax.name)
         if isinstance(syntax, Cast):
             return cast(self.node(syntax.value), syntax.type, safe=syntax.safe)
@@ -136,7 +155,8 @@ class _Compiler:
             raise UnknownNameError.among("column", name, names)
         if len(found) > 1:
             raise InvalidExpressionError(
-                f"column {name!r} in {self.text!r} is ambiguous: the data has {' and '.join(map(repr, found))}. Rename one."
+                f"column {name!r} in {self.text!r} is ambiguous: the data has {' and '.join(map(repr, found))}. "
+                "Rename one."
             )
         kind = spark_type(self.schema.field(found[0]).type)
         if kind is None:
@@ -148,7 +168,7 @@ class _Compiler:
         return Node(kind, _reader(found[0]), is_column=True)
 
 
-def _reader(name: str) -> Callable[[Rows], Value]:
+def _reader(name: str) -> Callable[[Evaluation], Value]:
     return lambda rows: Value(rows.columns[name])
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from skyband.expressions.casts import cast, literal_null
 from skyband.expressions.logic import compare, equal
-from skyband.expressions.nodes import Failed, Node, Rows, Value, merged, to_numpy
+from skyband.expressions.nodes import Evaluation, Failed, Node, Value, merged, to_numpy
 from skyband.expressions.registry import common, function, mismatch
 from skyband.expressions.types import is_fractional
 
@@ -24,7 +24,7 @@ def _case(*parts: Node) -> Node:
     conditions = [_condition(parts[2 * at]) for at in range(pairs)]
     *results, default = common("case", [*(parts[2 * at + 1] for at in range(pairs)), default])
 
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         found = rows.value(default)
         for condition, result in zip(reversed(conditions), reversed(results), strict=True):
             found = _choose(rows.value(condition), rows.value(result), found)
@@ -34,9 +34,9 @@ def _case(*parts: Node) -> Node:
 
 
 def _condition(arg: Node) -> Node:
-    if arg.type != pa.bool_() and not pa.types.is_null(arg.type):
+    if arg.type != pa.bool_():
         raise mismatch("case", [arg], "a condition must be of type boolean")
-    return cast(arg, pa.bool_())
+    return arg
 
 
 def _choose(condition: Value, one: Value, other: Value) -> Value:
@@ -57,14 +57,15 @@ def _choose(condition: Value, one: Value, other: Value) -> Value:
 
 @function("choice", "if", "if(a, b, c)", 3)
 def _if(condition: Node, one: Node, other: Node) -> Node:
-    return _case(condition, one, other)
+    return _case(cast(condition, pa.bool_()) if pa.types.is_null(condition.type) else condition, one, other)
 
 
-@function("choice", "coalesce nvl ifnull", "coalesce(a, b, …), nvl(a, b), ifnull(a, b)", (1, 1000))
+@function("choice", "nvl ifnull", "nvl(a, b), ifnull(a, b)", 2)
+@function("choice", "coalesce", "coalesce(a, b, …)", (1, 1000))
 def _coalesce(*args: Node) -> Node:
     parts = common("coalesce", args)
 
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         found = rows.value(parts[-1])
         for part in reversed(parts[:-1]):
             value = rows.value(part)
@@ -94,7 +95,7 @@ def _nanvl(left: Node, right: Node) -> Node:
     if not is_fractional(one.type) or not is_fractional(left.type) or not is_fractional(right.type):
         raise mismatch("nanvl", [left, right], "takes floats or doubles in process")
 
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         value = rows.value(one)
         return _choose(Value(pc.is_nan(value.data), value.failed), rows.value(two), value)
 
@@ -106,7 +107,7 @@ def _extreme(name: str, better: str, args: Sequence[Node]) -> Node:
     if pa.types.is_null(parts[0].type):
         raise mismatch(name, args, "takes values with a type")
 
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         values = [rows.value(part) for part in parts]
         found = values[0].data
         for value in values[1:]:

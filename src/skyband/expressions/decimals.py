@@ -61,7 +61,7 @@ def to_double(data: Data, *, stored: bool) -> Data:
     Both give the same double below 2**53.
     """
     kind, rows = data.type, _array(data)
-    nearest = pc.cast(pc.cast(rows, pa.string()), pa.float64()) if kind.precision > 15 else None
+    nearest: Any = pc.cast(pc.cast(rows, pa.string()), pa.float64()) if kind.precision > 15 else None
     if kind.precision <= _COMPACT:
         whole = unscaled(rows)
         quotient = pa.array(whole / 10.0**kind.scale)
@@ -74,7 +74,7 @@ def to_double(data: Data, *, stored: bool) -> Data:
 def to_integer(data: Data) -> Value:
     """Return decimals as bigint, without the digits after the point; values that do not fit fail."""
     if data.type.scale:
-        data = pc.trunc(data)
+        data = pc.trunc(wide(data) if data.type.scale == data.type.precision else data)
     try:
         return Value(pc.cast(data, pa.int64()))
     except pa.ArrowInvalid:

@@ -41,8 +41,8 @@ _TYPES = {
     "timestamp_ltz": TIMESTAMP,
     "timestamp_ntz": NTZ,
 }
-_FUNCTIONS = "boolean tinyint smallint int bigint float double decimal string date timestamp".split()
-CAST_FUNCTIONS = {name: _TYPES[name] for name in _FUNCTIONS}
+_ALIASES = {"byte", "short", "integer", "long", "real", "dec", "numeric", "timestamp_ltz", "timestamp_ntz"}
+CAST_FUNCTIONS = {name: kind for name, kind in _TYPES.items() if name not in _ALIASES}
 _SECOND = 1_000_000
 _UNITS = {
     "year": 12,
@@ -86,7 +86,7 @@ def number(written: str, text: str, *, negative: bool = False) -> Literal:
         return _floating(value, negative, suffix, text)
     if body.isdigit() and not suffix and -(2**63) <= value < 2**63:
         return Literal(int(value), pa.int32() if -(2**31) <= value < 2**31 else pa.int64())
-    sign, digits, exponent = value.as_tuple()
+    _, digits, exponent = value.as_tuple()
     length, scale = len("".join(map(str, digits)).lstrip("0")) or 1, -int(exponent)
     precision, scale = (length - scale, 0) if scale < 0 else (max(length, scale), scale)
     if precision > 38:

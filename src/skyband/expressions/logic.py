@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 
 from skyband.expressions.casts import cast
 from skyband.expressions.failures import InvalidExpressionError
-from skyband.expressions.nodes import Data, Node, Rows, Value, node, to_numpy
+from skyband.expressions.nodes import Data, Evaluation, Node, Value, node, to_numpy
 from skyband.expressions.registry import common, function, mismatch
 from skyband.expressions.types import is_fractional
 
@@ -24,7 +25,7 @@ def _is_nan(data: Data) -> Data | None:
     """Return which values are NaN, or None if none is."""
     if isinstance(data, pa.Scalar):
         value = data.as_py()
-        return None if value is None or value == value else pa.scalar(True)
+        return pa.scalar(True) if value is not None and math.isnan(value) else None
     found = pc.is_nan(data)
     return found if pc.any(found).as_py() else None
 
@@ -80,7 +81,9 @@ def equal(left: Node, right: Node) -> Node:
 
 
 for _name in _COMPARE:
-    function("comparison", _name, f"a {_name} b", 2)(lambda a, b, name=_name: _comparison(name, a, b))
+    function("comparison", _name, f"a {_name} b", 2, "Also `a == b`." if _name == "=" else "")(
+        lambda a, b, name=_name: _comparison(name, a, b)
+    )
 
 
 @function("comparison", "<>", "a <> b, a != b", 2)
@@ -88,11 +91,17 @@ def _different(left: Node, right: Node) -> Node:
     return node(_BOOLEAN, pc.invert, equal(left, right))
 
 
-@function("comparison", "<=> equal_null", "a <=> b, a IS [NOT] DISTINCT FROM b, equal_null(a, b)", 2)
+@function(
+    "comparison",
+    "<=> equal_null",
+    "a <=> b, a IS [NOT] DISTINCT FROM b, equal_null(a, b)",
+    2,
+    "Also `a IS [NOT] TRUE` and `FALSE`.",
+)
 def _null_safe_equal(left: Node, right: Node) -> Node:
     one, two = _comparable("<=>", left, right)
 
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         left, right = rows.value(one), rows.value(two)
         nulls = [pc.is_null(side.data) for side in (left, right)]
         same = pc.fill_null(_full(compare("=", left.data, right.data), left.data, right.data), False)
@@ -117,6 +126,10 @@ def _in(value: Node, *options: Node) -> Node:
     value, *options = common("in", [value, *options])  # type: ignore[assignment]
     if pa.types.is_null(value.type):
         raise mismatch("in", [value], "nulls without a type cannot be compared in process")
+    if all(option.is_literal and option.literal is not None for option in options) and not is_fractional(value.type):
+        known = pa.array([option.literal for option in options], value.type)
+        null = pa.scalar(None, _BOOLEAN)
+        return node(_BOOLEAN, lambda data: pc.if_else(pc.is_valid(data), pc.is_in(data, known), null), value)
     found = None
     for option in options:
         same = _comparison("=", value, option)
@@ -141,7 +154,7 @@ def _disjunction(left: Node, right: Node) -> Node:
 
 
 def _shortcut(left: Node, right: Node, compute: Any, decided: bool) -> Node:
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         one, two = rows.value(left), rows.value(right)
         failed = two.failed
         if failed is not None:
@@ -174,14 +187,14 @@ def _not(arg: Node) -> Node:
 
 
 def _test(arg: Node, compute: Any) -> Node:
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         value = rows.value(arg)
         return Value(compute(value.data), value.failed)
 
     return Node(_BOOLEAN, run)
 
 
-@function("logic", "isnull", "a IS NULL, isnull(a)", 1)
+@function("logic", "isnull", "a IS NULL, isnull(a)", 1, "Also `a IS UNKNOWN`.")
 def _is_null(arg: Node) -> Node:
     return _test(arg, pc.is_null)
 
@@ -191,7 +204,7 @@ def _is_not_null(arg: Node) -> Node:
     return _test(arg, pc.is_valid)
 
 
-@function("logic", "isnan", "isnan(a)", 1)
+@function("logic", "isnan", "isnan(a)", 1, "For floats and doubles.")
 def _isnan(arg: Node) -> Node:
     if not is_fractional(arg.type):
         raise mismatch("isnan", [arg], "takes a float or a double in process")

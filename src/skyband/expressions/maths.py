@@ -19,6 +19,7 @@ from skyband.expressions.types import DOUBLE, is_fractional, is_integral, is_num
 __all__: list[str] = []
 
 _NEAR = "The last bits may differ from Spark's."
+_ROUND = "For doubles, decimals and whole numbers; `digits` is a literal of 0 or more, at most 15 for doubles."
 
 
 def _as_double(name: str, arg: Node) -> Node:
@@ -46,7 +47,7 @@ def _apply(name: str, compute: Callable[..., Any], *args: Node, over: float | No
 
 
 def _register(names: str, compute: Callable[..., Any], note: str = "", over: float | None = None) -> None:
-    name = names.split()[0]
+    name = names.split(maxsplit=1)[0]
     usage = ", ".join(f"{word}(a)" for word in names.split())
     function("mathematics", names, usage, 1, note)(lambda arg: _apply(name, compute, arg, over=over))
 
@@ -55,7 +56,7 @@ _register("sqrt", np.sqrt)
 _register("sign signum", lambda x: np.where(x == 0, x, np.sign(x)))
 _register("rint", np.rint)
 _register("degrees", lambda x: x * (180.0 / np.pi), _NEAR)
-_register("radians", lambda x: x / 180.0 * np.pi, _NEAR)
+_register("radians", lambda x: x * (np.pi / 180.0), _NEAR)
 _register("exp", np.exp, _NEAR)
 _register("expm1", np.expm1, _NEAR)
 _register("ln", np.log, _NEAR, over=0.0)
@@ -95,7 +96,9 @@ def _whole(name: str, arg: Node, compute: Any) -> Node:
     if is_integral(arg.type):
         return cast(arg, pa.int64())
     if pa.types.is_decimal(arg.type):
-        kind = pa.decimal128(min(arg.type.precision - arg.type.scale + 1, 38), 0)
+        if not arg.type.scale:
+            return node(arg.type, lambda data: data, arg)
+        kind = pa.decimal128(arg.type.precision - arg.type.scale + 1, 0)
         return node(kind, lambda data: decimals.fit(compute(decimals.wide(data)), kind), arg)
     if not is_fractional(arg.type):
         raise mismatch(name, [arg], "takes a number in process")
@@ -103,9 +106,8 @@ def _whole(name: str, arg: Node, compute: Any) -> Node:
     def run(data: Data) -> Value:
         numbers, valid = to_numpy(compute(data))
         numbers = np.where(np.isnan(numbers), 0, numbers)
-        bad = (numbers > 2.0**63) | (numbers < -(2.0**63))
-        whole = np.where(bad | (numbers == 2.0**63), 0, numbers).astype(np.int64)
-        whole = np.where(numbers == 2.0**63, 2**63 - 1, whole)
+        bad = (numbers >= 2.0**63) | (numbers < -(2.0**63))
+        whole = np.where(bad, 0, numbers).astype(np.int64)
         return fail(from_numpy(whole, valid, pa.int64(), data), bad, "ARITHMETIC_OVERFLOW")
 
     return node(pa.int64(), run, cast(arg, DOUBLE))
@@ -121,12 +123,12 @@ def _floor(arg: Node) -> Node:
     return _whole("floor", arg, pc.floor)
 
 
-@function("mathematics", "round", "round(a), round(a, digits)", (1, 2))
+@function("mathematics", "round", "round(a), round(a, digits)", (1, 2), _ROUND)
 def _round(arg: Node, *digits: Node) -> Node:
     return _rounded("round", arg, digits, even=False)
 
 
-@function("mathematics", "bround", "bround(a), bround(a, digits)", (1, 2))
+@function("mathematics", "bround", "bround(a), bround(a, digits)", (1, 2), _ROUND)
 def _bround(arg: Node, *digits: Node) -> Node:
     return _rounded("bround", arg, digits, even=True)
 

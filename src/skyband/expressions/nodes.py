@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from skyband.expressions.failures import code
 
-__all__ = ["Data", "Failed", "Node", "Rows", "Value", "fail", "from_numpy", "merged", "node", "pick", "to_numpy"]
+__all__ = ["Data", "Evaluation", "Failed", "Node", "Value", "fail", "from_numpy", "merged", "node", "to_numpy"]
 
 Data: TypeAlias = Any  # a pa.Array with one value per row, or a pa.Scalar that stands for all rows
 Failed: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]] | None"
@@ -31,14 +31,14 @@ class Node:
     """A typed expression. Equal subexpressions of one text are the same node."""
 
     type: pa.DataType
-    run: Callable[[Rows], Value]
+    run: Callable[[Evaluation], Value]
     literal: Any = None  # the value, if the node is a literal
     is_literal: bool = False
     is_column: bool = False
     unit: str = ""  # of an interval literal
 
 
-class Rows:
+class Evaluation:
     """A batch while it is evaluated; each node is evaluated once."""
 
     def __init__(self, count: int, columns: dict[str, Data]) -> None:
@@ -57,14 +57,14 @@ class Rows:
 def node(kind: pa.DataType, compute: Callable[..., Any], *args: Node, order: Sequence[int] = ()) -> Node:
     """Build a node that is null where an argument is null.
 
-    `compute` gets the data of the arguments, and returns data or a `Value`. As on Spark, an argument does not fail where
-    an argument before it is null; `order` gives another order of evaluation. An argument that is the literal null makes
-    the result null before anything is evaluated.
+    `compute` gets the data of the arguments, and returns data or a `Value`. As on Spark, an argument does not fail
+    where an argument before it is null; `order` gives another order of evaluation. An argument that is the literal
+    null makes the result null before anything is evaluated.
     """
     if any(arg.is_literal and arg.literal is None for arg in args):
         return Node(kind, lambda rows: Value(pa.scalar(None, kind)), is_literal=True)
 
-    def run(rows: Rows) -> Value:
+    def run(rows: Evaluation) -> Value:
         values = [rows.value(arg) for arg in args]
         found = compute(*(value.data for value in values))
         result = found if isinstance(found, Value) else Value(found)
@@ -127,8 +127,3 @@ def from_numpy(values: Any, valid: Any, kind: pa.DataType, *sources: Data) -> Da
     found = pa.array(values, storage, mask=mask)
     found = found.view(kind) if storage != kind else found
     return found[0] if all(isinstance(source, pa.Scalar) for source in sources) else found
-
-
-def pick(condition: Any, one: Data, other: Data) -> Data:
-    """Return `one` where the condition, without nulls, is true, and `other` elsewhere."""
-    return pc.if_else(condition, one, other)

@@ -1,15 +1,16 @@
 """A parser for Spark's expressions, with Spark's precedence of operators.
 
 From tight to loose: ``::``, unary ``-`` and ``+``, ``* / % DIV``, ``+ - ||``, comparisons, one predicate such as
-``IS NULL``, ``IN`` or ``LIKE``, ``NOT`` and ``!``, ``AND``, ``OR``. Decision 47 explains why sqlglot's tree is not used.
+``IS NULL``, ``IN`` or ``LIKE``, ``NOT`` and ``!``, ``AND``, ``OR``. Decision 47 explains why this is not sqlglot's
+tree.
 """
 
 from __future__ import annotations
 
 from skyband.expressions import literals
 from skyband.expressions.failures import InvalidExpressionError
-from skyband.expressions.syntax import Call, Cast, Column, Syntax
-from skyband.expressions.tokens import Token, tokenize
+from skyband.expressions.syntax import Call, Cast, ColumnName, Syntax
+from skyband.expressions.tokens import Lexeme, tokenize
 
 __all__ = ["parse"]
 
@@ -42,7 +43,7 @@ def parse(text: str) -> Syntax:
     """Return the syntax tree of an expression.
 
     >>> parse("a <> 'D'")
-    Call(name='<>', args=(Column(name='a'), Literal(value='D', type=DataType(string), unit='')))
+    Call(name='<>', args=(ColumnName(name='a'), Literal(value='D', type=DataType(string), unit='')))
     """
     reader = _Parser(text)
     try:
@@ -61,13 +62,13 @@ class _Parser:
         self.at = 0
 
     @property
-    def token(self) -> Token:
+    def token(self) -> Lexeme:
         return self.tokens[self.at]
 
-    def following(self) -> Token:
+    def following(self) -> Lexeme:
         return self.tokens[min(self.at + 1, len(self.tokens) - 1)]
 
-    def next(self) -> Token:
+    def next(self) -> Lexeme:
         self.at += 1
         return self.tokens[self.at - 1]
 
@@ -129,8 +130,10 @@ class _Parser:
         return _negated(found, negated)
 
     def tested(self, value: Syntax) -> Syntax:
-        if self.takes("NULL", "UNKNOWN"):
+        if self.takes("NULL"):
             return Call("isnull", (value,))
+        if self.takes("UNKNOWN"):
+            return Call("isnull", (Call("not", (value,)),))  # the value must be a boolean
         if self.sees(*_TRUTHS):
             return Call("<=>", (value, literals.boolean(_TRUTHS[self.next().text])))
         if self.takes("DISTINCT"):
@@ -187,7 +190,8 @@ class _Parser:
             return self.column()
         if token.kind == "word" and token.text not in _RESERVED:
             return self.word()
-        raise self.unexpected("a value")
+        reserved = token.kind == "word"
+        raise self.unexpected("a value (a column of this name needs backticks)" if reserved else "a value")
 
     def word(self) -> Syntax:
         following = self.following()
@@ -208,7 +212,7 @@ class _Parser:
                 f"expression {self.text!r}: {name.written}. at position {name.start + 1} reads a field or a table's "
                 "column, which is not supported. Write a column whose name contains a dot in backticks."
             )
-        return Column(name.text if name.kind == "quoted" else name.written)
+        return ColumnName(name.text if name.kind == "quoted" else name.written)
 
     def call(self) -> Syntax:
         name = self.next().text.lower()
@@ -237,7 +241,7 @@ class _Parser:
                 args.append(self.value())
             elif name not in ("position", "substr", "substring") and self.takes("FROM"):
                 args.append(self.value())
-                name = f"{name} from"  # the characters come first
+                name = f"{name}:from"  # the characters come first
             elif name in ("substr", "substring") and self.takes("FROM"):
                 args.append(self.value())
                 if self.takes("FOR"):

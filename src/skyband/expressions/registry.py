@@ -28,6 +28,15 @@ class Function:
     build: Callable[..., Node]
     note: str = ""
 
+    @property
+    def other_names(self) -> list[str]:
+        """The names that `usage` does not show."""
+        return [name for name in self.names[1:] if f"{name}(" not in self.usage and name.isidentifier()]
+
+    def is_called(self, name: str) -> bool:
+        """Whether the function is written with this name and brackets."""
+        return f"{name}(" in self.usage or name in self.other_names
+
 
 FUNCTIONS: dict[str, Function] = {}
 
@@ -50,9 +59,10 @@ def lookup(name: str, count: int) -> Function:
     """Return the function of this name, after checking the number of arguments."""
     entry = FUNCTIONS.get(name)
     if entry is None:
-        words = sorted(known for known in FUNCTIONS if known[0].isalpha() and " " not in known)
+        words = sorted(known for known, entry in FUNCTIONS.items() if entry.is_called(known))
         raise UnsupportedError(
-            f"function {name!r} is not supported in process; on Spark it may be. Supported functions: {', '.join(words)}."
+            f"function {name!r} is not supported in process; on Spark it may be. "
+            f"Supported functions: {', '.join(words)}."
         )
     if not entry.least <= count <= entry.most:
         raise InvalidExpressionError(

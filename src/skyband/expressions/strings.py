@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.errors import UnsupportedError
 from skyband.expressions.casts import cast
-from skyband.expressions.failures import InvalidExpressionError
 from skyband.expressions.nodes import Data, Node, fail, node, to_numpy
 from skyband.expressions.registry import as_type, constant, function
 from skyband.expressions.types import STRING
 
-__all__: list[str] = []
+__all__ = ["lower", "pattern_of", "text_of"]
 
-_BOOLEAN, _INT = pa.bool_(), pa.int32()
+_INT = pa.int32()
+_LITERALS = "Arguments other than `a` must be literals."
 
 
-def _text(name: str, arg: Node) -> Node:
+def text_of(name: str, arg: Node) -> Node:
     return as_type(name, arg, STRING)
 
 
-def _pattern(name: str, arg: Node) -> str:
+def pattern_of(name: str, arg: Node) -> str:
     return str(constant(name, arg, STRING))
 
 
@@ -49,52 +46,52 @@ def _cased(data: Data, upper: bool) -> Data:
 
 @function("strings", "upper ucase", "upper(a)", 1)
 def _upper(arg: Node) -> Node:
-    return node(STRING, lambda data: _cased(data, True), _text("upper", arg))
+    return node(STRING, lambda data: _cased(data, True), text_of("upper", arg))
 
 
 @function("strings", "lower lcase", "lower(a)", 1)
-def _lower(arg: Node) -> Node:
-    return node(STRING, lambda data: _cased(data, False), _text("lower", arg))
+def lower(arg: Node) -> Node:
+    return node(STRING, lambda data: _cased(data, False), text_of("lower", arg))
 
 
 @function("strings", "length len char_length character_length", "length(a)", 1)
 def _length(arg: Node) -> Node:
-    return node(_INT, pc.utf8_length, _text("length", arg))
+    return node(_INT, pc.utf8_length, text_of("length", arg))
 
 
 @function("strings", "reverse", "reverse(a)", 1)
 def _reverse(arg: Node) -> Node:
-    return node(STRING, pc.utf8_reverse, _text("reverse", arg))
+    return node(STRING, pc.utf8_reverse, text_of("reverse", arg))
 
 
-@function("strings", "concat", "concat(a, b, …), a || b", (1, 1000))
+@function("strings", "concat", "concat(a, b, …)", (1, 1000), "Other types are cast to strings.")
 def _concat(*args: Node) -> Node:
     parts = [cast(arg, STRING) for arg in args]
     return node(STRING, lambda *data: pc.binary_join_element_wise(*data, "", null_handling="emit_null"), *parts)
 
 
-@function("strings", "||", "a || b", 2)
+@function("strings", "||", "a || b", 2, "As `concat`.")
 def _pipes(left: Node, right: Node) -> Node:
     return _concat(left, right)
 
 
 def _trim(name: str, arg: Node, characters: Node | None) -> Node:
-    removed = " " if characters is None else _pattern(name, characters)
+    removed = " " if characters is None else pattern_of(name, characters)
     compute = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}[name]
     if not removed:
-        return _text(name, arg)
-    return node(STRING, lambda data: compute(data, removed), _text(name, arg))
+        return text_of(name, arg)
+    return node(STRING, lambda data: compute(data, removed), text_of(name, arg))
 
 
 for _name in ("trim", "ltrim", "rtrim"):
     function("strings", _name, f"{_name}(a)", 1)(lambda arg, name=_name: _trim(name, arg, None))
     _side = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}[_name]
-    function("strings", f"{_name} from", f"trim({_side} characters FROM a)", 2)(
+    function("strings", f"{_name}:from", f"trim({_side} characters FROM a)", 2, _LITERALS)(
         lambda characters, arg, name=_name: _trim(name, arg, characters)
     )
 
 
-@function("strings", "btrim", "btrim(a), btrim(a, characters)", (1, 2))
+@function("strings", "btrim", "btrim(a), btrim(a, characters)", (1, 2), _LITERALS)
 def _btrim(arg: Node, characters: Node | None = None) -> Node:
     return _trim("trim", arg, characters)
 
@@ -106,28 +103,28 @@ def _slice(data: Data, start: int, length: int | None) -> Data:
     return pc.utf8_slice_codeunits(data, start, None if stop is None or (start < 0 <= stop) else stop)
 
 
-@function("strings", "substring substr", "substring(a, start), substring(a, start, length)", (2, 3))
+@function("strings", "substring substr", "substring(a, start), substring(a, start, length)", (2, 3), _LITERALS)
 def _substring(arg: Node, start: Node, *length: Node) -> Node:
     first = _count("substring", start)
     count = _count("substring", length[0]) if length else None
     at = first - 1 if first > 0 else first
-    return node(STRING, lambda data: _slice(data, at, count), _text("substring", arg))
+    return node(STRING, lambda data: _slice(data, at, count), text_of("substring", arg))
 
 
-@function("strings", "left", "left(a, length)", 2)
+@function("strings", "left", "left(a, length)", 2, _LITERALS)
 def _left(arg: Node, length: Node) -> Node:
     count = _count("left", length)
-    return node(STRING, lambda data: _slice(data, 0, count), _text("left", arg))
+    return node(STRING, lambda data: _slice(data, 0, count), text_of("left", arg))
 
 
-@function("strings", "right", "right(a, length)", 2)
+@function("strings", "right", "right(a, length)", 2, _LITERALS)
 def _right(arg: Node, length: Node) -> Node:
     count = _count("right", length)
-    return node(STRING, lambda data: _slice(data, -count, None if count > 0 else 0), _text("right", arg))
+    return node(STRING, lambda data: _slice(data, -count, None if count > 0 else 0), text_of("right", arg))
 
 
 def _pad(name: str, arg: Node, length: Node, fill: tuple[Node, ...]) -> Node:
-    count, filler = _count(name, length), _pattern(name, fill[0]) if fill else " "
+    count, filler = _count(name, length), pattern_of(name, fill[0]) if fill else " "
     if len(filler) > 1:
         raise UnsupportedError(f"{name} with {filler!r}: only one padding character is supported in process.")
     compute = pc.utf8_lpad if name == "lpad" else pc.utf8_rpad
@@ -136,76 +133,35 @@ def _pad(name: str, arg: Node, length: Node, fill: tuple[Node, ...]) -> Node:
         padded = compute(data, count, filler) if filler and count > 0 else data
         return _slice(padded, 0, count)
 
-    return node(STRING, run, _text(name, arg))
+    return node(STRING, run, text_of(name, arg))
 
 
-@function("strings", "lpad", "lpad(a, length), lpad(a, length, character)", (2, 3))
+@function("strings", "lpad", "lpad(a, length), lpad(a, length, character)", (2, 3), _LITERALS)
 def _lpad(arg: Node, length: Node, *fill: Node) -> Node:
     return _pad("lpad", arg, length, fill)
 
 
-@function("strings", "rpad", "rpad(a, length), rpad(a, length, character)", (2, 3))
+@function("strings", "rpad", "rpad(a, length), rpad(a, length, character)", (2, 3), _LITERALS)
 def _rpad(arg: Node, length: Node, *fill: Node) -> Node:
     return _pad("rpad", arg, length, fill)
 
 
-def _search(name: str, compute: Any) -> None:
-    @function("strings", name, f"{name}(a, 'text')", 2)
-    def _build(arg: Node, text: Node) -> Node:
-        pattern = _pattern(name, text)
-        return node(_BOOLEAN, lambda data: compute(data, pattern), _text(name, arg))
-
-
-_search("startswith", pc.starts_with)
-_search("endswith", pc.ends_with)
-_search("contains", pc.match_substring)
-
-
-@function("strings", "replace", "replace(a, 'text'), replace(a, 'text', 'other')", (2, 3))
+@function("strings", "replace", "replace(a, 'text'), replace(a, 'text', 'other')", (2, 3), _LITERALS)
 def _replace(arg: Node, text: Node, *other: Node) -> Node:
-    pattern, replacement = _pattern("replace", text), _pattern("replace", other[0]) if other else ""
+    pattern, replacement = pattern_of("replace", text), pattern_of("replace", other[0]) if other else ""
     if not pattern:
-        return _text("replace", arg)
-    return node(STRING, lambda data: pc.replace_substring(data, pattern, replacement), _text("replace", arg))
+        return text_of("replace", arg)
+    return node(STRING, lambda data: pc.replace_substring(data, pattern, replacement), text_of("replace", arg))
 
 
-def _position(name: str, arg: Node, text: Node) -> Node:
-    pattern = _pattern(name, text)
-
-    def run(data: Data) -> Data:
-        if isinstance(data, pa.Scalar):
-            return pa.scalar(None if data.as_py() is None else data.as_py().find(pattern) + 1, _INT)
-        before = pc.list_element(pc.split_pattern(data, pattern, max_splits=1), 0)
-        found = pc.match_substring(data, pattern)
-        return pc.if_else(found, pc.add(pc.utf8_length(before), pa.scalar(1, _INT)), pa.scalar(0, _INT))
-
-    if not pattern:
-        return node(
-            _INT,
-            lambda data: pc.if_else(pc.is_valid(data), pa.scalar(1, _INT), pa.scalar(None, _INT)),
-            _text(name, arg),
-        )
-    return node(_INT, run, _text(name, arg))
-
-
-@function("strings", "instr", "instr(a, 'text')", 2)
-def _instr(arg: Node, text: Node) -> Node:
-    return _position("instr", arg, text)
-
-
-@function("strings", "locate position charindex", "locate('text', a), position('text' IN a)", 2)
-def _locate(text: Node, arg: Node) -> Node:
-    return _position("locate", arg, text)
-
-
-@function("strings", "split_part", "split_part(a, 'delimiter', number)", 3)
+@function("strings", "split_part", "split_part(a, 'delimiter', number)", 3, _LITERALS)
 def _split_part(arg: Node, delimiter: Node, number: Node) -> Node:
-    pattern, part = _pattern("split_part", delimiter), _count("split_part", number)
+    pattern, part = pattern_of("split_part", delimiter), _count("split_part", number)
     if not part:
         return node(
             STRING,
             lambda data: fail(data, to_numpy(pc.is_valid(data))[0], "INVALID_INDEX_OF_ZERO"),
-            _text("split_part", arg),
+            text_of("split_part", arg),
         )
 
     def run(data: Data) -> Data:
@@ -222,56 +178,4 @@ def _split_part(arg: Node, delimiter: Node, number: Node) -> Node:
             found = pc.if_else(pc.is_valid(rows), pc.if_else(pa.array(inside), taken, ""), pa.scalar(None, STRING))
         return found[0] if isinstance(data, pa.Scalar) else found
 
-    return node(STRING, run, _text("split_part", arg))
-
-
-def _like_regex(pattern: str, escape: str) -> str:
-    """Return the regular expression of a LIKE pattern.
-
-    >>> _like_regex("a%_", "!")
-    '(?s)^a.*.$'
-    """
-    found, letters = [], iter(pattern)
-    for letter in letters:
-        if letter == escape:
-            following = next(letters, "")
-            if following not in ("_", "%", escape) or not following:
-                raise InvalidExpressionError(
-                    f"LIKE pattern {pattern!r} has the escape character {escape!r} before {following!r}; it may stand "
-                    "only before _, % or itself. The expression was not compiled."
-                )
-            found.append(re.escape(following))
-        else:
-            found.append({"%": ".*", "_": "."}.get(letter) or _quoted(letter))
-    return f"(?s)^{''.join(found)}$"
-
-
-def _quoted(letter: str) -> str:
-    return letter if letter.isalnum() or ord(letter) > 127 else f"\\x{{{ord(letter):x}}}"
-
-
-def _like(name: str, arg: Node, pattern: Node, escape: Node, lower: bool) -> Node:
-    text = _pattern(name, pattern)
-    regex = _like_regex(text.lower() if lower else text, str(escape.literal))
-    value = _lower(arg) if lower else _text(name, arg)
-    return node(_BOOLEAN, lambda data: _matches(data, regex), value)
-
-
-def _matches(data: Data, regex: str) -> Data:
-    plain = re.fullmatch(r"\(\?s\)\^(\.\*)?((?:[A-Za-z0-9 ])*)(\.\*)?\$", regex)
-    if plain is None:
-        return pc.match_substring_regex(data, regex)
-    start, text, end = plain.groups()
-    if start and end:
-        return pc.match_substring(data, text)
-    return (pc.ends_with if start else pc.starts_with if end else pc.equal)(data, text)
-
-
-@function("strings", "like", "a [NOT] LIKE 'pattern' [ESCAPE 'c']", 3)
-def _like_cased(arg: Node, pattern: Node, escape: Node) -> Node:
-    return _like("like", arg, pattern, escape, False)
-
-
-@function("strings", "ilike", "a [NOT] ILIKE 'pattern' [ESCAPE 'c']", 3)
-def _like_uncased(arg: Node, pattern: Node, escape: Node) -> Node:
-    return _like("ilike", arg, pattern, escape, True)
+    return node(STRING, run, text_of("split_part", arg))

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["Call", "Cast", "Column", "Literal", "Syntax"]
+__all__ = ["Call", "Cast", "ColumnName", "Literal", "Syntax"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnName:
     """A column by its name as written."""
 
     name: str
@@ -43,4 +43,4 @@ class Cast:
     safe: bool = False
 
 
-Syntax: TypeAlias = "Literal | Column | Call | Cast"
+Syntax: TypeAlias = "Literal | ColumnName | Call | Cast"

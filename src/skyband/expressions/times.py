@@ -15,8 +15,6 @@ from skyband.expressions.nodes import Data, Node, Value, fail, from_numpy, node,
 from skyband.expressions.registry import constant, function, mismatch
 from skyband.expressions.types import (
     DATE,
-    INTERVAL,
-    MONTHS,
     NTZ,
     STRING,
     TIMESTAMP,
@@ -24,7 +22,7 @@ from skyband.expressions.types import (
     is_integral,
 )
 
-__all__ = ["shifted"]
+__all__ = ["map_days", "move_days"]
 
 _INT, _LONG = pa.int32(), pa.int64()
 _SECOND = 1_000_000
@@ -45,7 +43,7 @@ def _date(name: str, arg: Node) -> Node:
 
 
 def _field(names: str, compute: Callable[[Any], Any]) -> None:
-    name = names.split()[0]
+    name = names.split(maxsplit=1)[0]
     usage = ", ".join(f"{word}(a)" for word in names.split())
     function("dates and times", names, usage, 1)(lambda arg: _map(_INT, compute, _date(name, arg)))
 
@@ -84,7 +82,13 @@ _UNITS = {
 _MONTHS = {"MONTH": 1, "MM": 1, "MON": 1, "QUARTER": 3, "YEAR": 12, "YYYY": 12, "YY": 12}
 
 
-@function("dates and times", "date_trunc", "date_trunc('unit', a)", 2)
+@function(
+    "dates and times",
+    "date_trunc",
+    "date_trunc('unit', a)",
+    2,
+    "The unit must be a literal, from `microsecond` to `year`.",
+)
 def _date_trunc(unit: Node, arg: Node) -> Node:
     name = str(constant("date_trunc", unit, STRING)).upper()
     if not is_datetime(arg.type) and not pa.types.is_null(arg.type):
@@ -93,19 +97,32 @@ def _date_trunc(unit: Node, arg: Node) -> Node:
         known = ", ".join([*_UNITS, "WEEK", *_MONTHS])
         raise mismatch(f"date_trunc({name!r}, …)", [arg], f"the unit must be one of {known}")
 
-    def start(micros: Any) -> Any:
+    def start(days: Any, rest: Any) -> tuple[Any, Any]:
         if name in _UNITS:
-            return micros - micros % _UNITS[name]
-        days = micros // DAY
+            return days, rest - rest % _UNITS[name]
         if name == "WEEK":
-            return (days - (days + 3) % 7) * DAY
+            return days - (days + 3) % 7, 0
         months = calendars.month_number(days)
-        return calendars.start_of_month(months - months % _MONTHS[name]) * DAY
+        return calendars.start_of_month(months - months % _MONTHS[name]), 0
 
-    return _map(TIMESTAMP, start, cast(arg, TIMESTAMP))
+    return map_days(TIMESTAMP, start, cast(arg, TIMESTAMP))
 
 
-def _move_days(name: str, arg: Node, count: Node, sign: int) -> Node:
+def map_days(kind: pa.DataType, compute: Callable[[Any, Any], tuple[Any, Any]], arg: Node) -> Node:
+    """Compute timestamps from days and microseconds of the day. Results at the ends of the range are not supported."""
+
+    def run(data: Data) -> Value:
+        micros, valid = to_numpy(data)
+        days, rest = compute(micros // DAY, micros % DAY)
+        far = np.abs(days) >= (2**63 - 1) // DAY
+        found = from_numpy(np.where(far, 0, days) * DAY + rest, valid, kind, data)
+        return fail(found, far, "SKYBAND_UNSUPPORTED_VALUE")
+
+    return node(kind, run, arg)
+
+
+def move_days(name: str, arg: Node, count: Node, sign: int) -> Node:
+    """Add or subtract days; as on Spark, days beyond the range of dates wrap around."""
     if not is_integral(count.type) or count.type == _LONG:
         raise mismatch(name, [arg, count], "takes a date and a number of days of type int")
 
@@ -117,12 +134,12 @@ def _move_days(name: str, arg: Node, count: Node, sign: int) -> Node:
 
 @function("dates and times", "date_add dateadd", "date_add(a, days)", 2)
 def _date_add(arg: Node, days: Node) -> Node:
-    return _move_days("date_add", arg, days, 1)
+    return move_days("date_add", arg, days, 1)
 
 
 @function("dates and times", "date_sub", "date_sub(a, days)", 2)
 def _date_sub(arg: Node, days: Node) -> Node:
-    return _move_days("date_sub", arg, days, -1)
+    return move_days("date_sub", arg, days, -1)
 
 
 @function("dates and times", "datediff date_diff", "datediff(end, start)", 2)
@@ -132,15 +149,21 @@ def _datediff(end: Node, start: Node) -> Node:
     )
 
 
+def _cut(micros: Any, unit: int) -> Any:
+    return micros // unit + ((micros < 0) & (micros % unit != 0))
+
+
 def _epoch(names: str, unit: int) -> None:
-    name = names.split()[0]
+    name = names.split(maxsplit=1)[0]
 
     @function("dates and times", names, f"{name}(a)", 1)
     def _build(arg: Node) -> Node:
-        allowed = (TIMESTAMP, NTZ, DATE) if name == "unix_timestamp" else (TIMESTAMP,)
+        allowed = (TIMESTAMP, NTZ, DATE) if name == "unix_timestamp" else (TIMESTAMP, NTZ)
         if arg.type not in allowed:
             raise mismatch(name, [arg], "takes a timestamp in process")
-        return _map(_LONG, lambda micros: micros // unit, cast(arg, TIMESTAMP))
+        # Spark's unix_timestamp cuts towards 1970, the others round down.
+        towards_0 = name == "unix_timestamp"
+        return _map(_LONG, lambda micros: _cut(micros, unit) if towards_0 else micros // unit, cast(arg, TIMESTAMP))
 
 
 _epoch("unix_timestamp to_unix_timestamp", _SECOND)
@@ -170,71 +193,15 @@ _from_epoch("timestamp_millis", 1_000)
 _from_epoch("timestamp_micros", 1)
 
 
-@function("dates and times", "to_date", "to_date(a)", 1)
+@function("dates and times", "to_date", "to_date(a)", 1, "Without a format.")
 def _to_date(arg: Node) -> Node:
     if arg.type != STRING:
         return _date("to_date", arg)
     return cast(arg, DATE)
 
 
-@function("dates and times", "to_timestamp", "to_timestamp(a)", 1)
+@function("dates and times", "to_timestamp", "to_timestamp(a)", 1, "Without a format.")
 def _to_timestamp(arg: Node) -> Node:
     if arg.type not in (STRING, DATE, TIMESTAMP, NTZ, pa.null()):
         raise mismatch("to_timestamp", [arg], "takes a string, a date or a timestamp in process")
     return cast(arg, TIMESTAMP)
-
-
-def shifted(sign: str, left: Node, right: Node) -> Node | None:
-    """Return the node of + or - if an operand is a date, a timestamp or an interval; otherwise None."""
-    kinds = [left.type, right.type]
-    if not any(is_datetime(kind) or kind in (INTERVAL, MONTHS) for kind in kinds):
-        return None
-    if sign == "-" and all(map(is_datetime, kinds)):
-        kind = NTZ if NTZ in kinds and TIMESTAMP not in kinds else TIMESTAMP
-        return _exact("-", INTERVAL, cast(left, kind), cast(right, kind))
-    if sign == "+" and not is_datetime(left.type):
-        left, right = right, left
-    if is_datetime(left.type) and right.type == MONTHS and right.is_literal:
-        return _months(left, right.literal if sign == "+" else -right.literal)
-    if left.type == DATE and right.type == INTERVAL and right.is_literal and right.unit == "day":
-        days = right.literal // DAY
-        if abs(days) < 2**31:
-            return _add_days(left, days if sign == "+" else -days)
-    if left.type == DATE and is_integral(right.type):
-        return _move_days(sign, left, right, 1 if sign == "+" else -1)
-    if is_datetime(left.type) and right.type == INTERVAL and right.is_literal:
-        moment = cast(left, TIMESTAMP) if left.type == DATE else left
-        return _exact(sign, moment.type, moment, right)
-    raise mismatch(sign, [left, right], "this sum of dates, timestamps or intervals is not supported in process")
-
-
-def _add_days(arg: Node, days: int) -> Node:
-    return _map(DATE, lambda numbers: (numbers + days).astype(np.int32), arg)
-
-
-def _exact(sign: str, kind: pa.DataType, left: Node, right: Node) -> Node:
-    def run(one: Data, two: Data) -> Value:
-        (a, valid_a), (b, valid_b) = to_numpy(one), to_numpy(two)
-        valid = valid_a if valid_b is None else valid_b if valid_a is None else valid_a & valid_b
-        with np.errstate(over="ignore"):
-            found = a + b if sign == "+" else a - b
-        other = b if sign == "+" else ~b
-        bad = ((a ^ found) & (other ^ found)) < 0
-        return fail(
-            from_numpy(found, valid, kind, one, two),
-            bad,
-            "DATETIME_OVERFLOW" if kind != INTERVAL else "ARITHMETIC_OVERFLOW",
-        )
-
-    return node(kind, run, left, right)
-
-
-def _months(arg: Node, count: int) -> Node:
-    if arg.type == DATE:
-        return _map(DATE, lambda days: calendars.add_months(days, count).astype(np.int32), arg)
-
-    def move(micros: Any) -> Any:
-        days = micros // DAY
-        return calendars.add_months(days, count) * DAY + micros % DAY
-
-    return _map(arg.type, move, arg)

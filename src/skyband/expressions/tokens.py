@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skyband.expressions.failures import InvalidExpressionError
 
-__all__ = ["Token", "tokenize"]
+__all__ = ["Lexeme", "tokenize"]
 
 _PATTERN = re.compile(
     r"""(?P<space>\s+|--[^\n]*|/\*(?!\+).*?\*/)
@@ -24,7 +24,7 @@ _LETTERS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class Lexeme:
     """A piece of the text. `text` is upper case for words, and the content for strings and quoted names."""
 
     kind: str
@@ -33,7 +33,7 @@ class Token:
     start: int
 
 
-def tokenize(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Lexeme]:
     r"""Split `text` into tokens; the last one is of kind "end".
 
     >>> [token.text for token in tokenize("a <=> 'it\\'s' -- equal")]
@@ -44,13 +44,14 @@ def tokenize(text: str) -> list[Token]:
         match = _PATTERN.match(text, at)
         if match is None:
             raise InvalidExpressionError(
-                f"expression {text!r} has an unexpected character {text[at]!r} at position {at + 1}. It was not compiled."
+                f"expression {text!r} has an unexpected character {text[at]!r} at position {at + 1}. "
+                "It was not compiled."
             )
         kind, piece = str(match.lastgroup), match.group()
         if kind != "space":
-            found.append(Token(kind, _content(kind, piece, text), piece, at))
+            found.append(Lexeme(kind, _content(kind, piece, text), piece, at))
         at = match.end()
-    return [*found, Token("end", "", "", at)]
+    return [*found, Lexeme("end", "", "", at)]
 
 
 def _content(kind: str, piece: str, text: str) -> str:

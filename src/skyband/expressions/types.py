@@ -143,14 +143,13 @@ def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return _wider_number(left, right)
     if is_datetime(left) and is_datetime(right):
         return TIMESTAMP if TIMESTAMP in (left, right) else NTZ
-    if STRING in (left, right):
-        other = right if left == STRING else left
-        if is_integral(other):
-            return pa.int64()
-        if is_numeric(other):
-            return DOUBLE
-        return None if other in (INTERVAL, MONTHS) else other
-    return None
+    return _from_string(right if left == STRING else left) if STRING in (left, right) else None
+
+
+def _from_string(other: pa.DataType) -> pa.DataType | None:
+    if is_numeric(other):
+        return pa.int64() if is_integral(other) else DOUBLE
+    return None if other in (INTERVAL, MONTHS) else other
 
 
 def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
