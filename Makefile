@@ -45,12 +45,13 @@ faults: java ## inject faults for long (MINUTES=30), check every answer, draw th
 	SKYBAND_FAULTS_MINUTES=$(MINUTES) SKYBAND_FAULTS_FOLDER=build/faults $(BIN)/pytest -m faults
 	$(BIN)/python -m benchmarks.faults build/faults
 
-check: $(READY) ## lint, format, types, import contracts, what is installed; changes nothing
+check: $(READY) ## lint, format, types, import contracts, installed packages, wording; changes nothing
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(TYPED)
 	$(BIN)/lint-imports
 	$(BIN)/python tools/audit.py
+	$(BIN)/python tools/check_words.py
 
 format: $(READY) ## put the code into the form that check wants
 	$(BIN)/ruff check --fix $(CODE)
