@@ -58,6 +58,7 @@ def test_python(hits, text, line):
         ("```text\nnobody\n```\n\nThe row is\ntold.\n", "5: 'is told': is reported"),
         ("- item\n  ```text\n  nobody\n  ```\n", None),
         ("| `a` is | told |\n", None),
+        ("End the line with `<!-- words: allow -->`.\n", None),
     ],
 )
 def test_pages(hits, text, line):

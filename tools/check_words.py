@@ -155,8 +155,8 @@ def _unless_names(held: list[str]) -> list[str]:
 
 def _page(text: str) -> Prose:
     """Keep everything but blocks, inline code and targets of links."""
-    prose = _FENCED.sub(_blank, text)
-    return Prose(_LINK_TARGET.sub(_blank, _INLINE_CODE.sub(_blank, prose)), _lines(_PAGE_MARKER, prose), {})
+    prose = _INLINE_CODE.sub(_blank, _FENCED.sub(_blank, text))
+    return Prose(_LINK_TARGET.sub(_blank, prose), _lines(_PAGE_MARKER, prose), {})
 
 
 def _front(text: str) -> Prose:
