@@ -72,7 +72,11 @@ def test_what_is_not_pinned(folder):
         ),
         (PINS, REVIEWED.replace('"builds"', '" "'), "maker: why is empty; enter what the package is needed for"),
         (PINS, REVIEWED.replace("2026", "9026"), "is in the future; enter the correct date"),
-        (PINS, REVIEWED.replace('["MIT", ', "["), "one-thing has the licence MIT, which is not allowed; remove the package"),
+        (
+            PINS,
+            REVIEWED.replace('["MIT", ', "["),
+            "one-thing has the licence MIT, which is not allowed; remove the package",
+        ),
         (
             PINS,
             REVIEWED.replace('"BSD-3-Clause", scope', '"MIT", scope'),

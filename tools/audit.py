@@ -1,7 +1,7 @@
 """Audit the installed packages, offline: every distribution is pinned, every pin is reviewed, every licence allowed.
 
-``constraints.txt`` has the pins. ``tools/reviewed.toml`` has the reviewed version, the date, the purpose and the licence
-of each distribution, and the metadata of the installed distributions must agree with it. Looking up known
+``constraints.txt`` has the pins. ``tools/reviewed.toml`` has the reviewed version, the date, the purpose and the
+licence of each distribution, and the metadata of the installed distributions must agree with it. Looking up known
 vulnerabilities needs a network, so this script does not do it and prints a reminder.
 """
 
