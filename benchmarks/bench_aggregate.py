@@ -203,6 +203,6 @@ def _report(bench: Bench, local: dict[str, tuple[Timing, int]], machine: str, *,
     ]
     heads = ["ratio", "target", "measured", "met"]
     rows = [ratio.row() for ratio in ratios]
-    report.show("aggregate-ratios", "Promised and measured", heads, rows, write=write, page=PAGE)
+    report.show("aggregate-ratios", "Targets and results", heads, rows, write=write, page=PAGE)
     if write:
         report.into_page("aggregate-machine", machine, page=PAGE)

@@ -389,7 +389,7 @@ def run(*, quick: bool = False) -> None:
     others = other_seeds(quick, write)
     promised = [ratio.row() for ratio in ratios(grids, others, rates, quick)]
     heads = ("what", "target", "measured", "met")
-    report.show("incomplete-ratios", "Promised and measured", heads, promised, write=write, page=PAGE)
+    report.show("incomplete-ratios", "Targets and results", heads, promised, write=write, page=PAGE)
     if write:
         plot(by_points, by_interval, grids)
 

@@ -291,7 +291,7 @@ def run(*, quick: bool = False) -> None:
     heads = ("", "the law", "no slide above its objects", "measured, mean", "measured, most", "mean / law")
     report.show("law", "Candidates of mintopk", heads, law_rows, write=write)
     report.show("flatness", "Cost against the window, ten slides, k 100", flat_rows[0], flat_rows[1:], write=write)
-    title = "Promised and measured"
+    title = "Targets and results"
     report.show("ratios", title, ("", "target", "measured", "met"), [ratio.row() for ratio in ratios], write=write)
 
 

@@ -284,7 +284,7 @@ def run(*, quick: bool = False, cap: float = 1.2) -> None:
         report.show(name, title, *pivot(found, field), write=write, page=PAGE)
     held = candidates((*PARTITIONERS, "mintopk", "panes", "kskyband"), quick, write)
     if not quick:
-        report.show("sap-ratios", "Promised and measured", ("what", "target", "measured", "met"),
+        report.show("sap-ratios", "Targets and results", ("what", "target", "measured", "met"),
                     [ratio.row() for ratio in ratios(found, held)], write=True, page=PAGE)  # fmt: skip
         plot(found)
     choice(found, write)

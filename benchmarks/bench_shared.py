@@ -596,7 +596,7 @@ def run(*, quick: bool = False, cap: float = 6.0) -> None:
             plot(kind, cells)
     ratios = [*this.speedups(), *this.rates(), *this.memory(), *this.against_band(), *this.public()]
     heads = ("", "target", "measured", "met")
-    report.show("shared-ratios", "Promised and measured", heads, [r.row() for r in ratios], write=write, page=PAGE)
+    report.show("shared-ratios", "Targets and results", heads, [r.row() for r in ratios], write=write, page=PAGE)
 
 
 def main() -> None:

@@ -295,7 +295,7 @@ def _report(bench: Bench, state: list[list[str]], machine: str, *, write: bool) 
     ]
     heads = ["ratio", "target", "measured", "met"]
     report.show(
-        "spark-ratios", "Promised and measured", heads, [ratio.row() for ratio in ratios], write=write, page=PAGE
+        "spark-ratios", "Targets and results", heads, [ratio.row() for ratio in ratios], write=write, page=PAGE
     )
     heads = ["window", "rows in it", "candidates held", "bytes of state", "bytes a candidate"]
     report.show("spark-state", "State of one query, k 100", heads, state, write=write, page=PAGE)

@@ -43,7 +43,7 @@ def run(*, quick: bool = False) -> None:
     ]
     rows = [ratio.row() for ratio in ratios]
     heads = ["ratio", "target", "measured", "met"]
-    report.show("uncertain-ratios", "Promised and measured", heads, rows, write=not quick, page=PAGE)
+    report.show("uncertain-ratios", "Targets and results", heads, rows, write=not quick, page=PAGE)
     if not quick:
         report.into_page("uncertain-machine", machine, page=PAGE)
 
