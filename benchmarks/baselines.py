@@ -28,7 +28,7 @@ def by_window(scores: Any, size: int, slide: int, k: int, first_end: int) -> Ite
 class ByPane:
     """`np.argpartition` of each slide's objects; then, for each window, of the tops of its panes.
 
-    The tops stand in a ring, so that a window's candidates are one array without being put together.
+    The best of each slide are in a ring, so the candidates of a window are one array without copying.
     """
 
     def __init__(self, scores: Any, size: int, slide: int, k: int) -> None:
@@ -94,7 +94,7 @@ def seconds_a_slide(scores: Any, size: int, slide: int, k: int, rounds: int, wit
 
 @njit(cache=False)
 def threshold_scan(scores: Any, bar: float) -> int:
-    """How many scores reach the bar: the least that any exact algorithm must do, if it were told the bar."""
+    """Count the scores that reach the threshold: the minimum work of an exact algorithm that knows it in advance."""
     found = 0
     for i in range(scores.size):
         found += scores[i] >= bar

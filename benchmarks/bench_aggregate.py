@@ -183,10 +183,10 @@ def _local(bench: Bench, *, quick: bool) -> dict[str, tuple[Timing, int]]:
 
 def _report(bench: Bench, local: dict[str, tuple[Timing, int]], machine: str, *, same: bool, write: bool) -> None:
     found = bench.found
-    heads = ["job", "rows a second", "best batch, s", "median above best", "batches", "first batch, s"]
+    heads = ["job", "rows per second", "best batch, s", "median above best", "batches", "first batch, s"]
     rows = [batches.row(name) for name, batches in found.items()]
     report.show("aggregate-jobs", "Jobs over files of rows", heads, rows, write=write, page=PAGE)
-    heads = ["in process", "rows a second", "CPU s", "median above best"]
+    heads = ["in process", "rows per second", "CPU s", "median above best"]
     rows = [
         [name, report.amount(count / timing.best), f"{timing.best:.2f}", f"{timing.spread:+.0%}"]
         for name, (timing, count) in local.items()

@@ -98,7 +98,7 @@ def _until_first_line(folder: str, *more: str) -> float:
     assert running.stdout is not None
     line = running.stdout.readline()
     seconds = time.perf_counter() - began
-    running.stdout.close()  # the run sees that nobody reads any more, and ends
+    running.stdout.close()  # the run detects the closed pipe and ends
     running.wait(120)
     assert line.startswith(b"{"), line
     return seconds

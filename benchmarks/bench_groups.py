@@ -59,7 +59,7 @@ def groups_of(case: Case, push: int, rng: np.random.Generator) -> list[str]:
 
 
 def measured(case: Case) -> dict[str, Any]:
-    """CPU seconds of each push with its answers, and what is held in the end."""
+    """CPU seconds of each push with its answers, and the state at the end."""
     query = sb.TopK(k=case.k, size=case.size, slide=case.slide)
     _ = sb.replay(query, [0, 6 * SECOND, 20 * SECOND], [1.0, 2.0, 3.0], groups=["a", "b", "c"])  # compiled
     monitor, spent, snapshots = sb.Monitor(query), [], []
@@ -78,7 +78,7 @@ def measured(case: Case) -> dict[str, Any]:
 
 
 def run_case(name: str, root: Path) -> dict[str, Any]:
-    """The case in a process of its own, with the library of another checkout."""
+    """Run the case in a separate process, with the library of another checkout."""
     paths = os.pathsep.join([str(root / "src"), str(report.ROOT)])
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.bench_groups", name],

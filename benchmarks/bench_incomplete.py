@@ -1,7 +1,7 @@
 """The experiments of the paper on incomplete streams: what must be kept (figures 4 and 5), and how good a guess is.
 
 Skyline sizes under standard and interval dominance; items held by sorted lists (SLA), early aggregation (EAA) and the
-approximate method over window size, correlation, streams and k, on generated and on real streams; tuples a second.
+approximate method over window size, correlation, streams and k, on generated and on real streams; tuples per second.
 
 python -m benchmarks incomplete [--quick]
 """
@@ -97,7 +97,7 @@ def evaluate(varied: str, reports: Reports, size: int, k: int, evaluations: int 
         per_query = monitor.metrics()["queries"]
         held.append([per_query[method]["items"] for method in METHODS])
     if monitor.metrics()["over_limit"]:
-        raise AssertionError(f"{varied}: tuples were left out, so that the methods saw different windows")
+        raise AssertionError(f"{varied}: tuples were dropped, so the methods processed different windows")
     table = pa.concat_tables(answers)
     by_method = {method: _answers_of(table, method) for method in METHODS}
     return Figures(
@@ -227,12 +227,12 @@ class Skylines(NamedTuple):
 
 
 def skylines(points: int, interval: float, rounds: int) -> Skylines:
-    """How many of so many points, each with a score and a best score that is higher by `interval`, nobody dominates."""
+    """Count the points that no other dominates, if the best score of each is higher than its score by `interval`."""
     draw = np.random.default_rng(points)
     sizes = []
     for _ in range(rounds):
         current = draw.random(points)
-        # The best score among those that come later: nobody who comes later dominates what is above it.
+        # The best score among later points: no later point dominates a point above it.
         later = np.append(np.maximum.accumulate(current[::-1])[::-1][1:], -1.0)
         sizes.append([(current >= later).sum(), (np.minimum(current + interval, 1.0) >= later).sum()])
     standard, interval_size = np.mean(sizes, axis=0).tolist()

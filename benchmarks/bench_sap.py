@@ -173,7 +173,7 @@ def resolutions(rounds: int, write: bool) -> None:
             decided = counted["formations"] + counted["formations_skipped"]
             times.append(f"{1e9 * timed.best / (2 * N):.1f}")
             spared.append(f"{counted['formations_skipped'] / max(1, decided):.0%}")
-        rows += [[stream, "ns an object", *times], [stream, "partitions not looked at again", *spared]]
+        rows += [[stream, "ns per object", *times], [stream, "partitions not scanned again", *spared]]
     m = int(np.ceil(np.sqrt(N / max(S, K))))
     title = f"sap-equal with m partitions at the default place (m* = {m}; table 2)"
     report.show("sap-m", title, ("stream", "", *map(str, RESOLUTIONS)), rows, write=write, page=PAGE)
@@ -195,12 +195,14 @@ def worst_case(quick: bool, write: bool) -> None:
         "grows by",
         *(f"answers, k {report.short(k)}" for k in WORST_KS[:3]),
     )
-    title = "Falling scores, slide 1: ns an object (window 1M, no answers written); ns a row of an answer (window 100K)"
+    title = (
+        "Falling scores, slide 1: ns per object (window 1M, no answers written); ns per row of an answer (window 100K)"
+    )
     report.show("sap-worst", title, heads, rows, write=write, page=PAGE)
 
 
 def _falling(algorithm: str, size: int, k: int, objects: int, first: int) -> float:
-    """Nanoseconds an object over so many objects, the window full and past its first partition."""
+    """Nanoseconds per object over so many objects, the window full and past its first partition."""
     query = TopK(k=k, size=size, slide=1, full_only=True)
     feed = Feed(engine_of(algorithm, query), workloads.scores_of("decreasing", STREAM), first)
     if first:
@@ -261,7 +263,7 @@ def plot(found: Sequence[tuple[Place, Cell]]) -> None:
                     label=algorithm,
                     linestyle="--" if algorithm == "auto" else "-",
                 )
-            axis.set_title(f"{stream}: ns an object against {varied}", fontsize=9)
+            axis.set_title(f"{stream}: ns per object against {varied}", fontsize=9)
             axis.grid(alpha=0.3)
     axes[0][0].legend(fontsize=7)
     report.IMAGES.mkdir(parents=True, exist_ok=True)
@@ -278,7 +280,7 @@ def run(*, quick: bool = False, cap: float = 1.2) -> None:
     places = [Place("s", N // 10, S // 10, K), Place("s", N // 10, N // 100, K)] if quick else table_1()
     found = list(cells(places, (*PARTITIONERS, *RIVALS), cap, rounds))
     for name, title, field in (
-        ("sap-time", "Time, ns an object (the paper's table 3 and figures 9 and 10)", "ns"),
+        ("sap-time", "Time, ns per object (the paper's table 3 and figures 9 and 10)", "ns"),
         ("sap-memory", "State, bytes (table 8)", "state_bytes"),
     ):
         report.show(name, title, *pivot(found, field), write=write, page=PAGE)
@@ -290,7 +292,9 @@ def run(*, quick: bool = False, cap: float = 1.2) -> None:
     choice(found, write)
     if not quick:
         fast = list(cells(table_4(), ("sap", "mintopk", "panes", "auto"), cap, rounds))
-        report.show("sap-fast", "High-speed streams, ns an object (table 5)", *pivot(fast, "ns"), write=True, page=PAGE)
+        report.show(
+            "sap-fast", "High-speed streams, ns per object (table 5)", *pivot(fast, "ns"), write=True, page=PAGE
+        )
     resolutions(2 if quick else rounds, write)
     worst_case(quick, write)
 

@@ -1,6 +1,6 @@
 """Answers into PostgreSQL: COPY and upsert against single inserts, files and Kafka to a table, and how soon it shows.
 
-It starts servers of its own, as the tests do, and takes them away again.
+It starts its own servers, as the tests do, and stops them at the end.
 
 python -m benchmarks tables [--quick]
 """
@@ -201,7 +201,7 @@ def _end_to_end(spark: SparkSession, server: Any, home: Path, files: int, rows: 
         found[name] = rows / statistics.median(seconds[1:])
         written = running.metrics()["trades"]["answers"]
     rate, bare = found["a table"], found["nothing"]
-    what = f"rows of input a second, files to a table, {QUERIES} queries"
+    what = f"rows of input per second, files to a table, {QUERIES} queries"
     return [
         Ratio(what, f"at least {ROWS_A_SECOND:,}", report.amount(rate), rate >= ROWS_A_SECOND),
         Ratio("the same with a sink of type memory", "", report.amount(bare), None),
@@ -245,7 +245,7 @@ def _from_kafka(spark: SparkSession, server: Any, home: Path, rows: int) -> list
     spread = f"{report.amount(rows / max(seconds[1:]))} to {report.amount(rows / min(seconds[1:]))}"
     return [
         Ratio(
-            f"rows of input a second, Kafka to a table, {QUERIES} queries",
+            f"rows of input per second, Kafka to a table, {QUERIES} queries",
             f"at least {ROWS_A_SECOND:,}",
             f"{report.amount(rate)} (of {len(seconds) - 1} batches: {spread})",
             rate >= ROWS_A_SECOND,

@@ -104,7 +104,7 @@ def _stream(*, quick: bool) -> list[report.Ratio]:
                     spent < seconds,
                 )
             )
-    heads = [f"{seconds} s of stream", "seconds", "tuples a second", "runs", "rows of answers", "tuples held"]
+    heads = [f"{seconds} s of stream", "seconds", "tuples per second", "runs", "rows of answers", "tuples held"]
     report.show("uncertain-stream", "A hundred queries over one stream", heads, rows, write=not quick, page=PAGE)
     return found
 

@@ -40,7 +40,7 @@ class Measure(NamedTuple):
 MEASURES = (
     Measure("cost a unit", lambda one: one.cost, 1),
     Measure("CPU ms a unit", lambda one: 1e3 * one.seconds, 2),
-    Measure("queries a second", lambda one: one.queries, 0),
+    Measure("queries per second", lambda one: one.queries, 0),
     Measure("latency, units", lambda one: one.latency, 1),
     Measure("latency with O(n²k), units", lambda one: one.published, 1),
 )
@@ -209,7 +209,7 @@ def _ratios(found: dict[str, list[Figure]]) -> list[Ratio]:
         places = [one for figure in mine for one in figure.found]
         queries = [one["dp"].queries / one["none"].queries for one in places]
         seconds = [one["none"].seconds / one["dp"].seconds for one in places]
-        for what, each in (("queries a second, dp against none", queries), ("CPU time, none against dp", seconds)):
+        for what, each in (("queries per second, dp against none", queries), ("CPU time, none against dp", seconds)):
             ratios.append(Ratio(f"{name}: {what}", "", f"{min(each):.1f}× to {max(each):.1f}×", None))
     return ratios
 

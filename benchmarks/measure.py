@@ -48,7 +48,7 @@ class Cell(NamedTuple):
     size: int
     slide: int
     k: int
-    ns: float = 0.0  # CPU time an object, best round
+    ns: float = 0.0  # CPU time per object, best round
     spread: float = 0.0
     objects: int = 0  # measured, the window being full
     slides: float = 0.0  # that those objects are
@@ -134,7 +134,7 @@ class Feed:
 
 @cache
 def measure_cell(algorithm: str, stream: str, size: int, slide: int, k: int, cap: float, rounds: int) -> Cell:
-    """Fill the window, then measure rounds of whole slides; between them look at what is held."""
+    """Fill the window, then measure rounds of whole slides; count the candidates between them."""
     cell = Cell(algorithm, stream, size, slide, k)
     compiled(algorithm)
     # Windows that are not full yet are not reported: the naive engine need not select in them.
@@ -177,7 +177,7 @@ def measure_cell(algorithm: str, stream: str, size: int, slide: int, k: int, cap
 
 
 def response_times(algorithm: str, stream: Any, query: TopK, windows: int, cap: float) -> list[float] | str:
-    """CPU seconds from a slide's objects to its answer, for each full window of a time query; or why there are none."""
+    """CPU seconds from a slide's objects to its answer, for each full window of a time query; or an error."""
     compiled(algorithm)
     try:
         engine = engine_of(algorithm, query)

@@ -123,7 +123,7 @@ def missing(*names: str) -> list[str]:
 def netlog(d: int) -> Reports:
     """Events of a client in the d busiest logs of a network's monitor, counted every five seconds, up to a hundred.
 
-    As the paper has it, a log knows a client once: what comes again is another client, the second, the third….
+    As in the paper, a log reports a client once: each repetition counts as another client.
     """
     table = pq.read_table(DATA / "netlog_zeek_2018.parquet", columns=["ts", "stream", "client"])
     table = table.set_column(0, "chunk", pc.divide(table["ts"].cast(pa.int64()), 5_000_000))
@@ -141,7 +141,7 @@ def netlog(d: int) -> Reports:
 def flights() -> Reports:
     """Miles of planes leaving three airports, against the longest flight; a plane counts once a day and airport.
 
-    Its second flight of the day from there is told apart, as with `netlog`.
+    Its second flight of the day from there counts as another plane, as with `netlog`.
     """
     table = _departures()
     days = (_column(table, "ts") // 86_400_000_000).astype(np.int64).astype(str)

@@ -1,12 +1,12 @@
-"""The search for turns of phrase, over made-up files: which texts are searched, and how a hit is allowed."""
+"""The search for phrases, over made-up files: which texts are searched, and how a hit is allowed."""
 
 from __future__ import annotations
 
 import pytest
 from tools import check_words
 
-TURNS = """
-[turns]
+PHRASES = """
+[phrases]
 'nobody' = 'name the user'
 'is told' = 'is reported'
 '(?<!there )is no' = 'is not a'
@@ -21,7 +21,7 @@ def hits(tmp_path):
     def found(name, text):
         path = tmp_path / name
         path.write_text(text)
-        lines = check_words.problems(path, check_words.turns_of(TURNS))
+        lines = check_words.problems(path, check_words.phrases_of(PHRASES))
         return [line.removeprefix(f"{path}:") for line in lines]
 
     return found
@@ -106,8 +106,8 @@ def test_a_marker_that_allows_nothing_is_rejected(hits, name, text):
 
 
 def test_the_list_is_valid_and_covers_the_repository():
-    turns = check_words.turns_of((check_words.ROOT / "tools" / "words.toml").read_text())
-    assert all(turn.instead for turn in turns)
+    phrases = check_words.phrases_of((check_words.ROOT / "tools" / "words.toml").read_text())
+    assert all(phrase.instead for phrase in phrases)
     names = {str(path.relative_to(check_words.ROOT)) for path in check_words.sources()}
     assert {"src/skyband/errors.py", "tools/audit.py", "front/src/main.tsx", "README.md", "docs/README.md"} <= names
 

@@ -1,13 +1,15 @@
-"""Search docstrings, comments, messages and pages for turns of phrase that do not belong into them.
+"""Search docstrings, comments, messages and pages for phrases that are not plain technical English.
 
-``tools/words.toml`` lists the turns, each with a plain replacement. Searched are:
+``tools/words.toml`` lists the phrases, each with a replacement. The script searches:
 
-- Python in ``src/skyband`` and ``tools``: comments and strings. A string without a space is a name and is skipped.
+- Python in ``src/skyband``, ``tools`` and ``examples``: comments and strings. A string without a space is a name and is
+  skipped.
 - TypeScript, HTML and CSS in ``front/src``: comments, strings and texts between tags.
-- Markdown in the root folder and in ``docs``: everything except blocks, inline code and targets of links.
+- Markdown in the root folder, in ``docs`` and in ``examples``: everything except blocks, inline code and targets of
+  links.
 
-Each hit is printed as ``file:line: turn: replacement``. A marker (``words: allow`` in a comment) on the line of the hit
-allows it. For a hit in a string of several lines, the marker can follow the end of the string. A marker that allows
+Each hit is printed as ``file:line: phrase: replacement``. A marker (``words: allow`` in a comment) on the line of the
+hit allows it. For a hit in a string of several lines, the marker can follow the end of the string. A marker that allows
 nothing is an error.
 """
 
@@ -24,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = "\0"  # stands for each character that is not searched
+CODE = "\0"  # replaces each character that is not searched
 
 _LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 _MIDDLE = getattr(tokenize, "FSTRING_MIDDLE", -1)  # from Python 3.12: a part of an f-string between expressions
@@ -42,8 +44,8 @@ _FRONT_TEXT = re.compile(
 )
 
 
-class Turn(NamedTuple):
-    """A turn of phrase to avoid, and what to write instead."""
+class Phrase(NamedTuple):
+    """A phrase to avoid, and its replacement."""
 
     pattern: re.Pattern[str]
     instead: str
@@ -59,41 +61,41 @@ class Prose(NamedTuple):
 
 def main() -> int:
     """Check all texts, print the hits, and return the exit code."""
-    turns = turns_of((ROOT / "tools" / "words.toml").read_text(encoding="utf-8"))
-    wrong = [line for path in sources() for line in problems(path, turns)]
+    phrases = phrases_of((ROOT / "tools" / "words.toml").read_text(encoding="utf-8"))
+    wrong = [line for path in sources() for line in problems(path, phrases)]
     for line in wrong:
         print(line, file=sys.stderr)
-    print(f"{len(turns)} turns of phrase searched, {len(wrong)} problems")
+    print(f"{len(phrases)} phrases searched, {len(wrong)} problems")
     return 1 if wrong else 0
 
 
 def sources() -> list[Path]:
     """All files that are searched."""
-    python = [path for folder in ("src/skyband", "tools") for path in (ROOT / folder).rglob("*.py")]
+    python = [path for folder in ("src/skyband", "tools", "examples") for path in (ROOT / folder).rglob("*.py")]
     front = [path for path in (ROOT / "front/src").rglob("*") if path.suffix in {".ts", ".tsx", ".html", ".css"}]
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")]
     return [*sorted(python), *sorted(front), *sorted(pages)]
 
 
-def turns_of(text: str) -> list[Turn]:
-    """Read the list of turns."""
-    listed: Mapping[str, str] = tomllib.loads(text)["turns"]
-    return [Turn(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead) for pattern, instead in listed.items()]
+def phrases_of(text: str) -> list[Phrase]:
+    """Read the list of phrases."""
+    listed: Mapping[str, str] = tomllib.loads(text)["phrases"]
+    return [Phrase(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead) for pattern, instead in listed.items()]
 
 
-def problems(path: Path, turns: Iterable[Turn]) -> list[str]:
-    """Return a line for each turn found in a file, and for each marker that allows nothing."""
+def problems(path: Path, phrases: Iterable[Phrase]) -> list[str]:
+    """Return a line for each phrase found in a file, and for each marker that allows nothing."""
     prose, name = _prose_of(path), path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-    words = re.sub(r"\s+", " ", prose.text)  # a turn may be spread over lines
+    words = re.sub(r"\s+", " ", prose.text)  # a phrase can span lines
     begins = [0, *_line_begins(prose.text)]
     found, used = [], set[int]()
-    for turn in turns:
-        for hit in turn.pattern.finditer(words):
+    for phrase in phrases:
+        for hit in phrase.pattern.finditer(words):
             line = bisect_right(begins, hit.start())
             allowed = {line, prose.ends.get(line, line)} & prose.markers
             used |= allowed
             if not allowed:
-                found.append((line, f"{hit[0]!r}: {turn.instead}"))
+                found.append((line, f"{hit[0]!r}: {phrase.instead}"))
     found += [(line, "this marker allows nothing; remove it") for line in prose.markers - used]
     return [f"{name}:{line}: {what}" for line, what in sorted(found)]
 
