@@ -74,6 +74,7 @@ def test_pages(hits, text, line):
         ("show('We refuse it');\n", "1: 'refuse': reject"),
         ("return <p>\n  Nobody reads it.\n</p>;\n", "2: 'Nobody': name the user"),
         ("/* one\n   is told */\n", "2: 'is told': is reported"),
+        ("f = (x: A<B>) => x;\nrefuse: string = y < z;\n", None),
     ],
 )
 def test_front(hits, text, line):
