@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CODE = "\0"  # replaces each character that is not searched
 
 _LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-_MIDDLE = getattr(tokenize, "FSTRING_MIDDLE", -1)  # from Python 3.12: a part of an f-string between expressions
+_FSTRING_START, _FSTRING_END = (getattr(tokenize, name, -1) for name in ("FSTRING_START", "FSTRING_END"))
 _PYTHON_MARKER = re.compile(r"#\s*words: allow\s*$", re.MULTILINE)
 _FRONT_MARKER = re.compile(r"//\s*words: allow\s*$|/\*\s*words: allow\s*\*/", re.MULTILINE)
 _PAGE_MARKER = re.compile(r"<!--\s*words: allow\s*-->")
@@ -121,22 +121,34 @@ def _python(text: str) -> Prose:
     begins = [0, *(match.end() for match in re.finditer("\n", text))]
     kept, ends, last, previous = list[str](), dict[int, int](), 0, 0
     held = list[str]()  # adjacent strings, each after what separates it from the one before
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in _LAYOUT:
-            continue
-        if token.type in (tokenize.COMMENT, tokenize.STRING, _MIDDLE):
-            begin, end = (begins[line - 1] + column for line, column in (token.start, token.end))
-            if token.type != previous or token.type == _MIDDLE:
+    for kind, start, stop in _tokens(text):
+        if kind in (tokenize.COMMENT, tokenize.STRING):
+            begin, end = (begins[line - 1] + column for line, column in (start, stop))
+            if kind != previous:
                 kept += _unless_names(held)
                 held = [_hidden(text[last:begin])]
             else:
                 held.append(re.sub(r"[^\n]", " ", text[last:begin]))
-            held.append(_words(text[begin:end], token.type))
+            held.append(_words(text[begin:end], kind))
             last = end
-            ends.update(dict.fromkeys(range(token.start[0], token.end[0]), token.end[0]))
-        previous = token.type
+            ends.update(dict.fromkeys(range(start[0], stop[0]), stop[0]))
+        previous = kind
     kept += _unless_names(held)
     return Prose("".join(kept), _lines(_PYTHON_MARKER, text), ends)
+
+
+def _tokens(text: str) -> Iterator[tuple[int, tuple[int, int], tuple[int, int]]]:
+    """Yield kind, start and end of each token that is not layout. From Python 3.12 on, f-strings come in parts."""
+    depth, start = 0, (0, 0)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == _FSTRING_START:
+            depth, start = depth + 1, token.start if depth == 0 else start
+        elif token.type == _FSTRING_END:
+            depth -= 1
+            if depth == 0:
+                yield tokenize.STRING, start, token.end
+        elif depth == 0 and token.type not in _LAYOUT:
+            yield token.type, token.start, token.end
 
 
 def _words(source: str, kind: int) -> str:
