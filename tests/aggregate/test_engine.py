@@ -175,7 +175,7 @@ def test_rows_left_out_move_time_but_are_no_objects():
     [
         (([5, 4], ["a", "b"], [1.0, 2.0]), "goes backwards"),
         (([5, 6], ["a"], [1.0, 2.0]), "equally long"),
-        (([5, 6], ["a", "b"], None), "only counts need none"),
+        (([5, 6], ["a", "b"], None), "only aggregate='count' works without them"),
         (([5, 6], [1, 2], [1.0, 2.0]), "told apart from itself"),
         (([5, 6], ["a", "b"], ["x", "y"]), "must be a number"),
         (([5, 6], [{"a": 1}, {"a": 2}], [1.0, 2.0]), "must be numbers, text"),

@@ -144,8 +144,10 @@ def test_a_terminal_shows_the_newest_answer_of_each(answered):
     out = Console(file=io.StringIO(), width=120, highlight=False)
     out.print(screen(queries, {query.name: board.newest(query.name) for query in queries}, 60, Text("")))
     shown = out.file.getvalue()
-    assert "likely: the 3 likeliest to be among the 3 best of 1 minute, at least every 20 seconds   at 1970" in shown
-    assert "list: the likeliest list of the 2 best of 1 minute" in shown
+    assert (
+        "likely: the 3 tuples most likely to be in the top 3 of 1 minute, at least every 20 seconds   at 1970" in shown
+    )
+    assert "list: the most likely top-2 list of 1 minute" in shown
     assert "busy: the 2 values of client with the highest sum of size of 1 minute, every 30 seconds" in shown
     assert "heavy: the 2 best values of flow of 1 minute, every 30 seconds" in shown
     assert shown.count("probability") == 2

@@ -250,11 +250,11 @@ def test_what_cannot_be_answered_is_refused(spark):
     for asked, said, more in [
         (sb.AggregateTopK(k=1, size=10, key="k", value="v"), "window of 10 rows", {}),
         (query("x", key=None), "no key=", {}),
-        (query("x", value="k"), "only numbers", {}),
+        (query("x", value="k"), "value must be numeric", {}),
         (query("x", key="array(k)"), "larger key", {}),
         (query("x"), "whole answer", {"output": "changes"}),
         (query("x"), "late=", {"late": "refuse"}),
-        ([query("x"), query("y", key="n")], "one column", {}),
+        ([query("x"), query("y", key="n")], "one key column", {}),
     ]:
         with pytest.raises(sb.SkybandError, match=said):
             answers(df, asked, time="ts", **more)

@@ -167,7 +167,7 @@ class TestRefused:
             ({"stream": None}, "has no stream="),
             ({"streams": None}, "has no streams="),
             ({"object": None}, "has no object="),
-            ({"value": "flow"}, "only numbers make up a score"),
+            ({"value": "flow"}, "value must be numeric to be aggregated into a score"),
             ({"object": "named_struct('a', 1)"}, "must be a whole number, a text"),
             ({"object": "flw"}, "flw"),
             ({"where": "size"}, "must be true or false"),

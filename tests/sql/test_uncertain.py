@@ -79,13 +79,17 @@ def test_the_papers_query_needs_a_column_of_that_name():
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
-        ("TOPK a ASC, 3 PROBABILITY p OVER 5 ROWS", 6, "higher scores are better"),
-        ("SELECT TOP 3 * FROM t [ROWS 5] ORDER BY a PROBABILITY p", 41, "write DESC, and a minus before the score"),
-        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS EVERY 1 ROW", 43, "has no slide"),
-        ("TOPK a, 3 PROBABILITY p BY b OVER 5 ROWS", 25, "has no groups"),
-        ("TOPK a, 3 WITH TIES PROBABILITY p OVER 5 ROWS", 11, "of equal probabilities the better row comes first"),
-        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS ORIGIN 3", 44, "time begins with the first row"),
-        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS FULL WINDOWS ONLY", 37, "has no FULL WINDOWS ONLY"),
+        ("TOPK a ASC, 3 PROBABILITY p OVER 5 ROWS", 6, "a query over an uncertain stream does not support ASC"),
+        ("SELECT TOP 3 * FROM t [ROWS 5] ORDER BY a PROBABILITY p", 41, "write DESC and negate the score"),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS EVERY 1 ROW", 43, "does not support a slide"),
+        ("TOPK a, 3 PROBABILITY p BY b OVER 5 ROWS", 25, "does not support groups"),
+        (
+            "TOPK a, 3 WITH TIES PROBABILITY p OVER 5 ROWS",
+            11,
+            "of equal probabilities the row with the higher score ranks first",
+        ),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS ORIGIN 3", 44, "time starts with the first row"),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS FULL WINDOWS ONLY", 37, "does not support FULL WINDOWS ONLY"),
         ("TOPK a, 3 PROBABILITY OVER 5 ROWS", 23, "the probability of a row after PROBABILITY is not complete"),
         ("TOPK a, 3 PROBABILITY p RULE OVER 5 ROWS", 30, "the label of rows that exclude each other"),
         ("TOPK a, 3 PROBABILITY p PROBABILITY q OVER 5 ROWS", 25, "PROBABILITY is given twice"),
@@ -94,16 +98,20 @@ def test_the_papers_query_needs_a_column_of_that_name():
         ("TOPK a, 3 OVER 5 ROWS FREQUENCY 1 MINUTE", 33, "different axes"),
         ("TOPK a, 3 OVER 5 ROWS FREQUENCY 6", 34, "expected a unit after 6"),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS best", 47, "semantics='best' must be one of 'pk-topk'"),
-        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS", 46, "there are PK-TOPK, GLOBAL-TOPK"),
+        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS", 46, "one of PK-TOPK, GLOBAL-TOPK"),
         (
             "TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS PT-K THRESHOLD 2",
             62,
             "threshold=2.0 must be a number in (0, 1]",
         ),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS PT-K THRESHOLD -1", 62, "threshold=-1.0 must be a number in"),
-        ("TOPK a, 3 PROBABILITY p SEMANTICS PT-K OVER 5 ROWS", 35, "hint: the least probability of being among"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PT-K OVER 5 ROWS", 35, "hint: the minimum probability of being in"),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD much", 47, "expected a number after THRESHOLD"),
-        ("TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD 0.5", 47, "only semantics='pt-k' has one"),
+        (
+            "TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD 0.5",
+            47,
+            "threshold=0.5 is not supported with semantics='pk-topk'",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_at_its_place(text, column, message):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.uncertain.kernels.pruning import mark_hopeless
+from skyband.uncertain.kernels.pruning import bound_probabilities
 from tests.uncertain import oracle
 from tests.uncertain.drive import (
     answers_of,
@@ -140,13 +140,13 @@ def test_rows_without_a_score_are_no_tuples():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (([3], [1.0], [0.0]), r"probabilities\[0\]=0.0 must lie in \(0, 1\]"),
-        (([3], [1.0], [1.5]), r"probabilities\[0\]=1.5 must lie"),
-        (([3], [1.0], [None]), r"probabilities\[0\]=null must lie"),
+        (([3], [1.0], [0.0]), r"probability must be in \(0, 1\], got 0\.0 at row 0"),
+        (([3], [1.0], [1.5]), r"probability must be in \(0, 1\], got 1\.5 at row 0"),
+        (([3], [1.0], [None]), r"probability must be in \(0, 1\], got null at row 0"),
         (([2], [1.0], [0.5]), r"positions\[0\]=2 goes backwards"),
         (([3, 3], [1.0, 1.0], [0.5]), "probabilities has 1 values and scores has 2"),
         (([3], [1.0], [0.5], ["a", "b"]), "rules has 2 values and scores has 1"),
-        (([3], [1.0], [0.5], [7]), "rules are of type int64 and those of earlier pushes of type string"),
+        (([3], [1.0], [0.5], [7]), "rules changed type from string to int64"),
         (([3], [1.0], [0.5], ["a"], ["x"]), "ids are of type string"),
         (
             ([4, 5, 5], [1.0, 1.0, 1.0], [0.3, 0.1, 0.2], ["a", "b", "a"]),
@@ -356,7 +356,7 @@ def test_the_bound_on_dropped_tuples_holds(surest):
     places = np.empty(n, np.int64)
     places[order] = np.arange(n)
     bounds = np.empty(n)
-    mark_hopeless(
+    bound_probabilities(
         places, np.array(chances), np.array(rules), k, 1e-3, np.zeros(n + 1, np.int64), np.zeros(n + 1), bounds
     )
     assert (bounds == 0).any() == (surest == 1)

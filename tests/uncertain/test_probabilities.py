@@ -221,18 +221,18 @@ def test_a_stream_s_probability_is_the_sum_over_its_tuples():
     found = sb.uncertain.stream_probabilities(SPEEDS, CHANCES, ["a", "b", "c", "a", "b", "c"], 2, PAIRS)
     assert found == pytest.approx({"a": 0.3 + 0.202, "b": 0.4 + 0.704, "c": 0.38 + 0.014})
     assert list(found) == ["b", "a", "c"]
-    with pytest.raises(sb.InvalidInputError, match=r"streams\[1\]=null is no stream"):
+    with pytest.raises(sb.InvalidInputError, match="stream must not be null, got null at row 1"):
         sb.uncertain.stream_probabilities([1.0, 2.0], [0.5, 0.5], ["a", None], 1)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -0.1, 1.0000001, np.nan, None, np.inf])
 def test_refuses_what_is_no_probability(wrong):
-    with pytest.raises(sb.InvalidInputError, match=r"probabilities\[1\]=\S+ must lie in \(0, 1\]"):
+    with pytest.raises(sb.InvalidInputError, match=r"probability must be in \(0, 1\], got \S+ at row 1"):
         sb.uncertain.topk_probabilities([1.0, 2.0], [0.5, wrong], 1)
 
 
 def test_refuses_rules_that_sum_above_1():
-    with pytest.raises(sb.InvalidInputError, match=r"rule 'b' add up to 1\.2; its tuples exclude each other"):
+    with pytest.raises(sb.InvalidInputError, match=r"rule 'b' add up to 1\.2, but must add up to at most 1"):
         sb.uncertain.topk_probabilities([1.0, 2.0, 3.0], [0.6, 1, 0.6], 1, ["b", "a", "b"])
     sb.uncertain.topk_probabilities(range(10), [0.1] * 10, 1, [3] * 10)  # one by rounding only: 1 - 1e-16
 
@@ -246,7 +246,7 @@ def test_refuses_columns_that_do_not_fit():
         sb.uncertain.topk_probabilities([1.0, 2.0], ["x", "y"], 1)
     with pytest.raises(sb.InvalidQueryError, match="k=0"):
         sb.uncertain.topk_probabilities([1.0], [0.5], 0)
-    with pytest.raises(sb.InvalidQueryError, match="names no k"):
+    with pytest.raises(sb.InvalidQueryError, match=r"k=\[\] is empty"):
         sb.uncertain.topk_probabilities([1.0], [0.5], [])
     with pytest.raises(sb.InvalidQueryError, match="method='slow'"):
         sb.uncertain.topk_probabilities([1.0], [0.5], 1, method="slow")

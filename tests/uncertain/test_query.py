@@ -36,15 +36,15 @@ def test_is_a_value():
         ({"size": 10, "every": 11}, "every=11 must lie between 1 and 10"),
         ({"size": 10, "every": "1 minute"}, "different axes"),
         ({"k": 0}, "k=0 must lie in"),
-        ({"threshold": 0.5}, "only semantics='pt-k' has one"),
+        ({"threshold": 0.5}, "threshold=0.5 is not supported with semantics='pk-topk'"),
         ({"semantics": "pt-k"}, "threshold=None is missing; semantics='pt-k' needs"),
         ({"semantics": "pt-k", "threshold": 1.5}, "threshold=1.5 must be a number"),
         ({"semantics": "utopk"}, "semantics='utopk' must be one of 'pk-topk'"),
-        ({"by": "speed"}, "probability=None beside by='speed'"),
-        ({"probability": "p"}, "by=None beside probability='p'"),
+        ({"by": "speed"}, "probability=None, but by='speed' is set"),
+        ({"probability": "p"}, "by=None, but probability='p' is set"),
         ({"rule": ""}, "rule='' must be an SQL expression"),
         ({"stream": ""}, "stream='' must be an SQL expression"),
-        ({"stream": "s", "semantics": "u-topk"}, "semantics='u-topk' beside stream='s'"),
+        ({"stream": "s", "semantics": "u-topk"}, "semantics='u-topk' is not supported with stream='s'"),
         ({"probability": 0.5, "by": "x"}, "probability=0.5 must be an SQL expression"),
     ],
 )
@@ -89,7 +89,7 @@ def test_the_page_shows_the_plan_that_is_used():
     queries = [sb.UncertainTopK(name=f"k{k}", k=k, size=100, every=every) for every, k in [(30, 2), (51, 3), (60, 4)]]
     work = sb.Workload(queries)
     dp, none = work.explain(plan="dp"), work.explain(plan="none")
-    assert "plan          dp: the cheapest plan there is" in dp
+    assert "plan          dp: the cheapest plan, found in time quadratic" in dp
     assert "30 tuples  #########     k = 3: k2, k3" in dp
     assert "and again after 60 tuples" in dp
     assert "cost          0.35 per 3 tuples (the k of all runs), 0.5765 without sharing: 1.6 times less" in dp

@@ -362,7 +362,7 @@ def test_tuples_that_are_counted_go_on_being_counted():
         sb.UncertainTopK(**{**counted, "name": "deep", "by": "-s"}),
         sb.UncertainTopK(**{**counted, "name": "deep", "stream": "site"}),
     ):
-        with pytest.raises(sb.SnapshotError, match="query 'deep' is new to this checkpoint"):
+        with pytest.raises(sb.SnapshotError, match="query 'deep' is not in this checkpoint"):
             UncertainShard.resume(plan_of([often, fresh]), 0, run.shard.state())
 
 
@@ -380,7 +380,7 @@ def test_another_plan_at_a_restart():
 def test_a_full_rule_is_told_with_its_queries():
     run = Run(plan_of([sb.UncertainTopK(**ONE)]))
     rows = [(1000, 1.0, 0.75, "a", 0, "x"), (2000, 1.0, 0.5, "a", 1, "x")]
-    message = r"of queries 'topk' .*: the probabilities of rule 'a' add up to 1\.25 in the window \[-7999, 2001\)"
+    message = r"queries 'topk' .*: the probabilities of rule 'a' add up to 1\.25 in the window \[-7999, 2001\)"
     run.batch(random.Random(1), rows)
     with pytest.raises(sb.InvalidInputError, match=message):
         run.end()
@@ -389,11 +389,11 @@ def test_a_full_rule_is_told_with_its_queries():
 @pytest.mark.parametrize(("chance", "shown"), [(0.0, "0.0"), (-0.5, "-0.5"), (1.5, "1.5"), (float("nan"), "null")])
 def test_what_exists_in_no_world_is_refused(chance, shown):
     rows = [(1000, 5.0, chance, None, 1, "x")]
-    with pytest.raises(sb.InvalidInputError, match=rf"a probability of {shown} .* does not lie in \(0, 1\]"):
+    with pytest.raises(sb.InvalidInputError, match=rf"probability='.*' must be in \(0, 1\], got {shown}\. "):
         kept_of([sb.UncertainTopK(**ONE)], rows)
     kept_of([sb.UncertainTopK(**ONE)], [(1000, np.nan, chance, None, 1, "x")])  # what has no score is no tuple
 
 
 def test_a_tuple_of_no_stream_is_refused():
-    with pytest.raises(sb.InvalidInputError, match=r"query 'topk': a stream of null \(stream='site'\) is none"):
+    with pytest.raises(sb.InvalidInputError, match=r"query 'topk': stream='site' must not be null"):
         kept_of([sb.UncertainTopK(stream="site", **ONE)], [(1000, 5.0, 0.5, None, 1, None)])

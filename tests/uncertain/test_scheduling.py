@@ -145,7 +145,7 @@ def test_a_cycle_too_long_to_be_listed():
     plan = sb.uncertain.schedule([(every, 3) for every in range(1, 60)], "none")
     assert plan.cycle > 10**20
     assert plan.cost_per_unit == pytest.approx(sum(3 / every for every in range(1, 60)))
-    with pytest.raises(sb.UnsupportedError, match=r"repeats after .* units only"):
+    with pytest.raises(sb.UnsupportedError, match=r"one cycle of the plan has \d+ units and \d+ executions"):
         _ = plan.executions
     assert next(plan.upcoming(10**19)).time == 10**19 + 1
 
@@ -156,7 +156,7 @@ def test_a_long_greedy_plan_is_not_written_down():
     assert plan.cost_per_unit == pytest.approx(2 * 6 / 7 + 3 / 7)
     later = plan.upcoming(plan.cycle - 2)
     assert [(run.time - plan.cycle, run.k_max) for run in islice(later, 4)] == [(-1, 2), (0, 5), (1, 2), (2, 2)]
-    with pytest.raises(sb.UnsupportedError, match="repeats after"):
+    with pytest.raises(sb.UnsupportedError, match="one cycle of the plan has"):
         _ = plan.executions
     runs = sb.uncertain.schedule(SECOND).tracks[0].runs
     assert runs[-1] == runs[1] == list(runs)[1]
@@ -179,7 +179,7 @@ def test_refuses_what_is_no_request(wrong):
 
 def test_what_is_no_request_is_shown():
     query = sb.UncertainTopK(k=3, size=4)
-    with pytest.raises(sb.InvalidQueryError, match=r"Got UncertainTopK\(name='topk', k=3"):
+    with pytest.raises(sb.InvalidQueryError, match=r"got UncertainTopK\(name='topk', k=3"):
         sb.uncertain.schedule([(2, 3), query])
 
 

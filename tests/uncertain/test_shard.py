@@ -79,7 +79,7 @@ def test_what_exists_in_no_world_is_refused():
     plan = UncertainPlan(queries=QUERIES, method="greedy", refuse_late=False)
     for chance in (0.0, 1.5, None):
         rows = rows_of([1_000], [5.0], [chance], [None], [1])
-        with pytest.raises(sb.InvalidInputError, match=r"does not lie in \(0, 1\]"):
+        with pytest.raises(sb.InvalidInputError, match=r"probability='.*' must be in \(0, 1\], got"):
             list(weigh_rows(plan, rows.to_batches()))
 
 

@@ -1,4 +1,4 @@
-"""Ranking keys by an aggregate of their values in a sliding window: the largest totals, counts, maxima, … right now.
+"""Rank keys by an aggregate of their values in a sliding window: the largest totals, counts, maxima and so on.
 
 >>> import skyband as sb
 >>> query = sb.AggregateTopK(k=1, size=4, slide=2)
@@ -17,5 +17,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Monitor", "replay"]
 
-# Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
+# Compiled kernels and Arrow are imported on first use, as everywhere in `skyband`.
 __getattr__, __dir__, _ = lazy_loader.attach(__name__, submod_attrs={"monitor": __all__})

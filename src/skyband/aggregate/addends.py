@@ -1,7 +1,7 @@
-"""What of a partial adds up: how many values, how many infinities, and the exact sums of the values and their squares.
+"""Additive columns of a partial: number of values, number of infinities, and exact sums of values and squares.
 
-Limb i of squares counts in units of ``2**(32 * i - 2176)``: values that fit into the limbs from `low` to `high` have
-squares that fit into those from ``2 * low`` to ``2 * high``. So one range of limbs says the columns of both.
+Limb i of squares counts in units of ``2**(32 * i - 2176)``. Values that fit into the limbs from `low` to `high` have
+squares that fit into the limbs from ``2 * low`` to ``2 * high``. So one range of limbs determines the columns of both.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from skyband.kernels.stream import Ints
 
 __all__ = ["Addends", "fitted"]
 
-_LIMB, _SQUARE = "limb_", "square_"  # and a number: columns in tables of partials
+_LIMB, _SQUARE = "limb_", "square_"  # prefixes of columns in tables of partials, followed by the limb
 
 
 class Addends(NamedTuple):
-    """The columns that add up, in their order: count, infinities, limbs of the sum, limbs of the sum of squares."""
+    """The additive columns, in order: count, infinities, limbs of the sum, limbs of the sum of squares."""
 
-    powers: int  # 0: the count only; 1: the sum of the values too; 2: and that of their squares
+    powers: int  # 0: count only; 1: also the sum of values; 2: also the sum of squares
     low: int = 0  # the first limb of the sum
     limbs: int = 0
 
     @classmethod
     def of_width(cls, powers: int, low: int, width: int) -> Addends:
-        """Those that take so many columns.
+        """Return the addends with `width` columns.
 
         >>> Addends.of_width(2, 33, 8)
         Addends(powers=2, low=33, limbs=2)
@@ -38,7 +38,7 @@ class Addends(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many columns there are.
+        """Number of columns.
 
         >>> Addends(0).width, Addends(1, 33, 2).width, Addends(2, 33, 2).width
         (1, 4, 8)
@@ -47,7 +47,7 @@ class Addends(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """What the columns are called in tables of partials.
+        """Column names in tables of partials.
 
         >>> Addends(2, 33, 1).names
         ['count', 'infinite', 'limb_33', 'square_66', 'square_67']
@@ -59,12 +59,12 @@ class Addends(NamedTuple):
         return ["count", "infinite", *(f"{_LIMB}{limb}" for limb in limbs), *(f"{_SQUARE}{limb}" for limb in squares)]
 
     def named_in(self, names: Iterable[str]) -> Addends:
-        """The same powers, with the limbs that a table with these columns has."""
+        """Return the same powers with the limbs of a table that has these columns."""
         limbs = [int(name.removeprefix(_LIMB)) for name in names if name.startswith(_LIMB)]
         return Addends(self.powers, min(limbs), max(limbs) + 1 - min(limbs)) if self.powers and limbs else self
 
     def holding(self, bits: Ints) -> Addends:
-        """The same, with the limbs that these doubles need too."""
+        """Return the addends extended by the limbs that these doubles need."""
         if not self.powers:
             return self
         found = np.array([self.low, self.low + self.limbs] if self.limbs else [LIMBS, 0], np.int64)
@@ -73,7 +73,7 @@ class Addends(NamedTuple):
         return Addends(self.powers, low, high - low) if high > low else self
 
     def joined(self, other: Addends) -> Addends:
-        """The same powers, with the limbs of both."""
+        """Return the same powers with the limbs of both."""
         if not other.limbs or not self.powers:
             return self
         low, high = other.low, other.low + other.limbs
@@ -83,7 +83,7 @@ class Addends(NamedTuple):
 
 
 def fitted(rows: Any, before: Addends, after: Addends) -> Any:
-    """Rows with the columns of `before` as rows with those of `after`: what they did not have is 0."""
+    """Convert rows from the columns of `before` to those of `after`. New columns are 0."""
     if before == after:
         return rows
     found = np.zeros((*rows.shape[:-1], after.width), np.int64)

@@ -1,4 +1,4 @@
-"""Queries that began together: they share partials and running totals, those that begin later have their own."""
+"""Cohorts: queries that started together and share partials and running totals."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from skyband.windows import NEVER
 
 __all__ = ["ALL_GROUPS", "WHOLE", "Cohort"]
 
-WHOLE = -1  # the lane of queries that answer for the stream as a whole; the others are known by their group
-ALL_GROUPS = -2  # the lane of all groups together, on a time axis
+WHOLE = -1  # the lane of queries without groups; other lanes are named by group code
+ALL_GROUPS = -2  # the lane of all groups, on a time axis
 
 
 class Cohort:
-    """The queries of one beginning, in lanes. A query that was removed stays in their shape and answers no more."""
+    """Queries that started together, in lanes. A removed query stays in the shape but is no longer answered."""
 
     def __init__(self, queries: Sequence[AggregateTopK], since: Sequence[int]) -> None:
         self.lanes: dict[int, AggregateExecutor] = {}
         self._queries = tuple(queries)
-        self._since = list(since)  # the smallest window starts that they answer for; NEVER: removed
+        self._since = list(since)  # per query: the smallest window start it answers; NEVER: removed
         self._places: dict[str, int] = {}
 
     @property
@@ -33,13 +33,13 @@ class Cohort:
         return all(start == NEVER for start in self._since)
 
     def settle(self, names: Sequence[str]) -> None:
-        """Learn the names of all queries of the workload, in its order."""
+        """Set the names of all queries of the workload, in workload order."""
         self._places = {name: place for place, name in enumerate(names)}
         for lane in self.lanes.values():
             lane.places = self._places_of(lane.shape)
 
     def remove(self, name: str) -> None:
-        """Answer a query no more; lanes of which no query is left are released."""
+        """Stop answering a query. Lanes without queries are released."""
         for at, query in enumerate(self._queries):
             if query.name == name:
                 self._since[at] = NEVER
@@ -50,14 +50,14 @@ class Cohort:
                 del self.lanes[key]
 
     def members(self, name: int, all_grouped: bool) -> tuple[AggregateTopK, ...]:
-        """The queries that a lane is for, those that were removed too; none if none of them is left."""
+        """Return the queries of a lane, including removed ones; empty if all of them are removed."""
         mine = [bool(all_grouped or query.partition_by) == (name != WHOLE) for query in self._queries]
         if all(start == NEVER for start, is_mine in zip(self._since, mine, strict=True) if is_mine):
             return ()
         return tuple(query for query, is_mine in zip(self._queries, mine, strict=True) if is_mine)
 
     def lane(self, name: int, all_grouped: bool) -> AggregateExecutor:
-        """A lane, made where there is none yet."""
+        """Return a lane. Create it if it does not exist."""
         if name not in self.lanes:
             shape = AggregateShape(self.members(name, all_grouped))
             lane = AggregateExecutor(shape, self._places_of(shape), name == ALL_GROUPS, max(name, -1))
@@ -66,7 +66,7 @@ class Cohort:
         return self.lanes[name]
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         return {
             "queries": [query.to_dict() for query in self._queries],
             "since": self._since,
@@ -75,7 +75,7 @@ class Cohort:
 
     @classmethod
     def load(cls, state: dict[str, Any], names: Sequence[str], all_grouped: bool) -> Cohort:
-        """The cohort that `state` was taken of."""
+        """Return the cohort that `state` was stored from."""
         cohort = cls([AggregateTopK(**fields) for fields in state["queries"]], state["since"])
         cohort.settle(names)
         for lane in state["lanes"]:

@@ -1,4 +1,4 @@
-"""Running totals of keys over one stream, and the answers that follow from them: arrays, and kernels that move them."""
+"""The aggregate engine: running totals of keys over one stream, and answers computed from them by kernels."""
 
 from __future__ import annotations
 
@@ -43,56 +43,56 @@ _PER_PANE = ("lows", "firsts", "here")
 
 
 class KeyRows(NamedTuple):
-    """Rows in stream order, with slots for their keys."""
+    """Rows in stream order, with slots instead of keys."""
 
     slots: Ints
-    positions: Ints  # empty: they stand one after another, from first_position on
-    values: Floats  # empty: nothing but their number is asked for
+    positions: Ints  # empty: consecutive positions from first_position on
+    values: Floats  # empty if all queries only count
     first_position: int
 
 
 class EngineAnswers(NamedTuple):
-    """Answers: the ids of their rows are slots."""
+    """Answers of the engine. The ids of their rows are slots."""
 
     windows: RankedWindows
-    more: dict[str, Ints]  # per row, by the names of `kernels.totals.MORE`
+    more: dict[str, Ints]  # additional columns, by the names in `kernels.totals.MORE`
 
 
 class AggregateEngine:
-    """Answers queries over the same keys and values. Slots are given out by a `KeyBook`, whose `Keys` order them."""
+    """Answer queries over the same keys and values. A `KeyDictionary` assigns the slots; its `Keys` order them."""
 
     def __init__(self, shape: AggregateShape) -> None:
         self.shape = shape
         self.addends = Addends(shape.powers)
-        self._asked = shape.asked(0)
+        self._query_set = shape.query_set(0)
         self._state = self._fresh_state()
         self._room = _room(0, 1, 0)
-        self._fetch: Callable[[int], None] = _refuse_missing
+        self._fetch: Callable[[int], None] = _reject_missing
         self._parts: list[EngineAnswers] = []
         self._out = _buffers(_FEW)
 
     @property
     def partials(self) -> int:
-        """How many partials are held, those of the open pane too."""
+        """Number of partials held, including those of the open pane."""
         return int(self._state.clock[TAIL] - self._state.clock[HEAD])
 
     @property
     def next_end(self) -> int:
-        """The next window to answer; NEVER where only rows can make one."""
+        """End of the next window to answer, NEVER if all windows are empty until more rows arrive."""
         return int(self._state.next_end.min())
 
     def answer_since(self, starts: Sequence[int]) -> None:
-        """Answer no window that begins before the query's own entry of `starts`."""
-        self._asked = self.shape.asked(self.addends.low, starts)
+        """Set, per query, the smallest window start that is answered."""
+        self._query_set = self.shape.query_set(self.addends.low, starts)
 
     def counters(self) -> dict[str, int]:
-        """The work done so far, in partials and keys."""
+        """Return counters of the work done, in partials and keys."""
         clock = self._state.clock
         names = {"partials": TAIL, "entered": ENTERED, "left": LEFT, "scored": SCORED, "unrankable": UNRANKABLE}
         return {name: int(clock[place]) for name, place in names.items()}
 
     def unused(self, slots: int) -> Any:
-        """Which of the first `slots` slots no window needs any more."""
+        """Return a mask of the first `slots` slots: True if no window needs the slot."""
         state = self._state
         mask = np.ones(slots, bool)
         known = min(slots, state.last.size)
@@ -102,7 +102,7 @@ class AggregateEngine:
         return mask
 
     def take_rows(self, rows: KeyRows, keys: Keys, groups: int, first: int) -> None:
-        """Take rows in; `first` is where the stream began."""
+        """Process rows. `first` is the first position of the stream."""
         self._reserve_slots(keys.prefix.size, groups)
         values = rows.values if self.shape.values else np.empty(0)
         bits = values.view(np.int64)
@@ -110,47 +110,49 @@ class AggregateEngine:
         arrivals = kernels.KeyArrivals(rows.slots, rows.positions, values, bits, rows.first_position)
         self._run(
             lambda progress: kernels.take_rows(
-                self._state, self._asked, keys, self._room, arrivals, self._out, progress, first
+                self._state, self._query_set, keys, self._room, arrivals, self._out, progress, first
             )
         )
 
     def take_partials(self, rows: kernels.Partials, addends: Addends, keys: Keys, groups: int, first: int) -> None:
-        """Take partials in, in the order of their panes; `addends` are the columns that add up of them."""
+        """Process partials sorted by pane. `addends` describes their additive columns."""
         self._reserve_slots(keys.prefix.size, groups)
         self._widen(self.addends.joined(addends))
         rows = rows._replace(adds=fitted(rows.adds, addends, self.addends))
         self._run(
             lambda progress: kernels.take_partials(
-                self._state, self._asked, keys, self._room, rows, self._out, progress, first
+                self._state, self._query_set, keys, self._room, rows, self._out, progress, first
             )
         )
 
     def advance(self, to: int, keys: Keys, groups: int, first: int) -> None:
-        """Move time to `to`: every window that ends at or before it is answered."""
+        """Advance time to `to` and answer every window that ends at or before it."""
         self._reserve_slots(keys.prefix.size, groups)
         self._run(
-            lambda progress: kernels.advance(self._state, self._asked, keys, self._room, self._out, progress, to, first)
+            lambda progress: kernels.advance(
+                self._state, self._query_set, keys, self._room, self._out, progress, to, first
+            )
         )
 
     def answers(self) -> list[EngineAnswers]:
-        """What was answered since the last call."""
-        self._put_aside()
+        """Return the answers since the last call."""
+        self._flush_answers()
         parts, self._parts = self._parts, []
         return parts
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         return {"low": self.addends.low, "limbs": self.addends.limbs, **self._state._asdict()}
 
     def load(self, state: dict[str, Any], fetch: Callable[[int], None] | None = None) -> None:
-        """Go on from what `state` returned; `fetch` brings the partials of a pane into memory if they are not there."""
+        """Restore the state that `state` returned. `fetch` loads the partials of a pane that is not in memory."""
         self.addends = Addends(self.shape.powers, state["low"], state["limbs"])
-        self._asked = self._asked._replace(low=self.addends.low)
+        self._query_set = self._query_set._replace(low=self.addends.low)
         self._state = State(**{name: state[name] for name in State._fields})
         self._fetch = fetch or self._fetch
 
     def _run(self, call: Callable[[Ints], int]) -> None:
-        """Call a kernel until it is done, and make room where it lacks some."""
+        """Call a kernel until it is done. Grow buffers and load panes as it requests."""
         progress = np.zeros(2, np.int64)
         while True:
             reason = call(progress)
@@ -158,14 +160,14 @@ class AggregateEngine:
                 return
             wanted = int(progress[kernels.WANTED])
             if reason == ANSWERS_FULL:
-                self._put_aside()
+                self._flush_answers()
                 self._out = _buffers(max(2 * wanted, _FEW))
             elif reason == kernels.PANE_MISSING:
                 self._fetch(wanted)
             else:
                 self._grow_rings()
 
-    def _put_aside(self) -> None:
+    def _flush_answers(self) -> None:
         windows, rows = (int(self._out.cursor[place]) for place in (WINDOWS, ROWS))
         if not windows:
             return
@@ -197,7 +199,7 @@ class AggregateEngine:
             heads=np.zeros((tracks, 0, extremes), np.int64),
             dirty=np.zeros((tracks, 0), bool),
             touched=np.zeros((tracks, 0), np.int32),
-            scores=np.zeros((self._asked.whats.size, 0)),
+            scores=np.zeros((self._query_set.whats.size, 0)),
             slots=np.zeros(_FEW, np.int64),
             adds=np.zeros((_FEW, width), np.int64),
             extremes=np.zeros((_FEW, extremes)),
@@ -217,8 +219,8 @@ class AggregateEngine:
         state = self._state
         more = slots - state.last.size
         if more > 0:
-            grown = {name: _longer(getattr(state, name), more, 0) for name in _PER_SLOT}
-            grown |= {name: _longer(getattr(state, name), more, 1) for name in _PER_TRACK}
+            grown = {name: _extended(getattr(state, name), more, 0) for name in _PER_SLOT}
+            grown |= {name: _extended(getattr(state, name), more, 1) for name in _PER_TRACK}
             for name in ("open", "tails"):
                 grown[name][-more:] = NONE
             for name in ("place", "heads"):
@@ -231,28 +233,30 @@ class AggregateEngine:
             self._room = _room(slots, groups, self.addends.limbs)
 
     def _grow_rings(self) -> None:
-        """Room for twice as many partials, or panes, whichever lacks it."""
+        """Double the ring of partials or of panes, whichever is full."""
         state, clock = self._state, self._state.clock
         if self.partials == state.slots.size:
             numbers = np.arange(clock[HEAD], clock[TAIL])
-            self._state = state._replace(**{name: _rering(getattr(state, name), numbers) for name in _PER_PARTIAL})
+            self._state = state._replace(
+                **{name: _doubled_ring(getattr(state, name), numbers) for name in _PER_PARTIAL}
+            )
             return
         panes = np.arange(clock[FIRST_PANE], clock[LAST_PANE])
-        self._state = state._replace(**{name: _rering(getattr(state, name), panes) for name in _PER_PANE})
+        self._state = state._replace(**{name: _doubled_ring(getattr(state, name), panes) for name in _PER_PANE})
 
     def _widen(self, wanted: Addends) -> None:
-        """Hold the limbs of `wanted`, which has those held now."""
+        """Extend the limbs to those of `wanted`, which includes the current ones."""
         if wanted == self.addends:
             return
         wider = {name: fitted(getattr(self._state, name), self.addends, wanted) for name in ("added", "left", "adds")}
         self._state = self._state._replace(**wider)
         self.addends = wanted
-        self._asked = self._asked._replace(low=wanted.low)
+        self._query_set = self._query_set._replace(low=wanted.low)
         self._room = _room(self._room.heap.size, self._room.begins.size, wanted.limbs)
 
 
-def _refuse_missing(pane: int) -> None:
-    raise SnapshotError(f"the partials of pane {pane} are gone; what the windows held cannot be told any more.")
+def _reject_missing(pane: int) -> None:
+    raise SnapshotError(f"the partials of pane {pane} are missing from the stored state, so totals cannot be updated.")
 
 
 def _room(slots: int, groups: int, limbs: int) -> KeyScratch:
@@ -278,14 +282,14 @@ def _buffers(rows: int) -> kernels.TotalAnswers:
     )
 
 
-def _longer(array: Any, more: int, axis: int) -> Any:
+def _extended(array: Any, more: int, axis: int) -> Any:
     shape = list(array.shape)
     shape[axis] = more
     return np.concatenate([array, np.zeros(shape, array.dtype)], axis=axis)
 
 
-def _rering(ring: Any, numbers: Ints) -> Any:
-    """The ring at twice its size; what has these numbers stands where they lead in it."""
+def _doubled_ring(ring: Any, numbers: Ints) -> Any:
+    """Return the ring at twice its size, with the entries of `numbers` at their new indices."""
     grown = np.zeros((2 * ring.shape[0], *ring.shape[1:]), ring.dtype)
     grown[numbers & (grown.shape[0] - 1)] = ring[numbers & (ring.shape[0] - 1)]
     return grown

@@ -1,4 +1,4 @@
-"""One stream of keys and values, or the streams of all groups side by side: a book of keys and an engine."""
+"""Executor of a stream of keys and values, or of all groups of a stream: a key dictionary and an engine."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from skyband.queries.families import FAMILIES
 __all__ = ["AggregateExecutor", "KeyBatch", "KeyedAnswers"]
 
 _NAMES = FAMILIES["aggregate"].answers.names
-_CHUNK = 1 << 18  # rows: keys of one chunk all have slots, whether a window still needs them at its end or not
+_CHUNK = 1 << 18  # rows: slots are released between chunks only, so this limits the number of slots
 
 
 class KeyBatch(NamedTuple):
     """Rows in stream order."""
 
     keys: pa.Array
-    values: Floats  # empty: only their number counts
+    values: Floats  # empty if all queries only count
     positions: Ints  # empty on a count axis
-    groups: Ints | None  # None: there are none
+    groups: Ints | None  # None: no groups
 
 
 class KeyedAnswers(NamedTuple):
-    """Answers whose keys are known: slots may be given to others from now on."""
+    """Answers with resolved keys, so that slots can be reused."""
 
     windows: RankedWindows
-    rows: pa.Table  # per row: the key, and what else the schema has of it
+    rows: pa.Table  # per row: the key and additional columns of the schema
 
 
 class AggregateExecutor:
-    """Takes rows in and gives answers out. `places` are those of its queries in the workload."""
+    """Process rows and return answers. `places` are the workload indices of its queries."""
 
     def __init__(self, shape: AggregateShape, places: Ints, grouped: bool, group: int = -1) -> None:
         self.engine = AggregateEngine(shape)
@@ -47,10 +47,10 @@ class AggregateExecutor:
         self.shape = shape
         self.places = places
         self._grouped = grouped
-        self._group = group  # whose lane it is, -1 if it is nobody's or everybody's
+        self._group = group  # code of its group, -1 if it has no group or all groups
 
     def take_in(self, batch: KeyBatch, groups: int, first: int) -> list[KeyedAnswers]:
-        """Take rows in, and answer the windows that end before the last of them."""
+        """Process rows and return the answers of windows that end at or before the last row."""
         found = []
         for low in range(0, len(batch.keys), _CHUNK):
             keys = batch.keys.slice(low, _CHUNK)
@@ -63,7 +63,7 @@ class AggregateExecutor:
         return found
 
     def advance(self, to: int, groups: int, first: int) -> list[KeyedAnswers]:
-        """Answer every window that ends at or before `to`."""
+        """Return the answers of all windows that end at or before `to`."""
         self.engine.advance(to, self.book.keys, groups, first)
         return self._answered()
 
@@ -81,18 +81,18 @@ class AggregateExecutor:
 
     @property
     def groups(self) -> Ints:
-        """The groups that a key is held of."""
+        """Codes of the groups with at least one key."""
         self.book.forget()
         return self.book.groups
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         book = self.book.state()
         values = to_bytes(pa.table({"key": self.book.values(book["slots"])}))
         return {"objects": self.objects, "book": book, "keys": values, "engine": self.engine.state()}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore the state that `state` returned."""
         self.objects = state["objects"]
         self.book.load(state["book"], one(from_bytes(state["keys"])["key"]))
         self.engine.load(state["engine"])

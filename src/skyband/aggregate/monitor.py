@@ -1,4 +1,4 @@
-"""Continuous ranking of keys by an aggregate, in this process: arrays in, Arrow tables out."""
+"""Rank keys by an aggregate continuously, in process: arrays in, Arrow tables out."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
-    """Ranks keys by an aggregate of their values, over a stream that is pushed to it, exactly and incrementally.
+    """Rank keys by an aggregate of their values over a pushed stream, exactly and incrementally.
 
-    All queries share one partial per key and pane. A partial is added to a key's running total once and taken away once
-    for each window size, and sums are exact, so that answers do not depend on how the stream was cut into pushes. On a
-    time axis queries may be added while the stream runs; a query that was added has partials of its own, and answers
-    from the first window on that begins after the newest row.
+    All queries share one partial per key and pane. A partial is added to a key's running total once and subtracted once
+    per window size. Sums are exact, so answers do not depend on how the stream is split into pushes. On a time axis,
+    queries can be added while the stream runs. An added query has separate partials, and its first answer is for the
+    first window that begins after the newest row.
 
     Parameters
     ----------
     queries
         One `AggregateTopK`, several, or a `Workload` of them.
     computed
-        True where `where` and the expressions of the queries have been applied already by whoever passes the arrays;
-        else a query that has some is refused.
+        True if the caller has already applied `where` and the expressions of the queries. Otherwise a query that has
+        any of them is rejected.
 
     Examples
     --------
@@ -74,32 +74,32 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._workload = self._checked(queries, computed)
         super().__init__(self._workload.axis, computed=computed)
         self._key_kind: pa.DataType | None = None
-        self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
+        self._all_grouped = False  # groups were pushed although no query has partition_by: they apply to all queries
         self._cohorts: list[Cohort] = []
         self._begin(self.queries, ALWAYS)
 
     @property
     def candidates(self) -> int:
-        """How many partials are held, one for each key and pane that some window still needs."""
+        """Number of partials held: one per key and pane that a window still needs."""
         return sum(lane.engine.partials for _, lane in self._lanes())
 
     def push(self, positions: Any, keys: Any, values: Any = None, *, groups: Any = None) -> None:
-        """Take in the next rows of the stream. A push that is refused changes nothing.
+        """Process the next rows of the stream. A rejected push changes nothing.
 
         Parameters
         ----------
         positions
             int64 microseconds or timestamps that do not go backwards; None for count windows.
         keys
-            What is ranked: numbers, text, dates, …; a null or NaN key leaves the row out.
+            The ranked keys: numbers, text, dates and so on. Rows with a null or NaN key are dropped.
         values
-            What is aggregated: numbers; a null or NaN leaves the row out. None where all queries count rows.
+            The aggregated numbers. Rows with a null or NaN value are dropped. None if all queries count rows.
         groups
-            One value a row: each group has its own windows and its own top k. Null and NaN are one group.
+            One value per row. Each group has separate windows and a separate top k. Null and NaN are one group.
         """
         self._refuse_after_end()
         self._refuse_missing_groups(groups)
-        self._refuse_missing_values(values)
+        self._reject_missing_values(values)
         rows = length(keys, "keys")
         refuse_other_lengths(rows, "keys", positions=positions, values=values, groups=groups)
         found = key_column(keys, earlier=self._key_kind)
@@ -119,8 +119,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         queries, groups, position = self.queries, self._intake.groups, self._intake.position_kind
         own = {"window_start": position, "window_end": position, "key": self._key_kind}
         wanted = arrow_schema(_SCHEMA, own, group=None if groups is None else groups.kind or pa.null())
-        asked = WindowQueries([query.name for query in queries], [query.window.size for query in queries])
-        windows, rows = _together(pending, wanted.empty_table())
+        window_queries = WindowQueries([query.name for query in queries], [query.window.size for query in queries])
+        windows, rows = _concatenated(pending, wanted.empty_table())
 
         def row_columns(places: Ints) -> dict[str, pa.Array]:
             found = rows.take(pa.array(places))
@@ -128,14 +128,14 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             return columns | {"key": restored(columns["key"], wanted.field("key").type)}
 
         windows = windows._replace(ids=np.arange(rows.num_rows))
-        return window_table([windows], asked, wanted, groups, row_columns)
+        return window_table([windows], window_queries, wanted, groups, row_columns)
 
     def metrics(self) -> dict[str, Any]:
-        """Counts so far: rows pushed, left out, windows answered, partials made and held, keys held, ….
+        """Return counters: rows pushed, dropped rows, answered windows, partials created and held, keys held and so on.
 
-        ``entered`` and ``left`` are how often a partial was added to running totals and taken away, over all queries;
-        ``scored`` how often a key was scored again; ``unrankable`` how often a key's aggregate was NaN
-        for the infinities among its values.
+        ``entered`` and ``left`` count how often a partial was added to or subtracted from running totals, over all
+        queries. ``scored`` counts how often a key was rescored. ``unrankable`` counts how often a key's aggregate was
+        NaN because its values contain infinities.
 
         >>> import skyband as sb
         >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size=2))
@@ -156,7 +156,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
     def _state(self) -> dict[str, Any]:
         self._forget_groups()
-        windows, rows = _together(self._pending, pa.table({}))
+        windows, rows = _concatenated(self._pending, pa.table({}))
         kind = pa.schema([] if self._key_kind is None else [("key", self._key_kind)])
         return {
             "all_grouped": self._all_grouped,
@@ -180,7 +180,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._cohorts = [Cohort.load(state, names, self._all_grouped) for state in saved["cohorts"]]
 
     def _take_in(self, checked: Checked, keys: KeyColumn, valued: bool) -> None:
-        """Lead accepted rows to their lanes, and move time to the newest of them."""
+        """Pass accepted rows to their executors and advance time to the newest row."""
         stored = keys.stored
         if checked.ids.size or checked.scores.size < checked.rows:
             stored = stored.take(pa.array(checked.ids - checked.first_id, pa.int64()))
@@ -202,7 +202,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             return
         if not self._grouped_places():
             return
-        # Each group counts its own rows, so that each has panes of its own.
+        # Each group counts its own rows, so each group has separate panes.
         codes: Any = batch.groups
         order, begins = rows_by_group(codes, int(codes.max()) + 1)
         keys = batch.keys.take(pa.array(order))
@@ -227,7 +227,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             self._collect(lane.advance(beyond, self._groups(name), first))
 
     def _groups(self, name: int) -> int:
-        """How many groups a lane holds side by side."""
+        """Number of groups in a lane."""
         return self._intake.groups.codes if name == ALL_GROUPS and self._intake.groups is not None else 1
 
     def _lanes(self) -> Iterator[tuple[int, AggregateExecutor]]:
@@ -235,7 +235,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             yield from cohort.lanes.items()
 
     def _begin(self, queries: Iterable[AggregateTopK], since: int) -> None:
-        """Let queries begin together, with windows that begin at or after `since`."""
+        """Start a cohort of queries that answer windows beginning at or after `since`."""
         mine = tuple(queries)
         self._cohorts.append(Cohort(mine, [since] * len(mine)))
         self._settle_cohorts()
@@ -261,7 +261,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._settle_cohorts()
 
     def _grouped_places(self) -> tuple[int, ...]:
-        """The places of the queries that answer for each group."""
+        """Workload indices of the queries that answer per group."""
         return tuple(place for place, query in enumerate(self.queries) if self._all_grouped or query.partition_by)
 
     def _collect(self, answered: list[KeyedAnswers]) -> None:
@@ -269,9 +269,9 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._pending += answered
 
     def _forget_groups(self) -> int:
-        """Forget groups that no key is held of and no answer waits for; return how many are left.
+        """Drop groups without keys and without pending answers. Return the number of groups left.
 
-        On a count axis no group goes: windows are about the numbers that its rows have had.
+        On a count axis all groups are retained, because windows depend on the sequence numbers of their rows.
         """
         groups = self._intake.groups
         if groups is None:
@@ -286,17 +286,18 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             groups.forget(used)
         return len(groups)
 
-    def _refuse_missing_values(self, values: Any) -> None:
+    def _reject_missing_values(self, values: Any) -> None:
         for query in self.queries:
             if values is None and AGGREGATES[query.aggregate].needs_values:
                 raise InvalidInputError(
-                    f"values=None, but {query.name!r} asks for the {query.aggregate} of values; only counts need none."
+                    f"values=None, but query {query.name!r} has aggregate={query.aggregate!r}, which needs values. "
+                    "Pass values=; only aggregate='count' works without them. This batch was rejected."
                 )
 
 
-def _together(pending: list[KeyedAnswers], empty: pa.Table) -> tuple[RankedWindows, pa.Table]:
-    """All answers one after another: the windows, and what is said of their rows; `empty` if there are none."""
-    stored = [part.rows for part in pending if part.rows.num_rows]  # an empty column may be of any type
+def _concatenated(pending: list[KeyedAnswers], empty: pa.Table) -> tuple[RankedWindows, pa.Table]:
+    """Concatenate pending answers: the windows and the table of their rows, `empty` if there are no rows."""
+    stored = [part.rows for part in pending if part.rows.num_rows]  # empty columns may have any type
     rows = pa.concat_tables(stored).combine_chunks() if stored else empty
     return joined([part.windows for part in pending]), rows
 
@@ -309,10 +310,10 @@ def replay(
     *,
     groups: Any = None,
 ) -> pa.Table:
-    """All answers over a whole, bounded stream.
+    """Return all answers over a stream that is in memory.
 
-    The columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank, key,
-    score``, by window end, query in workload order, group and rank.
+    The arguments are those of `Monitor.push`. The table has the columns ``query, [group,] window_start, window_end,
+    rank, key, score``, sorted by window end, query in workload order, group and rank.
 
     >>> import skyband as sb
     >>> clicks = sb.AggregateTopK(k=2, size="1 minute", slide="30 seconds", aggregate="count")

@@ -1,4 +1,4 @@
-"""Partials whose panes have not ended: written down once, read when their time comes."""
+"""Store partials of panes that have not ended: written once, read when the pane closes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from skyband.snapshot import StateFormat, unchanged
 
 __all__ = ["OpenPanes"]
 
-_SEGMENT = 1 << 15  # partials: fewer panes are put together up to here
+_SEGMENT = 1 << 15  # partials: small panes are combined up to this size
 
 
 class OpenPanes:
-    """Stores partials in segments of their own, numbered down from -1, beside those of an engine."""
+    """Store partials in segments with negative numbers, from -1 down. The engine's segments are numbered from 0 up."""
 
     def __init__(self, segments: Segments, pane: tuple[int, int]) -> None:
         self._segments = segments
         self._pane = pane
         self._next = -1
-        self._kept: dict[int, tuple[int, int, int]] = {}  # by number: the oldest pane, its end, how many partials
+        self._kept: dict[
+            int, tuple[int, int, int]
+        ] = {}  # by segment: start and end of the oldest pane, number of partials
 
     def __len__(self) -> int:
         return sum(size for _, _, size in self._kept.values())
 
     @property
     def oldest(self) -> int | None:
-        """Where the oldest pane begins; None if nothing waits."""
+        """Start of the oldest pane, None if there is none."""
         return min((low for low, _, _ in self._kept.values()), default=None)
 
     def take(self, fresh: pa.Table | None, clock: int) -> pa.Table | None:
-        """Put new partials to those that wait, and give out those whose panes end at or before `clock`."""
+        """Add new partials, and return all partials whose panes end at or before `clock`."""
         due = [number for number, (_, end, _) in self._kept.items() if end <= clock]
         tables = [] if fresh is None or not fresh.num_rows else [fresh]
         for number in due:
@@ -51,16 +53,16 @@ class OpenPanes:
         return table.filter(pa.array(ended)) if ended.any() else None
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs; the segments stay where they are."""
+        """Return the state for `load`, without the segments."""
         return {"next": self._next, "kept": [[number, *kept] for number, kept in self._kept.items()]}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from what `state` returned."""
+        """Restore the state that `state` returned."""
         self._next = state["next"]
         self._kept = {number: (low, end, size) for number, low, end, size in state["kept"]}
 
     def _keep(self, table: pa.Table) -> None:
-        """Write partials down, those of one pane together, and few panes with few partials too."""
+        """Store partials in segments: large panes separately, small panes combined."""
         ends = pane_ends(table, self._pane)
         order = np.argsort(ends, kind="stable")
         table, ends = table.take(pa.array(order)), ends[order]
@@ -69,14 +71,14 @@ class OpenPanes:
             high = min(int(np.searchsorted(ends, ends[min(low + _SEGMENT, ends.size) - 1], side="right")), ends.size)
             first = int(np.searchsorted(ends, ends[low], side="right"))
             if first - low >= _SEGMENT // 2:
-                high = first  # a pane that is large enough goes alone: it is not read before it ends
+                high = first  # a large pane has its own segment, so it is not read before it ends
             self._segments.put(self._next, _packed(table.slice(low, high - low)))
             self._kept[self._next] = (int(ends[low]) - self._pane[0], int(ends[low]), high - low)
             self._next -= 1
             low = high
 
 
-# A table has no place for a version but the metadata of its schema.
+# The version of a table is stored in the metadata of its schema.
 SEGMENT = StateFormat("aggregate segment of open panes", [unchanged])
 _VERSION = b"skyband_version"
 

@@ -1,4 +1,4 @@
-"""What every part of the pipeline knows of aggregate queries. Light: the driver loads it, too."""
+"""The plan of aggregate queries, shared by all parts of the pipeline. The driver loads it, so imports are light."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["AggregatePlan", "AggregateScan", "scans_of"]
 
 
 class AggregateScan(NamedTuple):
-    """What its queries have in common, and their places in the workload."""
+    """The fields that the queries of a scan share, and their workload indices."""
 
     key: str | None
     value: str | None
@@ -28,7 +28,7 @@ class AggregateScan(NamedTuple):
 
 
 def scans_of(queries: Iterable[AggregateTopK]) -> tuple[AggregateScan, ...]:
-    """The scans of a workload, in the order in which they first appear.
+    """Return the scans of a workload, in order of first appearance.
 
     >>> import skyband as sb
     >>> busy = sb.AggregateTopK(name="busy", k=3, size="1 hour", key="client", value="bytes")
@@ -44,7 +44,7 @@ def scans_of(queries: Iterable[AggregateTopK]) -> tuple[AggregateScan, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class AggregatePlan(ShardPlan):
-    """A workload over rows of one shape."""
+    """Shard plan of a workload of aggregate queries."""
 
     family = "aggregate"
     merges_answers = True
@@ -52,16 +52,14 @@ class AggregatePlan(ShardPlan):
     segment_state = "parcels"
 
     queries: tuple[AggregateTopK, ...]
-    shards: int  # for each scan
-    time: str  # the column that event time is read from
-    groups: tuple[tuple[str, ...], ...]  # per scan: the columns that tell its groups apart
-    keys: tuple[str, ...]  # per scan: the column that holds its key
-    values: tuple[str | None, ...]  # per scan: that which holds its value; None where only their number counts
-    wanted: tuple[
-        str, ...
-    ]  # per scan: whether the row counts; false where it lacks something, null where not asked for
-    homes: tuple[str, ...]  # per scan: the number of the shard that the key lives in
-    utc: bool  # whether times are instants, not what a clock on the wall says
+    shards: int  # per scan
+    time: str  # event-time column
+    groups: tuple[tuple[str, ...], ...]  # per scan: the group columns
+    keys: tuple[str, ...]  # per scan: the key column
+    values: tuple[str | None, ...]  # per scan: the value column; None if all queries only count
+    wanted: tuple[str, ...]  # per scan: whether the row counts; false if a field is missing, null if filtered out
+    homes: tuple[str, ...]  # per scan: the column with the shard number of the key
+    utc: bool  # whether times are instants (TIMESTAMP), not local times (TIMESTAMP_NTZ)
 
     @cached_property
     def scans(self) -> tuple[AggregateScan, ...]:
@@ -70,16 +68,16 @@ class AggregatePlan(ShardPlan):
 
     @property
     def units(self) -> int:
-        """How many shards there are, over all scans; those of scan f begin at ``f * shards``."""
+        """Number of shards over all scans. Those of scan f start at ``f * shards``."""
         return self.shards * len(self.scans)
 
     def shape(self, scan: int) -> AggregateShape:
-        """What the queries of a scan share."""
-        from skyband.aggregate.shape import AggregateShape  # noqa: PLC0415 - compiled code, and the driver does without it
+        """Return the shape of a scan's queries."""
+        from skyband.aggregate.shape import AggregateShape  # noqa: PLC0415 - compiled code that the driver does not need
 
         return AggregateShape(tuple(self.queries[place] for place in self.scans[scan].places))
 
     @cached_property
     def group_columns(self) -> tuple[str, ...]:
-        """The group columns of all scans, each once: the columns of an answer that tell its group."""
+        """The distinct group columns of all scans, which are the group columns of an answer."""
         return tuple(dict.fromkeys(name for names in self.groups for name in names))

@@ -1,4 +1,4 @@
-"""The everyday question: which keys have the largest total, count, maximum, … in the window?"""
+"""The query class for ranking keys by an aggregate of their values in a window."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ Aggregate = Literal["sum", "count", "max", "min", "avg", "stddev"]
 
 
 class AggregateState(NamedTuple):
-    """What is kept of a key's values for an aggregate. How the score follows from it says `kernels/key_top.py`."""
+    """The state that an aggregate needs per key. `kernels/key_top.py` computes the score from it."""
 
     text: str
-    powers: int = 0  # exact sums: 0 for none but the count, 1 for that of the values, 2 for that of their squares too
-    extremes: tuple[str, ...] = ()  # of "max" and "min", those that are kept
+    powers: int = 0  # exact sums: 0 for the count only, 1 for the sum of values, 2 for the sum of squares too
+    extremes: tuple[str, ...] = ()  # subset of "max" and "min"
 
     @property
     def needs_values(self) -> bool:
-        """Whether anything but the number of values is kept."""
+        """Whether the aggregate needs more than the number of values."""
         return bool(self.extremes) or self.powers > 0
 
 
 AGGREGATES: dict[str, AggregateState] = {
     "sum": AggregateState("the total of the key's values", powers=1),
-    "count": AggregateState("how many values the key has"),
-    "max": AggregateState("its largest value", extremes=("max",)),
-    "min": AggregateState("its smallest value", extremes=("min",)),
-    "avg": AggregateState("the mean of its values", powers=1),
-    "stddev": AggregateState("the sample standard deviation of its values", powers=2),
+    "count": AggregateState("the number of the key's values"),
+    "max": AggregateState("the key's largest value", extremes=("max",)),
+    "min": AggregateState("the key's smallest value", extremes=("min",)),
+    "avg": AggregateState("the mean of the key's values", powers=1),
+    "stddev": AggregateState("the sample standard deviation of the key's values", powers=2),
 }
 
 
@@ -55,25 +55,26 @@ AGGREGATES: dict[str, AggregateState] = {
 class AggregateTopK(Query):
     """The k keys with the highest aggregate of their values in every window ``[end - size, end)``.
 
-    A key may occur any number of times. Higher scores come first; of equal ones the key seen last, then the larger key.
+    A key may occur any number of times. Higher scores rank first. Ties are broken by the key seen last, then by the
+    larger key.
 
     Parameters
     ----------
     k
-        How many keys an answer ranks, at least 1.
+        Number of keys per answer, at least 1.
     size, slide
         Interval text (``"1 hour"``) or `timedelta` for a window over event time, integers for a window over the last
         `size` rows. `slide` defaults to `size` and need not divide it.
     name
-        What the query is called in its answers; unique in a workload.
+        Name of the query in its answers. Must be unique in a workload.
     key, value, where, partition_by
-        SQL expressions for the key, the number that is aggregated, the filter and the groups. Arrays carry keys and
-        values themselves, so that `skyband.aggregate.replay` needs none of them.
+        SQL expressions for the key, the aggregated number, the filter and the groups. `skyband.aggregate.replay` and
+        `skyband.aggregate.Monitor` take keys and values as arrays and need none of them.
     aggregate
-        ``"sum"``, ``"count"``, ``"max"``, ``"min"``, ``"avg"`` or ``"stddev"``, the sample standard deviation, which
-        a key with one value does not have. A count needs no value.
+        ``"sum"``, ``"count"``, ``"max"``, ``"min"``, ``"avg"`` or ``"stddev"`` (sample standard deviation; keys with
+        one value are not ranked). ``"count"`` needs no value.
     origin
-        Where the windows are anchored: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
+        Anchor of the windows: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
     full_only
         Report only windows that begin at or after the first row of the stream.
 
@@ -109,8 +110,8 @@ class AggregateTopK(Query):
         aggregate = checked_choice("aggregate", self.aggregate, {name: kept.text for name, kept in AGGREGATES.items()})
         if key is not None and value is None and AGGREGATES[aggregate].needs_values:
             raise InvalidQueryError(
-                f"value=None, but aggregate={self.aggregate!r} is made of values; name the column that holds them, or "
-                "ask for aggregate='count'."
+                f"value=None, but aggregate={self.aggregate!r} needs values. Set value= to the column that holds them, "
+                "or use aggregate='count'."
             )
         self._settle(
             {
@@ -132,15 +133,15 @@ class AggregateTopK(Query):
 
     @property
     def score_text(self) -> str:
-        """What the score is, in a few words."""
+        """Short description of the score."""
         return "count" if self.aggregate == "count" else f"{self.aggregate} of {self.value or 'values'}"
 
     @property
     def ranked_text(self) -> str:
-        """What is ranked, in a few words."""
+        """Short description of the ranking."""
         value = "" if self.value is None or self.aggregate == "count" else f" of {self.value}"
         return f"the {self.k} values of {self.key} with the highest {self.aggregate}{value}"
 
     def scan_key(self) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
-        """What queries must agree in to share partials: key, value, filter and groups."""
+        """Return the fields that must be equal for queries to share partials: key, value, filter and groups."""
         return self.key, self.value, self.where, tuple(self.partition_by)

@@ -1,4 +1,4 @@
-"""Rows into partials, in every task: of each key and pane the number, the exact sum and the extremes of its values."""
+"""Aggregate a task's rows into partials: count, exact sum and extremes of the values per key and pane."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from skyband.windows import ALWAYS
 
 __all__ = ["AggregateNote", "pane_ends", "panes_of", "sum_rows"]
 
-_CHUNK = 1 << 20  # rows that are summed at a time
+_CHUNK = 1 << 20  # rows per summation step
 
 
 @dataclass(frozen=True)
 class AggregateNote(Note):
-    """Also tells the first row of each pane, where full windows only are reported."""
+    """Also contains the position of the first row of each pane, if a query has full_only."""
 
     pane_ends: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     pane_firsts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def pane_ends(table: pa.Table, pane: tuple[int, int]) -> Ints:
-    """Where the panes of partials end; what an earlier workload made for shorter panes is in one of them."""
+    """Return the pane end of each partial. Partials of an earlier workload with shorter panes map to a current pane."""
     length, offset = pane
     lows = one(table["pane"]).to_numpy()
     ends: Ints = lows - (lows - offset) % length + length
@@ -41,26 +41,26 @@ def pane_ends(table: pa.Table, pane: tuple[int, int]) -> Ints:
 
 
 def panes_of(table: pa.Table) -> Ints:
-    """Where the panes of partials begin."""
+    """Return the pane start of each partial."""
     begins: Ints = _array(table["pane"], np.int64)
     return begins
 
 
 def sum_rows(plan: AggregatePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
-    """The partials of a task's rows, addressed to shards; then a note to every shard on what all rows were like.
+    """Yield the partials of a task's rows, addressed to shards, then one note per shard that describes all rows.
 
-    All shards hear of the newest row and of the first, so that all of them agree on where the stream ends and began.
+    Every shard receives the newest and the first position, so all shards agree on the extent of the stream.
     """
     newest, counts = ALWAYS, np.zeros(2, np.int64)
     firsts: list[dict[int, int]] = [{} for _ in plan.scans]
     for chunk in _chunks(batches):
         table = pa.Table.from_batches(chunk)
         at = table.column_names.index(plan.time)
-        table = table.set_column(at, plan.time, table[plan.time].cast(pa.int64()))  # of a timestamp: its microseconds
+        table = table.set_column(at, plan.time, table[plan.time].cast(pa.int64()))  # timestamps as microseconds
         timed = table.filter(pc.is_valid(table[plan.time])).combine_chunks()
         if timed.num_rows:
             newest = max(newest, pc.max(timed[plan.time]).as_py())
-        counts += table.num_rows, _left_out(plan, table)
+        counts += table.num_rows, _dropped_rows(plan, table)
         for scan in range(len(plan.scans)):
             yield from _summed(plan, scan, timed, firsts[scan])
     if not counts[0]:
@@ -70,7 +70,7 @@ def sum_rows(plan: AggregatePlan, batches: Iterable[pa.RecordBatch]) -> Iterator
         note = AggregateNote(newest, min(found.values(), default=newest), pane_ends=ends, pane_firsts=oldest)
         for shard in range(plan.shards):
             yield Envelope(scan * plan.shards + shard, pa.table({}), note, int(counts[0]), int(counts[1]), 0)
-            counts[:] = 0  # they are told once
+            counts[:] = 0  # only the first note carries the counts
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -86,15 +86,15 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         yield found
 
 
-def _left_out(plan: AggregatePlan, table: pa.Table) -> int:
-    refused = pc.is_null(table[plan.time])
+def _dropped_rows(plan: AggregatePlan, table: pa.Table) -> int:
+    dropped = pc.is_null(table[plan.time])
     for name in plan.wanted:
-        refused = pc.or_(refused, pc.invert(pc.fill_null(table[name], True)))
-    return int(pc.sum(refused).as_py() or 0)
+        dropped = pc.or_(dropped, pc.invert(pc.fill_null(table[name], True)))
+    return int(pc.sum(dropped).as_py() or 0)
 
 
 def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, int]) -> Iterator[Envelope]:
-    """The partials of one scan, a table for each shard; `firsts` learns the first row of each pane, by its end."""
+    """Yield the partials of one scan, one table per shard. Update `firsts`: pane end to its first position."""
     table = table.filter(table[plan.wanted[scan]]).combine_chunks()
     if not table.num_rows:
         return
@@ -116,7 +116,7 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
     adds = np.zeros((samples.size, addends.width), np.int64)
     lasts = np.full(samples.size, ALWAYS)
     extremes = np.full((samples.size, len(shape.extremes)), -np.inf)
-    signs = shape.asked(0).signs
+    signs = shape.query_set(0).signs
     sum_up(codes, positions, values, bits, addends.low, addends.powers, signs, adds, lasts, extremes)
     rows = table.select([*plan.groups[scan], plan.keys[scan]]).take(pa.array(samples))
     columns = {column: one(rows[column]) for column in rows.column_names}
@@ -132,7 +132,7 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
 
 
 def _coded(table: pa.Table, columns: list[str], panes: Ints) -> tuple[Ints, Ints]:
-    """A number for every key in its group and pane, and a row of each."""
+    """Return a code per (group, key, pane) for every row, and one sample row per code."""
     grouping = group_rows(table, columns)
     span = int(panes.max() - panes.min()) + 1
     numbers = panes - panes.min()

@@ -1,4 +1,4 @@
-"""What a set of aggregate queries shares: the pane, the tracks, the scores, and what partials must hold for them."""
+"""The structure shared by a set of aggregate queries: pane, tracks, scores, and contents of partials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALWAYS = -AXIS_LIMIT
 
 @dataclass(frozen=True)
 class AggregateShape:
-    """Queries over the same keys and values, as kernels see them.
+    """Queries over the same keys and values, and their form for kernels.
 
     >>> import skyband as sb
     >>> hour, high = (sb.AggregateTopK(k=3, size="1 hour", slide=s, aggregate=a) for s, a in [("1 minute", "sum"),
@@ -34,37 +34,37 @@ class AggregateShape:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The window sizes: a track each."""
+        """The distinct window sizes. Each is a track."""
         return tuple(dict.fromkeys(query.window.size for query in self.queries))
 
     @property
     def extremes(self) -> tuple[str, ...]:
-        """Which extremes are kept."""
+        """The extremes that partials contain."""
         kept = {name for query in self.queries for name in AGGREGATES[query.aggregate].extremes}
         return tuple(name for name in ("max", "min") if name in kept)
 
     @property
     def powers(self) -> int:
-        """Which powers of the values are summed: 0 for none, 1 for the values, 2 for their squares too."""
+        """The highest power of the values that is summed: 0 for none, 1 for the values, 2 for their squares too."""
         return max(AGGREGATES[query.aggregate].powers for query in self.queries)
 
     @property
     def values(self) -> bool:
-        """Whether anything but the number of values is asked for."""
+        """Whether a query needs more than the number of values."""
         return any(AGGREGATES[query.aggregate].needs_values for query in self.queries)
 
     @property
     def pane(self) -> tuple[int, int]:
-        """The length of the panes, and where one begins."""
+        """The length of the panes and the start of one of them."""
         return common_pane(query.window for query in self.queries)
 
     @property
     def in_order(self) -> list[AggregateTopK]:
-        """The queries in the order in which kernels have them: those that rank the same side by side."""
-        return [self.queries[place] for place in self.asked(0).places.tolist()]
+        """The queries in kernel order: sorted by ranking."""
+        return [self.queries[place] for place in self.query_set(0).places.tolist()]
 
-    def asked(self, low: int, since: Sequence[int] | None = None) -> AggregateQueries:
-        """The queries as arrays, with limbs from `low` on; `since` are the smallest starts they answer for."""
+    def query_set(self, low: int, since: Sequence[int] | None = None) -> AggregateQueries:
+        """Return the queries as arrays. Limbs start with `low`; `since` has the smallest window start per query."""
         sizes, extremes = self.sizes, self.extremes
         codes = CODES | {name: EXTREME + place for place, name in enumerate(extremes)}
         kinds = [(sizes.index(query.window.size), codes[query.aggregate]) for query in self.queries]

@@ -1,4 +1,4 @@
-"""Aggregate queries over shards of keys: partials in, the best keys of each shard out, and these put together."""
+"""Aggregate queries over shards of keys: partials in, the top keys of each shard out, and the merge of shards."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = ["SHARD", "AggregateShard", "merged"]
 
 
 class AggregateShard(Shard):
-    """The keys of one scan that a hash leads here, with their totals.
+    """The keys of one scan that hash to this shard, with their totals.
 
-    The clock is where windows are answered up to, the same in all shards: it follows from the watermark, from messages
-    that reach all of them, and from the newest row, of which all are told.
+    All windows up to the clock have been answered. The clock is the same in all shards: it is computed from the
+    watermark, from messages to all shards, and from the newest row, which every shard receives.
     """
 
     plan: AggregatePlan
@@ -47,21 +47,24 @@ class AggregateShard(Shard):
         super().__init__(plan, number, segments)
         self.scan = number // plan.shards
         self._columns = plan.groups[self.scan]
-        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
+        self.since: dict[str, int] = {}  # per query added later: the smallest window start it answers
         self._engine = AggregateEngine(plan.shape(self.scan))
         self._book = KeyDictionary(self._engine.unused, bool(self._columns))
         self._store = StateStore(self._engine, self.segments)
         self._pane = self._engine.shape.pane
         self._waiting = OpenPanes(self.segments, self._pane)
         self._arrived: pa.Table | None = None  # partials of this step
-        self._groups: list[tuple[Any, ...]] = []  # by code
+        self._groups: list[tuple[Any, ...]] = []  # group values by code
         self._codes: dict[tuple[Any, ...], int] = {}
         self._kinds: pa.Schema | None = None  # of the groups and the key
-        self._first = AXIS_LIMIT  # where the stream began
+        self._first = AXIS_LIMIT  # first position of the stream
         self._unrankable = 0
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[AggregateNote], limit: int) -> int:
-        """Take in partials. One is late as a whole: if its pane ended at or before `limit`, so did all its rows."""
+        """Accept partials and return the number of late rows.
+
+        If a partial's pane ended at or before `limit`, all of its rows are late.
+        """
         for note in notes:
             self._first = min(self._first, int(note.pane_firsts[note.pane_ends > limit].min(initial=AXIS_LIMIT)))
         if not arrived:
@@ -76,7 +79,7 @@ class AggregateShard(Shard):
         return late
 
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
-        """Hand the partials of panes that have ended to the engine, and answer the windows that have."""
+        """Pass the partials of closed panes to the engine and answer the windows that have ended."""
         closed = self._waiting.take(self._arrived, self.clock)
         self._arrived = None
         if closed is not None:
@@ -89,7 +92,7 @@ class AggregateShard(Shard):
 
     @property
     def next_end(self) -> int | None:
-        """When the next window that holds a row ends; None if there is none."""
+        """End of the next non-empty window, None if there is none."""
         end, oldest = self._engine.next_end, self._waiting.oldest
         if oldest is not None:
             queries = self._engine.shape.queries
@@ -115,10 +118,10 @@ class AggregateShard(Shard):
         )
         self._engine.take_partials(partials, addends, self._book.keys, max(1, len(self._groups)), self._first)
 
-    def _take_up(self, before: tuple[AggregateTopK, ...], since: dict[str, int]) -> None:
-        """Go on with other queries than those of `before`: what is new begins after all rows that were seen.
+    def _change_queries(self, before: tuple[AggregateTopK, ...], since: dict[str, int]) -> None:
+        """Continue with changed queries. New queries start after the newest row.
 
-        All shards have heard of the same newest row, so that a new query begins with the same window in all of them.
+        All shards know the same newest row, so a new query starts with the same window in all of them.
         """
         known = {query.name: query for query in before}
         for query in self._engine.shape.queries:
@@ -126,7 +129,7 @@ class AggregateShard(Shard):
                 self.since |= {name: at for name, at in since.items() if name == query.name}
             elif self.newest != ALWAYS:
                 self.since[query.name] = self.newest + 1
-                self._first = min(self._first, self.newest)  # nobody may have asked for it; it has begun by then
+                self._first = min(self._first, self.newest)  # may be unset if no query had full_only
         self._engine.answer_since([self.since.get(query.name, ALWAYS) for query in self._engine.shape.queries])
 
     def _group_codes(self, table: pa.Table) -> Ints:
@@ -171,12 +174,12 @@ class AggregateShard(Shard):
         )
 
     def save(self) -> dict[str, Any]:
-        """What `load` needs, beside the segments, which are written here."""
+        """Write the segments and return the rest of the state for `load`."""
         self._book.forget()
         book = self._book.state()
         slots = book["slots"]
         used, codes = np.unique(book["groups"], return_inverse=True)
-        groups = [self._groups[code] for code in used.tolist()] if self._columns else []  # others are forgotten
+        groups = [self._groups[code] for code in used.tolist()] if self._columns else []  # unused groups are dropped
         keys = pa.table({"key": self._book.values(slots)})
         return {
             "queries": [query.to_dict() for query in self._engine.shape.queries],
@@ -198,11 +201,11 @@ class AggregateShard(Shard):
         before = tuple(AggregateTopK(**fields) for fields in saved["queries"])
         if saved["unit"] != self.number or _source(before[0]) != _source(self._engine.shape.queries[0]):
             raise SnapshotError(
-                "the shard was stored by a workload with other keys, values or groups; nothing was resumed. Go on "
-                "with those it was stored by."
+                "the stored shard belongs to a workload with other keys, values or groups. Nothing was resumed. Use "
+                "key=, value=, where= and partition_by= as stored, or a new checkpoint."
             )
         self.clock, self.newest, self._first = saved["clock"], saved["newest"], saved["first"]
-        self._take_up(before, saved["since"])
+        self._change_queries(before, saved["since"])
         self._waiting.load(saved["waiting"])
         if saved["kinds"] is not None:
             self._kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
@@ -223,15 +226,15 @@ def _source(query: AggregateTopK) -> tuple[Any, ...]:
 
 
 def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Table:
-    """The answers of a scan, from those of its shards: of each window the k best of all.
+    """Merge the answers of a scan's shards into the top k of each window.
 
-    A key lives in one shard, so that the k best of all are among the k best of each.
+    Each key belongs to one shard, so the overall top k is contained in the shards' top k.
     """
     table = pa.concat_tables(tables).combine_chunks()
     groups, key = plan.groups[scan], plan.keys[scan]
     windows = group_rows(table, ["query", *groups, "end"]).codes
     ends, queries = _numbers(table["end"]), _numbers(table["query"])
-    # By the window's first row, sorted by end and query, so that answers come in that order.
+    # Windows are numbered by their first row; sorting by end and query first gives the order of the answers.
     order = pc.sort_indices(
         table.append_column("window", pa.array(windows)),
         [
@@ -267,7 +270,7 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
 
 
 def _column(table: pa.Table, name: str, otherwise: Any) -> Any:
-    """A column, and what stands for it where it is missing: other workloads and tasks may have had none."""
+    """Return a column, or `otherwise` where it is missing: other workloads and tasks may not have written it."""
     if name not in table.column_names:
         return pa.array(np.full(table.num_rows, otherwise))
     return pc.fill_null(table[name], otherwise)
@@ -279,7 +282,7 @@ def _numbers(column: Any) -> Any:
 
 
 def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:
-    """The rows of a table as values that can be looked up: NaN and null are one, -0.0 is 0.0."""
+    """Return the rows of a table as hashable tuples: NaN equals null, -0.0 equals 0.0."""
     columns = []
     for name in table.column_names:
         array = one(table[name])

@@ -1,4 +1,4 @@
-"""Aggregate queries on Spark: partials in every task, totals in shards of keys, and a merge at the end."""
+"""Aggregate queries on Spark: partials in every task, totals in shards of keys, and a final merge."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _MORE_KEYS = (st.TimestampNTZType, st.BooleanType)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _AggregateSparkPlan(SparkPlan):
-    """Rows with their keys and values, and the plan to answer them by."""
+    """Spark plan of an aggregate workload: rows with keys and values, and the shard plan."""
 
     moment, end = "window_end", "end"
     counts = ("late", "unrankable")
 
-    answer_names: tuple[str, ...]  # as users name them
+    answer_names: tuple[str, ...]  # as spelled by the user
 
     @property
     def description(self) -> dict[str, Any]:
         scans = [[scan.key, scan.value, scan.where, *scan.partition_by] for scan in self.plan.scans]
-        # The first that differs is reported, and other scans come with other columns.
+        # A resume check reports the first difference. Scans come first because other scans imply other columns.
         return {"axis": self.plan.axis, "family": self.plan.family, "feeds": scans, **super().description}
 
     @property
@@ -76,9 +76,9 @@ class _AggregateSparkPlan(SparkPlan):
 
 
 def _merge(plan: AggregatePlan, kinds: pa.Schema, *, in_order: bool) -> Task:
-    """The task that puts the answers of all shards together. It must be given all answers of a micro-batch.
+    """Return the task that merges the answers of all shards. It needs all answers of a micro-batch.
 
-    `in_order`: whether they come by scan, as those of a bounded input do.
+    `in_order` is True if answers arrive sorted by scan, as for a bounded input.
     """
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -91,7 +91,7 @@ def _merge(plan: AggregatePlan, kinds: pa.Schema, *, in_order: bool) -> Task:
 
 
 def draft(request: Request) -> _AggregateSparkPlan:
-    """Refuse what cannot be answered, and settle how the rest will be."""
+    """Validate the request and return its Spark plan."""
     df, queries, time = request.df, request.workload.queries, request.time
     columns = Columns(df, _SCHEMA.names)
     at = columns.time(time)
@@ -102,8 +102,8 @@ def draft(request: Request) -> _AggregateSparkPlan:
     types = {kind.simpleString(): kind for _, kind in keys}
     if len(types) > 1:
         raise InvalidQueryError(
-            f"the keys of the queries are of the types {', '.join(sorted(types))}, and answers have one column for all "
-            "of them; cast them to one type, or make two workloads."
+            f"the queries have keys of the types {', '.join(sorted(types))}, but answers have one key column. "
+            "Cast the keys to one type, or use one workload per type."
         )
     numbers = range(len(scans))
     plan = AggregatePlan(
@@ -118,11 +118,13 @@ def draft(request: Request) -> _AggregateSparkPlan:
         utc=isinstance(df.schema[at].dataType, st.TimestampType),
     )
     _, delay = watermark_delays(df, request)
-    by_name = {name: _one_nothing(column, df) for found in groups for name, column in found.items()}
+    by_name = {name: _nan_to_null(column, df) for found in groups for name, column in found.items()}
     selected = [sf.col(quoted(at)).alias(_TIME)]
     selected += [column.alias(name) for name, column in by_name.items()]
     for number, scan in enumerate(scans):
-        selected += _offer(columns, scan, number, plan, keys[number][0], [by_name[name] for name in groups[number]])
+        selected += _scan_columns(
+            columns, scan, number, plan, keys[number][0], [by_name[name] for name in groups[number]]
+        )
     rows = df.select(*selected)
     bound = df.schema[at].dataType
     answers = _answer_type(plan, rows.schema, bound, keys[0][1])
@@ -140,17 +142,18 @@ def draft(request: Request) -> _AggregateSparkPlan:
 
 
 def _key(columns: Columns, scan: AggregateScan, query: AggregateTopK) -> tuple[Column, st.DataType]:
-    """The scan's key, null where a row has none, and its type."""
+    """Return the scan's key column, null for rows without a key, and its type."""
     if scan.key is None:
         raise InvalidQueryError(
-            f"query {query.name!r} has no key=; on Spark the key is computed from the row's columns. Give key= as an "
+            f"query {query.name!r} has no key=. On Spark the key is computed from the row's columns. Set key= to an "
             "SQL expression, for example key='client'."
         )
     kind = columns.type_of(query, "key", scan.key)
     if not isinstance(kind, _KEYS + _MORE_KEYS) or isinstance(kind, st.DecimalType):
         raise InvalidQueryError(
-            f"query {query.name!r}: key={scan.key!r} is of type {kind.simpleString()}; of equal scores the larger key "
-            "comes first, so it must be a number, a text, bytes, a date or a time. Cast it, for example to a string."
+            f"query {query.name!r}: key={scan.key!r} is of type {kind.simpleString()}. A key must be a number, string, "
+            "binary, date, timestamp or boolean, because ties are broken by the larger key. Cast it, for example to a "
+            "string."
         )
     key = sf.expr(scan.key)
     if isinstance(kind, st.FloatType | st.DoubleType):
@@ -158,23 +161,23 @@ def _key(columns: Columns, scan: AggregateScan, query: AggregateTopK) -> tuple[C
     return key, kind
 
 
-def _one_nothing(group: Column, df: DataFrame) -> Column:
-    """A group column in which NaN is null, as in process, and -0.0 is 0.0."""
+def _nan_to_null(group: Column, df: DataFrame) -> Column:
+    """Return a group column with NaN replaced by null, as in process, and -0.0 by 0.0."""
     kind = df.select(group.alias("group")).schema["group"].dataType
     if not isinstance(kind, st.FloatType | st.DoubleType):
         return group
     return sf.when(~sf.isnan(group), group + sf.lit(0.0).cast(kind))
 
 
-def _offer(
+def _scan_columns(
     columns: Columns, scan: AggregateScan, number: int, plan: AggregatePlan, key: Column, groups: list[Column]
 ) -> list[Column]:
-    """What a row is to a scan: its key and value, where they live, and whether they count (null: filtered out)."""
+    """Return the columns of a scan: key, value, whether the row counts (null if filtered out), and its shard."""
     query = plan.queries[scan.places[0]]
     offered = [key.alias(plan.keys[number])]
     counts = key.isNotNull()
     if scan.value is not None:
-        value = columns.number(query, "value", scan.value, "only numbers can be added and compared") + sf.lit(0.0)
+        value = columns.number(query, "value", scan.value, "value must be numeric to be aggregated") + sf.lit(0.0)
         counts = counts & ~sf.isnan(value)
         offered.append(value.alias(str(plan.values[number])))
     wanted = counts if scan.where is None else sf.when(columns.filter(scan.where, query), counts)

@@ -1,8 +1,8 @@
-"""How an engine is stored between two steps: its totals as one value, its partials in segments that are written once.
+"""Store an engine between two steps: its totals as one value, its partials in segments that are written once.
 
-Totals are small, a row for each key, and change with every step. Partials are many, a row for each key and pane, and
-never change: a segment of panes is stored when the panes close, read when one of them leaves a window, and removed when
-the last of them has left the last. So what a step reads and writes follows from the keys, not from the window's length.
+Totals are small, one row per key, and change with every step. Partials are many, one row per key and pane, and never
+change: a segment of panes is written when the panes close, read when one of them leaves a window, and removed when all
+of them have left all windows. So the I/O of a step depends on the number of keys, not on the window size.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from skyband.snapshot import StateFormat, decode, encode, unchanged
 
 __all__ = ["StateStore", "packed", "unpacked"]
 
-_SPARE = 1 << 18  # partials that there is room for when an engine is restored: memory is taken when it is written to
-_SEGMENT = 1 << 15  # partials: fewer panes are put together up to here, so that tiny panes make few segments
+_SPARE = 1 << 18  # free partials in a restored engine; the memory is not committed until it is written
+_SEGMENT = 1 << 15  # partials: small panes are combined up to this size, to limit the number of segments
 
 
 class StateStore:
-    """Stores an engine between two steps: spills its panes into segments, and restores it."""
+    """Spill the panes of an engine to segments, and restore the engine."""
 
     def __init__(self, engine: AggregateEngine, segments: Segments) -> None:
         self._engine = engine
         self._segments = segments
-        self._begins: list[int] = []  # of the segments stored: the first pane of each
-        self._stored = 0  # panes before this one are in segments
+        self._begins: list[int] = []  # first pane of each stored segment
+        self._stored = 0  # all panes before this one are in segments
 
     def spill(self, slots: Ints) -> dict[str, Any]:
-        """Store new segments, remove old ones, and return the totals; `slots` are those with a key."""
+        """Write new segments, remove old ones, and return the totals. `slots` are the slots in use."""
         state = self._engine._state
         clock = state.clock
         assert not clock[IS_OPEN], "a pane that is still open cannot be stored"
@@ -76,9 +76,9 @@ class StateStore:
             "firsts": state.firsts[panes],
             "last": _narrow(state.last[slots] - low),
             "last_low": low,
-            # What is in a window is added - left: only that is kept.
+            # Only the window totals (added - left) are stored.
             "held": _columns(state.added[slots][None] - state.left[:, slots]),
-            # Partials are told by how many are older; those that are gone are none.
+            # Partials are stored relative to HEAD; released ones are NONE.
             "tails": _since(state.tails[slots], head),
             "heads": _since(state.heads[:, slots], head),
             "ladder": _since(numbers, head),
@@ -88,7 +88,7 @@ class StateStore:
         }
 
     def restore(self, before: AggregateShape, saved: dict[str, Any], slots: Ints, size: int) -> None:
-        """Continue from what `spill` returned, with `size` slots; the queries of `before` may have been others."""
+        """Restore what `spill` returned, with `size` slots. `before` is the shape of the stored queries."""
         self._begins, self._stored = list(saved["parcels"]), int(saved["clock"][LAST_PANE])
         shape = self._engine.shape
         if shape != before:
@@ -116,7 +116,7 @@ class StateStore:
         self._engine.load({"low": saved["low"], "limbs": saved["limbs"], **state._asdict()}, self._fetch)
 
     def _store(self, low: int, high: int) -> None:
-        """Put the panes from `low` to `high` into segments."""
+        """Write the panes from `low` to `high` to segments."""
         state = self._engine._state
         ring, end = state.firsts.size - 1, int(state.clock[TAIL])
         while low < high:
@@ -138,7 +138,7 @@ class StateStore:
             low = behind
 
     def _fetch(self, pane: int) -> None:
-        """Bring a pane's segment into memory."""
+        """Load the segment of a pane into memory."""
         begin = max(begin for begin in self._begins if begin <= pane)
         segment = SEGMENT.decode(self._segments.get(begin))
         state = self._engine._state
@@ -153,9 +153,9 @@ class StateStore:
         state.here[panes & (state.here.size - 1)] = True
 
     def _drop_powers_above(self, powers: int) -> None:
-        """Drop sums from segments where no query asked for them since: they are in no total any more.
+        """Drop higher sums from segments if the last workload did not use them: they are not in the totals.
 
-        Otherwise they would be taken away from the totals of a query that asks for them from now on.
+        Otherwise they would be subtracted from the totals of a new query that uses them.
         """
         if powers >= self._engine.shape.powers:
             return
@@ -169,12 +169,12 @@ class StateStore:
 
 
 def _addends_of(segment: dict[str, Any]) -> Addends:
-    """The columns that add up in a stored segment."""
+    """Return the addends of a stored segment."""
     return Addends.of_width(segment["powers"], segment["limb"], len(segment["adds"]))
 
 
 def _rearranged(saved: dict[str, Any], before: AggregateShape, shape: AggregateShape, keys: int) -> dict[str, Any]:
-    """Totals as another workload has them: window sizes and extremes that are new hold nothing yet."""
+    """Convert totals to the shape of another workload. New window sizes and extremes are empty."""
     held = _rows(saved["held"], len(before.sizes), keys)
     had = Addends(before.powers, saved["low"], saved["limbs"])
     has = Addends(shape.powers, had.low, had.limbs) if before.powers and shape.powers else Addends(shape.powers)
@@ -200,7 +200,7 @@ def _rearranged(saved: dict[str, Any], before: AggregateShape, shape: AggregateS
 
 
 def _picked(array: Any, places: list[int | None], otherwise: Any) -> Any:
-    """The columns at these places, and others where there is no such column."""
+    """Return the columns at these indices, filled with `otherwise` where the index is None."""
     shape = (*array.shape[:-1], len(places))
     found = np.full(shape, otherwise, np.float64 if array.dtype == np.float64 else np.int64)
     for column, place in enumerate(places):
@@ -210,13 +210,13 @@ def _picked(array: Any, places: list[int | None], otherwise: Any) -> Any:
 
 
 def packed(values: Mapping[str, Any]) -> bytes:
-    """Values as checked, compressed bytes."""
+    """Return values as compressed bytes with a checksum."""
     data = encode(values)
     return len(data).to_bytes(8, "little") + bytes(pa.compress(data, codec="lz4", asbytes=True))
 
 
 def unpacked(data: bytes) -> dict[str, Any]:
-    """The values that were packed."""
+    """Return the values that were packed."""
     size = int.from_bytes(data[:8], "little")
     return decode(pa.decompress(data[8:], size, codec="lz4", asbytes=True))
 
@@ -229,7 +229,7 @@ SEGMENT = StateFormat("aggregate segment", [unchanged, _from_version_2], pack=pa
 
 
 def _empty(engine: AggregateEngine, saved: dict[str, Any], size: int) -> State:
-    """Arrays for so many slots and for what is held, with nothing in them."""
+    """Return empty arrays for `size` slots and the stored partials and panes."""
     engine.addends = Addends(engine.shape.powers, saved["low"], saved["limbs"])
     fresh = engine._fresh_state()
     tracks, extremes, width = len(engine.shape.sizes), len(engine.shape.extremes), engine.addends.width
@@ -275,13 +275,13 @@ def _power(number: int) -> int:
 
 
 def _columns(rows: Any) -> list[Any]:
-    """The columns of a table of whole numbers, each in as few bytes as its numbers need."""
+    """Return the columns of an integer table, each in the narrowest integer type."""
     flat = rows.reshape(-1, rows.shape[-1])
     return [_narrow(flat[:, column]) for column in range(flat.shape[1])]
 
 
 def _rows(columns: list[Any], *shape: int) -> Any:
-    """The table that `_columns` was given."""
+    """Return the table that `_columns` was called with."""
     return np.stack([column.astype(np.int64) for column in columns], axis=-1).reshape(*shape, len(columns))
 
 

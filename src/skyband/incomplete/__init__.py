@@ -1,4 +1,4 @@
-"""Ranking objects whose attributes arrive in different streams at different moments, some of them never.
+"""Rank objects whose attributes arrive in several streams at different times, or not at all.
 
 >>> import skyband as sb
 >>> query = sb.IncompleteTopK(k=1, size=3, every=1)
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Monitor", "precision", "relative_error", "replay"]
 
-# Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
+# Compiled kernels and Arrow are imported on first use, as everywhere in `skyband`.
 __getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={"measures": ["precision", "relative_error"], "monitor": ["Monitor", "replay"]},

@@ -1,11 +1,12 @@
-"""The approximate method: early aggregation that judges by what is likely to arrive, not by what is possible.
+"""The approximate method: early aggregation with likely scores instead of best possible scores.
 
-How likely an object appears in the streams where it has not been seen is estimated from sketches: of each stream which
-objects it has had in the window (FM), and how often it repeats them (AMS). The best score of an instance is then the
-highest that it comes to with some chance, and none at all if even that would not be among the k best of late.
+Sketches per stream estimate the probability that an object appears in streams where it has not been seen: which objects
+the stream had in the window (FM), and how often it repeats them (AMS). The best score of an instance is the highest
+score that it reaches with some probability. It is the current score if that would not have been in recent top-k
+answers.
 
-Sketches are looked at anew after some tuples, more of them the more objects a window has; how many does not depend on
-how the stream was cut into pushes, and so no answer does.
+The estimates are updated after a number of tuples that grows with the number of objects in a window. This number does
+not depend on how the stream is split into pushes, so answers do not depend on it either.
 """
 
 from __future__ import annotations
@@ -23,24 +24,25 @@ from skyband.kernels.stream import Floats, Ints
 __all__ = ["LikelyAggregation"]
 
 MOST_STREAMS = 62
-_LEAST_TUPLES = 64  # between two looks at the sketches
-_LOOKS = 128  # looks while as many tuples come as there are objects, where these are many
-_RISK = 0.55  # a score counts as likely if its chance is at least this share of the chance to be among the k best
-_VALUES = 128  # of each stream, to know how they are distributed
+_LEAST_TUPLES = 64  # minimum tuples between two updates of the estimates
+_LOOKS = 128  # with many objects: number of updates per as many tuples as there are objects
+_RISK = 0.55  # a score is likely if its probability is at least this share of the probability to be in the top k
+_VALUES = 128  # recent values per stream, to estimate their distribution
 _TAILS = np.linspace(1.0, 0.0, 65)
-_SPANS = 18  # stretches up to now over which appearances are compared
-_SPANS_TO_DOUBLE = 3
-_SMOOTHING = 0.1  # the weight of a new look at them, against all before
-_HURDLES = 8  # looks over which the lowest score of an answer is averaged
+_SPANS = 18  # number of time spans up to now over which appearances are compared
+_SPANS_TO_DOUBLE = 3  # spans double in length every so many
+_SMOOTHING = 0.1  # weight of a new estimate in the moving average
+_HURDLES = 8  # updates over which the k-th best score is averaged
 _NO_HASHES = np.empty(0, np.int64)
 
 
 def still_to_come(seen: Floats, waited: Floats) -> Floats:
-    """How likely a stream reports an object later, by the streams it was seen in and how long ago that was.
+    """Return the probability that a stream will still report an object, by mask of streams and time since last seen.
 
-    `seen` are the chances that an object is in the stream as well, over the whole window. One half of those has been
-    there before; so of the objects that have not, a share of ``half / (1 - half)`` is to come. `waited` is the share of
-    those that come which have come by some age: the longer nothing came, the less likely it does.
+    `seen` are the probabilities that an object is also in the stream, over the complete window. For half of these
+    objects, the stream reported first. So of the objects that the stream has not reported, a share of
+    ``half / (1 - half)`` is still to come. `waited` is the share of these that have arrived by some age: the longer the
+    wait, the smaller the probability.
     """
     half = seen / 2
     come = half / (1 - half)
@@ -50,12 +52,13 @@ def still_to_come(seen: Floats, waited: Floats) -> Floats:
 
 
 def share_that_came(spans: Ints, pairs: Floats) -> Floats:
-    """Of the objects that a second stream reports after a first one, which share it has reported by some age.
+    """Return, per span, the share of reports of a second stream that have arrived by the start of the span.
 
-    `pairs` are the chances that an object is in a second stream within the same last span, for each span. Of an object
-    seen at any moment of a span, the other has had the time since to follow, and the time before to be ahead; both are
-    alike. So span times chance is twice the chance to have followed within some time, summed up over the span, and its
-    steps tell that chance for each stretch. The share is that at the beginning of each stretch.
+    `pairs` has, for each span, the probability that an object of one stream is in a second one within the same span.
+    For an object seen at some time of a span, the second report can come before or after it, with equal probability. So
+    ``span * pairs`` is twice the probability of a report within a given delay, integrated over the span. Its
+    differences give that probability for each interval between two spans. The result is the value at the start of each
+    interval.
     """
     followed = np.diff(spans * pairs, prepend=0.0) / np.diff(spans, prepend=0)
     followed = np.maximum.accumulate(np.maximum(followed, 0.0))
@@ -65,37 +68,39 @@ def share_that_came(spans: Ints, pairs: Floats) -> Floats:
 
 
 class LikelyAggregation:
-    """Keeps the instances that are likely to be in an answer."""
+    """Keep only the instances that are likely to be in an answer."""
 
     def __init__(self, shape: IncompleteShape) -> None:
         if shape.d > MOST_STREAMS:
             raise UnsupportedError(
-                f"method='approximate' was asked for {shape.d} streams, and sets of streams are told by bits of one "
-                f"number, at most {MOST_STREAMS}; use method='exact'."
+                f"method='approximate' supports at most {MOST_STREAMS} streams, got {shape.d} streams. Use "
+                "method='exact'."
             )
         self.shape = shape
         self._early = EarlyAggregation(shape)
         self._seen = Sketches(shape.d)
         self._repeated = AmsSketches(shape.d, size=shape.size) if shape.occurrences > 1 else None
-        self._recent = np.full((shape.d, _VALUES), shape.high)  # the last values of each stream; at first the best
+        self._recent = np.full(
+            (shape.d, _VALUES), shape.high
+        )  # recent values per stream, initialized with the upper bound
         spans = shape.size * 2.0 ** (np.arange(1 - _SPANS, 1) / _SPANS_TO_DOUBLE)
         self._spans = np.unique(np.maximum(1, spans.astype(np.int64)))
         self._pairs = np.zeros(self._spans.size)
         self._hurdles = np.full(_HURDLES, -np.inf)
         self._tuples = 0
-        # A look costs about as much as there are sets of streams.
+        # The cost of an update grows with the number of sets of streams.
         self._least = max(_LEAST_TUPLES, 4 << min(shape.d, MOST_TABLED))
-        self._next = self._least  # the number of tuples at the next look
+        self._next = self._least  # number of tuples at the next update
 
     @property
     def items(self) -> int:
-        """Instances held."""
+        """Number of instances held."""
         return self._early.items
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
     ) -> ObjectAnswers:
-        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`."""
+        """Process tuples in stream order and answer every window that ends at or before the last one, or `clock`."""
         parts = []
         low = 0
         while low < objects.size:
@@ -122,7 +127,7 @@ class LikelyAggregation:
             self._reconsider(int(positions[-1]))
 
     def _reconsider(self, now: int) -> None:
-        """Look at the sketches, and judge what is held by them."""
+        """Update the estimates from the sketches and recompute the best scores of all instances."""
         start = now - self.shape.size + 1
         masks = np.arange(1 << self.shape.d) if self.shape.d <= MOST_TABLED else self._early.masks_in_use()
         repeats = np.ones(self.shape.d) if self._repeated is None else self._repeated.reoccurrences(start)
@@ -157,16 +162,16 @@ class LikelyAggregation:
         return np.array(rows).reshape(len(rows), self.shape.d)
 
     def objects_in_use(self) -> Ints:
-        """The keys of the objects that have an instance."""
+        """Return the keys of the objects that have an instance."""
         return self._early.objects_in_use()
 
     def metrics(self) -> dict[str, int]:
-        """What was done so far, and the memory of the sketches."""
+        """Return counters of the work done, and the size of the sketches in bytes."""
         sketches = self._seen.bytes + (0 if self._repeated is None else self._repeated.bytes)
         return {**self._early.metrics(), "sketch_bytes": sketches}
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         return {
             "early": self._early.state(),
             "seen": self._seen.state(),
@@ -179,7 +184,7 @@ class LikelyAggregation:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` was taken of."""
+        """Restore the state that `state` returned."""
         self._early.load(state["early"])
         self._seen.load(state["seen"])
         if self._repeated is not None:

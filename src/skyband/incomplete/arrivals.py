@@ -1,7 +1,7 @@
-"""Tuples that arrive: streams as numbers, objects as hashes, and the order that breaks ties.
+"""Arriving tuples: stream codes, object hashes, and the order that breaks ties.
 
-Objects seen last at the same position are told apart by their id. So tuples are ordered by position, then by id, and
-those at the newest position wait until time moves on: a later push may bring more of them.
+If two objects were last seen at the same position, the object id breaks the tie. So tuples are sorted by position, then
+by object. Tuples at the newest position are buffered until time advances, because a later push may add more of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ArrivedTuples", "PendingTuples", "content_hashes", "stream_names", "
 
 
 class ArrivedTuples(NamedTuple):
-    """Tuples with their object ids as they are, in a form that has their order."""
+    """Tuples with their objects, in a sortable form."""
 
     positions: Ints  # empty on a count axis
     objects: pa.Array
@@ -31,7 +31,7 @@ class ArrivedTuples(NamedTuple):
 
 
 class PendingTuples:
-    """The tuples at the newest position."""
+    """Buffer of the tuples at the newest position."""
 
     def __init__(self) -> None:
         self._rows: ArrivedTuples | None = None
@@ -44,8 +44,8 @@ class PendingTuples:
         """The values of the tuples."""
         return np.empty(0) if self._rows is None else self._rows.values
 
-    def lined_up(self, arrived: ArrivedTuples | None, until: int | None) -> ArrivedTuples | None:
-        """What waits and has arrived, up to but without the position `until` (None: all of it); the rest waits."""
+    def take_before(self, arrived: ArrivedTuples | None, until: int | None) -> ArrivedTuples | None:
+        """Return buffered and new tuples before the position `until` (None: all), sorted. Buffer the others."""
         rows = _joined(self._rows, arrived if arrived is not None and arrived.values.size else None)
         if rows is None:
             return None
@@ -55,11 +55,11 @@ class PendingTuples:
         return _slice(rows, 0, cut)
 
     def state(self) -> bytes | None:
-        """What waits, as bytes."""
+        """Return the buffered tuples as bytes."""
         return None if self._rows is None else to_bytes(pa.table(self._rows._asdict()))
 
     def load(self, state: bytes | None) -> None:
-        """Go on from what `state` returned."""
+        """Restore the state that `state` returned."""
         if state is None:
             self._rows = None
             return
@@ -88,7 +88,7 @@ def _slice(rows: ArrivedTuples, low: int, high: int) -> ArrivedTuples:
 
 
 def _by_object(rows: ArrivedTuples) -> ArrivedTuples:
-    """Tuples of the same position by object; of the same object in the order in which they came."""
+    """Sort tuples at the same position by object, and those of one object in order of arrival."""
     same = rows.positions[1:] == rows.positions[:-1]
     if not same.any():
         return rows
@@ -104,12 +104,12 @@ def _any_take(column: Any, order: Ints) -> Any:
 
 
 def stream_names(column: Any) -> tuple[str | int, ...]:
-    """The names in a column of streams, in their order."""
+    """Return the distinct names in a column of streams, sorted."""
     return tuple(sorted(value for value in _names(column).drop_null().unique().to_pylist()))
 
 
 def stream_numbers(column: Any, declared: tuple[str | int, ...]) -> Ints:
-    """The place of each tuple's stream among the declared ones; -1 where it has none."""
+    """Return the index of each tuple's stream among the declared ones, -1 for null."""
     array = _names(column)
     if pa.types.is_null(array.type):
         return np.full(len(array), -1)
@@ -130,12 +130,14 @@ def _names(column: Any) -> pa.Array:
     array = as_arrow(column, "streams")
     kind = array.type
     if not (pa.types.is_null(kind) or pa.types.is_integer(kind) or kind in (pa.string(), pa.large_string())):
-        raise InvalidInputError(f"streams are of type {kind}; a stream is named by text or by a whole number.")
+        raise InvalidInputError(
+            f"streams are of type {kind}, but stream names must be strings or integers. This batch was rejected."
+        )
     return array
 
 
 def content_hashes(stored: pa.Array) -> Ints:
-    """A whole number for each object that follows from the object alone."""
+    """Return an integer hash per object that depends only on the object."""
     if pa.types.is_integer(stored.type):
         whole: Ints = stored.to_numpy(zero_copy_only=False).astype(np.int64)
         return whole

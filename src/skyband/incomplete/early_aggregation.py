@@ -1,4 +1,4 @@
-"""EAA, early aggregation: the engine around the instances of objects."""
+"""The engine of the early aggregation algorithm (EAA)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["EarlyAggregation", "Expected"]
 
 
 class Expected(NamedTuple):
-    """What is likely to arrive; see `skyband.incomplete.kernels.instances.Terms`."""
+    """Estimates of the tuples to come, see `skyband.incomplete.kernels.instances.Terms`."""
 
     masks: Ints
     chances: Floats
@@ -37,11 +37,11 @@ _COUNTERS = {
 _EVERYTHING = Expected(
     np.empty(0, np.int64), np.empty((0, 0, 0)), np.empty(0, np.int64), np.empty(0), np.empty((0, 0)), 0.0, -np.inf
 )
-_LEAST = 256  # room to begin with
+_LEAST = 256  # initial capacity
 
 
 class EarlyAggregation:
-    """Keeps the instances that fewer than k objects dominate, and nothing else."""
+    """Keep only the instances that fewer than k objects dominate."""
 
     def __init__(self, shape: IncompleteShape, *, intervals: bool = False) -> None:
         self.shape = shape
@@ -63,13 +63,13 @@ class EarlyAggregation:
 
     @property
     def items(self) -> int:
-        """Instances held."""
+        """Number of instances held."""
         return int(self._instances.registers[kernels.HELD])
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
     ) -> ObjectAnswers:
-        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`."""
+        """Process tuples in stream order and answer every window that ends at or before the last one, or `clock`."""
         rows = TupleBatch(positions, objects, streams, values)
         until = kernels.NEVER if clock is None else clock
         parts = []
@@ -83,34 +83,34 @@ class EarlyAggregation:
         return joined(parts)
 
     def expect(self, expected: Expected) -> None:
-        """Judge from now on what may still arrive by what is likely, not by what is possible."""
+        """Compute best scores from estimates of likely tuples from now on, instead of best possible ones."""
         self._terms = self._terms._replace(**expected._asdict())
 
     def kth_score(self) -> float:
-        """The lowest score of an answer at this moment; minus infinity if it would have fewer than k objects."""
+        """Return the k-th best score at this time, minus infinity if there are fewer than k objects."""
         return float(kernels.kth_score(self._instances, self._terms, self._scratch))
 
     def reconsider(self, now: int) -> None:
-        """Judge what is held by what is expected now."""
+        """Recompute the best scores of all instances from the current estimates."""
         if ladder.is_worn(self._instances.best):
             self._make_room()
         kernels.reconsider(self._instances, self._terms, self._scratch, now)
 
     def objects_in_use(self) -> Ints:
-        """The keys of the objects that have an instance."""
+        """Return the keys of the objects that have an instance."""
         return np.unique(self._instances.objects[self._instances.owners[self._slots()]])
 
     def masks_in_use(self) -> Ints:
-        """The sets of streams, as bit masks, that some instance was seen in."""
+        """Return the distinct bit masks of the streams in which instances were seen."""
         seen = self._instances.counts[self._slots()] > 0
         return np.unique(seen @ (1 << np.arange(self.shape.d)))
 
     def metrics(self) -> dict[str, int]:
-        """What was done so far."""
+        """Return counters of the work done."""
         return {name: int(self._instances.registers[place]) for name, place in _COUNTERS.items()}
 
     def intervals(self) -> dict[str, Any]:
-        """Every instance held, oldest first: its object, the last window it is in, and its interval. For tests."""
+        """Return all instances, oldest first: object, last window and score interval. For tests."""
         slots = self._slots()
         instances = self._instances
         return {
@@ -127,7 +127,7 @@ class EarlyAggregation:
         return slots
 
     def _make_room(self) -> None:
-        """Lay the ladders anew, with more room if half of it is taken."""
+        """Rebuild the ladders, and double the capacity if more than half of it is used."""
         instances = self._instances
         room = instances.owners.size
         if (
@@ -139,11 +139,11 @@ class EarlyAggregation:
             room *= 2
         slots = self._slots()
         self._instances = instances._replace(
-            current=ladder.laid_anew(instances.current, slots, room), best=ladder.laid_anew(instances.best, slots, room)
+            current=ladder.rebuilt(instances.current, slots, room), best=ladder.rebuilt(instances.best, slots, room)
         )
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs: the instances oldest first, whatever slots they were in."""
+        """Return the state for `load`: the instances, oldest first, independent of their slots."""
         instances, slots = self._instances, self._slots()
         owners, places = np.unique(instances.owners[slots], return_inverse=True)
         return {
@@ -157,7 +157,7 @@ class EarlyAggregation:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` was taken of."""
+        """Restore the state that `state` returned."""
         owners = state["owners"]
         count, objects = owners.size, state["objects"].size
         room = max(_LEAST, 1 << int(2 * count + 1).bit_length())
@@ -178,7 +178,7 @@ class EarlyAggregation:
         instances.registers[kernels.LAST] = count - 1 if count else kernels.NONE
         slots = np.arange(count)
         self._instances = instances._replace(
-            current=ladder.laid_anew(instances.current, slots, room), best=ladder.laid_anew(instances.best, slots, room)
+            current=ladder.rebuilt(instances.current, slots, room), best=ladder.rebuilt(instances.best, slots, room)
         )
         kernels.enter_objects(self._instances, objects)
         self.expect(Expected(**state["expected"]))
@@ -189,7 +189,7 @@ _BY_OBJECT = ("objects", "touches", "lasts")
 
 
 def _link(instances: Instances, owners: Ints, objects: int) -> None:
-    """Chain instances in slots 0, 1, …, oldest first, by time and by object."""
+    """Link instances in slots 0, 1, …, oldest first, by time and by object."""
     count = owners.size
     instances.after[:count] = np.arange(1, count + 1)
     instances.before[:count] = np.arange(-1, count - 1)
@@ -209,14 +209,14 @@ def _link(instances: Instances, owners: Ints, objects: int) -> None:
 
 
 def _grown(instances: Instances, room: int) -> Instances:
-    """The same instances with more free slots; the ladders are laid anew by the caller."""
+    """Return the same instances with more free slots. The caller must rebuild the ladders."""
     old = instances.owners.size
     new = kernels.empty_instances(room, instances.values.shape[1])
     for name in Instances._fields:
         if name not in ("current", "best", "lookup", "registers"):
             getattr(new, name)[:old] = getattr(instances, name)
     for chain, register in ((new.after, kernels.FREE), (new.newest, kernels.FREE_OBJECT)):
-        chain[room - 1] = instances.registers[register]  # the new slots come first
+        chain[room - 1] = instances.registers[register]  # new slots are used first
         instances.registers[register] = old
     lookup.move(instances.lookup, new.lookup)
     return new._replace(current=instances.current, best=instances.best, registers=instances.registers)

@@ -1,4 +1,4 @@
-"""Engines over incomplete streams: what they are given of a query, and their answers, flat: numbers and arrays only."""
+"""The protocol of engines over incomplete streams, with queries and answers as numbers and flat arrays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["IncompleteEngine", "IncompleteShape", "ObjectAnswers", "from_end_on", "joined", "room_for", "written"]
 
-_ROOM = 1 << 14  # rows of answers at a time
+_ROOM = 1 << 14  # answer rows per buffer
 
 
 class ObjectAnswers(NamedTuple):
-    """Windows by their end; their rows best first. The last two columns are empty unless intervals were asked for."""
+    """Windows by their end, and their rows, best first. `best` and `sure` are empty unless the query has intervals."""
 
     ends: Ints
     counts: Ints
@@ -28,7 +28,7 @@ class ObjectAnswers(NamedTuple):
 
 
 def room_for(k: int, intervals: bool) -> InstanceAnswers:
-    """Somewhere to write answers to, at least one."""
+    """Return an output buffer for at least one answer."""
     windows = max(1, _ROOM // k)
     rows = windows * k
     more = rows if intervals else 0
@@ -45,7 +45,7 @@ def room_for(k: int, intervals: bool) -> InstanceAnswers:
 
 
 def written(found: InstanceAnswers) -> ObjectAnswers:
-    """What has been written, copied; there is room again."""
+    """Return a copy of the answers in the buffer, and clear it."""
     windows, rows = (int(number) for number in found.cursor)
     more = rows if found.sure.size else 0
     found.cursor[:] = 0
@@ -61,14 +61,14 @@ def written(found: InstanceAnswers) -> ObjectAnswers:
 
 
 def joined(parts: Iterable[ObjectAnswers]) -> ObjectAnswers:
-    """Answers one after another."""
+    """Concatenate answers."""
     whole, real = np.empty(0, np.int64), np.empty(0)
     nothing = ObjectAnswers(whole, whole, whole, real, whole, real, whole)
     return ObjectAnswers(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
 def from_end_on(found: ObjectAnswers, end: int) -> ObjectAnswers:
-    """The answers of windows that end at or after `end`."""
+    """Return the answers of windows that end at or after `end`."""
     windows = found.ends >= end
     rows = np.repeat(windows, found.counts)
     return ObjectAnswers(
@@ -83,43 +83,43 @@ def from_end_on(found: ObjectAnswers, end: int) -> ObjectAnswers:
 
 
 class IncompleteShape(NamedTuple):
-    """A query as engines see it: windows ``[end - size, end)`` at every ``end = origin + i * every``."""
+    """A query in the form of the engines: windows ``[end - size, end)`` at every ``end = origin + i * every``."""
 
     k: int
     size: int
     every: int
     origin: int
-    d: int  # the number of streams; a tuple's stream is 0..d-1
-    weights: Floats  # a factor for each stream; ones where the aggregate has no weights
+    d: int  # number of streams; a tuple's stream is 0..d-1
+    weights: Floats  # per stream; ones if the aggregate has no weights
     aggregate: int  # SUM, AVG, MIN or MAX of skyband.incomplete.kernels.attributes
-    low: float  # the bounds of a tuple's value; low stands for a stream that has none
+    low: float  # lower bound of values; also the value of an object in a stream without a tuple of it
     high: float
-    occurrences: int  # how many valid tuples an object may have in a stream
+    occurrences: int  # maximum number of valid tuples of an object in a stream
 
 
 class IncompleteEngine(Protocol):
-    """Ranks the objects of admitted tuples."""
+    """Rank the objects of admitted tuples."""
 
     @property
     def items(self) -> int:
-        """How many items are held."""
+        """Number of items held."""
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
     ) -> ObjectAnswers:
-        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`.
+        """Process tuples in stream order and answer every window that ends at or before the last one, or `clock`.
 
-        `hashes` tell objects apart by their content; only engines that sketch need them.
+        `hashes` are hashes of the objects. Only engines with sketches need them.
         """
 
     def objects_in_use(self) -> Ints:
-        """The keys of the objects that something is held of."""
+        """Return the keys of the objects that the engine holds."""
 
     def metrics(self) -> dict[str, int]:
-        """What was done so far."""
+        """Return counters of the work done."""
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` was taken of."""
+        """Restore the state that `state` returned."""

@@ -1,4 +1,4 @@
-"""One query at work: who is admitted to its windows, and the engine that ranks them."""
+"""Executor of one query: admits tuples to its windows and passes them to its engine."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _NONE = np.empty(0, np.int64)
 
 
 class IncompleteExecutor:
-    """A query with its engine. On a count axis it numbers the tuples that count."""
+    """A query with its engine. On a count axis it numbers the admitted tuples."""
 
     def __init__(self, query: IncompleteTopK, streams: tuple[str | int, ...]) -> None:
         self.query = query
         self.over_limit = 0
-        self._counted = 0  # tuples that counted
+        self._counted = 0  # admitted tuples
         shape = shape_of(query, streams)
         self.engine: IncompleteEngine = _engine(query, shape)
-        # Where a stream may report an object as often as it likes, nobody has to be counted.
+        # If occurrences are not limited, no ledger is needed.
         unlimited = query.axis == "count" and query.occurrences >= query.window.size
         self._ledger = None if unlimited or query.method == "approximate" else ledger.empty_ledger(_LEAST)
 
     @property
     def remembered(self) -> int:
-        """Tuples that are known only so that nobody is counted too often."""
+        """Number of tuples kept to limit occurrences."""
         if self._ledger is None:
             return 0
         return int(self._ledger.registers[ledger.NEXT] - self._ledger.registers[ledger.FIRST])
@@ -45,7 +45,7 @@ class IncompleteExecutor:
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
     ) -> ObjectAnswers:
-        """Take in tuples, and answer what has become final; on a count axis they have no positions."""
+        """Process tuples and return the answers of windows that ended. On a count axis `positions` is empty."""
         counted = self._counted
         if self._ledger is not None:
             taken = self._admitted(positions, objects, streams)
@@ -60,13 +60,13 @@ class IncompleteExecutor:
         return self.engine.advance(positions, objects, streams, values, hashes, clock)
 
     def objects_in_use(self) -> Ints:
-        """The keys of all objects that something is held of."""
+        """Return the keys of all objects in the engine or the ledger."""
         if self._ledger is None:
             return self.engine.objects_in_use()
         return np.union1d(self.engine.objects_in_use(), _entries(self._ledger)[0])
 
     def metrics(self) -> dict[str, int]:
-        """What is held and was done."""
+        """Return counters of items held and work done."""
         return {
             "items": self.engine.items,
             "remembered": self.remembered,
@@ -75,7 +75,7 @@ class IncompleteExecutor:
         }
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         entries = None if self._ledger is None else dict(zip(_ENTRIES, _entries(self._ledger), strict=True))
         return {
             "too_often": self.over_limit,
@@ -85,7 +85,7 @@ class IncompleteExecutor:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` was taken of."""
+        """Restore the state that `state` returned."""
         self.over_limit, self._counted = state["too_often"], state["counted"]
         if state["ledger"] is not None:
             self._ledger = _ledger_of(*(state["ledger"][name] for name in _ENTRIES))
@@ -118,13 +118,13 @@ _ENTRIES = ("objects", "streams", "positions")
 
 
 def _entries(kept: OccurrenceLedger) -> tuple[Ints, Ints, Ints]:
-    """The tuples of a ledger, oldest first."""
+    """Return the tuples of a ledger, oldest first."""
     rows = np.arange(kept.registers[ledger.FIRST], kept.registers[ledger.NEXT]) & (kept.objects.size - 1)
     return kept.objects[rows], kept.streams[rows], kept.positions[rows]
 
 
 def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0) -> OccurrenceLedger:
-    """A ledger with these tuples and room for twice as many as `room`."""
+    """Return a ledger with these tuples and a capacity of at least twice `room`."""
     needed = max(_LEAST, 2 * room, objects.size + 1)
     made = ledger.empty_ledger(1 << int(needed - 1).bit_length())
     ledger.enter(made, objects, streams, positions)
@@ -132,7 +132,7 @@ def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0) 
 
 
 def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...]) -> IncompleteShape:
-    """The query as engines see it."""
+    """Return the query in the form of the engines."""
     window = query.window
     return IncompleteShape(
         query.k,

@@ -1,4 +1,4 @@
-"""How good approximate answers are: what they have in common with the exact ones, and how far their scores lie off."""
+"""Quality of approximate answers: precision and relative error against the exact answers."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _COLUMNS = [*_ANSWER, "rank", "object", "score"]
 
 
 def precision(exact: pa.Table, approximate: pa.Table) -> float:
-    """The share of the exact answers' objects that the approximate answers have, in the mean of all exact answers.
+    """Return the share of the exact answers' objects in the approximate answers, averaged over all exact answers.
 
-    Both are tables as `skyband.incomplete.replay` returns them. Answers are matched by query name and time; one that is
-    missing has nothing in common with the exact one.
+    Both are tables returned by `skyband.incomplete.replay`. Answers are matched by query name and time. A missing
+    approximate answer has precision 0.
 
     >>> import skyband as sb
     >>> tuples = [7, 8, 9], ["x", "x", "y"], [0.5, 0.75, 0.25]
     >>> exact = sb.incomplete.replay(sb.IncompleteTopK(k=2, size=3), None, *tuples)
-    >>> sb.incomplete.precision(exact, exact.slice(0, 1))  # of two objects it has one
+    >>> sb.incomplete.precision(exact, exact.slice(0, 1))  # one of two objects
     0.5
     """
     return _mean(by_answer(exact, approximate)["precision"])
 
 
 def relative_error(exact: pa.Table, approximate: pa.Table) -> float:
-    """How far the score at each rank lies off, relative to the exact one, in the mean of all ranks and exact answers.
+    """Return the relative error of the score at each rank, averaged over all ranks and exact answers.
 
-    A rank that the approximate answer does not have counts 1, as does a score that should be 0 and is not.
+    The error is 1 for a rank that is missing in the approximate answer, and for a nonzero score if the exact one is 0.
 
     >>> import skyband as sb
     >>> from skyband.incomplete import relative_error
@@ -44,7 +44,9 @@ def relative_error(exact: pa.Table, approximate: pa.Table) -> float:
 
 
 def by_answer(exact: pa.Table, approximate: pa.Table) -> pa.Table:
-    """Precision and relative error of each exact answer: ``query, time, precision, relative_error``, by time and query.
+    """Return precision and relative error per exact answer, sorted by time and query.
+
+    The columns are ``query, time, precision, relative_error``.
 
     >>> import skyband as sb
     >>> from skyband.incomplete.measures import by_answer
@@ -69,7 +71,7 @@ def by_answer(exact: pa.Table, approximate: pa.Table) -> pa.Table:
 
 
 def _means(rows: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
-    """The mean of a value over the rows of each answer."""
+    """Return the mean of a value over the rows of each answer."""
     means = rows.select(_ANSWER).append_column("value", values).group_by(_ANSWER).aggregate([("value", "mean")])
     return means.select([*_ANSWER, "value_mean"]).rename_columns([*_ANSWER, name])
 
@@ -78,12 +80,12 @@ def _checked(name: str, answers: pa.Table) -> pa.Table:
     missing = [column for column in _COLUMNS if column not in getattr(answers, "column_names", ())]
     if missing:
         raise InvalidInputError(
-            f"{name} has no column {', '.join(missing)}; pass answers as skyband.incomplete.replay returns them."
+            f"{name} has no column {', '.join(missing)}. Pass a table returned by skyband.incomplete.replay."
         )
     return answers.select(_COLUMNS)
 
 
 def _mean(column: pa.ChunkedArray) -> float:
     if len(column) == 0:
-        raise InvalidInputError("exact has no answer; there is nothing to compare the approximate ones with.")
+        raise InvalidInputError("exact has no answers, so there is nothing to compare with.")
     return float(pc.mean(column).as_py())

@@ -1,4 +1,4 @@
-"""Continuous ranking over incomplete streams, in this process: arrays in, Arrow tables out."""
+"""Rank objects over incomplete streams continuously, in process: arrays in, Arrow tables out."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
-    """Ranks objects whose attributes come in different streams, over tuples that are pushed to it.
+    """Rank objects whose attributes arrive in several streams, over pushed tuples.
 
     Parameters
     ----------
     queries
-        One `IncompleteTopK`, several, or a `Workload` of them, all with the same `streams`. Each is answered by an
-        engine of its own. On a time axis queries may be added while the stream runs; a query that was added sees the
-        tuples from the newest position on, and answers from the first window on that begins there or later.
+        One `IncompleteTopK`, several, or a `Workload` of them, all with the same `streams`. Each query has a separate
+        engine. On a time axis, queries can be added while the stream runs. An added query reads tuples from the newest
+        position on, and its first answer is for the first window that begins at or after it.
     lasts
-        Whether answers also tell the position at which each object was seen last, as ``last``: what breaks ties.
+        Whether answers have a column ``last`` with the position at which each object was seen last. It breaks ties.
     computed
-        True where `where` and the expressions of the queries have been applied already by whoever passes the arrays;
-        else a query that has some is refused.
+        True if the caller has already applied `where` and the expressions of the queries. Otherwise a query that has
+        any of them is rejected.
 
     Examples
     --------
@@ -72,31 +72,31 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._workload = self._checked(queries, computed)
         super().__init__(self._workload.axis, computed=computed)
         self._streams = tuple(self.queries[0].streams or ())
-        self._object_kind: pa.DataType | None = None  # as answers give objects back
-        self._book: KeyDictionary | None = None  # for objects that are no whole numbers
+        self._object_kind: pa.DataType | None = None  # type of objects in answers
+        self._book: KeyDictionary | None = None  # for objects that are not integers
         self._waiting = PendingTuples()
         self._executors = [IncompleteExecutor(query, self._streams) for query in self._workload]
-        self._seen = np.zeros(len(self._streams), np.int64)  # tuples, by stream
-        self._newest = np.full(len(self._streams), np.iinfo(np.int64).min)  # positions, by stream
+        self._seen = np.zeros(len(self._streams), np.int64)  # number of tuples per stream
+        self._newest = np.full(len(self._streams), np.iinfo(np.int64).min)  # newest position per stream
 
     @property
     def candidates(self) -> int:
-        """How many items are held: tuples for ``sorted-lists``, instances of objects for the others."""
+        """Number of items held: tuples for ``sorted-lists``, object instances for the other methods."""
         return sum(executor.engine.items for executor in self._executors) + len(self._waiting)
 
     def push(self, positions: Any, objects: Any, streams: Any, values: Any) -> None:
-        """Take in the next tuples of all streams together. A push that is refused changes nothing.
+        """Process the next tuples of all streams. A rejected push changes nothing.
 
         Parameters
         ----------
         positions
             int64 microseconds or timestamps that do not go backwards; None for count windows.
         objects
-            What is ranked: numbers, text, dates, …; a null leaves the tuple out.
+            The ranked objects: numbers, text, dates and so on. Tuples with a null object are dropped.
         streams
-            The stream of each tuple, by name; a null leaves the tuple out.
+            The stream name of each tuple. Tuples with a null stream are dropped.
         values
-            Numbers within the bounds of all queries; a null or NaN leaves the tuple out.
+            Numbers within the bounds of all queries. Tuples with a null or NaN value are dropped.
         """
         self._refuse_after_end()
         rows = length(objects, "objects")
@@ -107,7 +107,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         missing = found.stored.is_null().to_numpy(zero_copy_only=False) | (codes < 0)
         if missing.any():
             numbers = np.where(missing, np.nan, numbers)
-        _refuse_unbounded(numbers, self.queries)
+        _reject_out_of_bounds(numbers, self.queries)
         checked = self._intake.check(positions, numbers, None, None)
         self._intake.adopt(checked)
         self._object_kind = self._object_kind or found.kind
@@ -121,7 +121,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._take_in(None)
 
     def _end(self, beyond: int) -> None:
-        self._advance(self._waiting.lined_up(None, None), beyond)
+        self._advance(self._waiting.take_before(None, None), beyond)
 
     def _table(self, pending: list[pa.Table]) -> pa.Table:
         table = pa.concat_tables([self._columns().empty_table(), *pending], promote_options="permissive")
@@ -129,11 +129,11 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 
     def _add(self, query: IncompleteTopK, after: Workload[IncompleteTopK]) -> None:
         newest = self._intake.newest
-        _refuse_unbounded(self._waiting.values, [query])
+        _reject_out_of_bounds(self._waiting.values, [query])
         self._workload = after
         self._executors.append(IncompleteExecutor(query, self._streams))
         if newest is not None:
-            # Tuples at the newest position wait, so the new engine will see all of them.
+            # Tuples at the newest position are still pending, so the new engine will process all of them.
             self._valid_from[query.name] = query.window.first_end_after(newest + query.window.size - 1)
 
     def _remove(self, name: str, after: Workload[IncompleteTopK]) -> None:
@@ -141,10 +141,10 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._executors = [executor for executor in self._executors if executor.query.name != name]
 
     def metrics(self) -> dict[str, Any]:
-        """Counts so far: rows, left out, answers given, items held, and what each query and each stream did.
+        """Return counters: rows, dropped rows, answers, items held, and counters per query and per stream.
 
-        `over_limit` counts tuples beyond the declared `occurrences`, which were left out; `remembered` the tuples known
-        only to tell these. The approximate method remembers none, and counts none.
+        ``over_limit`` counts dropped tuples beyond the declared `occurrences`. ``remembered`` is the number of tuples
+        kept to detect these. With the approximate method both are 0.
 
         >>> import skyband as sb
         >>> monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size=9, streams=["s", "t"]))
@@ -184,7 +184,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         return cls(queries, lasts=saved["lasts"], computed=True)
 
     def _load(self, saved: dict[str, Any]) -> None:
-        # In the order of the first query of all, which may have been removed since.
+        # The order is that of the monitor's first query, which may have been removed since.
         self._streams = tuple(saved["streams"])
         self._executors = [IncompleteExecutor(query, self._streams) for query in self.queries]
         kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
@@ -203,7 +203,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         cls, queries: IncompleteTopK | Iterable[IncompleteTopK] | Workload[IncompleteTopK], computed: bool
     ) -> Workload[IncompleteTopK]:
         found = super()._checked(queries, computed)
-        _refuse_other_streams(found)
+        _reject_different_streams(found)
         return found
 
     def _note(self, arrived: ArrivedTuples) -> None:
@@ -215,10 +215,10 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         if self._intake.axis == "count":
             self._advance(arrived, None)
         elif self._intake.newest is not None:
-            self._advance(self._waiting.lined_up(arrived, self._intake.newest), self._intake.newest)
+            self._advance(self._waiting.take_before(arrived, self._intake.newest), self._intake.newest)
 
     def _advance(self, rows: ArrivedTuples | None, clock: int | None) -> None:
-        """Let every query take in tuples that are in their final order, and write down what it answers."""
+        """Pass tuples in their final order to every query and collect the answers."""
         keys, hashes = (_NONE, _NONE) if rows is None else self._known(rows.objects)
         positions, streams, values = (_NONE, _NONE, np.empty(0)) if rows is None else (rows[0], rows[2], rows[3])
         found = [executor.advance(positions, keys, streams, values, hashes, clock) for executor in self._executors]
@@ -233,8 +233,8 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         return wanted_columns(self.queries, self._intake.position_kind, self._object_kind, self._lasts)
 
     def _known(self, stored: pa.Array) -> tuple[Ints, Ints]:
-        """The keys that engines know objects by, and hashes of their content where somebody needs them."""
-        if not len(stored):  # an empty column has no type
+        """Return the engine keys of objects, and hashes of their content if a query is approximate."""
+        if not len(stored):  # an empty column may be untyped
             return _NONE, _NONE
         sketched = any(query.method == "approximate" for query in self.queries)
         hashes = content_hashes(stored) if sketched else _NONE
@@ -244,7 +244,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         return self._book.slots_of(stored), hashes
 
     def _values(self, keys: Ints) -> pa.Array:
-        """The objects behind keys."""
+        """Return the objects of engine keys."""
         return pa.array(keys) if self._book is None else self._book.values(keys)
 
     def _unused(self, slots: int) -> Any:
@@ -261,9 +261,10 @@ def replay(
     streams: Any,
     values: Any,
 ) -> pa.Table:
-    """All answers over a whole stream: ``query, time, rank, object, score``, with `intervals` also ``best, sure``.
+    """Return all answers over a stream in memory: ``query, time, rank, object, score`` (and ``best, sure``).
 
-    Queries that do not declare their streams have those in the input, in the order of their names.
+    The columns ``best`` and ``sure`` exist if a query has `intervals`. Queries without `streams` use those in the
+    input, sorted by name.
 
     Examples
     --------
@@ -273,42 +274,43 @@ def replay(
     >>> [table[name].to_pylist() for name in ("time", "object", "score", "best", "sure")]
     [[2, 2, 4, 4], [8, 7, 8, 7], [0.9, 0.5, 0.9, 0.6], [1.9, 1.5, 1.9, 0.6], [True, True, True, False]]
     """
-    asked = of_family(queries, IncompleteTopK, "skyband.incomplete.replay")
-    if any(one.streams is None for one in asked):
-        there = stream_names(streams)
-        asked = Workload([_with_streams(one, there) if one.streams is None else one for one in asked])
-    return Monitor(asked)._replayed(positions, objects, streams, values)
+    workload = of_family(queries, IncompleteTopK, "skyband.incomplete.replay")
+    if any(one.streams is None for one in workload):
+        names = stream_names(streams)
+        workload = Workload([_with_streams(one, names) if one.streams is None else one for one in workload])
+    return Monitor(workload)._replayed(positions, objects, streams, values)
 
 
 def _with_streams(query: IncompleteTopK, streams: tuple[str | int, ...]) -> IncompleteTopK:
     return IncompleteTopK(**{**query.to_dict(), "streams": streams or (0,)})
 
 
-def _refuse_unbounded(numbers: Floats, queries: Iterable[IncompleteTopK]) -> None:
+def _reject_out_of_bounds(numbers: Floats, queries: Iterable[IncompleteTopK]) -> None:
     for query in queries:
         low, high = query.bounds
         outside = (numbers < low) | (numbers > high)
         if outside.any():
             row = int(np.argmax(outside))
             raise InvalidInputError(
-                f"values[{row}]={numbers[row]} is outside bounds={query.bounds} of query {query.name!r}; how far a "
-                "score can rise would be judged wrongly. Widen the bounds; nothing of this push was taken in."
+                f"values[{row}]={numbers[row]} is outside bounds={query.bounds} of query {query.name!r}, so scores "
+                "could not be bounded. Widen bounds=; this batch was rejected."
             )
 
 
-def _refuse_other_streams(workload: Workload[IncompleteTopK]) -> None:
-    """Refuse queries that do not run over the same streams, or do not say which they are."""
+def _reject_different_streams(workload: Workload[IncompleteTopK]) -> None:
+    """Reject queries without `streams`, or with different ones."""
     first = workload.queries[0]
     for query in workload:
         if query.streams is None:
             raise InvalidQueryError(
-                f"query {query.name!r} has no streams=; tuples come one after another here, and how many streams "
-                "there are decides how far a score can rise. Name them all: streams=['a', 'b']."
+                f"query {query.name!r} has no streams=. A monitor needs all stream names in advance, because the "
+                "number of streams bounds how far a score can rise. List them all, for example streams=['a', 'b']."
             )
         if set(query.streams) != set(first.streams or ()):
             raise InvalidQueryError(
                 f"queries {first.name!r} and {query.name!r} have different streams ({first.streams} and "
-                f"{query.streams}); queries over the same tuples have the same streams. Make two workloads of them."
+                f"{query.streams}), but queries over the same tuples must have the same streams. "
+                "Make two workloads of them."
             )
 
 

@@ -1,4 +1,4 @@
-"""What every part of the pipeline knows of queries over incomplete streams. Light: the driver loads it, too."""
+"""The plan of queries over incomplete streams, shared by the pipeline. The driver loads it, so imports are light."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["IncompletePlan", "IncompleteScan", "scans_of"]
 
 
 class IncompleteScan(NamedTuple):
-    """The columns that some queries read alike, and the places of these queries in the workload."""
+    """The expressions that the queries of a scan share, and their workload indices."""
 
     object: str | None
     stream: str | None
@@ -25,7 +25,7 @@ class IncompleteScan(NamedTuple):
 
 
 def scans_of(queries: Sequence[IncompleteTopK]) -> tuple[IncompleteScan, ...]:
-    """The queries by what they read, in the order in which they first appear.
+    """Return the scans of a workload, in order of first appearance.
 
     >>> import skyband as sb
     >>> low = sb.IncompleteTopK(name="low", k=1, size="1 hour", object="car", stream="camera", value="speed")
@@ -38,17 +38,17 @@ def scans_of(queries: Sequence[IncompleteTopK]) -> tuple[IncompleteScan, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class IncompletePlan(ShardPlan):
-    """A workload over tuples of one shape."""
+    """Shard plan of a workload over incomplete streams."""
 
     family = "incomplete"
     merges_answers = True
 
-    queries: tuple[IncompleteTopK, ...]  # with their streams declared
+    queries: tuple[IncompleteTopK, ...]  # with `streams` set
     shards: int
     refuse_late: bool
-    delay: int = 0  # how far the watermark stands behind the newest row, in microseconds
+    delay: int = 0  # lag of the watermark behind the newest row, in microseconds
 
     @cached_property
     def scans(self) -> tuple[IncompleteScan, ...]:
-        """The queries by what they read."""
+        """The queries by scan."""
         return scans_of(self.queries)

@@ -1,4 +1,4 @@
-"""Objects whose attributes arrive in different streams at different moments, some of them never."""
+"""The query class for ranking objects whose attributes arrive in several streams."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ __all__ = ["METHODS", "MONOTONE", "IncompleteTopK", "Method", "Monotone"]
 
 Monotone = Literal["sum", "avg", "min", "max"]
 MONOTONE = {
-    "sum": "the sum of an object's attributes, each times its weight",
-    "avg": "their mean over all declared streams",
-    "min": "the smallest of them",
-    "max": "the largest of them",
+    "sum": "the weighted sum of an object's attributes",
+    "avg": "the mean of an object's attributes over all declared streams",
+    "min": "the smallest of an object's attributes",
+    "max": "the largest of an object's attributes",
 }
 Method = Literal["exact", "sorted-lists", "approximate"]
 MOST_K = 2**24
 METHODS = {
-    "exact": "early aggregation (EAA): keeps only the instances of objects that may still be in an answer",
+    "exact": "early aggregation (EAA): keeps only the object instances that may still be in an answer",
     "sorted-lists": "a sorted list per stream and the threshold algorithm (SLA): keeps every tuple of the window",
-    "approximate": "early aggregation with likely instead of best possible scores: keeps fewer, may miss some",
+    "approximate": "early aggregation with likely scores instead of best possible ones: keeps fewer instances, may "
+    "miss some objects",
 }
 
 
@@ -48,39 +49,40 @@ METHODS = {
 class IncompleteTopK(Query):
     """The k best objects at every ``origin + i * every``, over tuples (object, stream, value) of the last `size`.
 
-    An object's score is the aggregate of its value in each declared stream, with the lower bound where the window holds
-    no tuple of it in that stream; objects with at least one tuple compete. Higher scores come first; of equal ones the
-    object seen last, then the larger object id.
+    An object's score is the aggregate of its values in all declared streams. The lower bound is used for streams in
+    which the window contains no tuple of the object. Objects with at least one tuple are ranked. Higher scores rank
+    first. Ties are broken by the object seen last, then by the larger object id.
 
     Parameters
     ----------
     k
-        How many objects an answer ranks, at least 1.
+        Number of objects per answer, at least 1.
     size, every
         Interval text (``"10 minutes"``) or `timedelta` for a window over event time, integers for a window over the
         last `size` tuples of all streams together. `every` defaults to `size`.
     name
-        What the query is called in its answers; unique in a workload.
+        Name of the query in its answers. Must be unique in a workload.
     object, stream, value, where
-        SQL expressions for the object id, the name of the stream, the attribute's value and a filter. Arrays carry them
-        themselves, so that `skyband.incomplete.replay` needs none of them.
+        SQL expressions for the object id, the stream name, the attribute value and a filter.
+        `skyband.incomplete.replay` and `skyband.incomplete.Monitor` take these as arrays and need none of them.
     streams
-        The names of all streams. In process they default to those in the input.
+        The names of all streams. `skyband.incomplete.replay` defaults to those in the input.
     aggregate, weights
-        ``"sum"`` (with ``weights={stream: factor}``, 1 where a stream has none), ``"avg"``, ``"min"`` or ``"max"``.
+        ``"sum"`` (with ``weights={stream: factor}``, default factor 1), ``"avg"``, ``"min"`` or ``"max"``.
     bounds
-        The smallest and the largest value a tuple may have. A value outside is refused: scores could not be bounded.
+        The smallest and the largest value a tuple may have. Values outside are rejected, because they would invalidate
+        the score bounds.
     occurrences
-        How often a stream may report an object in one window; its values add up. What comes more often is left out and
-        counted.
+        How many tuples of an object in one stream count per window. Their values are added. Further tuples are dropped
+        and counted as ``over_limit``.
     method
         ``"exact"``, ``"sorted-lists"`` (exact too, keeps every tuple) or ``"approximate"``.
     intervals
-        Whether answers also tell, for each object, the best score it may still come to by attributes that have not
-        arrived (``best``), and whether it stays among the k best even if all others come to theirs (``sure``). For
+        Whether answers also contain ``best``, the best score an object can still reach through attributes that have not
+        arrived, and ``sure``, whether the object stays in the top k even if all other objects reach theirs. Requires
         ``method="exact"``.
     origin
-        Where the answers are anchored: a `datetime`, ISO text or microseconds (time), or a tuple's number (count).
+        Anchor of the answer times: a `datetime`, ISO text or microseconds (time), or a tuple's number (count).
 
     Examples
     --------
@@ -123,15 +125,16 @@ class IncompleteTopK(Query):
         occurrences = _checked_occurrences(self.occurrences)
         if occurrences > 1 and bounds[0] < 0:
             raise InvalidQueryError(
-                f"bounds={self.bounds!r} with occurrences={occurrences}: values that add up must not be negative, or "
-                "one more of them could lower a score. Shift the values, or ask for occurrences=1."
+                f"bounds={self.bounds!r} must not be negative with occurrences={occurrences}: values are added, so a "
+                "further negative value could lower a score. Shift the values, or use occurrences=1."
             )
         weights = _checked_weights(self.weights, streams, aggregate)
-        _refuse_endless(bounds, occurrences, streams, dict(weights or ()))
+        _reject_overflow(bounds, occurrences, streams, dict(weights or ()))
         method = checked_choice("method", self.method, METHODS)
         if self.intervals is True and method != "exact":
             raise InvalidQueryError(
-                f"intervals=True with method={method!r}: only method='exact' knows how far scores can still rise."
+                f"intervals=True is not supported with method={method!r}. Use method='exact', which computes upper "
+                "bounds of scores."
             )
         self._settle(
             {
@@ -157,11 +160,11 @@ class IncompleteTopK(Query):
         )
 
     def scan_key(self) -> tuple[str | None, str | None, str | None, str | None]:
-        """What queries must agree in to read the same tuples."""
+        """Return the fields that must be equal for queries to read the same tuples."""
         return self.object, self.stream, self.value, self.where
 
     def weight_of(self, stream: str | int) -> float:
-        """The factor of a stream's values.
+        """Return the weight of a stream.
 
         >>> import skyband as sb
         >>> query = sb.IncompleteTopK(k=1, size=10, streams=["a", "b"], weights={"b": 2})
@@ -172,12 +175,12 @@ class IncompleteTopK(Query):
 
     @property
     def score_text(self) -> str:
-        """What the score is, in a few words."""
+        """Short description of the score."""
         return f"{self.aggregate} of {self.value or 'values'}"
 
     @property
     def ranked_text(self) -> str:
-        """What is ranked, in a few words."""
+        """Short description of the ranking."""
         return f"the {self.k} best values of {self.object}"
 
 
@@ -185,14 +188,14 @@ def _checked_k(k: object) -> int:
     value = checked_k(k)
     if value > MOST_K:
         raise InvalidQueryError(
-            f"k={value} must be at most {MOST_K} for an incomplete stream: the engines reserve the rows of an answer "
-            "when they are made, and so many take gigabytes. Ask for fewer."
+            f"k={value} must be at most {MOST_K} for an IncompleteTopK query. The engines allocate the rows of an "
+            "answer in advance, and a larger k would take gigabytes."
         )
     return value
 
 
 def checked_streams(streams: object) -> tuple[str | int, ...] | None:
-    """The names of streams, each once; all are text or all are whole numbers."""
+    """Return validated stream names: unique, and either all strings or all integers."""
     if streams is None:
         return None
     try:
@@ -200,13 +203,13 @@ def checked_streams(streams: object) -> tuple[str | int, ...] | None:
     except TypeError:
         names = ()
     if not names:
-        raise InvalidQueryError(f"streams={streams!r} must be a list of names; an object has an attribute in each.")
+        raise InvalidQueryError(f"streams={streams!r} must be a non-empty list of stream names.")
     texts = [isinstance(name, str) for name in names]
     if any(texts) != all(texts) or not all(text or is_integer(name) for text, name in zip(texts, names, strict=True)):
-        raise InvalidQueryError(f"streams={names!r} must be all text or all whole numbers; others cannot be compared.")
+        raise InvalidQueryError(f"streams={names!r} must be all strings or all integers.")
     found = tuple(map(str, names)) if all(texts) else tuple(operator.index(name) for name in names)
     if len(set(found)) < len(found):
-        raise InvalidQueryError(f"streams={found!r} names a stream twice; an object has one attribute in each.")
+        raise InvalidQueryError(f"streams={found!r} must not contain a stream twice.")
     return found
 
 
@@ -214,8 +217,8 @@ def _checked_aggregate(aggregate: object) -> str:
     if isinstance(aggregate, str) and aggregate in MONOTONE:
         return aggregate
     raise InvalidQueryError(
-        f"aggregate={aggregate!r} must be one of {', '.join(map(repr, MONOTONE))}: of an aggregate that may fall when "
-        "a value rises, nothing bounds the score of an object whose other values have not arrived."
+        f"aggregate={aggregate!r} must be one of {', '.join(map(repr, MONOTONE))}. Only monotone aggregates bound the "
+        "score of an object before all its values have arrived."
     )
 
 
@@ -225,18 +228,23 @@ def _checked_weights(
     if weights is None:
         return None
     if aggregate != "sum":
-        raise InvalidQueryError(f"weights={weights!r} were given, but only aggregate='sum' has them.")
+        raise InvalidQueryError(
+            f"weights={weights!r} is not supported with aggregate={aggregate!r}. Remove weights=, or use "
+            "aggregate='sum'."
+        )
     try:
-        found = dict(weights)  # type: ignore[call-overload]  # what is no mapping is refused
+        found = dict(weights)  # type: ignore[call-overload]  # other types are rejected below
     except (TypeError, ValueError):
-        raise InvalidQueryError(f"weights={weights!r} must map streams to factors: {{'stream': 2.0}}.") from None
+        raise InvalidQueryError(
+            f"weights={weights!r} must map streams to factors, for example {{'stream': 2.0}}."
+        ) from None
     for stream, weight in found.items():
         if streams is not None and stream not in streams:
             raise UnknownNameError.among("stream in weights=", repr(stream), map(repr, streams))
         if not 0 <= as_number(weight) < math.inf:
             raise InvalidQueryError(
-                f"weights[{stream!r}]={weight!r} must be a finite number, and not negative: a score would fall when a "
-                "value rises, and nothing could be told of an object before all its values have arrived."
+                f"weights[{stream!r}]={weight!r} must be a finite number of at least 0. With a negative weight, the "
+                "score of an object could not be bounded before all its values have arrived."
             )
     return tuple((stream, float(weight)) for stream, weight in found.items())
 
@@ -245,36 +253,37 @@ def _checked_bounds(bounds: object) -> tuple[float, float]:
     try:
         if isinstance(bounds, str | Mapping):
             raise TypeError
-        low, high = (float(value) for value in bounds)  # type: ignore[attr-defined]  # what is no pair is refused
+        low, high = (float(value) for value in bounds)  # type: ignore[attr-defined]  # other types are rejected below
     except OverflowError:
-        low, high = -math.inf, math.inf  # a whole number beyond all floats
+        low, high = -math.inf, math.inf  # an integer outside the float range
     except (TypeError, ValueError):
-        raise InvalidQueryError(f"bounds={bounds!r} must be the smallest and the largest value: (0, 1).") from None
+        raise InvalidQueryError(
+            f"bounds={bounds!r} must be a pair of the smallest and the largest value, for example (0, 1)."
+        ) from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidQueryError(
-            f"bounds={bounds!r} must be two finite numbers, the smaller first; from them follows how far a score can "
-            "still rise."
+            f"bounds={bounds!r} must be two finite numbers, the smaller first. They bound how far a score can rise."
         )
     return low, high
 
 
-def _refuse_endless(
+def _reject_overflow(
     bounds: tuple[float, float], occurrences: int, streams: tuple[str | int, ...] | None, weights: Mapping[Any, float]
 ) -> None:
-    """Refuse bounds that let a sum grow beyond all numbers: what is infinite twice over cannot be ranked."""
+    """Reject bounds that allow a score to overflow: infinite scores cannot be ranked."""
     largest = max(map(abs, bounds)) * occurrences
     total = sum(largest * weights.get(stream, 1.0) for stream in streams or (None,))
     if not math.isfinite(total):
         raise InvalidQueryError(
-            f"bounds={bounds!r} with occurrences={occurrences} and weights={weights!r} let a score grow beyond the "
-            "largest number, where scores can no longer be told apart. Scale the values down."
+            f"bounds={bounds!r} with occurrences={occurrences} and weights={weights!r} allow scores to exceed the "
+            "float range, where they cannot be ranked. Scale the values down."
         )
 
 
 def _checked_occurrences(occurrences: object) -> int:
     if not is_integer(occurrences) or not 1 <= operator.index(occurrences) < 2**31:  # type: ignore[arg-type]
         raise InvalidQueryError(
-            f"occurrences={occurrences!r} must be a whole number of at least 1 and below 2**31; so often a stream may "
-            "report an object in one window."
+            f"occurrences={occurrences!r} must be an integer between 1 and {2**31 - 1}. It limits how many tuples of "
+            "an object in one stream count per window."
         )
-    return operator.index(occurrences)  # type: ignore[arg-type]  # checked just above
+    return operator.index(occurrences)  # type: ignore[arg-type]  # checked above

@@ -1,4 +1,4 @@
-"""Rows into tuples, in every task: what each row tells the queries, addressed to the shard of its object."""
+"""Convert a task's rows to tuples, addressed to the shard of their object."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ COUNTING_SHARD = 0
 
 
 def columns_of(number: int) -> tuple[str, str, str]:
-    """The columns that tell a row's object, stream and value to the queries that read the same of it."""
+    """Return the names of the object, stream and value columns of a scan."""
     return f"__skyband_object_{number}", f"__skyband_stream_{number}", f"__skyband_value_{number}"
 
 
 def gather_rows(plan: IncompletePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
-    """A task's rows as tuples, addressed to the shards of their objects.
+    """Yield a task's rows as tuples, addressed to the shards of their objects.
 
-    Every shard gets a note with every batch, so that all of them know how far the stream has come.
+    Every shard gets a note with every batch, so all shards know the newest position.
     """
     for batch in batches:
         if not batch.num_rows:
@@ -58,16 +58,16 @@ def gather_rows(plan: IncompletePlan, batches: Iterable[pa.RecordBatch]) -> Iter
 def _tuples(
     plan: IncompletePlan, number: int, scan: IncompleteScan, table: pa.Table, positions: Any
 ) -> tuple[pa.Table, Any]:
-    """What the rows tell some queries, and which rows lack something; rows that the filter removes tell nothing."""
+    """Return the tuples of a scan, and a mask of rows with missing fields. Filtered rows are in neither."""
     names = columns_of(number)
     objects, streams, values = (one(table[name]) for name in names)
-    asked = values.is_valid().to_numpy(zero_copy_only=False)  # null: the filter; NaN: there is no value
+    unfiltered = values.is_valid().to_numpy(zero_copy_only=False)  # null: filtered row; NaN: missing value
     numbers = values.fill_null(np.nan).to_numpy(zero_copy_only=False)
     there = objects.is_valid().to_numpy(zero_copy_only=False) & streams.is_valid().to_numpy(zero_copy_only=False)
     whole = there & ~np.isnan(numbers)
     places = [plan.queries[place] for place in scan.places]
     for query in places:
-        _refuse_outside(query, numbers[whole])
+        _reject_out_of_bounds(query, numbers[whole])
     codes = _stream_codes(places[0], streams)
     rows = pa.array(np.flatnonzero(whole))
     tuples = pa.table(
@@ -80,16 +80,16 @@ def _tuples(
             "value": pa.array(numbers[whole]),
         }
     )
-    return tuples, asked & ~whole
+    return tuples, unfiltered & ~whole
 
 
-def _refuse_outside(query: IncompleteTopK, numbers: Any) -> None:
+def _reject_out_of_bounds(query: IncompleteTopK, numbers: Any) -> None:
     low, high = query.bounds
     outside = (numbers < low) | (numbers > high)
     if outside.any():
         raise InvalidInputError(
-            f"query {query.name!r}: a value of {numbers[np.argmax(outside)]} is outside bounds={query.bounds}; how far "
-            "a score can rise would be judged wrongly. Widen the bounds, or leave such rows out with where=."
+            f"query {query.name!r}: a value of {numbers[np.argmax(outside)]} is outside bounds={query.bounds}, so "
+            "scores could not be bounded. Widen bounds=, or drop such rows with where=."
         )
 
 

@@ -1,5 +1,7 @@
-"""Incomplete streams in shards: tuples go to the shard of their object, wait there until time has passed them, and are
-ranked in stream order. The best of a shard are not the best of all: answers of shards are merged.
+"""Incomplete streams in shards.
+
+Tuples go to the shard of their object, are buffered there until the clock passes them, and are ranked in stream order.
+The answers of all shards are merged into the overall top k.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ __all__ = ["SHARD", "IncompleteShard", "merged"]
 
 
 class IncompleteShard(OrderedShard):
-    """The part of a workload's state that some objects live in."""
+    """State of a workload for the objects of one shard."""
 
     state_format = StateFormat("incomplete shard", [unchanged])
     order = ("id", "stream", "value")
@@ -98,8 +100,9 @@ class IncompleteShard(OrderedShard):
                     self.since[query.name] = saved["since"][query.name]
             elif self.plan.axis == "count":
                 raise SnapshotError(
-                    f"query {query.name!r} is new to this checkpoint, and tuples that have gone are not counted anew "
-                    "for it: its windows would be wrong. Remove it, or start it with a new checkpoint."
+                    f"query {query.name!r} is not in this checkpoint. Count windows cannot be added to a running "
+                    "stream, because tuples processed before are not counted for them. Remove the query, or start it "
+                    "with a new checkpoint."
                 )
             else:
                 self.joining.append(query.name)
@@ -109,12 +112,12 @@ SHARD = IncompleteShard
 
 
 def _without_filter(query: IncompleteTopK) -> IncompleteTopK:
-    """The query as it is asked of tuples: rows that its filter removes have become none."""
+    """Return the query without `where`: filtered rows are already dropped."""
     return IncompleteTopK(**{**query.to_dict(), "where": None})
 
 
 def merged(plan: IncompletePlan, tables: Sequence[pa.Table]) -> pa.Table:
-    """The answers of all shards in one: of each query and moment the k best, by score, then seen last, then object."""
+    """Merge the answers of all shards: the top k per query and time, by score, then last seen, then object."""
     table = pa.concat_tables(tables)
     order = [("time", "ascending"), ("place", "ascending")]
     order += [(name, "descending") for name in ("score", "last", "object")]

@@ -1,4 +1,4 @@
-"""What the approximate method knows of streams it does not keep: where else an object may turn up, and how often."""
+"""Sketches of the approximate method: in which other streams an object appears, and how often."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["AmsSketches", "Sketches"]
 
-MOST_TABLED = 10  # streams for which the chances after every set of streams fit into a table
-MOST_CONDITIONS = 8  # streams that a chance is conditioned on where there is no table
+MOST_TABLED = 10  # maximum number of streams for a table of all sets of streams
+MOST_CONDITIONS = 8  # maximum number of streams in a condition if there is no such table
 
 
 class Sketches:
-    """In which streams an object is likely to be, given those where it was seen: an FM sketch a stream.
+    """Estimate in which streams an object is, given those where it was seen, from one FM sketch per stream.
 
-    A sketch has `bitmaps` bitmaps (a power of two) of `levels` bits, each kept as the position at which it was last
-    set: 8 bytes a bit, whatever the window holds. The number of distinct objects of any union of streams in any
-    window that ends now is known with a standard error of ``0.65 / sqrt(bitmaps)`` of it, and much better while there
-    are fewer objects than bitmaps. `error` has the exact figure.
+    A sketch has `bitmaps` bitmaps (a power of two) of `levels` bits. Each bit is stored as the position at which it was
+    last set: 8 bytes per bit, for any window. The number of distinct objects of any union of streams, in any window
+    that ends now, is estimated with a relative standard error of ``0.65 / sqrt(bitmaps)``, and much less while there
+    are fewer objects than bitmaps. `error` returns the exact value.
 
-    Objects are told apart by a whole number each, mixed here; equal numbers in two streams are one object.
+    Objects are identified by integers, which are hashed here. Equal integers in two streams are one object.
 
-    The size of a single stream is estimated as well, even where it is known: the estimates of a stream and of a union
-    with it err to the same side, and much of that cancels out in a chance. With 128 bitmaps and two streams of 500, the
-    chance of 0.5 has a standard error of 0.04; of 0.07 if their exact sizes are used.
+    The size of a single stream is estimated even if it is known: the errors of a stream and of a union with it are
+    correlated, and mostly cancel in a probability. With 128 bitmaps and two streams of 500 objects, a probability of
+    0.5 has a standard error of 0.04, but 0.07 with the exact sizes.
 
     Examples
     --------
@@ -40,56 +40,57 @@ class Sketches:
     >>> seen.observe(np.repeat([0, 1], 200), np.r_[0:200, 100:300], np.arange(400))
     >>> bool(abs(seen.distinct(start=0) - 300) < 3 * seen.error(300))
     True
-    >>> seen.chances(start=0).shape  # after none, the first, the second, both streams: in each of the two
+    >>> seen.chances(start=0).shape  # rows: seen in no stream, the first, the second, both
     (4, 2)
     """
 
     def __init__(self, streams: int, *, bitmaps: int = 128, levels: int = 20) -> None:
         if streams < 1 or levels < 1 or bitmaps < 1 or bitmaps & (bitmaps - 1):
             raise InvalidInputError(
-                f"streams={streams}, levels={levels} must be at least 1 and bitmaps={bitmaps} a power of two: "
-                "a hash is cut into whole bits."
+                f"streams={streams} and levels={levels} must be at least 1, and bitmaps={bitmaps} must be a power of "
+                "two, because bitmaps are selected by bits of a hash."
             )
         self._cells: Ints = np.full((streams, levels, bitmaps), kernels.NEVER)
         self._start: int | None = None
         self._known: dict[tuple[int, ...], Floats] = {}
 
     def observe(self, streams: Ints, hashes: Ints, positions: Ints) -> None:
-        """Take in tuples: the number of the stream, a whole number for the object, the position."""
+        """Record tuples: stream number, integer of the object, position."""
         kernels.set_bits(self._cells, streams, mixed(hashes), positions)
         self._start = None
 
     def distinct(self, start: int, streams: Iterable[int] | None = None) -> float:
-        """How many distinct objects the named streams (all of them by default) together had since `start`."""
+        """Return the estimated number of distinct objects in the given streams (default: all) since `start`."""
         chosen = self._cells if streams is None else self._cells[sorted(set(streams))]
         newest = chosen.max(axis=0, initial=kernels.NEVER)
         return kernels.likely_count((newest < start).sum(axis=1), newest.shape[1])
 
     def error(self, count: float) -> float:
-        """The standard error of `distinct` where there are so many objects."""
+        """Return the standard error of `distinct` for `count` objects."""
         return kernels.likely_error(float(count), *self._cells.shape[1:])
 
     def chances(self, start: int) -> Floats:
-        """How likely an object is in each stream since `start`: row by the bit mask of the streams it was seen in.
+        """Return the probability that an object is in each stream since `start`, per mask of streams it was seen in.
 
-        Row 0 is for an object of which nothing is known. For up to ten streams; beyond, see `chances_given`.
+        Row 0 is for an object that was not seen in any stream. Supports up to ten streams; see `chances_given` for
+        more.
         """
         d = self._cells.shape[0]
         if d > MOST_TABLED:
             raise InvalidInputError(
-                f"a table for {d} streams would have 2**{d} rows, at most {MOST_TABLED} streams are tabled; "
-                "ask chances_given() for the sets of streams that occur."
+                f"chances() supports at most {MOST_TABLED} streams: a table for {d} streams would have 2**{d} rows. "
+                "Use chances_given() for the sets of streams that occur."
             )
         return self._table(tuple(range(d)), start)
 
     def pairs(self, starts: Ints) -> Floats:
-        """How likely an object of one stream is in another one, in the mean over all pairs, since each of `starts`."""
+        """Return, per start, the probability that an object of one stream is in another, averaged over all pairs."""
         return kernels.pair_chances(self._cells, starts)
 
     def chances_given(self, seen: Iterable[int], start: int) -> Floats:
-        """How likely an object is in each stream since `start`, given the streams it was seen in; any number of them.
+        """Return the probability that an object is in each stream since `start`, given the streams it was seen in.
 
-        What was computed once is kept until tuples come or the start moves.
+        Supports any number of streams. Results are cached until tuples are recorded or `start` changes.
         """
         d = self._cells.shape[0]
         given = tuple(sorted(set(seen)))
@@ -104,20 +105,20 @@ class Sketches:
 
     @property
     def bytes(self) -> int:
-        """The memory of all sketches: 8 times bitmaps times levels, a stream."""
+        """Size of all sketches in bytes: ``8 * bitmaps * levels`` per stream."""
         return self._cells.nbytes
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs to go on from here. Not changed by later calls."""
+        """Return a copy of the state for `load`."""
         return {"cells": self._cells.copy()}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore the state that `state` returned."""
         self._cells = np.array(state["cells"])
         self._start = None
 
     def _table(self, streams: tuple[int, ...], start: int) -> Floats:
-        """The chances among some streams, computed or remembered."""
+        """Return the probabilities among some streams, from the cache if possible."""
         if start != self._start:
             self._start = start
             self._known.clear()
@@ -131,20 +132,20 @@ class Sketches:
 
 
 class AmsSketches:
-    """How often an object occurs in a stream once it does: an AMS sketch a stream and pane of the window.
+    """Estimate how often an object repeats in a stream, from one AMS sketch per stream and pane of the window.
 
-    A window of `size` is cut into `panes` of equal length, each with `rows` times `width` counters that every tuple
-    adds its object's sign to. The counters of the panes of a window, added up, are those of the window; squared and
-    summed over a row they give the self-join size F2, the sum of the squared counts of its objects, with a standard
-    error of ``sqrt(2 / width)`` of it, and the median of the rows is taken. A pane that the window cuts counts in
-    whole, so that up to one pane more than the window is looked at.
+    A window of `size` is divided into `panes` of equal length, each with ``rows * width`` counters. Every tuple adds
+    the sign of its object to one counter per row. The counters of a window are the sums over its panes. The sum of the
+    squared counters of a row estimates the self-join size F2, the sum of the squared counts of the objects, with a
+    relative standard error of ``sqrt(2 / width)``. The result is the median of the rows. A pane that is partly in the
+    window counts completely, so the estimate covers up to one pane more than the window.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skyband.incomplete.sketches import AmsSketches
     >>> seen = AmsSketches(1, size=100)
-    >>> seen.observe(np.zeros(90, np.int64), np.repeat(np.arange(30), 3), np.arange(90))  # everyone three times
+    >>> seen.observe(np.zeros(90, np.int64), np.repeat(np.arange(30), 3), np.arange(90))  # each object three times
     >>> bool(2 < seen.reoccurrences(start=0)[0] < 4)
     True
     """
@@ -152,8 +153,8 @@ class AmsSketches:
     def __init__(self, streams: int, *, size: int, panes: int = 8, rows: int = 3, width: int = 64) -> None:
         if min(streams, size, panes, rows) < 1 or rows > 4 or not 1 <= width <= 2**15 or width & (width - 1):
             raise InvalidInputError(
-                f"streams={streams}, size={size}, panes={panes} must be at least 1, rows={rows} lie in 1..4 and "
-                f"width={width} be a power of two up to {2**15}: a hash of 64 bits is cut into rows of 16."
+                f"streams={streams}, size={size} and panes={panes} must be at least 1, rows={rows} must be between 1 "
+                f"and 4, and width={width} must be a power of two up to {2**15}: a row uses 16 bits of a 64-bit hash."
             )
         self._pane = -(-size // panes)
         self._counters: Ints = np.zeros((panes + 1, streams, rows, width), np.int64)
@@ -161,27 +162,26 @@ class AmsSketches:
         self._panes: Ints = np.full(panes + 1, kernels.NEVER)
 
     def observe(self, streams: Ints, hashes: Ints, positions: Ints) -> None:
-        """Take in tuples: the number of the stream, a whole number for the object, the position."""
+        """Record tuples: stream number, integer of the object, position."""
         kernels.add_signs(self._counters, self._tuples, self._panes, self._pane, streams, mixed(hashes), positions)
 
     def reoccurrences(self, start: int) -> Floats:
-        """For each stream F2 / F1 since `start`: how many tuples the object of a tuple has there in the mean.
+        """Return F2 / F1 per stream since `start`: the average number of tuples of the object of a random tuple.
 
-        It is the mean count of an object weighed by that count: pick any tuple, and so many does its object have, the
-        tuple itself among them. An object seen c times is to be expected ``max(0, F2 / F1 - c)`` times more; a stream
-        in which nobody comes twice has 1, as has one without tuples.
+        This is the mean count of an object, weighted by that count. An object seen c times is expected
+        ``max(0, F2 / F1 - c)`` more times. The result is 1 for a stream without repetitions or without tuples.
         """
         sizes, counts = kernels.self_joins(self._counters, self._tuples, self._panes, start // self._pane)
-        # No counts are flatter than one tuple an object, none steeper than one object alone.
+        # The minimum is one tuple per object, the maximum is a single object.
         return np.clip(sizes / np.maximum(counts, 1.0), 1.0, np.maximum(counts, 1.0))
 
     @property
     def bytes(self) -> int:
-        """The memory of all sketches: 8 times (rows times width, and a count) a stream, a pane and one pane more."""
+        """Size of all sketches in bytes: ``8 * (rows * width + 1)`` per stream and pane, for ``panes + 1`` panes."""
         return self._counters.nbytes + self._tuples.nbytes + self._panes.nbytes
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs to go on from here. Not changed by later calls."""
+        """Return a copy of the state for `load`."""
         return {
             "pane": self._pane,
             "counters": self._counters.copy(),
@@ -190,6 +190,6 @@ class AmsSketches:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore the state that `state` returned."""
         self._pane = int(state["pane"])
         self._counters, self._tuples, self._panes = (np.array(state[name]) for name in ("counters", "tuples", "panes"))

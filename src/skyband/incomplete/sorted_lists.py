@@ -1,4 +1,4 @@
-"""SLA: every tuple of the window, a sorted list for each stream, and the threshold algorithm on top."""
+"""The engine of the sorted lists algorithm (SLA): all tuples, a sorted list per stream, the threshold algorithm."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _PARTS = {
 
 
 class SortedLists:
-    """Answers one query over incomplete streams from all valid tuples: exact, simple, and the largest state.
+    """Answer one query over incomplete streams from all valid tuples. Exact and simple, with the largest state.
 
-    It keeps the tuples in the order they came, for each stream a list of the objects sorted by their value, and a view
-    of the best objects that every tuple coming or leaving brings up to date. A view has up to `view` objects (twice k
-    if not told), so that some may leave before it has fewer than k; only then the threshold algorithm reads the lists
-    side by side until nobody unread can be among the best.
+    The engine keeps the tuples in order of arrival, per stream a list of the objects sorted by value, and a view of the
+    best objects that is updated with every arriving or leaving tuple. The view has up to `view` objects (default 2k),
+    so several objects can leave before it has fewer than k. Only then does the threshold algorithm read the lists in
+    parallel, until no unread object can be among the best.
 
-    W valid tuples in d streams: O(log W + d + k) for a tuple, in the mean, and W items of memory.
+    For W valid tuples in d streams, a tuple costs O(log W + d + k) on average, and the state has W items.
 
     Parameters
     ----------
     shape
         The query.
     view
-        How many objects the view may hold, at least k.
+        Maximum number of objects in the view, at least k.
 
     Examples
     --------
@@ -60,9 +60,9 @@ class SortedLists:
     ----------
     P. Haghani, S. Michel, K. Aberer: Evaluating top-k queries over incomplete data streams, CIKM 2009, section 3.1;
     R. Fagin, A. Lotem, M. Naor: Optimal aggregation algorithms for middleware, 2003; K. Yi et al.: Efficient
-    maintenance of materialized top-k views, ICDE 2003. Departing from the first: where a stream reports an object more
-    than once, its list has the sum, which is what the score is made of; and the lists are read when an answer is
-    wanted, not as soon as the view is short.
+    maintenance of materialized top-k views, ICDE 2003. Differences from the first: if a stream reports an object more
+    than once, its list contains the sum, from which the score is computed; and the lists are read when an answer is
+    due, not as soon as the view is short.
     """
 
     def __init__(self, shape: IncompleteShape, *, view: int | None = None) -> None:
@@ -87,7 +87,7 @@ class SortedLists:
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
     ) -> ObjectAnswers:
-        """Take in tuples in stream order; answer every window that ends at or before the last of them, or `clock`."""
+        """Process tuples in stream order and answer every window that ends at or before the last one, or `clock`."""
         until = kernels.NEVER if clock is None else clock
         parts: list[ObjectAnswers] = []
         begin, why = 0, STATE_FULL
@@ -103,17 +103,17 @@ class SortedLists:
 
     @property
     def items(self) -> int:
-        """How many tuples are held."""
+        """Number of tuples held."""
         return int(self._lists.registers[kernels.TAIL] - self._lists.registers[kernels.HEAD])
 
     def objects_in_use(self) -> Ints:
-        """The keys of the objects that have a tuple."""
+        """Return the keys of the objects that have a tuple."""
         objects = self._lists.objects
         keys: Ints = objects.keys[objects.tuples > 0]
         return keys
 
     def metrics(self) -> dict[str, int]:
-        """How often the threshold algorithm ran, and what it read."""
+        """Return how often the threshold algorithm ran, and its number of accesses."""
         registers = self._lists.registers
         return {
             "recomputations": int(registers[kernels.RECOMPUTED]),
@@ -122,7 +122,7 @@ class SortedLists:
         }
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs to go on from here. Not changed by later calls."""
+        """Return a copy of the state for `load`."""
         found: dict[str, Any] = {"most": self._most}
         for name, value in self._lists._asdict().items():
             if name in _PARTS:
@@ -132,14 +132,14 @@ class SortedLists:
         return found
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore the state that `state` returned."""
         self._most = state["most"]
         parts: dict[str, Any] = {name: kind(**state[name]) for name, kind in _PARTS.items()}
         others = {name: state[name] for name in kernels.Lists._fields if name not in parts}
         self._lists = kernels.Lists(**parts, **others)
 
     def _grow(self) -> None:
-        """Twice the room for tuples, and so for all that there can be no more of than tuples."""
+        """Double the capacity for tuples, and for everything bounded by the number of tuples."""
         old = self._lists
         room = old.tuples.positions.size
         d = old.cursors.size
@@ -184,7 +184,7 @@ def _empty_tuples(room: int) -> kernels.TupleRing:
 
 
 def _empty_objects(room: int, d: int) -> kernels.ListedObjects:
-    """Free slots, chained one after another."""
+    """Return free slots, linked in order."""
     columns: dict[str, Any] = {name: np.zeros(room, np.int64) for name in kernels.ListedObjects._fields}
     columns |= {name: np.zeros((room, d), np.int64) for name in ("nodes", "firsts", "newest")}
     columns |= {"values": np.zeros((room, d)), "scores": np.zeros(room), "touches": np.arange(1, room + 1)}

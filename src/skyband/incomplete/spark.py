@@ -1,4 +1,4 @@
-"""Queries over incomplete streams on Spark: streams brought together, objects in shards, and a merge at the end."""
+"""Queries over incomplete streams on Spark: a union of the streams, objects in shards, and a final merge."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from skyband.spark.topology import SparkPlan
 
 __all__ = ["draft"]
 
-MOST_WATCHED = 32  # streams whose lag is told; each is a column of an observation
-_STREAM = f"{HIDDEN}from"  # which of several data frames a row comes from
+MOST_WATCHED = 32  # streams with a reported lag; each is a column of an observation
+_STREAM = f"{HIDDEN}from"  # the data frame that a row comes from
 _SCHEMA = FAMILIES["incomplete"].answers
 
 
 class _IncompleteSparkPlan(SparkPlan):
-    """Tuples of all streams, and the plan to answer them by."""
+    """Spark plan of an incomplete-stream workload: tuples of all streams, and the shard plan."""
 
     counts = ("late", "over_limit")
 
@@ -43,12 +43,12 @@ class _IncompleteSparkPlan(SparkPlan):
 
     @property
     def _watched(self) -> tuple[str, ...]:
-        """The streams whose newest rows are looked at: all of them, unless they are many."""
+        """The streams whose newest row is observed: all of them, or none if there are more than `MOST_WATCHED`."""
         names = dict.fromkeys(str(name) for query in self.plan.queries for name in query.streams or ())
         return tuple(names) if self.plan.axis == "time" and len(names) <= MOST_WATCHED else ()
 
     def source(self) -> DataFrame:
-        """The rows; how new the newest of each stream is, is taken down as they pass."""
+        """Return the rows, with an observation of the newest position of each stream."""
         if not self.rows.isStreaming or not self._watched:
             return self.rows
         at, stream = sf.unix_micros(sf.col(TIME).cast("timestamp")), sf.col(columns_of(0)[1])
@@ -66,11 +66,11 @@ class _IncompleteSparkPlan(SparkPlan):
 
 
 def draft(request: Request) -> _IncompleteSparkPlan:
-    """Refuse what cannot be answered, and settle how the rest will be."""
-    frames = _named(request.df)
-    queries = tuple(_declared(query, frames) for query in request.workload)
+    """Validate the request and return its Spark plan."""
+    frames = _frames_by_stream(request.df)
+    queries = tuple(_with_streams(query, frames) for query in request.workload)
     scans = scans_of(queries)
-    rows, types = _together(request, frames, queries, scans)
+    rows, types = _union(request, frames, queries, scans)
     first = next(iter(frames.values()))
     if (
         rows.isStreaming
@@ -78,8 +78,8 @@ def draft(request: Request) -> _IncompleteSparkPlan:
         and any(delay_of(frame, request.time) is not None for frame in frames.values())
     ):
         raise UnsupportedError(
-            "a data frame came with a watermark of its own; of several, the slowest would then hold up all answers. "
-            "Leave withWatermark() out and pass watermark= instead: it follows the newest row of all streams."
+            "a data frame has its own watermark. With several data frames, the slowest stream would delay all answers. "
+            "Remove withWatermark() and pass watermark= instead, which follows the newest row of all streams."
         )
     there, delay = watermark_delays(first, request)
     plan = IncompletePlan(
@@ -99,72 +99,73 @@ def draft(request: Request) -> _IncompleteSparkPlan:
     )
 
 
-def _named(df: Any) -> dict[Any, DataFrame]:
-    """The data frames by the stream they bring; None: one for all."""
+def _frames_by_stream(df: Any) -> dict[Any, DataFrame]:
+    """Return the data frames by stream name, or one data frame for all streams under None."""
     if isinstance(df, DataFrame):
         return {None: df}
     if not df:
-        raise InvalidInputError("df={} holds no data frame; there is nothing to rank.")
+        raise InvalidInputError("df={} contains no data frame. Pass at least one.")
     if len({frame.isStreaming for frame in df.values()}) > 1:
-        raise InvalidInputError("df= mixes streams with batch data frames; all must be of one kind.")
+        raise InvalidInputError("df= mixes streaming and batch data frames. All must be streaming, or all batch.")
     return dict(df)
 
 
-def _declared(query: IncompleteTopK, frames: Mapping[Any, DataFrame]) -> IncompleteTopK:
-    """The query with all its streams named."""
+def _with_streams(query: IncompleteTopK, frames: Mapping[Any, DataFrame]) -> IncompleteTopK:
+    """Return the query with `streams` set."""
     for name, example in (("object", "flow_id"), ("value", "bytes")):
         if getattr(query, name) is None:
             raise InvalidQueryError(
-                f"query {query.name!r} has no {name}=; on Spark it is computed from the row's columns. Give {name}= as "
+                f"query {query.name!r} has no {name}=. On Spark it is computed from the row's columns. Set {name}= to "
                 f"an SQL expression, for example {name}={example!r}."
             )
     if None in frames:
         if query.stream is None:
             raise InvalidQueryError(
-                f"query {query.name!r} has no stream=; with one data frame for all streams, a column must tell them "
-                "apart. Give stream= as an SQL expression, or df= as one data frame for each stream by name."
+                f"query {query.name!r} has no stream=. With one data frame for all streams, a column must contain the "
+                "stream name. Set stream= to an SQL expression, or pass df= as a dict of stream names to data frames."
             )
         if query.streams is None:
             raise InvalidQueryError(
-                f"query {query.name!r} has no streams=; how many there are decides how far a score can rise, and the "
-                "data frame does not tell. Name them all: streams=['a', 'b']."
+                f"query {query.name!r} has no streams=. The number of streams bounds how far a score can rise, and the "
+                "data frame does not contain it. List them all, for example streams=['a', 'b']."
             )
         return query
     if query.stream is not None:
         raise InvalidQueryError(
-            f"query {query.name!r} has stream={query.stream!r}, but the data frames have come by stream; leave it out."
+            f"query {query.name!r} has stream={query.stream!r}, but df= already has one data frame per stream. Remove "
+            "stream=."
         )
     streams = tuple(query.streams or frames)
     for name in frames:
         if name not in streams:
             raise InvalidQueryError(
                 f"df= has a data frame for the stream {name!r}, but query {query.name!r} declares "
-                f"streams={list(streams)}; name it there, or leave it out of df=."
+                f"streams={list(streams)}. Add it to streams=, or remove it from df=."
             )
     return IncompleteTopK(**{**query.to_dict(), "streams": streams})
 
 
-def _together(
+def _union(
     request: Request,
     frames: Mapping[Any, DataFrame],
     queries: tuple[IncompleteTopK, ...],
     scans: tuple[IncompleteScan, ...],
 ) -> tuple[DataFrame, dict[str, str]]:
-    """What the rows of all data frames tell, in one data frame; and the types of it."""
+    """Return the union of all data frames with the columns of all scans, and its types."""
     parts = [_read(request, frame, name, queries, scans) for name, frame in frames.items()]
     shapes = {tuple((field.name, field.dataType.simpleString()) for field in part.schema.fields) for part in parts}
     if len(shapes) > 1:
         differ = sorted({pair for shape in shapes for pair in shape if not all(pair in other for other in shapes)})
         kinds = ", ".join(sorted({kind for _, kind in differ}))
         raise InvalidInputError(
-            f"the data frames of the streams tell time, object or id in different types ({kinds}); an object could not "
-            "be found again in another stream. Cast them to one type."
+            f"the data frames of the streams have different types of time, object or id ({kinds}), so objects could "
+            "not be matched across streams. Cast them to one type."
         )
     objects = {dict(next(iter(shapes)))[columns_of(number)[0]] for number in range(len(scans))}
     if len(objects) > 1:
         raise InvalidQueryError(
-            f"the objects of the queries are of the types {', '.join(sorted(objects))}, and answers have one column "
-            "for all of them; cast them to one type, or make two workloads."
+            f"the queries have objects of the types {', '.join(sorted(objects))}, but answers have one object column. "
+            "Cast the objects to one type, or use one workload per type."
         )
     return reduce(DataFrame.unionByName, parts), dict(next(iter(shapes)))
 
@@ -187,23 +188,23 @@ def _read(
 
 
 def _object(columns: Columns, query: IncompleteTopK) -> Column:
-    return columns.label(query, "object", str(query.object), "of equal scores the larger object comes first")
+    return columns.label(query, "object", str(query.object), "ties are broken by the larger object")
 
 
 def _value(columns: Columns, query: IncompleteTopK) -> Column:
-    """The value; NaN where a row has none, null where the filter removes it."""
-    number = columns.number(query, "value", str(query.value), "only numbers make up a score")
+    """Return the value column: NaN for missing values, null for filtered rows."""
+    number = columns.number(query, "value", str(query.value), "value must be numeric to be aggregated into a score")
     return number if query.where is None else sf.when(columns.filter(query.where, query), number)
 
 
 def _shards(request: Request, queries: tuple[IncompleteTopK, ...], df: DataFrame) -> int:
-    """Objects can be spread over shards, unless tuples are counted all together or all objects must be compared."""
+    """Return the number of shards: 1 for count windows and intervals, which need all objects in one place."""
     together = queries[0].axis == "count" or any(query.intervals for query in queries)
     shards = shards_for(request, df, 1 if together else MOST_SHARDS)
     if together and shards > 1:
         raise UnsupportedError(
-            f"shards={shards}, but windows over the last tuples and intervals=True look at all objects together; "
-            "leave shards= out."
+            f"shards={shards} is not supported with count windows or intervals=True, which need all objects in one "
+            "shard. Remove shards=."
         )
     return shards
 
@@ -215,7 +216,7 @@ def _answer_type(rows: DataFrame, queries: tuple[IncompleteTopK, ...]) -> st.Str
 
 
 def _merge(plan: IncompletePlan, kinds: pa.Schema) -> Task:
-    """The task that puts the answers of all shards together."""
+    """Return the task that merges the answers of all shards."""
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         local = ((first, table) for _, first, table in local_answers(batches))

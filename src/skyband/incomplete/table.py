@@ -1,4 +1,4 @@
-"""Answers of engines over incomplete streams as rows of a table: by time, query and rank."""
+"""Convert answers of engines over incomplete streams to a table, sorted by time, query and rank."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wanted_columns(
     object_kind: pa.DataType | None,
     lasts: bool,
 ) -> pa.Schema:
-    """The columns of the answers, with ``best`` and ``sure`` where a query asks for intervals."""
+    """Return the schema of the answers, with ``best`` and ``sure`` if a query has intervals."""
     wanted = ("best", "sure") if any(query.intervals for query in queries) else ()
     columns = arrow_schema(_SCHEMA, {"time": position_kind, "object": object_kind}, wanted=wanted)
     return columns.append(pa.field("last", position_kind or pa.int64())) if lasts else columns
@@ -37,7 +37,7 @@ def answer_rows(
     wanted: pa.Schema,
     values_of: Callable[[Ints], pa.Array],
 ) -> pa.Table:
-    """The answers of all queries."""
+    """Return the answers of all queries as one table."""
     tables = [_rows(one, query, wanted, values_of) for one, query in zip(found, queries, strict=True)]
     table = pa.concat_tables(tables)
     if len(queries) > 1:

@@ -86,7 +86,7 @@ class Query:
         >>> sb.TopK(k=10, size="1 hour", slide="5 minutes", partition_by="symbol").headline
         'the 10 best of 1 hour, every 5 minutes, for each symbol'
         >>> sb.UncertainTopK(k=3, size="20 minutes", every="2 minutes").headline
-        'the 3 likeliest to be among the 3 best of 20 minutes, at least every 2 minutes'
+        'the 3 tuples most likely to be in the top 3 of 20 minutes, at least every 2 minutes'
         """
         each = f", for each {', '.join(self.groups)}" if self.groups else ""
         return f"{self.ranked_text} of {self.window_text}{each}"

@@ -1,4 +1,4 @@
-"""Ranking readings that are only probably true: possible worlds, and many queries answered by one shared plan.
+"""Rank tuples that exist with a probability: possible-worlds semantics, and one shared plan for many queries.
 
 >>> import skyband as sb
 >>> sb.uncertain.topk_probabilities([80, 65, 50], [0.5, 0.4, 1.0], 1).tolist()
@@ -27,7 +27,7 @@ __all__ = [
     "topk_probabilities",
 ]
 
-# Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
+# Compiled kernels and Arrow are imported on first use, as everywhere in `skyband`.
 __getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={

@@ -1,4 +1,4 @@
-"""Labels of streams and rules as numbers, and what the tuples of each rule come to in a window."""
+"""Dictionaries of stream and rule labels, and the probability sums of rules per window."""
 
 from __future__ import annotations
 
@@ -22,53 +22,52 @@ _LIMIT = int((1 + SLACK) * UNITS)
 
 
 def checked_labels(column: Any, needed: Any = None) -> KeyColumn:
-    """The streams of tuples; where the mask `needed` is True, or everywhere, a tuple must have one."""
+    """Return validated stream labels. Null is rejected where the mask `needed` is True, or everywhere without it."""
     found = key_column(column, "streams")
     lacking = found.stored.is_null().to_numpy(zero_copy_only=False)
     if needed is not None:
         lacking &= needed
     if lacking.any():
         raise InvalidInputError(
-            f"streams[{int(np.argmax(lacking))}]=null is no stream; where streams are ranked, a tuple adds to the one "
-            "it comes from, and without one it would be lost. Name the stream of every tuple; nothing of these was "
-            "taken in."
+            f"stream must not be null, got null at row {int(np.argmax(lacking))}. Streams are ranked by their tuples, "
+            "so each tuple needs a stream; this batch was rejected."
         )
     return found
 
 
 class StreamDictionary:
-    """Knows the streams of the tuples that are held. `in_use` tells which these are."""
+    """Dictionary of the stream labels of held tuples. `in_use` returns the codes of held tuples."""
 
     def __init__(self, in_use: Any) -> None:
         self._in_use = in_use
         self._kind: pa.DataType | None = None
         self._book = KeyDictionary(self._unused)
-        self.unlabelled: int | None = None  # the position of the newest tuple that came without a stream
+        self.unlabelled: int | None = None  # position of the newest tuple without a stream
 
     @property
     def kind(self) -> pa.DataType:
-        """The type that labels come back in."""
+        """Type of the labels in answers."""
         return pa.string() if self._kind is None else self._kind
 
     def check(self, column: Any, needed: Any) -> KeyColumn | None:
-        """The labels of tuples, or an error; nothing is entered yet. Tuples must have one where `needed` is True."""
+        """Return validated labels without storing them. A label is required where `needed` is True."""
         if column is None:
             if needed.any():
                 raise InvalidInputError(
-                    "streams=None, but a query ranks streams; a tuple adds to the stream it comes from, and without "
-                    "one it would be lost. Pass streams=, a label for every tuple."
+                    "streams=None, but a query ranks streams. Pass streams= with a label for every tuple; this batch "
+                    "was rejected."
                 )
             return None
         found = checked_labels(column, needed)
         if found.kind is not None and self._kind is not None and found.kind != self._kind:
             raise InvalidInputError(
-                f"streams are of type {found.kind} and those of earlier pushes of type {self._kind}; a stream would "
-                "be told apart from itself."
+                f"streams changed type from {self._kind} to {found.kind}, so one stream would be counted as two. Cast "
+                "the column to one type; this batch was rejected."
             )
         return found
 
     def enter(self, found: KeyColumn | None, kept: Ints | None, positions: Ints) -> Ints:
-        """The streams of the tuples in `kept` as numbers, -1 for none."""
+        """Store the labels of the tuples in `kept` and return their codes, -1 for none."""
         codes = np.full(positions.size, -1)
         if found is not None and found.kind is not None:
             self._kind = self._kind or found.kind
@@ -81,15 +80,15 @@ class StreamDictionary:
         return codes
 
     def stored(self, codes: Ints) -> pa.Array:
-        """The labels of these numbers, in a form that has their order."""
+        """Return the labels of codes, in a form with the same order."""
         return self._book.values(codes)
 
     def labels(self, codes: Ints) -> pa.Array:
-        """The labels of these numbers, as they came."""
+        """Return the labels of codes, in the type of the input."""
         return restored(self._book.values(codes), self.kind)
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         book = self._book.state()
         return {
             "kind": pa.schema([] if self._kind is None else [("stream", self._kind)]).serialize().to_pybytes(),
@@ -99,7 +98,7 @@ class StreamDictionary:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore the state that `state` returned."""
         kinds = pa.ipc.read_schema(pa.py_buffer(state["kind"]))
         self._kind = kinds.field(0).type if len(kinds) else None
         if self._kind is not None:
@@ -113,7 +112,7 @@ class StreamDictionary:
 
 
 class RuleDictionary:
-    """Knows the rules of the newest window. `in_use` tells which of them tuples are held of."""
+    """Dictionary of the rule labels of the newest window. `in_use` returns the codes of held tuples."""
 
     def __init__(self, size: int, in_use: Any) -> None:
         self._size = size
@@ -123,15 +122,16 @@ class RuleDictionary:
         self._ledger: RuleLedger = rule_sums.empty_ledger(_FEW, _FEW)
 
     def __len__(self) -> int:
-        """How many tuples are remembered, to tell what their rules come to."""
+        """Return the number of tuples kept to compute the probability sums of rules."""
         return int(self._ledger.registers[TAIL] - self._ledger.registers[HEAD])
 
     def enter(
         self, column: Any, kept: Ints | None, positions: Ints, probabilities: Floats, kind: pa.DataType | None
     ) -> Ints:
-        """The rules of the tuples in `kept` as numbers, -1 for none; or an error, and nothing was entered.
+        """Store the rules of the tuples in `kept` and return their codes, -1 for none.
 
-        `kind` is the one that positions are shown in, None where tuples are numbered.
+        If a rule's probabilities exceed 1, an error is raised and nothing is stored. `kind` is the type in which the
+        message shows positions, None for count windows.
         """
         rows = positions.size
         codes = np.full(rows, -1)
@@ -140,8 +140,8 @@ class RuleDictionary:
         found = labels(column)
         if found.kind is not None and self._kind is not None and found.kind != self._kind:
             raise InvalidInputError(
-                f"rules are of type {found.kind} and those of earlier pushes of type {self._kind}; a rule would be "
-                "told apart from itself."
+                f"rules changed type from {self._kind} to {found.kind}, so one rule would be counted as two. Cast the "
+                "column to one type; this batch was rejected."
             )
         stored = found.stored if kept is None else found.stored.take(pa.array(kept))
         ruled = np.flatnonzero(stored.is_valid().to_numpy(zero_copy_only=False))
@@ -153,12 +153,12 @@ class RuleDictionary:
         units = np.rint(probabilities[ruled] * UNITS).astype(np.int64)
         wrong = int(rule_sums.admit(self._ledger, self._size, positions[ruled], codes[ruled], units, _LIMIT))
         if wrong >= 0:
-            self._refuse(wrong, mine, codes[ruled], positions[ruled], probabilities[ruled], kind)
+            self._reject(wrong, mine, codes[ruled], positions[ruled], probabilities[ruled], kind)
         self._kind = self._kind or found.kind
         return codes
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         book = self._book.state()
         live = slice(int(self._ledger.registers[HEAD]), int(self._ledger.registers[TAIL]))
         return {
@@ -169,7 +169,7 @@ class RuleDictionary:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore the state that `state` returned."""
         kinds = pa.ipc.read_schema(pa.py_buffer(state["kind"]))
         self._kind = kinds.field(0).type if len(kinds) else None
         if self._kind is not None:
@@ -178,20 +178,20 @@ class RuleDictionary:
         self._reserve(positions.size)
         rule_sums.admit(self._ledger, self._size, positions, codes, units, np.iinfo(np.int64).max)
 
-    def _refuse(
+    def _reject(
         self, row: int, mine: pa.Array, codes: Ints, positions: Ints, probabilities: Floats, kind: pa.DataType | None
     ) -> None:
         live = slice(int(self._ledger.registers[HEAD]), int(self._ledger.registers[TAIL]))
-        start = int(positions[row]) - self._size  # not in the window any more
+        start = int(positions[row]) - self._size  # no longer in the window
         before = (self._ledger.rules[live] == codes[row]) & (self._ledger.positions[live] > start)
         now = (codes[: row + 1] == codes[row]) & (positions[: row + 1] > start)
         total = self._ledger.units[live][before].sum() / UNITS + probabilities[: row + 1][now].sum()
-        first = start + 1 if kind is not None else max(0, start + 1)  # tuples are numbered from 0 on
+        first = start + 1 if kind is not None else max(0, start + 1)  # tuples are numbered from 0
         begin, end = pa.array([first, int(positions[row]) + 1]).cast(kind or pa.int64()).to_pylist()
         raise InvalidInputError(
             f"the probabilities of rule {mine[row].as_py()!r} add up to {total:.12g} in the window "
-            f"[{begin}, {end}); its tuples exclude each other, so that they must come to at "
-            "most 1, or there is no world they could be in. Nothing of this push was taken in."
+            f"[{begin}, {end}), but must add up to at most 1, because tuples of one rule exclude each other. This "
+            "batch was rejected."
         )
 
     def _unused(self, slots: int) -> Any:
@@ -201,7 +201,7 @@ class RuleDictionary:
         return unused
 
     def _reserve(self, more: int) -> None:
-        """Make room for more entries, and for as many rules as there are."""
+        """Grow the ledger for `more` entries and for all rules."""
         ledger, rules = self._ledger, self._book.slots
         if int(ledger.registers[TAIL]) + more > ledger.positions.size:
             live = slice(int(ledger.registers[HEAD]), int(ledger.registers[TAIL]))

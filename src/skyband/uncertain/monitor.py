@@ -1,4 +1,4 @@
-"""Continuous ranking of uncertain tuples by a shared plan, in this process: arrays in, Arrow tables out."""
+"""Rank uncertain tuples continuously by a shared plan, in process: arrays in, Arrow tables out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.uncertain.columns import probability_column
 from skyband.uncertain.label_dictionaries import RuleDictionary, StreamDictionary
-from skyband.uncertain.query import UncertainTopK, checked_epsilon, refuse_several_sizes
+from skyband.uncertain.query import UncertainTopK, checked_epsilon, require_one_size
 from skyband.uncertain.schedules import METHODS, Execution, Schedule
 from skyband.uncertain.semantics import SemanticsRequest, ranked
 from skyband.uncertain.stream_ranking import Streams
@@ -41,27 +41,28 @@ def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 class Monitor(MonitorBase[UncertainTopK, pa.Table]):
-    """Answers queries over uncertain tuples that are pushed to it, at the times of a shared plan.
+    """Answer queries over pushed uncertain tuples, at the times of a shared plan.
 
-    Time 0 of the plan is the first tuple's position, rounded down to a whole unit (the greatest common divisor of all
-    `every`). At each of its times t the queries that are due are answered from the tuples in ``[t - size, t)``, all of
-    them from one pass.
+    Time 0 of the plan is the first tuple's position, rounded down to a multiple of the unit (the greatest common
+    divisor of all `every`). At each planned time t, one pass over the tuples in ``[t - size, t)`` answers all queries
+    that are due.
 
     Parameters
     ----------
     queries
-        One `UncertainTopK`, several, or a `Workload` of them, all with one `size`.
+        One `UncertainTopK`, several, or a `Workload` of them, all with the same `size`.
     plan
         How runs are shared, see `schedule`: ``"greedy"``, ``"dp"``, ``"inco"``, ``"in"`` or ``"none"``.
     epsilon
-        Tuples that can be in no answer any more are dropped. With an `epsilon` above 0 also those that are in one with
-        a small chance only: no probability in an answer is then off by more than this. No tuple is dropped while a
-        query asks for expected ranks, in which all tuples count. Where streams are ranked, no sum is off by more.
+        Tuples that can no longer be in an answer are dropped. With `epsilon` above 0, tuples that can only be in an
+        answer with a small probability are dropped too; the error of each probability in an answer, and of each sum of
+        a ranked stream, is at most `epsilon`. No tuple is dropped while a query has ``semantics="expected-rank"``,
+        which depends on all tuples.
     since
-        Windows that begin before this position are not answered: tuples before it were not seen.
+        Windows that begin before this position are not answered, because earlier tuples were not pushed.
     computed
-        True where `where` and the expressions of the queries have been applied already by whoever passes the arrays;
-        else a query that has some is refused.
+        True if the caller has already applied `where` and the expressions of the queries. Otherwise a query that has
+        any of them is rejected.
 
     Examples
     --------
@@ -94,23 +95,23 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         self._store = TupleStore()
         self._rules = RuleDictionary(self._size, lambda: self._store.rules_in_use)
         self._streams = StreamDictionary(lambda: self._store.streams_in_use)
-        self._expected = self._ranks_streams = False  # whether answers have the columns for it, once there are some
+        self._expected = self._ranks_streams = False  # whether answers have these columns
         self._widen()
         self._fresh: list[Part] = []
         self._runs = self._cost = 0
 
     @property
-    def _workload(self) -> Workload[UncertainTopK]:  # type: ignore[override]  # the timetable lets queries join
+    def _workload(self) -> Workload[UncertainTopK]:  # type: ignore[override]  # the timetable adds queries
         return self._times.workload
 
     @property
     def plan(self) -> Schedule:
-        """When which queries are run; its time 0 is the first tuple's, or that of the last change of the queries."""
+        """The schedule of runs. Its time 0 is that of the first tuple, or of the last change of the queries."""
         return self._times.plan
 
     @property
     def next_time(self) -> int | None:
-        """When the next run is due; None while no tuple is held that it could be about.
+        """Time of the next run, None while no tuple is held.
 
         >>> import skyband as sb
         >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=1, size="20 seconds", every="10 seconds"))
@@ -122,7 +123,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     @property
     def candidates(self) -> int:
-        """How many tuples are held."""
+        """Number of tuples held."""
         return len(self._store)
 
     def push(
@@ -134,23 +135,23 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         ids: Any = None,
         streams: Any = None,
     ) -> None:
-        """Take in the next tuples. A push that is refused changes nothing.
+        """Process the next tuples. A rejected push changes nothing.
 
         Parameters
         ----------
         positions
             int64 microseconds or timestamps that do not go backwards; None for count windows.
         scores
-            Numbers, higher is better; a tuple with a null or NaN is left out.
+            Numbers, higher is better. Tuples with a null or NaN score are dropped.
         probabilities
             Numbers in (0, 1].
         rules
-            A label for each tuple, null or -1 for none. Tuples of one rule exclude each other; in no window may their
-            probabilities add up to more than 1.
+            A label per tuple, null or -1 for none. Tuples of one rule exclude each other. Their probabilities must not
+            add up to more than 1 in any window.
         ids
-            Anything that has an order; the row number by default.
+            Values of any ordered type. The default is the row number.
         streams
-            A label for each tuple, the stream it comes from; needed while a query ranks streams.
+            The stream label of each tuple. Required while a query ranks streams.
         """
         self._refuse_after_end()
         keys = score_column(scores)
@@ -165,7 +166,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         chances = probability_column(probabilities, there)
         chances = chances if kept is None else chances[kept]
         places = checked.positions if self._intake.axis == "time" else _numbers(self._intake.objects, checked)
-        labels = self._streams.check(streams, self._in_need_of_a_stream(keys.size, kept, places))
+        labels = self._streams.check(streams, self._needs_stream(keys.size, kept, places))
         codes = self._rules.enter(rules, kept, places, chances, checked.position_kind)
         self._intake.adopt(checked)
         self._times.begin(self._intake.first)
@@ -179,10 +180,10 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         self._run_until(beyond)
 
     def add(self, query: UncertainTopK) -> Any:
-        """Take in another query; the plan is made anew, and no query waits longer than its `every` for it.
+        """Add a query and rebuild the plan. No query waits longer than its `every` because of it.
 
-        All queries are answered at the newest position. Rounded down to a whole unit, it becomes time 0 of the new
-        plan.
+        All queries are answered at the newest position. Time 0 of the new plan is this position, rounded down to a
+        multiple of the unit.
 
         >>> import skyband as sb
         >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(name="a", k=1, size=4, every=2))
@@ -194,8 +195,8 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         return super().add(query)
 
     def _add(self, query: UncertainTopK, after: Workload[UncertainTopK]) -> None:
-        self._refuse_dropped(query)
-        self._refuse_unlabelled(query)
+        self._reject_if_dropped(query)
+        self._reject_if_unlabelled(query)
         self._change(after)
 
     def _remove(self, name: str, after: Workload[UncertainTopK]) -> None:
@@ -204,11 +205,12 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     def take_up(
         self, queries: Iterable[UncertainTopK], *, since: int, is_complete: bool, plan: str | None = None
     ) -> None:
-        """Go on with these queries, of which some are new and others that were here may be missing.
+        """Replace the queries. Existing queries in `queries` continue, new ones are added, the others are removed.
 
-        New ones are answered from the first window on that begins at or after `since`, and tuples are kept for them
-        from now on. Unless what is held `is_complete`, those that stay are not answered at the newest position, where a
-        tuple of the window may be missing, but at the next whole unit. `plan` says how runs are shared from now on.
+        New queries are answered from the first window that begins at or after `since`, and tuples are retained for them
+        from now on. If the held tuples are not complete (`is_complete`), existing queries are not answered at the
+        newest position, where tuples of the window may be missing, but at the next multiple of the unit. `plan` sets
+        how runs are shared from now on.
 
         >>> import skyband as sb
         >>> often, rare = (sb.UncertainTopK(name=f"every {n}", k=1, size=4, every=n) for n in (2, 4))
@@ -237,15 +239,15 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     def _table(self, pending: list[pa.Table]) -> pa.Table:
         wanted = self._schema()
-        # Once a query asks for a column, earlier answers have it too.
+        # Columns that a later query needs are added to earlier answers too.
         tables = [answer_table({name: table[name] for name in table.column_names}, wanted) for table in pending]
         return pa.concat_tables([wanted.empty_table(), *tables]).combine_chunks()
 
     def metrics(self) -> dict[str, Any]:
-        """Counts so far: rows, left out, runs and their cost, answers given, tuples held, dropped, ….
+        """Return counters: rows, dropped rows, runs and their cost, answers, tuples held and dropped, and so on.
 
-        ``remembered`` is the number of tuples known only for what their rules come to, ``error_bound`` says by how much
-        a probability in the next answer can be off for tuples that were dropped.
+        ``remembered`` is the number of tuples kept to compute the probability sums of rules. ``error_bound`` is the
+        maximum error of a probability in the next answer because of dropped tuples.
 
         >>> import skyband as sb
         >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=3, size=10, every=2))
@@ -295,7 +297,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         cls, queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK], computed: bool
     ) -> Workload[UncertainTopK]:
         found = super()._checked(queries, computed)
-        refuse_several_sizes(found.queries)
+        require_one_size(found.queries)
         return found
 
     @property
@@ -303,23 +305,23 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         return self._intake.newest if self._intake.axis == "time" else self._intake.objects
 
     def _move_time(self) -> None:
-        """Make the runs that are due, then forget what no later run looks at."""
+        """Execute the runs that are due, then drop tuples that no later run needs."""
         now = self._now
         if now is None:
             return
         self._run_until(now)
-        self._store.forget_before(now - self._size)
+        self._store.drop_before(now - self._size)
         everyone = self._times.everyone
         if not any(query.semantics == "expected-rank" for query in everyone):
             edge = now if self._intake.axis == "time" else now + 1
-            self._store.drop_hopeless(max(query.k for query in everyone), self._epsilon, edge)
+            self._store.prune(max(query.k for query in everyone), self._epsilon, edge)
 
     def _run_until(self, until: int) -> None:
         for time, run in self._times.due(until, self._store.first_from):
             self._answer(run, time)
 
     def _answer(self, run: Execution, time: int) -> None:
-        """Answer the queries of a run from the tuples of its window."""
+        """Answer the queries of a run from the tuples in its window."""
         rows = self._store.window(time - self._size, time)
         mine = [self.queries[place] for place in run.queries]
         requests = [
@@ -346,25 +348,25 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         self._windows += len(found)
 
     def _change(self, after: Workload[UncertainTopK], *, later: bool = False) -> None:
-        """Go on with other queries: answer all of them now, and plan anew from here."""
+        """Replace the workload: answer all queries now and rebuild the plan from this time."""
         if self._now is None:
             self._times = Timetable(after, self._times.method, self._times.since)
             self._widen()
             return
-        self._settle()  # with the names and columns of the queries that gave these answers
+        self._settle()  # while the names and columns of the old queries are known
         run = self._times.change(after, self._now, self._store.first_from, later=later)
         self._widen()
         if run is not None:
             self._answer(run, self._now)
 
     def _widen(self) -> None:
-        """Once a query asks for a column, answers have it."""
+        """Add the optional answer columns that the queries need. They are never removed."""
         everyone = self._times.everyone
         self._expected = self._expected or any(query.semantics == "expected-rank" for query in everyone)
         self._ranks_streams = self._ranks_streams or any(query.stream is not None for query in everyone)
 
-    def _in_need_of_a_stream(self, rows: int, kept: Ints | None, places: Ints) -> Any:
-        """Which of the rows must tell the stream they come from."""
+    def _needs_stream(self, rows: int, kept: Ints | None, places: Ints) -> Any:
+        """Return a mask of the rows that must have a stream label."""
         needed = np.zeros(rows, bool)
         begin = self._times.labelled_from
         if begin is not None:
@@ -383,24 +385,25 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
             wanted.append("stream")
         return arrow_schema(_SCHEMA, own, wanted=wanted)
 
-    def _refuse_dropped(self, query: UncertainTopK) -> None:
-        """Tuples of the window that were dropped for a smaller k could be in the answers of this query."""
+    def _reject_if_dropped(self, query: UncertainTopK) -> None:
+        """Reject a query whose answers may need tuples that were dropped for a smaller k."""
         dropped = self._store.least_dropped
         if dropped is not None and (query.semantics == "expected-rank" or query.k > dropped[0]):
             raise UnsupportedError(
-                f"query {query.name!r} has k={query.k} and semantics={query.semantics!r}, and tuples up to position "
-                f"{dropped[1]} were dropped because they are in no answer for k={dropped[0]}; its first answers would "
-                f"lack them. Add it when they have left the window, after {dropped[1] + self._size}, or start with it."
+                f"query {query.name!r} has k={query.k} and semantics={query.semantics!r}, but tuples up to position "
+                f"{dropped[1]} were dropped because they are in no answer for k={dropped[0]}. Its first answers would "
+                f"be wrong. Add it after position {dropped[1] + self._size}, when these tuples have left the window, "
+                "or create the monitor with it."
             )
 
-    def _refuse_unlabelled(self, query: UncertainTopK) -> None:
-        """Tuples of the window that came without a stream would count for none."""
+    def _reject_if_unlabelled(self, query: UncertainTopK) -> None:
+        """Reject a query that ranks streams while the window contains tuples without a stream."""
         last, now = self._streams.unlabelled, self._now
         if query.stream is not None and last is not None and now is not None and last >= now - self._size:
             raise UnsupportedError(
-                f"query {query.name!r} has stream={query.stream!r}, and tuples up to position {last} came without a "
-                "stream; in its first answers they would count for none. Push streams= from now on and add it when "
-                f"these have left the window, after {last + self._size}, or start with it."
+                f"query {query.name!r} has stream={query.stream!r}, but tuples up to position {last} have no stream. "
+                "Its first answers would ignore them. Pass streams= from now on and add the query after position "
+                f"{last + self._size}, when these tuples have left the window, or create the monitor with it."
             )
 
 
@@ -415,11 +418,12 @@ def replay(
     *,
     streams: Any = None,
 ) -> pa.Table:
-    """All answers over a stream that is there as a whole, as ``query, time, rank, id, score, probability``.
+    """Return all answers over a stream that is in memory, as ``query, time, rank, id, score, probability``.
 
-    The arguments are those of `Monitor.push`; `plan` says how runs are shared. Where a query asks for expected ranks,
-    there is a column ``expected_rank``. Where one ranks streams, there is a column ``stream``, null for the others;
-    ``probability`` is then the stream's sum, ``id`` and ``score`` are those of the tuple that contributes most to it.
+    The arguments are those of `Monitor.push`. `plan` sets how runs are shared. If a query has
+    ``semantics="expected-rank"``, there is a column ``expected_rank``. If a query ranks streams, there is a column
+    ``stream``, null for the other queries. ``probability`` is then the stream's sum, and ``id`` and ``score`` are those
+    of the tuple that contributes most to it.
 
     >>> import skyband as sb
     >>> fast = sb.UncertainTopK(name="fast", k=2, size="20 minutes")
@@ -429,7 +433,7 @@ def replay(
     >>> [(row["score"], round(row["probability"], 3)) for row in table.to_pylist()][:2]
     [(50.0, 0.704), (65.0, 0.4)]
 
-    Which two sensors see the highest values, of tuples that are true with a probability only:
+    Rank sensors by how many of their tuples are expected in the top 2:
 
     >>> sites = sb.UncertainTopK(name="sites", k=2, size=4, stream="sensor")
     >>> table = sb.uncertain.replay(sites, None, [9.0, 7.0, 8.0, 5.0], [0.5, 0.5, 0.25, 1.0],
@@ -441,7 +445,7 @@ def replay(
 
 
 def _kept(keys: Floats, checked: Batch, positions: Any) -> Ints | None:
-    """The rows that count, None for all of them."""
+    """Return the indices of valid rows, None if all rows are valid."""
     if checked.scores.size == keys.size:
         return None
     there = ~np.isnan(keys)

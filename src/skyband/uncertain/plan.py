@@ -1,4 +1,4 @@
-"""What every part of the pipeline knows of queries over uncertain streams. Light: the driver loads it, too."""
+"""The plan of queries over uncertain streams, shared by the pipeline. The driver loads it, so imports are light."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ __all__ = ["PaneCut", "UncertainPlan", "cut_of"]
 
 
 class PaneCut(NamedTuple):
-    """What tuples are cut by before they travel: between two multiples of `unit` no window ends."""
+    """Parameters for pruning tuples in the reducer: no window ends between two multiples of `unit`."""
 
     unit: int
-    k: int  # the largest that is asked for
+    k: int  # the largest k of the queries
 
 
 @dataclass(frozen=True, kw_only=True)
 class UncertainPlan(ShardPlan):
-    """A workload over uncertain tuples of one shape."""
+    """Shard plan of a workload over uncertain tuples."""
 
     family = "uncertain"
 
     queries: tuple[UncertainTopK, ...]
-    method: str  # how runs are shared
+    method: str  # schedule method
     refuse_late: bool
     may_be_late: bool = False  # whether rows may arrive behind the watermark
-    shards: int = 1  # the probability to be among the best depends on all tuples
+    shards: int = 1  # top-k probabilities depend on all tuples
 
     @cached_property
     def classes(self) -> tuple[tuple[UncertainTopK, ...], ...]:
-        """The queries that run together, in the order in which they first appear."""
+        """The classes of queries that run together, in order of first appearance."""
         return classes_of(self.queries)
 
     @cached_property
     def streams(self) -> tuple[str | None, ...]:
-        """Per class what tells streams apart, None where nobody ranks them."""
+        """Per class the `stream` expression, None if no query ranks streams."""
         return tuple(map(stream_of, self.classes))
 
     @cached_property
     def cuts(self) -> tuple[PaneCut | None, ...]:
-        """Per class how its tuples are cut; None: all of them travel."""
+        """Per class the pruning parameters, None for no pruning."""
         return tuple(map(cut_of, self.classes))
 
 
 def cut_of(together: tuple[UncertainTopK, ...]) -> PaneCut | None:
-    """How the tuples of a class are cut: not where they are counted, nor where ranks are expected of all of them."""
+    """Return the pruning parameters of a class. Count windows and expected ranks do not allow pruning."""
     if together[0].axis == "count" or any(query.semantics == "expected-rank" for query in together):
         return None
     return PaneCut(gcd(*(query.window.slide for query in together)), max(query.k for query in together))

@@ -1,4 +1,4 @@
-"""The chances of tuples that only probably exist: of being among the k best, of being exactly the i-th."""
+"""Probabilities that an uncertain tuple is in the top k, or has exactly rank i."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyband.data.key_dictionary import restored
 from skyband.errors import InvalidQueryError
 from skyband.kernels.stream import Floats, Ints
 from skyband.queries.fields import checked_k
-from skyband.uncertain.columns import probability_column, refuse_excess, rule_codes
+from skyband.uncertain.columns import probability_column, reject_excess, rule_codes
 from skyband.uncertain.kernels import possible_worlds
 from skyband.uncertain.label_dictionaries import checked_labels
 from skyband.uncertain.single_pass import best_first, one_pass, settled
@@ -23,16 +23,16 @@ __all__ = ["CompetingTuples", "rank_probabilities", "stream_probabilities", "top
 
 
 class CompetingTuples(NamedTuple):
-    """Tuples that compete, in input order, and the input rows that they are."""
+    """Tuples with a score, in input order, and their input rows."""
 
     scores: Floats
     probabilities: Floats
-    rules: Ints  # -1: none
-    rows: Ints | None  # None: all of them
+    rules: Ints  # -1: no rule
+    rows: Ints | None  # None: all rows
 
 
 def tuples_of(scores: Any, probabilities: Any, rules: Any) -> CompetingTuples:
-    """Checked columns; tuples without a score are left out."""
+    """Return validated columns without the tuples that have no score."""
     keys = score_column(scores)
     refuse_other_lengths(keys.size, "scores", probabilities=probabilities, rules=rules)
     there = ~np.isnan(keys)
@@ -42,40 +42,40 @@ def tuples_of(scores: Any, probabilities: Any, rules: Any) -> CompetingTuples:
     if not there.all():
         rows = np.flatnonzero(there)
         keys, chances, codes = keys[rows], chances[rows], codes[rows]
-    refuse_excess(chances, codes, names)
+    reject_excess(chances, codes, names)
     return CompetingTuples(keys, chances, codes, rows)
 
 
 def topk_probabilities(
     scores: Any, probabilities: Any, k: int | Iterable[int], rules: Any = None, *, method: str = "fast"
 ) -> Any:
-    """The probability of each tuple to be among the k best of those that exist, in input order.
+    """Return the probability of each tuple to be among the k best existing tuples, in input order.
 
-    A tuple exists with its probability; tuples of the same rule exclude each other, all others are independent.
-    ``Pr_k(T)`` is the probability that T exists and fewer than k better tuples do. Of equal scores the later tuple is
-    the better.
+    A tuple exists with its probability. Tuples of the same rule exclude each other, all others are independent.
+    ``Pr_k(T)`` is the probability that T exists and fewer than k better tuples exist. Of two tuples with equal scores,
+    the later one is better.
 
     Parameters
     ----------
     scores
-        Numbers, higher is better. A tuple with a null or NaN is left out; its probability is 0.
+        Numbers, higher is better. Tuples with a null or NaN score are ignored; their result is 0.
     probabilities
         Numbers in (0, 1].
     k
-        A whole number, or several: then the result has a column for each, all of them from one pass.
+        An integer, or several integers. For several, one pass computes a result with one column per k.
     rules
-        A label for each tuple, null or -1 for none. The probabilities of a rule add up to at most 1.
+        A label per tuple, null or -1 for none. The probabilities of a rule must add up to at most 1.
     method
         ``"fast"``, or ``"definition"``: tuple by tuple in O(n² k), for comparison.
 
     Notes
     -----
-    The error is below ``7 n 2**-53`` where n tuples count, 1e-9 for more than a million of them. Tuples with a chance
-    below 1e-30 are at 0: the scan goes from the best tuple down, and ends where k better ones are all but certain.
+    The error is below ``7 n 2**-53`` for n scanned tuples: below 1e-9 for a million tuples. The scan starts with the
+    best tuple and stops when k better tuples exist almost certainly: results below 1e-30 are set to 0.
 
     Examples
     --------
-    Cars seen with these speeds; the second and third cannot both be right, nor the last two:
+    Measured speeds of cars. The second and third exclude each other, as do the last two:
 
     >>> import skyband as sb
     >>> chances = [0.3, 0.4, 0.5, 1.0, 0.8, 0.2]
@@ -86,7 +86,7 @@ def topk_probabilities(
     several = isinstance(k, Iterable)
     ks = list(k) if isinstance(k, Iterable) else [k]
     if not ks:
-        raise InvalidQueryError("k=[] names no k; pass one or several.")
+        raise InvalidQueryError("k=[] is empty. Pass at least one k.")
     wanted, columns = np.unique(np.array([checked_k(one) for one in ks], np.int64), return_inverse=True)
     found = tuples_of(scores, probabilities, rules)
     out = np.zeros((length(scores, "scores"), len(ks)))
@@ -102,7 +102,7 @@ def topk_probabilities(
 
 
 def rank_probabilities(scores: Any, probabilities: Any, k: int, rules: Any = None) -> Any:
-    """The probability of each tuple to be exactly the i-th best of those that exist, a column for each i = 1..k.
+    """Return the probability of each tuple to be exactly the i-th best existing tuple, one column per i = 1..k.
 
     >>> import skyband as sb
     >>> sb.uncertain.rank_probabilities([5.0, 4.0, 3.0], [0.5, 1.0, 0.5], 3).tolist()
@@ -119,11 +119,11 @@ def rank_probabilities(scores: Any, probabilities: Any, k: int, rules: Any = Non
 
 
 def stream_probabilities(scores: Any, probabilities: Any, streams: Any, k: int, rules: Any = None) -> dict[Any, float]:
-    """How many of the k best are expected to be of each stream: the sum of ``Pr_k`` over the stream's tuples.
+    """Return the expected number of tuples in the top k per stream: the sum of ``Pr_k`` over the stream's tuples.
 
-    Highest first, of equal ones the stream seen last; so the first k with a chance are what a query with `stream`
-    answers. Where the tuples of a stream exclude each other, it is the probability that the stream has one among the k
-    best.
+    The highest sum comes first; ties are broken by the stream seen last. The first k streams with a positive sum are
+    the answer of a query with `stream`. If the tuples of a stream exclude each other, its sum is the probability that
+    the stream has a tuple in the top k.
 
     >>> import skyband as sb
     >>> sb.uncertain.stream_probabilities([5.0, 4.0, 3.0], [0.25, 1.0, 0.5], ["a", "b", "a"], 1)
@@ -143,7 +143,7 @@ def stream_probabilities(scores: Any, probabilities: Any, streams: Any, k: int, 
 
 
 def _fitting(ks: Ints, tuples: int) -> Ints:
-    """No answer has more tuples than there are: a larger k asks for nothing more, and needs no room for it."""
+    """Limit each k to the number of tuples, because an answer cannot contain more."""
     return np.minimum(ks, max(1, tuples))
 
 

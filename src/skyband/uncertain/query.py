@@ -1,4 +1,4 @@
-"""Readings that are only probably true: which are the best, and what that means."""
+"""The query class for ranking tuples that exist with a probability."""
 
 from __future__ import annotations
 
@@ -31,59 +31,60 @@ __all__ = [
     "checked_epsilon",
     "checked_meaning",
     "classes_of",
-    "refuse_other_sizes",
-    "refuse_several_sizes",
+    "require_one_size",
+    "require_one_size_per_class",
     "stream_of",
 ]
 
 Semantics = Literal["pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank"]
 SEMANTICS = {
-    "pk-topk": "the k tuples with the highest probability of being among the k best",
-    "global-topk": "the same under its other name",
-    "pt-k": "all tuples that are among the k best with at least the probability `threshold`",
+    "pk-topk": "the k tuples with the highest probability of being in the top k",
+    "global-topk": "another name for 'pk-topk'",
+    "pt-k": "all tuples that are in the top k with a probability of at least `threshold`",
     "u-kranks": "for each rank the tuple most likely to have it",
-    "u-topk": "the list most likely to be the k best",
+    "u-topk": "the list of k tuples most likely to be the top k",
     "expected-rank": "the k tuples with the lowest expected rank",
 }
 _RANKED = {
-    "pk-topk": "the {k} likeliest to be among the {k} best",
-    "global-topk": "the {k} likeliest to be among the {k} best",
-    "pt-k": "all that are among the {k} best with a probability of at least {threshold}",
-    "u-kranks": "the likeliest for each of the first {k} ranks",
-    "u-topk": "the likeliest list of the {k} best",
-    "expected-rank": "the {k} of the lowest expected rank",
+    "pk-topk": "the {k} tuples most likely to be in the top {k}",
+    "global-topk": "the {k} tuples most likely to be in the top {k}",
+    "pt-k": "all tuples in the top {k} with a probability of at least {threshold}",
+    "u-kranks": "the most likely tuple for each of the first {k} ranks",
+    "u-topk": "the most likely top-{k} list",
+    "expected-rank": "the {k} tuples with the lowest expected rank",
 }
 _OF_STREAMS = ("pk-topk", "global-topk")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class UncertainTopK(Query):
-    """The k best of the last `size`, at least once in every `every`, where tuples exist with a probability only.
+    """The k best tuples of the last `size`, at least once per `every`, where tuples exist with a probability.
 
-    `every` bounds the time between two answers from above. Queries are run together by a shared plan, which may answer
-    one of them more often, never less; the first answer comes at most `every` after the first tuple.
+    `every` is the maximum time between two answers. A shared plan runs all queries and may answer a query more often,
+    but never less often. The first answer comes at most `every` after the first tuple.
 
     Parameters
     ----------
     k
-        How many tuples compete for a place, at least 1.
+        Size of the top k, at least 1.
     size, every
         Interval text (``"20 minutes"``) or `timedelta` for a window over event time, integers for a window over the
-        last `size` tuples. `every` defaults to `size`. All queries of a workload have one size.
+        last `size` tuples. `every` defaults to `size`. All queries of a workload must have the same size.
     name
-        What the query is called in its answers; unique in a workload.
+        Name of the query in its answers. Must be unique in a workload.
     by, probability, rule, where
-        SQL expressions for the score, the probability, the label of the rule (null: none) and a filter. Tuples of one
-        rule exclude each other. Arrays carry all that themselves, so that `skyband.uncertain.replay` needs none.
+        SQL expressions for the score, the probability, the label of the rule (null for none) and a filter. Tuples of
+        one rule exclude each other. `skyband.uncertain.replay` and `skyband.uncertain.Monitor` take these as arrays and
+        need none of them.
     semantics
-        ``"pk-topk"``, ``"global-topk"``, ``"pt-k"``, ``"u-kranks"``, ``"u-topk"`` or ``"expected-rank"``; what they
-        mean is told by `skyband.uncertain.rank`.
+        ``"pk-topk"``, ``"global-topk"``, ``"pt-k"``, ``"u-kranks"``, ``"u-topk"`` or ``"expected-rank"``. See
+        `skyband.uncertain.rank` for their definitions.
     threshold
-        For ``"pt-k"``, and needed there: the least probability, in (0, 1].
+        The minimum probability, in (0, 1]. Required for ``"pt-k"``.
     stream
-        An SQL expression that tells which stream a tuple comes from, to rank the streams instead of their tuples: by
-        the sum of their tuples' probabilities of being among the k best. For ``"pk-topk"`` and ``"global-topk"``.
-        Arrays carry the streams themselves (``streams=``), so that any text will do there.
+        An SQL expression for the stream of a tuple. If set, the query ranks streams instead of tuples, by the sum of
+        their tuples' probabilities of being in the top k. For ``"pk-topk"`` and ``"global-topk"``. In process, streams
+        are passed as an array (``streams=``), and any text can be used here.
 
     Examples
     --------
@@ -119,20 +120,20 @@ class UncertainTopK(Query):
         probability = checked_expression("probability", self.probability)
         if by is not None and probability is None:
             raise InvalidQueryError(
-                f"probability=None beside by={by!r}: without the column that holds the tuples' probabilities nothing "
-                "is uncertain. Name it, or ask sb.TopK."
+                f"probability=None, but by={by!r} is set. Set probability= to the column with the tuples' "
+                "probabilities, or use sb.TopK for certain tuples."
             )
         if probability is not None and by is None:
             raise InvalidQueryError(
-                f"by=None beside probability={probability!r}: tuples without a score have no order. Name its column."
+                f"by=None, but probability={probability!r} is set. Set by= to the column with the tuples' scores."
             )
         k, semantics, threshold = checked_meaning(self.k, self.semantics, self.threshold)
         stream = checked_expression("stream", self.stream)
         if stream is not None and semantics not in _OF_STREAMS:
             raise InvalidQueryError(
-                f"semantics={semantics!r} beside stream={stream!r}: streams are ranked by the sum of their tuples' "
-                f"probabilities of being among the k best, which only {' and '.join(map(repr, _OF_STREAMS))} speak of. "
-                "Ask for one of these, or leave stream= out to rank tuples."
+                f"semantics={semantics!r} is not supported with stream={stream!r}: streams are ranked by the sum of "
+                f"their tuples' top-k probabilities. Use semantics={' or '.join(map(repr, _OF_STREAMS))}, or remove "
+                "stream= to rank tuples."
             )
         self._settle(
             {
@@ -154,18 +155,18 @@ class UncertainTopK(Query):
 
     @property
     def ranked_text(self) -> str:
-        """What is ranked, in a few words.
+        """Short description of the ranking.
 
         >>> import skyband as sb
         >>> sb.UncertainTopK(k=2, size="1 hour", stream="ship").ranked_text
-        'the 2 values of ship expected to have most of the 2 best'
+        'the 2 values of ship with the most expected tuples in the top 2'
         """
         if self.stream is not None:
-            return f"the {self.k} values of {self.stream} expected to have most of the {self.k} best"
+            return f"the {self.k} values of {self.stream} with the most expected tuples in the top {self.k}"
         return _RANKED[self.semantics].format(k=self.k, threshold=self.threshold)
 
     def to_sql(self, *, named: bool = False) -> str:
-        """The query as one line of SQL, its canonical form; `skyband.sql` reads it back.
+        """Return the query in its canonical form, one line of SQL. `skyband.sql` parses it.
 
         >>> import skyband as sb
         >>> print(sb.UncertainTopK(k=3, size="20 minutes", every="2 minutes", by="speed", probability="confidence"))
@@ -174,26 +175,26 @@ class UncertainTopK(Query):
         return writer.write_uncertain(self.to_dict(), named=named)
 
     def scan_key(self) -> tuple[str | None, str | None, str | None, str | None]:
-        """What queries must agree in to be run together; streams apart, which only some of them rank."""
+        """Return the fields that must be equal for queries to run together, except `stream`."""
         return self.by, self.probability, self.rule, self.where
 
     @classmethod
     def check_together(cls, queries: Iterable[Any]) -> None:
-        """Refuse queries that run together, but over windows of different sizes."""
-        refuse_other_sizes(queries)
+        """Reject queries that run together but have different window sizes."""
+        require_one_size_per_class(queries)
 
 
 def stream_of(queries: Iterable[UncertainTopK]) -> str | None:
-    """What tells the streams apart for the queries of a class; None: all of them rank tuples."""
+    """Return the `stream` expression of a class of queries, None if all of them rank tuples."""
     return next((query.stream for query in queries if query.stream is not None), None)
 
 
 def classes_of(queries: Iterable[UncertainTopK]) -> tuple[tuple[UncertainTopK, ...], ...]:
-    """The queries that run together, in the order in which they first appear.
+    """Group queries into classes that run together, in order of first appearance.
 
-    A pass gives every tuple its probability, whether tuples are ranked or streams, so that both may share it. But a
-    tuple has one label: where streams are told apart in several ways, each way has a class, and queries that rank
-    tuples belong to the first.
+    One pass computes the probabilities of all tuples, for rankings of tuples and of streams. But a tuple has only one
+    stream label: each distinct `stream` expression has a separate class, and queries that rank tuples belong to the
+    first one.
 
     >>> import skyband as sb
     >>> shared = {"k": 1, "size": "1 hour", "by": "height", "probability": "p"}
@@ -209,49 +210,50 @@ def classes_of(queries: Iterable[UncertainTopK]) -> tuple[tuple[UncertainTopK, .
     return tuple(tuple(queries[place] for place in places) for places in found.values())
 
 
-def refuse_other_sizes(queries: Iterable[UncertainTopK]) -> None:
-    """Refuse queries that ought to run together, but over windows of different sizes."""
+def require_one_size_per_class(queries: Iterable[UncertainTopK]) -> None:
+    """Reject queries that must run together but have different window sizes."""
     for together in classes_of(queries):
-        refuse_several_sizes(together, "all queries of a class")
+        require_one_size(together, "all queries of a class")
 
 
-def refuse_several_sizes(queries: Sequence[UncertainTopK], which: str = "all queries") -> None:
-    """Refuse queries that cannot be answered from the same arrays."""
+def require_one_size(queries: Sequence[UncertainTopK], which: str = "all queries") -> None:
+    """Reject queries with different window sizes."""
     first = queries[0]
     for query in queries:
         if query.window.size != first.window.size:
             raise InvalidQueryError(
-                f"queries {first.name!r} and {query.name!r} have different sizes ({first.size!r} and {query.size!r}); "
-                f"a run answers {which} from the tuples of one window. Make two workloads of them."
+                f"queries {first.name!r} and {query.name!r} have different sizes ({first.size!r} and {query.size!r}), "
+                f"but a run answers {which} from one window. Make two workloads of them."
             )
 
 
 def checked_meaning(k: object, semantics: object, threshold: object) -> tuple[int, str, float | None]:
-    """What an answer is to hold: k, the semantics, and the threshold where there is one."""
+    """Return validated k, semantics and threshold (None except for ``"pt-k"``)."""
     meaning = checked_choice("semantics", semantics, SEMANTICS)
     if meaning != "pt-k":
         if threshold is not None:
             raise InvalidQueryError(
-                f"threshold={threshold!r} was given, but only semantics='pt-k' has one; {meaning!r} would ignore it."
+                f"threshold={threshold!r} is not supported with semantics={meaning!r}. Remove threshold=, or use "
+                "semantics='pt-k'."
             )
         return checked_k(k), meaning, None
     if threshold is None:
         raise InvalidQueryError(
-            "threshold=None is missing; semantics='pt-k' needs the least probability of being among the k best that an "
-            "answer tells, a number in (0, 1]."
+            "threshold=None is missing; semantics='pt-k' needs the minimum probability of being in the top k, a number "
+            "in (0, 1]."
         )
     if not 0 < as_number(threshold) <= 1:
         raise InvalidQueryError(
-            f"threshold={threshold!r} must be a number in (0, 1] for semantics='pt-k'; it is the least probability of "
-            "being among the k best that an answer tells."
+            f"threshold={threshold!r} must be a number in (0, 1] for semantics='pt-k'. It is the minimum probability "
+            "of being in the top k."
         )
     return checked_k(k), meaning, as_number(threshold)
 
 
 def checked_epsilon(epsilon: object) -> float:
-    """By how much probabilities may be off."""
+    """Return the validated maximum error of probabilities."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < 1:
         raise InvalidQueryError(
-            f"epsilon={epsilon!r} must be a number in [0, 1); by so much probabilities may be off, 0 for not at all."
+            f"epsilon={epsilon!r} must be a number in [0, 1). It is the maximum error of probabilities; 0 means exact."
         )
     return float(epsilon)

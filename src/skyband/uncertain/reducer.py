@@ -1,18 +1,18 @@
-"""A task's rows as uncertain tuples, without those that can be in no answer.
+"""Convert a task's rows to uncertain tuples and drop those that cannot be in any answer.
 
-Windows end at multiples of a *unit*: the plan's times are whole units, counted from one. Let x be a tuple without a
-rule, and let k better ones be certain (of probability 1, without a rule), stand at x's position or after it, and before
-the next multiple of the unit after x. Every window that holds x ends at that multiple or later, so that it holds these
-k too, and they leave no window before x does. So in every window with x,
+Windows end at multiples of a *unit*, because all times of the plan are multiples of it. Let x be a tuple without a
+rule. Let there be k better tuples that are certain (probability 1, without a rule), located at x's position or after
+it, and before the next multiple of the unit. Every window that contains x ends at that multiple or later. So it also
+contains these k tuples, and they do not leave before x does. In every window with x:
 
-- fewer than k better tuples never exist: ``Pr_k(x) = 0``, x is the i-th best of no world for i <= k, and in no list;
-- a tuple T that x could stand before has the same k better ones: ``Pr_k(T) = 0`` with x and without it.
+- at least k better tuples exist: ``Pr_k(x) = 0``, x is not the i-th best of any world for i <= k, and is in no list;
+- a tuple T that is worse than x has the same k better tuples: ``Pr_k(T) = 0`` with and without x.
 
-So no probability depends on x, in any window, for any k that is asked for, unless expected ranks are, which count all
-tuples. Whether x is late or not, nothing else changes: where x is not late, neither are the k, which stand after it. A
-tuple with a rule is never left behind, as what its rule comes to must be known. Of each stream that is ranked, the
-newest tuple before a multiple of the unit stays: it tells when the stream was seen last, in every window with x. And
-the first tuple of all may go: one of the k stands in the same unit, which is where the plan begins.
+So no probability depends on x, in any window, for any k in use. Expected ranks are an exception, because they depend on
+all tuples. Dropping x does not affect lateness: if x is not late, the k tuples after it are not late either. A tuple
+with a rule is never dropped, because the probability sum of its rule must be known. For each ranked stream, the newest
+tuple before a multiple of the unit is kept: it determines when the stream was last seen, in every window with x. The
+first tuple of the stream may be dropped: one of the k tuples is in the same unit, where the plan begins.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ TIME, ID = "__skyband_time", "__skyband_id"
 
 
 def columns_of(number: int) -> tuple[str, str, str]:
-    """The columns that tell a row's score, probability and rule to the queries that run together."""
+    """Return the names of the score, probability and rule columns of a class."""
     return f"__skyband_score_{number}", f"__skyband_probability_{number}", f"__skyband_rule_{number}"
 
 
 def stream_column(number: int) -> str:
-    """The column that tells which stream a row comes from, where the queries that run together rank streams."""
+    """Return the name of the stream column of a class, if its queries rank streams."""
     return f"__skyband_stream_{number}"
 
 
 @dataclass(frozen=True)
 class UncertainNote(Note):
-    """Also tells of the tuples that were cut."""
+    """Also contains the newest position of pruned tuples."""
 
-    newest_cut: Sequence[int] = ()  # per class: where the newest of them stands; ALWAYS where none was
+    newest_cut: Sequence[int] = ()  # per class: position of the newest pruned tuple, ALWAYS if none was pruned
 
 
 class _Tuples(NamedTuple):
-    """What the rows of a stretch are to the queries that run together."""
+    """The rows of a batch, from the view of one class of queries."""
 
-    belongs: Any  # bool, per row: whether it is a tuple of theirs
-    kept: Ints  # the rows that may matter
-    dropped_null: Any  # bool, per row: whether it lacks a score
-    table: pa.Table  # of the rows in `kept`
+    belongs: Any  # bool, per row: whether it is a tuple of the class
+    kept: Ints  # rows that may be in an answer
+    dropped_null: Any  # bool, per row: whether the score is missing
+    table: pa.Table  # the rows in `kept`
 
 
 def weigh_rows(plan: UncertainPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
-    """A task's rows as uncertain tuples, those that may matter. The note tells of all of them."""
+    """Yield the tuples of a task's rows that may be in an answer. The note describes all rows."""
     for table in gathered(batches):
         timed = table.filter(pc.is_valid(table[TIME])) if table[TIME].null_count else table
         positions = positions_of(timed, TIME)
@@ -103,15 +103,15 @@ def _tuples(plan: UncertainPlan, number: int, timed: pa.Table, positions: Ints) 
     rows = np.flatnonzero(there)
     chances = one(timed[names[1]]).to_numpy(zero_copy_only=False)
     rules = one(timed[names[2]])
-    _refuse_impossible(query, chances[rows])
+    _reject_wrong_probability(query, chances[rows])
     streams = None
     if plan.streams[number] is not None:
         streams = one(timed[stream_column(number)])
-        _refuse_nameless(plan.streams[number], plan.classes[number], streams, there)
+        _reject_missing_stream(plan.streams[number], plan.classes[number], streams, there)
     cut = plan.cuts[number]
     if cut is not None and rows.size:
         ruled = rules.is_valid().to_numpy(zero_copy_only=False)[rows]
-        kept = _hopeful(cut, positions[rows], numbers[rows], chances[rows], ruled)
+        kept = _possible_answers(cut, positions[rows], numbers[rows], chances[rows], ruled)
         if streams is not None and not kept.all():
             kept |= _newest_of_streams(cut.unit, positions[rows], streams.take(pa.array(rows)))
         rows = rows[kept]
@@ -127,12 +127,12 @@ def _tuples(plan: UncertainPlan, number: int, timed: pa.Table, positions: Ints) 
     if any(stream is not None for stream in plan.streams):
         kind = timed.schema.field(next(stream_column(i) for i, stream in enumerate(plan.streams) if stream)).type
         table["stream"] = pa.nulls(rows.size, kind) if streams is None else streams.take(places)
-    # A score that is null was removed by the filter: such a row is not asked about, and lacks nothing.
+    # A null score marks a filtered row, which is not counted as dropped_null.
     return _Tuples(there, rows, ~there & known, pa.table(table))
 
 
-def _hopeful(cut: PaneCut, positions: Ints, scores: Floats, chances: Floats, ruled: Any) -> Any:
-    """Which tuples may be in an answer; a mask."""
+def _possible_answers(cut: PaneCut, positions: Ints, scores: Floats, chances: Floats, ruled: Any) -> Any:
+    """Return a mask of the tuples that may be in an answer."""
     certain = (chances >= 1) & ~ruled
     if int(certain.sum()) < cut.k:
         return np.ones(scores.size, bool)
@@ -144,7 +144,7 @@ def _hopeful(cut: PaneCut, positions: Ints, scores: Floats, chances: Floats, rul
 
 
 def _newest_of_streams(unit: int, positions: Ints, streams: pa.Array) -> Any:
-    """Which tuples are the newest of their stream before a multiple of the unit; a mask."""
+    """Return a mask of the tuples that are the newest of their stream before a multiple of the unit."""
     codes = streams.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     order = np.lexsort([positions, positions // unit, codes])
     cells = np.stack([codes[order], positions[order] // unit])
@@ -153,23 +153,23 @@ def _newest_of_streams(unit: int, positions: Ints, streams: pa.Array) -> Any:
     return found
 
 
-def _refuse_impossible(query: UncertainTopK, chances: Any) -> None:
+def _reject_wrong_probability(query: UncertainTopK, chances: Any) -> None:
     wrong = ~((chances > 0) & (chances <= 1))
     if wrong.any():
         found = chances[np.argmax(wrong)]
         raise InvalidInputError(
-            f"query {query.name!r}: a probability of {'null' if np.isnan(found) else found} "
-            f"(probability={query.probability!r}) does not lie in (0, 1]; such a tuple exists in no world, or in more "
-            "than all of them. Leave such rows out with where=."
+            f"query {query.name!r}: probability={query.probability!r} must be in (0, 1], got "
+            f"{'null' if np.isnan(found) else found}. Drop such rows with where=."
         )
 
 
-def _refuse_nameless(stream: str | None, together: tuple[UncertainTopK, ...], labels: pa.Array, there: Any) -> None:
+def _reject_missing_stream(
+    stream: str | None, together: tuple[UncertainTopK, ...], labels: pa.Array, there: Any
+) -> None:
     lacking = labels.is_null().to_numpy(zero_copy_only=False) & there
     if lacking.any():
         query = next(query for query in together if query.stream is not None)
         raise InvalidInputError(
-            f"query {query.name!r}: a stream of null (stream={stream!r}) is none; where streams are ranked, a tuple "
-            "adds to the one it comes from, and without one it would be lost. Leave such rows out with where=, or "
-            "name them with coalesce()."
+            f"query {query.name!r}: stream={stream!r} must not be null, because the query ranks streams by their "
+            "tuples. Drop such rows with where=, or replace null with coalesce()."
         )

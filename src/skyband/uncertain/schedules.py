@@ -1,7 +1,7 @@
-"""Plans: when queries that must be answered at least so often are run, and which of them together.
+"""Schedules: when to run queries that have a minimum frequency, and which of them to run together.
 
-A run for k answers every query with a smaller k as well, at no extra cost; its own cost grows with k. So queries that
-may be answered more often than they ask are run together with those that must be.
+A run for k also answers every query with a smaller k at no extra cost. Its cost grows with k. So a schedule runs
+queries together, and answers some of them more often than required.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ __all__ = [
 ]
 
 METHODS = {
-    "none": "every query by itself",
-    "in": "queries with the same `every` together",
-    "inco": "these, and with them all that ask for less and less often",
-    "dp": "the cheapest plan there is, found in time that grows with the square of the longest `every`",
-    "greedy": "each group at the last run of the one before it: at most twice the cheapest plan, mostly as cheap",
+    "none": "each query runs separately",
+    "in": "queries with the same `every` run together",
+    "inco": "like 'in', and a run also answers queries with a longer `every` and no larger k",
+    "dp": "the cheapest plan, found in time quadratic in the longest `every`",
+    "greedy": "each group joins runs of the more frequent group: usually the cheapest plan, at most twice its cost",
 }
 
-MOST = 4_000_000  # executions that are listed one by one
-_FEW = 1024  # runs of a cycle that are worth being kept while one goes through them again and again
+MOST = 4_000_000  # maximum length of the list of executions
+_FEW = 1024  # cycles with at most so many runs are stored as a list for repeated iteration
 
 
 class Execution(NamedTuple):
-    """One run: when, for which k, and the queries that it answers, by their places in the input."""
+    """One run: its time, its k, and the queries that it answers, by their index in the input."""
 
     time: int
     k_max: int
@@ -54,7 +54,7 @@ class Execution(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Queries that are run together: at least once in every `every`, for the largest of their k."""
+    """Queries that run together at least once per `every`, for the largest of their k."""
 
     every: int
     k: int
@@ -62,16 +62,16 @@ class Group(NamedTuple):
 
 
 class Track(NamedTuple):
-    """Runs that repeat after `period`; their times lie in (0, period]."""
+    """Runs that repeat after `period`. Their times are in (0, period]."""
 
     period: int
     runs: Sequence[Execution]
-    cost: int  # the sum of their k
+    cost: int  # sum of the k of all runs
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """When to run which queries, over and over again: time counts from the start, and each cycle is like the first.
+    """A repeating schedule of runs. Time counts from the start, and all cycles are equal.
 
     >>> import skyband as sb
     >>> plan = sb.uncertain.schedule([(2, 3), (3, 4), (5, 5)])
@@ -88,7 +88,7 @@ class Schedule:
 
     @cached_property
     def cycle(self) -> int:
-        """After so many units the plan begins anew."""
+        """Number of units after which the plan repeats."""
         return math.lcm(*(track.period for track in self.tracks))
 
     @cached_property
@@ -102,8 +102,8 @@ class Schedule:
         runs = sum(self.cycle // track.period * len(track.runs) for track in self.tracks)
         if runs > MOST:
             raise UnsupportedError(
-                f"the plan repeats after {self.cycle} units only, with {runs} executions until then; they do not fit "
-                "into a list. Take them one by one, with upcoming()."
+                f"one cycle of the plan has {self.cycle} units and {runs} executions, more than the maximum of {MOST} "
+                "for a list. Iterate over upcoming() instead."
             )
         if len(self.tracks) == 1:
             return list(self.tracks[0].runs)
@@ -115,7 +115,7 @@ class Schedule:
         return found
 
     def upcoming(self, after: int) -> Iterator[Execution]:
-        """All runs later than `after`, by time, without an end.
+        """Return an endless iterator over the runs later than `after`, by time.
 
         >>> import skyband as sb
         >>> next(sb.uncertain.schedule([(2, 3), (3, 4), (5, 5)]).upcoming(1000)).time
@@ -143,7 +143,7 @@ def _runs(track: Track, after: int) -> Iterator[Execution]:
 
 
 class _Steps(Sequence[Execution]):
-    """Runs at the multiples of one period, of groups whose periods are multiples of one another; none is stored."""
+    """Runs at the multiples of one period, computed on access, for groups whose periods are multiples of each other."""
 
     def __init__(self, groups: Sequence[Group], answered: Sequence[tuple[int, ...]], periods: Sequence[int]) -> None:
         self._first = periods[0]
@@ -164,7 +164,7 @@ class _Steps(Sequence[Execution]):
         for multiple, k, mine in reversed(self._groups):
             if number % multiple == 0:
                 return Execution(number * self._first, k, mine)
-        raise AssertionError("the first group is run every time")
+        raise AssertionError("the first group must be due at every run")
 
     def __iter__(self) -> Iterator[Execution]:
         due = [0] * self._count
@@ -176,28 +176,28 @@ class _Steps(Sequence[Execution]):
 
 
 def checked_requests(requests: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Pairs of `every` and `k`."""
+    """Return validated pairs ``(every, k)``."""
     found = []
     for place, request in enumerate(requests if isinstance(requests, Iterable) else [requests]):
         pair = tuple(request) if isinstance(request, Iterable) else ()
         if len(pair) != 2 or not is_integer(pair[0]) or int(pair[0]) < 1:
             raise InvalidQueryError(
-                f"queries[{place}] must be a pair (every, k) of whole numbers, every at least 1; a plan answers the "
-                f"query at least once in so many units of time. Got {request!r}."
+                f"queries[{place}] must be a pair (every, k) of integers with every at least 1, got {request!r}. A "
+                "plan answers the query at least once per `every` units of time."
             )
         found.append((int(pair[0]), checked_k(pair[1])))
     if not found:
-        raise InvalidQueryError("a plan needs at least one query; with none there is nothing to run.")
+        raise InvalidQueryError("queries=[] is empty. A plan needs at least one query.")
     return tuple(found)
 
 
 def unit_of(requests: Iterable[tuple[int, int]]) -> int:
-    """The longest unit that every `every` is a whole number of: plans run at multiples of it."""
+    """Return the greatest common divisor of all `every`. Plans run at multiples of it."""
     return math.gcd(*(every for every, _ in requests))
 
 
 def grouped(requests: Sequence[tuple[int, int]]) -> tuple[Group, ...]:
-    """Queries with the same `every`, the most frequent first."""
+    """Group queries by `every`, the most frequent group first."""
     places: dict[int, list[int]] = {}
     for place, (every, _) in enumerate(requests):
         places.setdefault(every, []).append(place)
@@ -207,7 +207,7 @@ def grouped(requests: Sequence[tuple[int, int]]) -> tuple[Group, ...]:
 
 
 def combined(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Groups such that a less frequent one has a larger k: all others are answered by a more frequent one for nothing.
+    """Merge each group into a more frequent one with at least its k, which answers it at no cost.
 
     >>> [group[:2] for group in combined(grouped([(2, 3), (2, 2), (3, 4), (5, 3), (5, 5), (7, 2)]))]
     [(2, 3), (3, 4), (5, 5)]
@@ -222,7 +222,7 @@ def combined(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 
 def apart(method: str, requests: tuple[tuple[int, int], ...], groups: Sequence[Group]) -> Schedule:
-    """The plan that runs each group by itself, as often as it asks for."""
+    """Return the plan that runs each group separately, once per its `every`."""
     tracks = [Track(group.every, [Execution(group.every, group.k, group.queries)], group.k) for group in groups]
     return Schedule(method, requests, tuple(groups), tuple(tracks))
 
@@ -234,14 +234,14 @@ def stepwise(
     cycle: int,
     steps: Iterable[tuple[int, int]],
 ) -> Schedule:
-    """The plan that at each (time, group) runs this group and all more frequent ones."""
+    """Return the plan that at each (time, group) runs this group and all more frequent ones."""
     answered = _answered(groups)
     runs = [Execution(time, groups[group].k, answered[group]) for time, group in steps]
     return Schedule(method, requests, groups, (Track(cycle, runs, sum(run.k_max for run in runs)),))
 
 
 def _answered(groups: Sequence[Group]) -> list[tuple[int, ...]]:
-    """The queries that a run of each group answers: its own, and those of all groups before it."""
+    """Return the queries that a run of each group answers: its own, and those of all previous groups."""
     found: list[tuple[int, ...]] = []
     for group in groups:
         found.append(tuple(sorted((*(found[-1] if found else ()), *group.queries))))
@@ -249,17 +249,18 @@ def _answered(groups: Sequence[Group]) -> list[tuple[int, ...]]:
 
 
 def greedy(requests: tuple[tuple[int, int], ...]) -> Schedule:
-    """Each group at the last run of the group before it that is in time: the periods are multiples of one another.
+    """Return the greedy plan: each group runs with the last run of the previous group that is in time.
 
-    A group's run then costs only what its k is larger, and is as late as that allows. The period is more than half of
-    what the group asks for, which is why the plan costs at most twice as much as the cheapest.
+    The periods are multiples of each other. A group's run costs only the difference to the k of the previous group, and
+    is as late as possible under this constraint. Its period is more than half of its `every`, so the plan costs at most
+    twice as much as the cheapest one.
     """
     groups = combined(grouped(requests))
     periods = [groups[0].every]
     for group in groups[1:]:
         periods.append(group.every // periods[-1] * periods[-1])
     cycle = periods[-1]
-    # A run counts for the last group that is due: those of a group's period are fewer by those of the next one's.
+    # A run is charged to the last group that is due: subtract the runs of the next group from those of each group.
     following = [*(cycle // period for period in periods[1:]), 0]
     cost = sum(
         group.k * (cycle // period - later) for group, period, later in zip(groups, periods, following, strict=True)

@@ -1,4 +1,4 @@
-"""The plan for a set of queries, by any of the published methods."""
+"""Compute the schedule of a set of queries with one of the published methods."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from skyband.uncertain.schedules import (
 
 __all__ = ["schedule"]
 
-_MOST_STEPS = 10**12  # that the cheapest plan is searched in: about a quarter of an hour
-_MOST_ROOM = 10**9
+_MOST_STEPS = 10**12  # maximum search steps for method="dp": about 15 minutes
+_MOST_ROOM = 10**9  # maximum table entries for method="dp"
 
 
 def schedule(queries: Iterable[tuple[int, int]], method: str = "greedy") -> Schedule:
-    """When to run queries that must be answered at least once in `every`, at the least cost.
+    """Return a low-cost schedule that answers each query at least once per its `every`.
 
     Parameters
     ----------
     queries
-        Pairs ``(every, k)`` of whole numbers. A run for k costs k and answers all queries with this or a smaller k.
+        Pairs ``(every, k)`` of integers. A run for k costs k and answers all queries with the same or a smaller k.
     method
-        ``"none"``: every query by itself. ``"in"``: queries with the same `every` together. ``"inco"``: these, and with
-        them all that ask for less and less often. ``"dp"``: the cheapest plan of all, by dynamic programming.
-        ``"greedy"``: each group at the last run of the more frequent one that is in time for it; mostly as cheap, at
-        most twice as dear, and found at once.
+        ``"none"``: each query runs separately. ``"in"``: queries with the same `every` run together. ``"inco"``: like
+        ``"in"``, and a run also answers queries with a longer `every` and no larger k. ``"dp"``: the cheapest plan,
+        found by dynamic programming. ``"greedy"``: each group joins the last run of the more frequent group that is in
+        time; usually the cheapest plan, at most twice its cost, and found immediately.
 
     Returns
     -------
-    Plan
-        With `cycle`, `executions` (time, k_max and queries of each run in one cycle), `cost_per_unit`, `groups` and
-        `upcoming`. Time counts from the start, in the units of the input; queries are named by their place in it.
+    Schedule
+        Has `cycle`, `executions` (time, k_max and queries of each run in one cycle), `cost_per_unit`, `groups` and
+        `upcoming`. Time counts from the start, in the units of the input. Queries are identified by their index.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def schedule(queries: Iterable[tuple[int, int]], method: str = "greedy") -> Sche
 
 
 def _cheapest(requests: tuple[tuple[int, int], ...]) -> Schedule:
-    """The least frequent group runs once a cycle; how long that is, and when the others run, is what is searched."""
+    """Return the cheapest plan. The least frequent group runs once per cycle; search the cycle and the other runs."""
     groups = combined(grouped(requests))
     unit = unit_of(requests)
     everys = np.array([group.every // unit for group in groups], np.int64)
@@ -76,13 +76,13 @@ def _cheapest(requests: tuple[tuple[int, int], ...]) -> Schedule:
     steps, room = longest * int(everys[1:-1].sum()), (len(groups) - 1) * longest
     if steps > _MOST_STEPS or room > _MOST_ROOM:
         raise UnsupportedError(
-            f"the longest every is {longest} units of {unit} (the greatest common divisor of all), in {len(groups)} "
-            f"groups; finding the cheapest plan would take {steps} steps and room for {room} numbers. "
-            "Use method='greedy', or make the values of every multiples of a longer unit."
+            f"method='dp' would need {steps} steps and a table of {room} entries: the longest every is {longest} units "
+            f"of {unit} (the greatest common divisor of all), in {len(groups)} groups. "
+            "Use method='greedy', or make all values of every multiples of a longer unit."
         )
     costs, lasts = schedule_search.room_for(len(groups) - 1, longest)
     schedule_search.fill_costs(everys, ks, costs, lasts)
-    totals = [int(cost) + groups[-1].k for cost in costs[-1]]  # of a cycle of 1, 2, … units
+    totals = [int(cost) + groups[-1].k for cost in costs[-1]]  # for cycles of 1, 2, … units
     best = 1
     for cycle in range(2, longest + 1):
         if totals[cycle - 1] * best <= totals[best - 1] * cycle:

@@ -1,4 +1,4 @@
-"""What is a good answer when tuples only probably exist: six meanings, all from one look at a window."""
+"""Top-k semantics for uncertain tuples: six definitions, computed in one pass over a window."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["RankedTuples", "SemanticsRequest", "rank", "ranked"]
 
 
 class SemanticsRequest(NamedTuple):
-    """One question about a window."""
+    """A request for one answer about a window."""
 
     k: int
     semantics: str
     threshold: float | None = None
-    of_streams: bool = False  # whether streams are ranked, by the tuples that contribute most to them
+    of_streams: bool = False  # whether streams are ranked; the result has the tuple that contributes most to each
 
 
 class RankedTuples(NamedTuple):
-    """One answer: tuples in the order of their ranks, by their places in the window."""
+    """One answer: the window indices of tuples, by rank."""
 
     places: Ints
     probabilities: Floats
@@ -45,34 +45,34 @@ def rank(
     rules: Any = None,
     threshold: float | None = None,
 ) -> pa.Table:
-    """The answer of one window, as ``rank, row, score, probability`` (and ``expected_rank``).
+    """Return the answer of one window, as ``rank, row, score, probability`` (and ``expected_rank``).
 
-    A tuple exists with its probability; tuples of the same rule exclude each other, all others are independent.
-    ``Pr_k(T)`` is the probability that T exists and fewer than k better tuples do. Of equal scores the later is the
-    better; of equal probabilities the better tuple comes first.
+    A tuple exists with its probability. Tuples of the same rule exclude each other, all others are independent.
+    ``Pr_k(T)`` is the probability that T exists and fewer than k better tuples exist. Of two tuples with equal scores,
+    the later one is better. Of two tuples with equal probabilities, the better one ranks first.
 
     Parameters
     ----------
     scores, probabilities, rules
-        As for `topk_probabilities`. Tuples without a score are left out.
+        As for `topk_probabilities`. Tuples without a score are ignored.
     k
-        How many tuples compete for a place, at least 1.
+        Size of the top k, at least 1.
     semantics
         ``"pk-topk"`` and ``"global-topk"``
-            the k tuples with the highest ``Pr_k``, which is their `probability`; highest first.
+            The k tuples with the highest ``Pr_k``, which is their `probability`, highest first.
         ``"pt-k"``
-            all tuples whose ``Pr_k`` is at least `threshold`; highest first.
+            All tuples whose ``Pr_k`` is at least `threshold`, highest first.
         ``"u-kranks"``
-            for each i = 1..k the tuple most likely to be exactly the i-th, with the probability of that. A tuple may
-            have several ranks.
+            For each i = 1..k the tuple most likely to have exactly rank i, with this probability. A tuple may have
+            several ranks.
         ``"u-topk"``
-            the list of exactly k tuples that is most likely to be the k best, best first, with the probability of that;
-            where no world has k tuples, the list is as long as the longest.
+            The list of exactly k tuples that is most likely to be the top k, best first, with this probability. If no
+            world has k tuples, the list is as long as the largest world.
         ``"expected-rank"``
-            the k tuples with the lowest expected rank, with their own probability. In each world ranks count from 1,
-            and a tuple that the world lacks stands after all that it has.
+            The k tuples with the lowest expected rank, with their own probability. In each world ranks count from 1,
+            and a tuple that does not exist in the world ranks after all that do.
     threshold
-        For ``"pt-k"``: in (0, 1].
+        The minimum probability for ``"pt-k"``, in (0, 1].
 
     Examples
     --------
@@ -105,7 +105,7 @@ def ranked(
     requests: Sequence[SemanticsRequest],
     streams: Streams | None = None,
 ) -> list[RankedTuples]:
-    """The answers to all questions about a window, whose tuples are in the order that breaks ties, the best last."""
+    """Return the answers to all requests about a window. Its tuples are in tie-breaking order, the best last."""
     n = scores.size
     if n == 0:
         none = np.empty(0, np.int64)
@@ -128,14 +128,14 @@ def ranked(
 
 
 def _negligible(request: SemanticsRequest) -> float:
-    """What an answer need not know of a tuple's probability."""
+    """Return the probability below which tuples can be ignored for a request."""
     if request.threshold:
         return request.threshold * (1 - 1e-9)
     return of_streams.NEGLIGIBLE if request.of_streams else NEGLIGIBLE
 
 
 class _SortedWindow:
-    """All tuples of a window, best first; sorted when that is first needed."""
+    """All tuples of a window, sorted best first on first access."""
 
     def __init__(self, scores: Floats, probabilities: Floats, rules: Ints) -> None:
         self._window = scores, probabilities, rules
@@ -143,7 +143,7 @@ class _SortedWindow:
 
     @property
     def best_first(self) -> tuple[Ints, Ints, Ruled]:
-        """Places in the window, rules (each tuple without one has a rule of its own), and what those have come to."""
+        """Window indices, rule codes (a separate one per tuple without a rule), and the sums of rules."""
         if self._sorted is None:
             scores, probabilities, rules = self._window
             order = best_first(scores, scores.size)
@@ -163,20 +163,20 @@ def _answer(
     room: selection.SelectionScratch,
 ) -> RankedTuples:
     if request.semantics == "u-topk":
-        return _likeliest_list(request.k, *window.best_first)
+        return _most_probable_list(request.k, *window.best_first)
     if request.semantics == "expected-rank":
         return _expected(request.k, *window.best_first)
-    assert passed is not None, "somebody asks for probabilities"
+    assert passed is not None, "computed for requests with probabilities"
     if request.semantics == "u-kranks":
         who, best = passed.who[: request.k], passed.best[: request.k]
         return RankedTuples(passed.order[who[who >= 0]], best[who >= 0])
     column = min(int(np.searchsorted(ks, request.k)), ks.size - 1)
     tops = passed.tops[:, column]
     if request.of_streams:
-        assert streams is not None, "checked when the tuples came"
+        assert streams is not None, "checked when tuples are pushed"
         return RankedTuples(*best_streams(request.k, passed.order, tops, streams))
     if request.semantics == "pt-k":
-        assert request.threshold is not None, "checked when the question was asked"
+        assert request.threshold is not None, "checked when the query is created"
         rows = np.flatnonzero(tops >= request.threshold * (1 - CLOSE))
         rows = rows[lowest_first(-tops[rows], rows.size)]
     else:
@@ -185,30 +185,31 @@ def _answer(
 
 
 def _expected(k: int, order: Ints, owners: Ints, ruled: Ruled) -> RankedTuples:
-    """A tuple that exists stands after its better ones, one that does not after all that are left.
+    """Return the k tuples with the lowest expected rank.
 
-    With S the sum of all probabilities and R that of its rule, the second is ``(1 - p) (S - R) + (R - p)``: the others
-    of its rule can only be there when it is not.
+    An existing tuple ranks after its better tuples, a missing one after all existing tuples. With S the sum of all
+    probabilities and R that of its rule, the second part is ``(1 - p) (S - R) + (R - p)``: the other tuples of its rule
+    can only exist if it does not.
     """
     p = ruled.probabilities
-    better = np.cumsum(p) - ruled.sums  # without its own rule, whose better members are in `sums`
+    better = np.cumsum(p) - ruled.sums  # without its own rule
     of_rule = np.bincount(owners, p)[owners]
     ranks = 1 + p * np.maximum(better, 0) + (1 - p) * np.maximum(p.sum() - of_rule, 0) + np.maximum(of_rule - p, 0)
     rows = lowest_first(ranks, k)
     return RankedTuples(order[rows], p[rows], ranks[rows])
 
 
-def _likeliest_list(k: int, order: Ints, owners: Ints, ruled: Ruled) -> RankedTuples:
+def _most_probable_list(k: int, order: Ints, owners: Ints, ruled: Ruled) -> RankedTuples:
     k = min(k, np.unique(owners).size)
     places = int(owners.max()) + 1
     rules = most_probable_list.Rules(np.zeros(places), np.zeros(places), np.zeros(places, np.int64), np.zeros(places))
     most_probable_list.gather(ruled, owners, rules)
     members = np.zeros(k, np.int64)
     company = most_probable_list.Company(np.full(k + 1, -1), np.zeros(k + 1))
-    most_probable_list.likeliest_list(ruled, owners, rules, company, k, members)
+    most_probable_list.find_list(ruled, owners, rules, company, k, members)
     members.sort()
     last = members[-1]
-    # Of every rule that is not in the list, its last member before the list's end tells what the rule has come to.
+    # For each rule that is not in the list, its last member before the end of the list has the sum of the rule.
     others = np.flatnonzero((ruled.following[:last] > last) & ~np.isin(owners[:last], owners[members]))
     chance = float(np.prod(ruled.probabilities[members]) * np.prod(1 - ruled.sums[others]))
     return RankedTuples(order[members], np.full(k, chance))

@@ -1,4 +1,4 @@
-"""Uncertain streams on their way through a pipeline: tuples in stream order, answered when the shared plan says so."""
+"""The shard of an uncertain workload: puts tuples in stream order and answers at the times of the shared plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["SHARD", "UncertainShard"]
 
 
 class UncertainShard(OrderedShard):
-    """The tuples that some answer may still need, and the plan they are answered by."""
+    """The tuples that an answer may still need, in one monitor per class of queries."""
 
     state_format = StateFormat("uncertain shard", [unchanged])
     note_type = UncertainNote
@@ -35,7 +35,7 @@ class UncertainShard(OrderedShard):
         self.monitors = [
             Monitor(_without_filters(together), plan=plan.method, computed=True) for together in plan.classes
         ]
-        self.cut = [ALWAYS] * len(plan.classes)  # where the newest tuple stands that was left behind
+        self.cut = [ALWAYS] * len(plan.classes)  # position of the newest tuple that reducers pruned
 
     @property
     def candidates(self) -> int:
@@ -46,7 +46,7 @@ class UncertainShard(OrderedShard):
         for monitor, together in zip(self.monitors, self.plan.classes, strict=True):
             if monitor.next_time is not None:
                 yield monitor.next_time
-            if oldest is not None:  # the first tuple may begin a plan, whose first run comes this soon
+            if oldest is not None:  # the first tuple may start a plan; its first run is not earlier than this
                 yield oldest + 1 if monitor.next_time is None else max(oldest, self.clock) + _unit(together)
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[UncertainNote], limit: int) -> int:
@@ -75,7 +75,7 @@ class UncertainShard(OrderedShard):
             self.monitors[number].push(positions, scores, chances, rules, ids, streams)
         except InvalidInputError as error:
             names = ", ".join(repr(query.name) for query in self.plan.classes[number])
-            raise InvalidInputError(f"of queries {names} (positions are microseconds): {error}") from error
+            raise InvalidInputError(f"queries {names} (positions in microseconds): {error}") from error
 
     def save(self) -> dict[str, Any]:
         return {
@@ -86,7 +86,7 @@ class UncertainShard(OrderedShard):
         }
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Go on with the monitors of the classes that are known; whoever is new begins with what has not been seen."""
+        """Resume the monitors of known classes. New classes start with the rows after the newest one."""
         super().load(saved)
         before = [tuple(UncertainTopK(**fields) for fields in together) for together in saved["classes"]]
         sources = _matched(before, self.plan.classes)
@@ -100,38 +100,38 @@ class UncertainShard(OrderedShard):
             self.monitors[number] = Monitor.resume(saved["monitors"][source])
             same = set(wanted) == set(_without_filters(before[source]))
             if not same or self.plan.method != self.monitors[number].plan.method:
-                self._take_up(number, wanted, before[source])
+                self._change_queries(number, wanted, before[source])
         self._readdress(before, sources)
 
     def _joining(self, wanted: list[UncertainTopK]) -> Monitor:
-        self._refuse_uncounted(wanted[0])
+        self._reject_count_windows(wanted[0])
         return Monitor(wanted, plan=self.plan.method, since=self.newest + 1, computed=True)
 
-    def _take_up(self, number: int, wanted: list[UncertainTopK], before: tuple[UncertainTopK, ...]) -> None:
-        """Let queries come and go. Where a window ends now, tuples may lack that were cut up to the next unit."""
+    def _change_queries(self, number: int, wanted: list[UncertainTopK], before: tuple[UncertainTopK, ...]) -> None:
+        """Replace the queries of a class. A window that ends now may miss tuples pruned up to the next unit."""
         monitor = self.monitors[number]
         if self.newest == ALWAYS:
             self.monitors[number] = Monitor(wanted, plan=self.plan.method, computed=True)
             return
         if self.plan.axis == "count":
             if stream_of(before) is None and stream_of(wanted) is not None:
-                self._refuse_uncounted(next(query for query in wanted if query.stream is not None))
+                self._reject_count_windows(next(query for query in wanted if query.stream is not None))
             monitor.take_up(wanted, since=monitor.metrics()["tuples"], is_complete=True, plan=self.plan.method)
             return
         cut = cut_of(before)
         is_complete = cut is None or self.cut[number] < self.clock // cut.unit * cut.unit
         monitor.take_up(wanted, since=self.newest + 1, is_complete=is_complete, plan=self.plan.method)
 
-    def _refuse_uncounted(self, query: UncertainTopK) -> None:
+    def _reject_count_windows(self, query: UncertainTopK) -> None:
         if self.plan.axis == "count":
             raise SnapshotError(
-                f"query {query.name!r} is new to this checkpoint and asks for more of a tuple than it holds; tuples "
-                "that have gone are not counted anew for it, so that its windows would be wrong. Remove it, or start "
-                "it with a new checkpoint."
+                f"query {query.name!r} is not in this checkpoint, which has no tuples with its expressions, window "
+                "size and stream. Count windows cannot be added to a running stream without them, because tuples "
+                "processed before are not counted. Remove the query, or start it with a new checkpoint."
             )
 
     def _readdress(self, before: list[tuple[UncertainTopK, ...]], sources: list[int | None]) -> None:
-        """Rows that wait belong to the classes of the workload before: give them to the same class's new number."""
+        """Renumber the classes of buffered rows from the previous workload to the current one."""
         if self.waiting is None:
             return
         numbers = np.full(len(before), -1, np.int32)
@@ -151,7 +151,7 @@ SHARD = UncertainShard
 
 
 def _matched(before: list[tuple[UncertainTopK, ...]], now: tuple[tuple[UncertainTopK, ...], ...]) -> list[int | None]:
-    """Per class of the workload now, which class it was: the same tuples, told apart in the same way if at all."""
+    """Return, per current class, the index of the previous class with the same tuples and a compatible stream."""
     found: list[int | None] = [None] * len(now)
     for strict in (True, False):
         for number, together in enumerate(now):
@@ -172,5 +172,5 @@ def _unit(together: tuple[UncertainTopK, ...]) -> int:
 
 
 def _without_filters(together: tuple[UncertainTopK, ...]) -> list[UncertainTopK]:
-    """The queries as they are asked of tuples: rows that the filter removes have become none."""
+    """Return the queries without `where`: filtered rows are already dropped."""
     return [UncertainTopK(**{**query.to_dict(), "where": None}) for query in together]

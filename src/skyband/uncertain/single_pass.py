@@ -1,4 +1,4 @@
-"""One pass over the tuples of a window, best first: all probabilities that queries ask for, as far as they count."""
+"""One pass over the tuples of a window, best first, that computes all probabilities that queries need."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from skyband.uncertain.kernels.possible_worlds import CLOSE
 
 __all__ = ["NEGLIGIBLE", "Passed", "best_first", "lowest_first", "one_pass", "settled"]
 
-# The scan ends where tuples have a smaller chance than this of being among the k best. While fewer than 1e29 tuples are
-# scanned, k of them have a higher one: the k best share a mass of k between them.
+# The scan stops at tuples with a smaller probability of being in the top k. For fewer than 1e29 scanned tuples, k of
+# them have a higher probability, because the top-k probabilities add up to k.
 NEGLIGIBLE = 1e-30
-_LEAST = 1e-200  # below this, numbers get too close to the smallest there are
-_TINY = 1e-40  # times what is negligible: coefficients that are dropped
+_LEAST = 1e-200  # smaller limits are too close to the smallest double
+_TINY = 1e-40  # coefficients below this times the limit are dropped
 
 
 class Passed(NamedTuple):
-    """Rows of `order`, best first, and their probabilities; all other tuples have none worth telling."""
+    """Scanned tuples, best first, and their probabilities. Those of all other tuples are negligible."""
 
     order: Ints
     tops: Any  # (rows, ks)
     exact: Any  # (rows, k), or no rows
-    best: Floats  # per i
-    who: Ints  # per i: a row of `order`, -1 where nobody can be the i-th
+    best: Floats  # per i: the highest probability of having rank i
+    who: Ints  # per i: row of `order` with this probability, -1 if no tuple can have rank i
 
 
 def best_first(scores: Floats, most: int) -> Ints:
-    """Where the `most` best tuples and all that tie with the last of them are, best first; later ones are better."""
+    """Return the indices of the `most` best tuples and of all ties with the last, best first. Later tuples win ties."""
     n = scores.size
     if most >= n:
         found: Ints = np.argsort(-scores)
@@ -38,7 +38,7 @@ def best_first(scores: Floats, most: int) -> Ints:
         least = np.partition(scores, n - most)[n - most]
         chosen = np.flatnonzero(scores >= least)
         found = chosen[np.argsort(-scores[chosen])]
-    # A stable sort takes several times as long; ties, where there are some, are put in order afterwards.
+    # A stable sort takes several times as long, so ties are sorted afterwards.
     keys = scores[found]
     differ = keys[1:] != keys[:-1]
     if not differ.all():
@@ -48,7 +48,7 @@ def best_first(scores: Floats, most: int) -> Ints:
 
 
 def settled(probabilities: Floats, rules: Ints, places: int) -> possible_worlds.Ruled:
-    """Tuples best first with what their rules have come to; `rules` are -1 or below `places`."""
+    """Return tuples, best first, with the sums of their rules. `rules` are -1 or below `places`."""
     ruled = possible_worlds.ruled_for(probabilities.size)
     last, sums, rest = np.full(places, -1), np.zeros(places), np.zeros(places)
     possible_worlds.settle(probabilities, rules, last, sums, rest, ruled)
@@ -65,10 +65,10 @@ def one_pass(
     exact: bool = False,
     negligible: float = NEGLIGIBLE,
 ) -> Passed:
-    """What the ascending `ks` ask for, and for the first `ranks` ranks who is likeliest to have them.
+    """Return the top-k probabilities for the ascending `ks`, and the most likely tuple for the first `ranks` ranks.
 
-    The bound on what comes later is checked, not assumed: a guess says how many tuples to sort, and if it was too low,
-    more are sorted.
+    A guess determines how many tuples are sorted. The bound on the remaining tuples is checked afterwards. If the guess
+    was too low, more tuples are sorted.
     """
     n, k = scores.size, max(int(ks[-1]) if ks.size else 1, ranks)
     negligible = max(negligible, _LEAST)
@@ -94,17 +94,17 @@ def one_pass(
 
 
 def _guess(probabilities: Floats, k: int, negligible: float) -> int:
-    """How many tuples it takes, at these probabilities, until k better ones are all but certain."""
+    """Estimate the number of tuples after which k better tuples exist almost certainly."""
     if probabilities.size == 0:
         return 1
     far = -np.log(negligible)
-    needed = k + far + np.sqrt(far**2 + 2 * far * k)  # expected, by Chernoff's bound
+    needed = k + far + np.sqrt(far**2 + 2 * far * k)  # expected number of existing tuples, by Chernoff's bound
     guess = 64 + 1.3 * needed / max(float(probabilities.mean()), 1e-12)
     return probabilities.size if 3 * guess > probabilities.size else int(guess)
 
 
 def lowest_first(keys: Floats, most: int) -> Ints:
-    """The places of the lowest keys; keys that rounding may have told apart are equal, and the first comes first."""
+    """Return the indices of the lowest keys. Keys within the rounding error are equal; ties keep the input order."""
     rows = np.arange(keys.size)
     if keys.size > 4 * most:
         edge = np.partition(keys, most - 1)[most - 1]

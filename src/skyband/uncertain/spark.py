@@ -1,4 +1,4 @@
-"""Queries over uncertain streams on Spark: tuples in one place, where the shared plan runs."""
+"""Queries over uncertain streams on Spark: one shard runs the shared plan over all tuples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skyband.spark.plan import Request, StreamInfo, watermark_delays
 from skyband.spark.tasks import Batches
 from skyband.spark.topology import SparkPlan
 from skyband.uncertain.plan import UncertainPlan
-from skyband.uncertain.query import UncertainTopK, refuse_other_sizes
+from skyband.uncertain.query import UncertainTopK, require_one_size_per_class
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column, weigh_rows
 from skyband.uncertain.schedules import METHODS
 
@@ -28,7 +28,7 @@ _SCHEMA = FAMILIES["uncertain"].answers
 
 
 class _UncertainSparkPlan(SparkPlan):
-    """Uncertain tuples, and the plan to answer them by. There is one shard, so its answers are all."""
+    """Spark plan of an uncertain workload. It has one shard, so its answers need no merge."""
 
     @property
     def stream_info(self) -> StreamInfo:
@@ -40,10 +40,10 @@ class _UncertainSparkPlan(SparkPlan):
 
 
 def draft(request: Request) -> _UncertainSparkPlan:
-    """Refuse what cannot be answered, and settle how the rest will be."""
+    """Validate the request and return its Spark plan."""
     df, queries, time = request.df, request.workload.queries, request.time
     method = _method(request.algorithm)
-    refuse_other_sizes(queries)
+    require_one_size_per_class(queries)
     plan = UncertainPlan(
         queries=queries, method=method, refuse_late=request.late == "refuse", may_be_late=df.isStreaming
     )
@@ -54,7 +54,7 @@ def draft(request: Request) -> _UncertainSparkPlan:
         selected += _tuple_columns(columns, together[0], columns_of(number))
         selected += _labelled(columns, together, stream_column(number))
     rows = df.select(*selected)
-    _refuse_mixed_labels(plan, rows)
+    _reject_mixed_labels(plan, rows)
     _, delay = watermark_delays(df, request)
     return _UncertainSparkPlan(
         rows=rows,
@@ -68,23 +68,25 @@ def draft(request: Request) -> _UncertainSparkPlan:
 
 
 def _method(algorithm: str) -> str:
-    """The name of the plan."""
+    """Return the name of the schedule method."""
     if algorithm == "auto":
         return "greedy"
     if algorithm in METHODS:
         return algorithm
-    raise UnsupportedError(f"algorithm={algorithm!r} is no plan of uncertain queries; there are {', '.join(METHODS)}.")
+    raise UnsupportedError(
+        f"algorithm={algorithm!r} is not supported for UncertainTopK queries. Use one of {', '.join(METHODS)}."
+    )
 
 
 def _tuple_columns(columns: Columns, query: UncertainTopK, names: tuple[str, str, str]) -> list[Any]:
-    """Score, probability and rule of a row, for queries that run together."""
+    """Return the score, probability and rule columns of a class of queries."""
     if query.by is None or query.probability is None:
         raise InvalidQueryError(
-            f"query {query.name!r} needs by= and probability=; on Spark score and probability are computed from the "
-            "row's columns. Give both as SQL expressions, for example by='speed', probability='confidence'."
+            f"query {query.name!r} needs by= and probability=. On Spark they are computed from the row's columns. Set "
+            "both to SQL expressions, for example by='speed', probability='confidence'."
         )
-    score = columns.number(query, "by", query.by, "a score must be a number, or rows cannot be ranked")
-    chance = columns.number(query, "probability", query.probability, "a probability must be a number")
+    score = columns.number(query, "by", query.by, "by must be numeric to rank rows")
+    chance = columns.number(query, "probability", query.probability, "probability must be numeric")
     rule = sf.lit(None).cast("string")
     if query.rule is not None:
         columns.type_of(query, "rule", query.rule)
@@ -95,20 +97,20 @@ def _tuple_columns(columns: Columns, query: UncertainTopK, names: tuple[str, str
 
 
 def _labelled(columns: Columns, together: tuple[UncertainTopK, ...], name: str) -> list[Any]:
-    """Which stream a row comes from, where queries that run together rank streams."""
+    """Return the stream column of a class of queries, if one of them ranks streams."""
     query = next((query for query in together if query.stream is not None), None)
     if query is None:
         return []
-    rule = "of equal sums the larger stream comes first"
+    rule = "ties are broken by the larger stream"
     return [columns.label(query, "stream", str(query.stream), rule).alias(name)]
 
 
-def _refuse_mixed_labels(plan: UncertainPlan, rows: DataFrame) -> None:
+def _reject_mixed_labels(plan: UncertainPlan, rows: DataFrame) -> None:
     kinds = {rows.schema[name].dataType.simpleString() for name in _stream_columns(plan)}
     if len(kinds) > 1:
         raise InvalidQueryError(
-            f"the streams of the queries are of the types {', '.join(sorted(kinds))}, and answers have one column for "
-            "all of them; cast them to one type, or make two workloads."
+            f"the queries have streams of the types {', '.join(sorted(kinds))}, but answers have one stream column. "
+            "Cast the streams to one type, or use one workload per type."
         )
 
 

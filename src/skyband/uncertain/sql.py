@@ -1,7 +1,7 @@
-"""The clauses of queries over uncertain streams; the short spelling and CQL have them alike.
+"""The SQL clauses of queries over uncertain streams, used by the short grammar and by CQL.
 
-Such a query is told by ``PROBABILITY`` or ``FREQUENCY``. The papers write the latter alone: the probability of a row is
-then its column of that name.
+``PROBABILITY`` or ``FREQUENCY`` marks such a query. The papers write only ``FREQUENCY``; the probability is then the
+column named ``probability``.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _WHAT = {
     "STREAM": "the label of a row's stream",
 }
 _FOREIGN = {
-    "slide": ("the slide", "say how often at least with FREQUENCY: a plan may answer more often"),
-    "partition_by": ("groups", "filter the rows with WHERE, or ask TOPK without PROBABILITY and FREQUENCY"),
-    "origin": ("ORIGIN", "time begins with the first row"),
-    "full_only": ("FULL WINDOWS ONLY", "leave it out"),
-    "ties": ("WITH TIES", "of equal probabilities the better row comes first"),
+    "slide": ("a slide", "set the maximum time between two answers with FREQUENCY"),
+    "partition_by": ("groups", "filter the rows with WHERE, or use TOPK without PROBABILITY and FREQUENCY"),
+    "origin": ("ORIGIN", "time starts with the first row"),
+    "full_only": ("FULL WINDOWS ONLY", "remove it"),
+    "ties": ("WITH TIES", "of equal probabilities the row with the higher score ranks first"),
 }
 
 
 def read(draft: StatementDraft, stops: Collection[str]) -> bool:
-    """Read the clause that begins here, if it is one of these; `stops` are the words that end an expression."""
+    """Parse the next clause if it is one of `CLAUSES`. `stops` are the words that end an expression."""
     clause = next((word for word in CLAUSES if draft.cursor.sees(word)), None)
     if clause is None:
         return False
@@ -47,18 +47,18 @@ def read(draft: StatementDraft, stops: Collection[str]) -> bool:
 
 
 def settle(draft: StatementDraft) -> None:
-    """Refuse what such a query does not have, and fill in what the papers leave out."""
+    """Reject clauses that are not supported for uncertain streams, and set defaults."""
     for field, (what, instead) in _FOREIGN.items():
         if field in draft.fields:
-            message = f"a query over an uncertain stream has no {what.removeprefix('the ')}"
+            message = f"a query over an uncertain stream does not support {what}"
             raise draft.cursor.fail(message, instead, at=draft.places.get(field))
     if draft.fields.pop("order", "desc") == "asc":
-        message = "over an uncertain stream higher scores are better"
+        message = "a query over an uncertain stream does not support ASC"
         raise draft.cursor.fail(
-            message, "write DESC, and a minus before the score to turn it", at=draft.places["order"]
+            message, "write DESC and negate the score, for example -speed", at=draft.places["order"]
         )
     if draft.fields.get("semantics") == "pt-k" and "threshold" not in draft.fields:
-        hint = "the least probability of being among the k best, such as THRESHOLD 0.5"
+        hint = "the minimum probability of being in the top k, such as THRESHOLD 0.5"
         raise draft.cursor.fail("SEMANTICS PT-K needs a THRESHOLD", hint, at=draft.places["semantics"])
     if "by" in draft.fields:
         draft.fields.setdefault("probability", "probability")
@@ -73,10 +73,10 @@ def _frequency(cursor: Cursor, _: str, stops: Collection[str]) -> str | int:
 
 
 def _semantics(cursor: Cursor, clause: str, _: Collection[str]) -> str:
-    """A word with dashes, or a text in quotes."""
+    """Parse a word with hyphens, or a quoted string."""
     token = cursor.peek()
     if token is None or token.kind not in ("word", "string"):
-        raise cursor.unexpected(f"a word after {clause}", f"there are {', '.join(SEMANTICS).upper()}")
+        raise cursor.unexpected(f"a word after {clause}", f"one of {', '.join(SEMANTICS).upper()}")
     cursor.at += 1
     if token.kind == "string":
         return unquote(token.text)
@@ -93,7 +93,7 @@ def _threshold(cursor: Cursor, clause: str, _: Collection[str]) -> float:
     try:
         found = sign * float("" if token is None else token.text)
     except ValueError:
-        raise cursor.unexpected(f"a number after {clause}", "the least probability, in (0, 1]") from None
+        raise cursor.unexpected(f"a number after {clause}", "the minimum probability, in (0, 1]") from None
     cursor.at += 1
     return found
 

@@ -1,4 +1,4 @@
-"""Answers of runs over an uncertain stream as rows of a table: by time, query and rank."""
+"""Convert answers over an uncertain stream to a table, sorted by time, query and rank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Part(NamedTuple):
     """One answer of one query."""
 
     time: int
-    place: int  # of the query in the workload, which orders answers of one time
+    place: int  # workload index of the query, the order of answers with the same time
     name: str
     ids: Any
     scores: Floats
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 def answer_rows(parts: Sequence[Part], wanted: pa.Schema) -> pa.Table:
-    """The answers, in these columns; an expected rank and a stream are null where a query does not ask for them."""
+    """Return the answers with the columns of `wanted`. Columns that a query does not have are null."""
     parts = sorted(parts, key=lambda part: (part.time, part.place))
     counts = np.array([part.scores.size for part in parts])
     columns = {

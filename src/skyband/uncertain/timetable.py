@@ -1,7 +1,7 @@
-"""When which queries are run: the plan on the stream's axis, while queries come and go.
+"""The timetable of runs: the schedule mapped to positions of the stream, while queries are added and removed.
 
-All runs are at whole multiples of the *unit*, the greatest common divisor of all `every`, but for those at the very
-moment at which a query was added or removed by hand.
+All runs are at multiples of the *unit*, the greatest common divisor of all `every`, except for the run at the time at
+which a query is added or removed by the user.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from skyband.uncertain.scheduling import schedule
 
 __all__ = ["Joining", "Timetable"]
 
-FirstFrom = Callable[[int], int | None]  # the position of the oldest tuple at or after another
+FirstFrom = Callable[[int], int | None]  # returns the position of the oldest tuple at or after a position
 
 
 class Joining(NamedTuple):
-    """A query that will be answered from the first window on that begins at or after `since`."""
+    """A query that will be added. Its first window begins at or after `since`."""
 
     query: UncertainTopK
     since: int
 
 
 class Timetable:
-    """Knows the runs that are due. Time 0 of the plan is the first tuple's position, rounded down to a whole unit."""
+    """Yield the runs that are due. Time 0 of the plan is the first position, rounded down to a multiple of the unit."""
 
     def __init__(self, workload: Workload[UncertainTopK], method: str, since: int | None = None) -> None:
         self.method = method
         self.size = workload.queries[0].window.size
-        self.since = since  # windows that begin before this are not answered
+        self.since = since  # windows that begin before this position are not answered
         self.joining: list[Joining] = []
         self._adopt(workload)
-        self._anchor: int | None = None  # time 0 of the plan
-        self._done = 0  # the plan's runs up to this time have been made
-        self._again: int | None = None  # when all queries are to be run once more, before the plan goes on
-        self._answered: dict[str, int] = {}  # by query: when last
+        self._anchor: int | None = None  # position of time 0 of the plan
+        self._done = 0  # all runs of the plan up to this time have been yielded
+        self._again: int | None = None  # time of an additional run of all queries, before the plan continues
+        self._answered: dict[str, int] = {}  # per query: time of the last answer
 
     def _adopt(self, workload: Workload[UncertainTopK]) -> None:
         self.workload = workload
@@ -46,31 +46,31 @@ class Timetable:
 
     @property
     def queries(self) -> tuple[UncertainTopK, ...]:
-        """Those that are run, in workload order."""
+        """The active queries, in workload order."""
         return self.workload.queries
 
     @property
     def everyone(self) -> tuple[UncertainTopK, ...]:
-        """These, and those that are yet to join."""
+        """The active queries, and those that will be added."""
         return (*self.queries, *(joining.query for joining in self.joining))
 
     @property
     def labelled_from(self) -> int | None:
-        """The position from which on every tuple must tell its stream; None: nobody asks."""
+        """The position from which every tuple must have a stream, None if no query ranks streams."""
         if any(query.stream is not None for query in self.queries):
             return -(2**62) if self.since is None else self.since
         return min((one.since for one in self.joining if one.query.stream is not None), default=None)
 
     @property
     def next_time(self) -> int | None:
-        """When the next run is due; None before the first tuple."""
+        """Time of the next run, None before the first tuple."""
         if self._anchor is None:
             return None
         planned, moment = self._anchor + next(self.plan.upcoming(self._done)).time, self._next_moment
         return planned if moment is None else min(planned, moment)
 
     def begin(self, first: int | None) -> None:
-        """Let the plan begin with the first tuple, if it has not begun yet."""
+        """Start the plan with the first tuple, if it has not started yet."""
         if self._anchor is None and first is not None:
             unit = unit_of(self.plan.requests)
             self._anchor = first // unit * unit
@@ -78,7 +78,7 @@ class Timetable:
                 self._anchor = max(self._anchor, _rounded_up(self.since + self.size, unit))
 
     def due(self, until: int, first_from: FirstFrom) -> Iterator[tuple[int, Execution]]:
-        """The runs up to `until` whose windows hold a tuple, and when they are; each of them is made."""
+        """Yield time and run for all runs up to `until` with a non-empty window. The caller must execute each."""
         if self._anchor is None:
             return
         while (moment := self._next_moment) is not None and moment <= until:
@@ -91,9 +91,9 @@ class Timetable:
     def change(
         self, after: Workload[UncertainTopK], at: int, first_from: FirstFrom, *, later: bool = False
     ) -> Execution | None:
-        """Go on with other queries, and return the run that answers all of them at `at`, if there is one to be made.
+        """Replace the queries, and return the run that answers all of them at `at`, if it is necessary.
 
-        With `later` this run is not made now, but as soon as time has come to a whole unit after `at`.
+        With `later`, this run is postponed to the next multiple of the unit after `at`.
         """
         if after != self.workload or self.method != self.plan.method:
             self._adopt(after)
@@ -112,15 +112,15 @@ class Timetable:
         return self._made(Execution(0, max(self.queries[place].k for place in due), due), at)
 
     def renew(self, workload: Workload[UncertainTopK], since: int, first: int | None) -> None:
-        """Begin anew with these queries, none of which has been here before."""
+        """Restart with these queries, none of which was active before."""
         self._adopt(workload)
         self.since, self.joining = since, []
         self._anchor, self._done, self._again, self._answered = None, 0, None, {}
         self.begin(first)
 
     def _planned(self, until: int, first_from: FirstFrom) -> Iterator[tuple[int, Execution]]:
-        """The plan's runs up to `until`; stretches without a tuple are passed over at once."""
-        assert self._anchor is not None, "asked for when it has begun"
+        """Yield the plan's runs up to `until`. Periods without tuples are skipped."""
+        assert self._anchor is not None, "only called after the plan has started"
         runs = self.plan.upcoming(self._done)
         while True:
             run = next(runs)
@@ -155,18 +155,18 @@ class Timetable:
         return min(map(self._moment_of, self.joining), default=None)
 
     def _moment_of(self, joining: Joining) -> int:
-        """The first whole unit whose window begins late enough; the unit is that of all queries together."""
+        """Return the first multiple of the unit whose window begins late enough. The unit is that of all queries."""
         unit = unit_of([*self.plan.requests, (joining.query.window.slide, joining.query.k)])
         return _rounded_up(joining.since + self.size, unit)
 
     def _let_in(self, moment: int) -> Workload[UncertainTopK]:
-        """The queries from this moment on; those that join now are not waited for any more."""
+        """Return the workload from this time on, and remove the added queries from `joining`."""
         here = [joining.query for joining in self.joining if self._moment_of(joining) == moment]
         self.joining = [joining for joining in self.joining if joining.query not in here]
         return Workload([*self.queries, *here]) if here else self.workload
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs, the queries apart."""
+        """Return the state for `load`, without the queries."""
         return {
             "plan": self.method,
             "since": self.since,
@@ -178,7 +178,7 @@ class Timetable:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned, with the same queries."""
+        """Restore the state that `state` returned. The queries must be the same."""
         self.since = state["since"]
         self.joining = [Joining(UncertainTopK(**fields), since) for fields, since in state["joining"]]
         self._anchor, self._done, self._again = state["anchor"], state["done"], state["again"]

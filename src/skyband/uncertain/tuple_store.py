@@ -1,4 +1,4 @@
-"""The tuples of the window, in the order that breaks ties: by position, then by id."""
+"""Store the tuples of the window, sorted by position, then by id. This order breaks ties."""
 
 from __future__ import annotations
 
@@ -23,51 +23,51 @@ class TupleRows(NamedTuple):
     positions: Ints
     scores: Floats
     probabilities: Floats
-    rules: Ints  # -1: none
-    streams: Ints  # -1: none is told
-    ids: Any  # whole numbers, or whatever ids are, as objects
+    rules: Ints  # -1: no rule
+    streams: Ints  # -1: no stream
+    ids: Any  # int64, or objects for other types
 
 
 class TupleStore:
-    """Takes tuples in, shows those of a window, forgets the past and what can be in no answer any more."""
+    """Store tuples, return those of a window, and drop those that are expired or can no longer be in an answer."""
 
     def __init__(self) -> None:
         self._rows = _empty(np.int64)
         self._head = 0
         self._tail = 0
-        self._look_at = _FEW  # so many tuples are looked through for hopeless ones
-        self.dropped = 0  # hopeless tuples, so far
-        self._drops: list[tuple[int, float, int]] = []  # the newest position, the error, and the k of each time
+        self._look_at = _FEW  # number of tuples at which the next pruning starts
+        self.dropped = 0  # number of pruned tuples
+        self._drops: list[tuple[int, float, int]] = []  # per pruning: newest dropped position, error, k
 
     def __len__(self) -> int:
         return self._tail - self._head
 
     @property
     def rules_in_use(self) -> Ints:
-        """The rules of the tuples that are held."""
+        """Codes of the rules of all tuples held."""
         found = self._rows.rules[self._head : self._tail]
         return found[found >= 0]
 
     @property
     def streams_in_use(self) -> Ints:
-        """The streams of the tuples that are held."""
+        """Codes of the streams of all tuples held."""
         found = self._rows.streams[self._head : self._tail]
         return found[found >= 0]
 
     def window(self, start: int, end: int) -> TupleRows:
-        """The tuples at or after `start` and before `end`."""
+        """Return the tuples at or after `start` and before `end`."""
         positions = self._rows.positions[self._head : self._tail]
         low, high = np.searchsorted(positions, [start, end])
         return self._slice(self._head + int(low), self._head + int(high))
 
     def first_from(self, position: int) -> int | None:
-        """The position of the oldest tuple at or after `position`."""
+        """Return the position of the oldest tuple at or after `position`, None if there is none."""
         positions = self._rows.positions[self._head : self._tail]
         at = int(np.searchsorted(positions, position))
         return int(positions[at]) if at < positions.size else None
 
     def add(self, rows: TupleRows, *, in_order: bool) -> None:
-        """Take tuples in, none of them older than those held; unless `in_order`, equal positions are put in order."""
+        """Add tuples, none older than those held. Unless `in_order`, tuples at equal positions are sorted by id."""
         if not rows.positions.size:
             return
         if not in_order:
@@ -80,19 +80,19 @@ class TupleStore:
         for column, new in zip(self._rows, rows, strict=True):
             column[low : self._tail] = new
 
-    def forget_before(self, position: int) -> None:
-        """Let go of all tuples before `position`."""
+    def drop_before(self, position: int) -> None:
+        """Remove all tuples before `position`."""
         positions = self._rows.positions[self._head : self._tail]
         self._head += int(np.searchsorted(positions, position))
         self._drops = [drop for drop in self._drops if drop[0] >= position]
 
-    def drop_hopeless(self, k: int, epsilon: float, newest: int) -> None:
-        """Drop tuples that can be among the k best of no window to come, now and then.
+    def prune(self, k: int, epsilon: float, newest: int) -> None:
+        """Drop tuples that cannot be in the top k of any later window, whenever the store has doubled in size.
 
-        Tuples at `newest` stay, and count for nothing: a window may end there. Where tuples are dropped that could
-        have been in an answer with a probability, these add up to at most `epsilon` in any window: an answer differs
-        from the true one only if one of them is among the k best. Of each stream the newest tuple before `newest`
-        stays, whatever its chances: it tells when the stream was seen last, in every window to come.
+        Tuples at `newest` are kept and not counted as better tuples, because a window may end there. With `epsilon`,
+        tuples with a small probability of being in an answer are dropped too. These probabilities add up to at most
+        `epsilon` in any window, and an answer is wrong only if one of these tuples is in the top k. The newest tuple of
+        each stream before `newest` is always kept, because it determines when the stream was last seen.
         """
         if len(self) < self._look_at:
             return
@@ -110,7 +110,7 @@ class TupleStore:
         places[best_first(rows.scores, n)] = np.arange(n)
         bounds = np.empty(n)
         sums = np.zeros(n + 1, np.int64), np.zeros(n + 1)
-        pruning.mark_hopeless(places, rows.probabilities, rows.rules, k, limit, *sums, bounds)
+        pruning.bound_probabilities(places, rows.probabilities, rows.rules, k, limit, *sums, bounds)
         bounds[_newest_of_streams(rows.streams)] = 2.0
         gone = np.flatnonzero(bounds <= 1)
         if not gone.size:
@@ -126,18 +126,18 @@ class TupleStore:
 
     @property
     def error_bound(self) -> float:
-        """By how much a probability can differ from the true one, for what was dropped."""
+        """Maximum error of a probability because of dropped tuples."""
         return sum((error for _, error, _ in self._drops), 0.0)
 
     @property
     def least_dropped(self) -> tuple[int, int] | None:
-        """The smallest k that tuples of the window were dropped for, and the position of the newest of those."""
+        """The smallest k for which tuples of the window were dropped, and the newest position of a dropped tuple."""
         if not self._drops:
             return None
         return min(k for _, _, k in self._drops), max(position for position, _, _ in self._drops)
 
     def state(self, id_kind: pa.DataType) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         rows = self._slice(self._head, self._tail)._asdict()
         rows["ids"] = pa.array(rows["ids"], id_kind)
         return {
@@ -148,7 +148,7 @@ class TupleStore:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore the state that `state` returned."""
         table = from_bytes(state["rows"])
         ids = one(table["ids"])
         columns = [one(table[name]).to_numpy(zero_copy_only=False).copy() for name in TupleRows._fields[:-1]]
@@ -160,7 +160,7 @@ class TupleStore:
         return TupleRows._make(column[low:high] for column in self._rows)
 
     def _reserve(self, rows: TupleRows) -> None:
-        """Make room at the end: by moving to the front where that is enough, else by growing."""
+        """Make space at the end: move tuples to the front of new, larger arrays if necessary."""
         more, kind = rows.positions.size, rows.ids.dtype
         if self._tail + more <= self._rows.positions.size and self._rows.ids.dtype == kind:
             return
@@ -173,7 +173,7 @@ class TupleStore:
 
 
 def ids_of(column: pa.Array) -> Any:
-    """Ids as an array: of whole numbers if they are such, else of objects that have their order."""
+    """Return ids as a NumPy array: int64 for integers, otherwise Python objects with the same order."""
     if column.type == pa.int64():
         return column.to_numpy(zero_copy_only=False).copy()
     found = np.empty(len(column), object)
@@ -187,7 +187,7 @@ def _empty(kind: Any, room: int = 0) -> TupleRows:
 
 
 def _newest_of_streams(streams: Ints) -> Ints:
-    """The place of the newest tuple of each stream; tuples come oldest first."""
+    """Return the index of the newest tuple of each stream. Tuples are sorted oldest first."""
     lasts = np.full(int(streams.max(initial=-1)) + 1, -1)
     there = np.flatnonzero(streams >= 0)
     lasts[streams[there]] = there
@@ -201,7 +201,7 @@ def _joined(first: TupleRows, second: TupleRows) -> TupleRows:
 
 
 def _ordered(rows: TupleRows) -> TupleRows:
-    """Tuples of the same position by id; of the same id in the order in which they came."""
+    """Sort tuples at the same position by id, and those of one id in order of arrival."""
     same = rows.positions[1:] == rows.positions[:-1]
     if not same.any():
         return rows

@@ -1,1 +1,1 @@
-"""Compiled code of this family: arrays in, arrays out, no classes."""
+"""Compiled kernels of the aggregate family. They take and return arrays only."""

@@ -1,4 +1,4 @@
-"""The standard deviation of exact sums: nothing is rounded before the difference that numbers of one size cancel in."""
+"""Standard deviation from exact sums. The cancelling difference is computed exactly and rounded once."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _DIGIT = 2**_HALF - 1
 
 @kernel
 def sample_deviation(total: Ints, squares: Ints, limbs: int, low: int, count: int) -> float:
-    """The sample standard deviation of `count` values, at least 2, from the limbs of their sum and of their squares.
+    """Return the sample standard deviation of `count` values from the limbs of their sum and of their squares.
 
-    ``count * squares - total**2`` is exact and rounded once, then divided by ``count * (count - 1)``; the root of that
-    is the answer. Both arrays are used up; `total` has room for two limbs more, `squares` for four more than twice as
-    many.
+    ``count * squares - total**2`` is computed exactly and rounded once, then divided by ``count * (count - 1)``. The
+    result is the square root. `count` must be at least 2. Both arrays are overwritten. `total` must have space for
+    ``limbs + 2`` limbs, `squares` for ``2 * limbs + 4``.
     """
     carried(total, limbs)
     carried(squares, 2 * limbs)
     for i in range(2 * limbs + 1):
-        squares[i] *= count  # below 2**62: a limb has 32 bits now, and a window less than 2**30 values
-    # Digits of 16 bits: their products, all that meet in one limb, leave room for the rest.
+        squares[i] *= count  # below 2**62: a limb has 32 bits now, and a window has fewer than 2**30 values
+    # Multiply 16-bit digits, so that the sum of all products in one limb fits into 64 bits.
     for i in range(2 * limbs + 2):
         mine = (total[i >> 1] >> (_HALF * (i & 1))) & _DIGIT
         if mine == 0:

@@ -1,9 +1,9 @@
-"""Exact sums: every double as a few whole numbers, which can be added and taken away without a trace.
+"""Exact sums of doubles as integer limbs. Values can be added and subtracted without error.
 
-A finite double is a whole number times a power of two. The axis of those powers is cut into stretches of 32 bits;
-*limb* i counts in units of ``2**(32 * i - 1088)``, and 67 of them reach from the smallest double to beyond the largest.
-A double touches at most three neighbours, each with less than 2**33. So 2**30 values of a key may stand in one window
-before a limb could leave its 64 bits; what has come and gone before does not count, because the numbers wrap around.
+A finite double is an integer times a power of two. The range of exponents is divided into segments of 32 bits: *limb* i
+counts in units of ``2**(32 * i - 1088)``. 67 limbs cover all doubles. A double affects at most three adjacent limbs,
+each by less than 2**33. So a window may contain 2**30 values of a key before a limb could exceed 64 bits. Values that
+have left the window do not matter, because integers wrap around.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from skyband.kernels.stream import Floats, Ints
 
 BITS = 32
 MASK = 2**BITS - 1
-LIMBS = 67  # for any double
+LIMBS = 67  # enough for any double
 UNIT = 1088  # limb 0 counts in units of 2**-UNIT
 ONES = UNIT // BITS  # the limb that counts in units of 1
 _FRACTION = 2**52 - 1
 _EXPONENT = 2047
-_PART = 27  # bits: both parts of a whole number of 53 bits have squares below 2**54
+_PART = 27  # bits: both parts of a 53-bit integer have squares below 2**54
 _LOWEST = -1074  # the exponent of the smallest double
 
 
 @kernel
 def shift_of(bits: int) -> int:
-    """By how many bits the whole number in the double `bits` is shifted left, in units of limb 0."""
+    """Return the left shift, in bits from limb 0, of the integer mantissa of the double `bits`."""
     return max((bits >> 52) & _EXPONENT, 1) - 1075 + UNIT
 
 
 @kernel
 def whole_of(bits: int) -> int:
-    """The whole number in the double `bits`, without its sign."""
+    """Return the integer mantissa of the double `bits`, without its sign."""
     return (bits & _FRACTION) | (0 if (bits >> 52) & _EXPONENT == 0 else _FRACTION + 1)
 
 
 @kernel
 def limb_range(bits: Ints, found: Ints) -> None:
-    """Widen the range ``[found[0], found[1])`` of limbs until every finite double of `bits` fits."""
+    """Widen the range ``[found[0], found[1])`` of limbs so that every finite double of `bits` fits."""
     for i in range(bits.size):
         if (bits[i] >> 52) & _EXPONENT == _EXPONENT:
             continue
         whole, shift = whole_of(bits[i]), shift_of(bits[i])
         if whole == 0:
             continue
-        # Trailing zeros need no limb: whole numbers stay above limb `ONES`.
+        # Trailing zeros need no limb: integers use no limb below `ONES`.
         lowest = shift
         while whole & 255 == 0:
             whole >>= 8
@@ -61,13 +61,13 @@ def limb_range(bits: Ints, found: Ints) -> None:
 
 @kernel
 def add_double(total: Ints, begin: int, low: int, bits: int) -> None:
-    """Add a finite double to the limbs from `low` on that stand in `total` from `begin` on."""
+    """Add a finite double to the limbs in ``total[begin:]``, which start with limb `low`."""
     add_whole(total, begin - low, whole_of(bits), shift_of(bits), bits < 0)
 
 
 @kernel
 def add_square(total: Ints, begin: int, low: int, bits: int) -> None:
-    """Add the square of a finite double to the limbs of squares from `low` on that stand from `begin` on."""
+    """Add the square of a finite double to the limbs of squares in ``total[begin:]``, which start with limb `low`."""
     whole, shift = whole_of(bits), 2 * shift_of(bits)
     upper, lower = whole >> _PART, whole & ((1 << _PART) - 1)
     add_whole(total, begin - low, lower * lower, shift, False)
@@ -77,26 +77,26 @@ def add_square(total: Ints, begin: int, low: int, bits: int) -> None:
 
 @inner_kernel
 def add_whole(total: Ints, begin: int, whole: int, shift: int, negative: bool) -> None:
-    """Add a whole number below 2**54, shifted left by `shift` bits; the limb with number 0 would stand at `begin`."""
+    """Add an integer below 2**54, shifted left by `shift` bits. `begin` is the index of limb 0 in `total`."""
     at, by = begin + shift // BITS, shift % BITS
     lower, upper = (whole & MASK) << by, (whole >> BITS) << by
     parts = (lower & MASK, (lower >> BITS) + (upper & MASK), upper >> BITS)
     for i in range(3):
-        if parts[i]:  # only these are sure to have a place
+        if parts[i]:  # limbs of zero parts may be out of range
             total[at + i] += -parts[i] if negative else parts[i]
 
 
 @kernel
 def bit_length(number: int) -> int:
-    """How many bits a number in 1..2**53 has."""
+    """Return the number of bits of an integer between 1 and 2**53."""
     return math.frexp(np.float64(number))[1]
 
 
 @kernel
 def carried(total: Ints, limbs: int) -> bool:
-    """Bring the limbs of a total into 32 bits each, without its sign; return whether it is negative.
+    """Normalize a total to its absolute value with 32 bits per limb. Return whether it was negative.
 
-    `total` has room for two more: what is carried, and 0.
+    `total` must have space for two more limbs: the carry, and 0.
     """
     carry = 0
     for i in range(limbs):
@@ -116,10 +116,10 @@ def carried(total: Ints, limbs: int) -> bool:
 
 @kernel
 def nearest(total: Ints, limbs: int, lowest: int) -> tuple[int, int]:
-    """The whole number and the power of two next to that many limbs of 32 bits; halfway, the even one.
+    """Round `limbs` limbs of 32 bits to a mantissa and an exponent, half to even.
 
-    The whole number has 53 bits, or as many as are left where the power would be below `lowest`; 0 for nothing, and
-    2**53 where all 53 were ones. The power counts from limb 0.
+    The mantissa has 53 bits, or fewer if the exponent would be below `lowest`. It is 0 for a total of 0, and 2**53 if
+    53 one-bits were rounded up. The exponent is relative to limb 0.
     """
     top = limbs - 1
     while top >= 0 and total[top] == 0:
@@ -128,7 +128,7 @@ def nearest(total: Ints, limbs: int, lowest: int) -> tuple[int, int]:
         return 0, 0
     second = total[top - 1] if top >= 1 else 0
     third = total[top - 2] if top >= 2 else 0
-    # The 62 highest bits, and whether anything is left below them.
+    # `high` has the 62 highest bits, `rest` is nonzero if any lower bit is set.
     missing = 62 - bit_length(total[top])
     if missing <= BITS:
         high = (total[top] << missing) | (second >> (BITS - missing))
@@ -141,7 +141,7 @@ def nearest(total: Ints, limbs: int, lowest: int) -> tuple[int, int]:
     exponent = BITS * top - missing
     drop = max(9, lowest - exponent)
     if drop > 62:
-        return 0, 0  # not for sums of doubles, which are whole multiples of the smallest
+        return 0, 0  # not reached for sums of doubles, which are multiples of the smallest double
     whole = high >> drop
     half, below = (high >> (drop - 1)) & 1, high & ((1 << (drop - 1)) - 1)
     if half and (below or rest or whole & 1):
@@ -151,9 +151,9 @@ def nearest(total: Ints, limbs: int, lowest: int) -> tuple[int, int]:
 
 @kernel
 def rounded(total: Ints, limbs: int, low: int) -> float:
-    """The double next to a total of that many limbs from `low` on; halfway, the even one. `total` is used up.
+    """Round a total of `limbs` limbs, starting with limb `low`, to the nearest double, half to even.
 
-    `total` has room for two more. Beyond the largest double it is an infinity.
+    `total` is overwritten and must have space for two more limbs. Totals above the largest double become infinity.
     """
     negative = carried(total, limbs)
     unit = BITS * low - UNIT
@@ -164,7 +164,7 @@ def rounded(total: Ints, limbs: int, low: int) -> float:
 
 @kernel
 def sum_exactly(values: Floats, bits: Ints, total: Ints, limbs: int, low: int) -> float:
-    """The sum of finite doubles, rounded once."""
+    """Return the sum of finite doubles, rounded once."""
     total[:] = 0
     for i in range(values.size):
         add_double(total, 0, low, bits[i])

@@ -1,4 +1,4 @@
-"""The k best keys of a window: those that changed are scored again, then one pass with a heap of the best so far."""
+"""The top-k keys of a window: rescore changed keys, then select with one pass and a heap."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ SUM = 0
 AVG = 1
 TALLY = 2
 STDDEV = 3
-EXTREME = 4  # and on: the extremes, in their order
+EXTREME = 4  # and higher codes: the extremes, in their order
 CODES = {"sum": SUM, "avg": AVG, "count": TALLY, "stddev": STDDEV}
 
 
 class KeyScratch(NamedTuple):
-    """What extraction needs beside the state."""
+    """Scratch arrays for the selection."""
 
-    sorted: Ints  # per slot: the keys of a window, group after group
+    sorted: Ints  # per slot: the keys of a window, sorted by group
     heap: Ints  # per slot
     begins: Ints  # per group
-    total: Ints  # for rounding: the limbs of a sum, and two more
-    squares: Ints  # the limbs of a sum of squares, and four more
+    total: Ints  # for rounding: the limbs of a sum, plus two
+    squares: Ints  # the limbs of a sum of squares, plus four
 
 
 @kernel
 def follows(keys: Keys, a: int, b: int) -> bool:
-    """Whether the key in slot a is the larger one."""
+    """Return whether the key in slot a is larger than the key in slot b."""
     if keys.prefix[a] != keys.prefix[b]:
         return keys.prefix[a] > keys.prefix[b]
     common = min(keys.lengths[a], keys.lengths[b])
@@ -58,7 +58,7 @@ def follows(keys: Keys, a: int, b: int) -> bool:
 
 @inner_kernel
 def outranks(last: Ints, keys: Keys, scores: Floats, a: int, b: int) -> bool:
-    """Whether key a comes before key b: the higher score, then the one seen last, then the larger key."""
+    """Return whether key a ranks before key b: higher score, then seen last, then larger key."""
     if scores[a] != scores[b]:
         return scores[a] > scores[b]
     if last[a] != last[b]:
@@ -68,16 +68,16 @@ def outranks(last: Ints, keys: Keys, scores: Floats, a: int, b: int) -> bool:
 
 @inner_kernel
 def in_window(added: Ints, left: Ints, first: int, columns: int, to: Ints) -> None:
-    """Copy what so many columns from `first` on have in the window."""
+    """Copy the window totals of `columns` columns, starting with `first`, to `to`."""
     for i in range(columns):
         to[i] = added[first + i] - left[first + i]
 
 
 @kernel
 def total_of(added: Ints, left: Ints, low: int, powers: int, room: Ints) -> float:
-    """The sum of a key's values in the window, rounded once; NaN where both infinities are among them.
+    """Return the sum of a key's values in the window, rounded once; NaN if it contains both infinities.
 
-    `added` and `left` are the key's rows: the state as a whole, handed over for every key, would cost more than a sum.
+    `added` and `left` are the key's rows. Passing the complete state for every key would cost more than the sum.
     """
     infinite = added[INFINITE] - left[INFINITE]
     if infinite != 0:
@@ -90,7 +90,7 @@ def total_of(added: Ints, left: Ints, low: int, powers: int, room: Ints) -> floa
 
 @kernel
 def deviation_of(added: Ints, left: Ints, low: int, powers: int, room: Ints, squares: Ints) -> float:
-    """The sample standard deviation of a key's values in the window; NaN of one value, or where one is infinite."""
+    """Return the sample standard deviation of a key's window values; NaN for one value or any infinity."""
     count = added[COUNT] - left[COUNT]
     if count < 2 or added[INFINITE] != left[INFINITE]:
         return np.nan
@@ -101,33 +101,33 @@ def deviation_of(added: Ints, left: Ints, low: int, powers: int, room: Ints, squ
 
 
 @inner_kernel
-def score_of(state: State, asked: AggregateQueries, track: int, what: int, slot: int, room: KeyScratch) -> float:
-    """What the key is ranked by."""
+def score_of(state: State, query_set: AggregateQueries, track: int, what: int, slot: int, room: KeyScratch) -> float:
+    """Return the score of a key."""
     if state.place[track, slot] == NONE:
         return np.nan
     if what >= EXTREME:
         e = what - EXTREME
         head = state.heads[track, slot, e] & (state.slots.size - 1)
-        return asked.signs[e] * state.extremes[head, e] + 0.0
+        return query_set.signs[e] * state.extremes[head, e] + 0.0
     added, left = state.added[slot], state.left[track, slot]
     count = np.float64(added[COUNT] - left[COUNT])
     if what == TALLY:
         return count
     if what == STDDEV:
-        return deviation_of(added, left, asked.low, asked.powers, room.total, room.squares)
-    total = total_of(added, left, asked.low, asked.powers, room.total)
+        return deviation_of(added, left, query_set.low, query_set.powers, room.total, room.squares)
+    total = total_of(added, left, query_set.low, query_set.powers, room.total)
     return total / count if what == AVG else total
 
 
 @kernel
-def score_again(state: State, asked: AggregateQueries, track: int, room: KeyScratch) -> None:
-    """Score the keys of a track's window that something entered or left, for all its rankings."""
+def score_again(state: State, query_set: AggregateQueries, track: int, room: KeyScratch) -> None:
+    """Rescore the changed keys of a track's window, for all its rankings."""
     stale = state.stale[track]
-    for ranking in range(asked.whats.size):
-        if asked.tracks_of[ranking] == track:
+    for ranking in range(query_set.whats.size):
+        if query_set.tracks_of[ranking] == track:
             for i in range(stale):
                 slot = state.touched[track, i]
-                state.scores[ranking, slot] = score_of(state, asked, track, asked.whats[ranking], slot, room)
+                state.scores[ranking, slot] = score_of(state, query_set, track, query_set.whats[ranking], slot, room)
             state.clock[SCORED] += stale
     for i in range(stale):
         state.dirty[track, state.touched[track, i]] = False
@@ -136,7 +136,7 @@ def score_again(state: State, asked: AggregateQueries, track: int, room: KeyScra
 
 @kernel
 def sink(last: Ints, keys: Keys, scores: Floats, heap: Ints, size: int, at: int) -> None:
-    """Move the key at a place of the heap down until it is worse than those below: the worst is on top."""
+    """Sift the key at heap index `at` down. The worst key is on top."""
     slot = heap[at]
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -151,7 +151,7 @@ def sink(last: Ints, keys: Keys, scores: Floats, heap: Ints, size: int, at: int)
 
 @kernel
 def admit(last: Ints, keys: Keys, scores: Floats, heap: Ints, size: int, k: int, slot: int) -> int:
-    """Offer a key to the heap of the k best; return how many are in it."""
+    """Insert a key into the heap of the k best if it qualifies. Return the size of the heap."""
     if size < k:
         heap[size] = slot
         if size + 1 == k:
@@ -177,15 +177,15 @@ def in_order(last: Ints, keys: Keys, scores: Floats, heap: Ints, size: int, k: i
 
 @kernel
 def best_of_all(last: Ints, keys: Keys, scores: Floats, heap: Ints, k: int) -> int:
-    """Put the k best keys into the heap, best first; return how many they are."""
+    """Write the k best keys to the heap, best first. Return their number."""
     size, i, floor = 0, 0, -np.inf
     while i < scores.size:
         if size == k:
-            # Most keys are worse than the k-th: they are passed over in blocks.
+            # Most keys are worse than the k-th: skip them in blocks.
             i = skip_hopeless(scores, i, scores.size, floor)
         stop = min(i + BLOCK, scores.size)
         for slot in range(i, stop):
-            if scores[slot] >= floor:  # not where it is NaN
+            if scores[slot] >= floor:  # False for NaN
                 size = admit(last, keys, scores, heap, size, k, slot)
                 floor = scores[heap[0]] if size == k else -np.inf
         i = stop
@@ -195,7 +195,7 @@ def best_of_all(last: Ints, keys: Keys, scores: Floats, heap: Ints, k: int) -> i
 
 @kernel
 def best_of_group(last: Ints, keys: Keys, scores: Floats, room: KeyScratch, group: int, k: int) -> int:
-    """The same for the keys of one group, after `line_up`."""
+    """Like `best_of_all`, for the keys of one group, after `sort_by_group`."""
     size = 0
     for i in range(room.begins[group - 1] if group else 0, room.begins[group]):
         size = admit(last, keys, scores, room.heap, size, k, room.sorted[i])
@@ -204,8 +204,8 @@ def best_of_group(last: Ints, keys: Keys, scores: Floats, room: KeyScratch, grou
 
 
 @kernel
-def line_up(state: State, keys: Keys, track: int, scores: Floats, room: KeyScratch) -> None:
-    """Put the keys of a window that have a score into ``sorted`` by group; those of g end at ``begins[g]``."""
+def sort_by_group(state: State, keys: Keys, track: int, scores: Floats, room: KeyScratch) -> None:
+    """Write the scored keys of a window to ``sorted`` by group. Those of group g end at ``begins[g]``."""
     begins = room.begins
     begins[:] = 0
     for i in range(state.alive[track]):
@@ -224,7 +224,7 @@ def line_up(state: State, keys: Keys, track: int, scores: Floats, room: KeyScrat
 
 @kernel
 def count_unrankable(state: State, track: int, scores: Floats) -> int:
-    """How many keys of a window have no score for the infinities among their values."""
+    """Return the number of keys in a window whose score is NaN because of infinite values."""
     found = 0
     for i in range(state.alive[track]):
         slot = state.live[track, i]

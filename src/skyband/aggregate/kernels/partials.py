@@ -1,13 +1,13 @@
-"""Pane partials, and what follows from them: a key's totals in every window, kept by adding and taking away.
+"""Pane partials, and the totals of a key in every window, updated by addition and subtraction.
 
-Keys stand in *slots*. What a key has in one pane is a *partial*: a row of whole numbers that add up (how many values,
-how many infinities, the limbs of their sum), and its extremes. Queries with one window size are on one *track*,
-whatever their slides: the oldest pane in the window follows from the end and the size. A partial is added once for all
-tracks, and taken away once for each:
+Each key has a *slot*. The values of a key in one pane are aggregated into a *partial*: a row of additive integers
+(number of values, number of infinities, limbs of their sum), and its extremes. All queries with the same window size
+share one *track*, even with different slides: the oldest pane in the window depends only on the end and the size. A
+partial is added once for all tracks, and subtracted once per track:
 
 ```text
-added[slot]          all partials that ever entered
-left[track, slot]    of these, the ones that have left the track's window          in the window: added - left
+added[slot]          sum of all partials that have entered
+left[track, slot]    sum of those that have left the track's window          window total: added - left
 ```
 """
 
@@ -24,66 +24,66 @@ from skyband.kernels.stream import Floats, Ints
 NEVER = 2**62
 NONE = -1
 
-# The columns that add up; limbs come behind: those of the sum, then those of the sum of squares, twice as many.
+# Additive columns. The limbs of the sum follow, then the limbs of the sum of squares, twice as many.
 COUNT = 0
-INFINITE = 1  # infinities, and in units of MINUS the negative ones
+INFINITE = 1  # number of positive infinities, plus MINUS times the number of negative ones
 FIRST_LIMB = 2
 MINUS = 2**32
 
 # State.clock
-HEAD = 0  # the oldest partial held, by its number
-TAIL = 1  # the number that the next partial gets
-OPEN_AT = 2  # the first partial of the open pane
-FIRST_PANE = 3  # the oldest pane held, by its number
-LAST_PANE = 4  # the number that the next pane gets
-IS_OPEN = 5  # whether the newest pane still takes rows
-NEXT = 6  # nothing is to be done for rows before this position
-ENTERED = 7  # work so far: partials that were added,
-LEFT = 8  # taken away, over all tracks,
-SCORED = 9  # and keys that were scored
-UNRANKABLE = 10  # keys whose aggregate was NaN
-HAS_INFINITE = 11  # whether an infinity was ever among the values
+HEAD = 0  # number of the oldest partial held
+TAIL = 1  # number of the next partial
+OPEN_AT = 2  # number of the first partial of the open pane
+FIRST_PANE = 3  # number of the oldest pane held
+LAST_PANE = 4  # number of the next pane
+IS_OPEN = 5  # whether the newest pane still accepts rows
+NEXT = 6  # rows before this position close no pane and no window
+ENTERED = 7  # counter: partials added
+LEFT = 8  # counter: partials subtracted, over all tracks
+SCORED = 9  # counter: keys scored
+UNRANKABLE = 10  # counter: keys whose aggregate was NaN
+HAS_INFINITE = 11  # whether any value was infinite
 CLOCK = 12
 
 
 class State(NamedTuple):
-    """Everything that is held. Partials and panes are numbered on and on, and stand in rings of a power of two."""
+    """State of an engine. Partials and panes have increasing numbers and are stored in rings of a power of two."""
 
     # per slot
     added: Any  # (slots, width)
     last: Ints  # the newest position of the key
-    open: Ints  # its partial in the open pane, if that is not from an older one
-    tails: Any  # (slots, extremes): the youngest partial of its ladder
+    open: Ints  # number of its newest partial; belongs to the open pane if >= OPEN_AT
+    tails: Any  # (slots, extremes): the newest partial of its ladder
     # per track and slot
     left: Any  # (tracks, slots, width)
-    place: Any  # (tracks, slots) int32: where the key stands in `live`, NONE if it is not in the window
+    place: Any  # (tracks, slots) int32: index of the key in `live`, NONE if it is not in the window
     live: Any  # (tracks, slots) int32: the keys in the window
     heads: Any  # (tracks, slots, extremes): the partial that holds the extreme
-    dirty: Any  # (tracks, slots) bool: whether something entered or left since the key was scored
+    dirty: Any  # (tracks, slots) bool: whether the key changed since it was scored
     touched: Any  # (tracks, slots) int32: the keys that are dirty
     # per ranking and slot
-    scores: Floats  # (rankings, slots): NaN where the key is not in the window, or has no score
+    scores: Floats  # (rankings, slots): NaN if the key is not in the window or has no score
     # per partial
     slots: Ints
     adds: Any  # (partials, width)
     extremes: Any  # (partials, extremes); higher wins
-    older: Any  # (partials, extremes): ladders, see `climb`
+    older: Any  # (partials, extremes): ladders, see `push_to_ladder`
     younger: Any
     # per pane
-    lows: Ints  # where it begins
-    firsts: Ints  # its first partial
-    here: Any  # bool: whether its partials are in memory, not only what follows from them
+    lows: Ints  # start of the pane
+    firsts: Ints  # number of its first partial
+    here: Any  # bool: whether its partials are in memory
     # per track
-    gone: Ints  # the first pane that has not left it
-    alive: Ints  # how many keys are in the window
-    stale: Ints  # how many keys are dirty
+    gone: Ints  # the first pane that has not left the window
+    alive: Ints  # number of keys in the window
+    stale: Ints  # number of dirty keys
     # per query
-    next_end: Ints  # the next window to answer; NEVER where only rows can make one
+    next_end: Ints  # end of the next window to answer; NEVER if all later windows are empty
     clock: Ints
 
 
 class AggregateQueries(NamedTuple):
-    """The queries, those with the same ranking side by side: the same score in the same windows, up to k."""
+    """The queries, sorted by ranking. Queries of one ranking have the same window size and score, but any k."""
 
     rankings: Ints
     tracks: Ints
@@ -92,30 +92,30 @@ class AggregateQueries(NamedTuple):
     slides: Ints
     origins: Ints
     full_only: Ints
-    since: Ints  # the smallest window start that the query answers for
-    places: Ints  # in the workload
+    since: Ints  # the smallest window start that the query answers
+    places: Ints  # index in the workload
     # per ranking
     tracks_of: Ints
-    whats: Ints  # what is ranked: see `key_top`
+    whats: Ints  # code of the score, see `key_top`
     # per track
     spans: Ints  # its window size
     # per extreme
     signs: Floats  # 1: the largest value, -1: the smallest
     pane: int
-    offset: int  # where a pane begins
-    low: int  # the limb that stands first
-    powers: int  # of the values that are summed: 0 for none, 1 for the values, 2 for their squares too
+    offset: int  # start of a pane
+    low: int  # the first limb stored
+    powers: int  # sums: 0 for none, 1 for the values, 2 for their squares too
 
 
 @inner_kernel
 def limbs_of(width: int, powers: int) -> int:
-    """How many limbs the sum has in rows of this width."""
+    """Return the number of limbs of the sum in rows of this width."""
     return (width - FIRST_LIMB) // (2 * powers - 1)
 
 
 @inner_kernel
 def add_value(row: Ints, low: int, powers: int, value: float, bits: int) -> None:
-    """Add a value to what adds up, where sums are asked for."""
+    """Add a value to the sums of a row."""
     if not np.isfinite(value):
         row[INFINITE] += 1 if value > 0 else MINUS
         return
@@ -125,33 +125,33 @@ def add_value(row: Ints, low: int, powers: int, value: float, bits: int) -> None
 
 
 @kernel
-def first_end_after(asked: AggregateQueries, q: int, position: int) -> int:
-    """The end of the oldest window of query `q` that holds `position`."""
-    slide, origin = asked.slides[q], asked.origins[q]
+def first_end_after(query_set: AggregateQueries, q: int, position: int) -> int:
+    """Return the end of the oldest window of query `q` that contains `position`."""
+    slide, origin = query_set.slides[q], query_set.origins[q]
     return origin + ((position - origin) // slide + 1) * slide
 
 
 @kernel
-def enter(state: State, asked: AggregateQueries, number: int) -> None:
-    """Let a partial into the windows of all tracks."""
+def enter(state: State, query_set: AggregateQueries, number: int) -> None:
+    """Add a partial to the windows of all tracks."""
     at = number & (state.slots.size - 1)
     slot = state.slots[at]
     for column in range(state.added.shape[1]):
         state.added[slot, column] += state.adds[at, column]
-    for track in range(asked.spans.size):
+    for track in range(query_set.spans.size):
         touch(state, track, slot)
         if state.place[track, slot] == NONE:
             state.place[track, slot] = state.alive[track]
             state.live[track, state.alive[track]] = slot
             state.alive[track] += 1
-    for e in range(asked.signs.size):
-        climb(state, asked, slot, number, e)
+    for e in range(query_set.signs.size):
+        push_to_ladder(state, query_set, slot, number, e)
     state.clock[ENTERED] += 1
 
 
 @inner_kernel
 def touch(state: State, track: int, slot: int) -> None:
-    """Note that a key must be scored again."""
+    """Mark a key as dirty, so that it is rescored."""
     if not state.dirty[track, slot]:
         state.dirty[track, slot] = True
         state.touched[track, state.stale[track]] = slot
@@ -159,12 +159,12 @@ def touch(state: State, track: int, slot: int) -> None:
 
 
 @kernel
-def climb(state: State, asked: AggregateQueries, slot: int, number: int, e: int) -> None:
-    """Put a partial on the ladder of its key.
+def push_to_ladder(state: State, query_set: AggregateQueries, slot: int, number: int, e: int) -> None:
+    """Push a partial onto the ladder (monotonic queue) of its key.
 
-    A ladder holds the partials that no younger one beats, so that extremes fall from the oldest to the youngest. A
-    window's extreme is the oldest of them inside it: `heads` has it for each track. So a partial is put on once, taken
-    off once, and passed once by each track.
+    A ladder contains the partials that no newer one beats, so extremes decrease from the oldest to the newest. The
+    extreme of a window is its oldest partial on the ladder: `heads` has it per track. Each partial is pushed once,
+    popped once, and passed once by each track.
     """
     ring = state.slots.size - 1
     mine = state.extremes[number & ring, e]
@@ -176,21 +176,21 @@ def climb(state: State, asked: AggregateQueries, slot: int, number: int, e: int)
     if below >= state.clock[HEAD]:
         state.younger[below & ring, e] = number
     state.tails[slot, e] = number
-    for track in range(asked.spans.size):
+    for track in range(query_set.spans.size):
         head = state.heads[track, slot, e]
         if head == NONE or state.extremes[head & ring, e] <= mine:
             state.heads[track, slot, e] = number
 
 
 @kernel
-def leave(state: State, asked: AggregateQueries, track: int, number: int) -> None:
-    """Take a partial out of the window of a track."""
+def leave(state: State, query_set: AggregateQueries, track: int, number: int) -> None:
+    """Subtract a partial from the window of a track."""
     at = number & (state.slots.size - 1)
     slot = state.slots[at]
     touch(state, track, slot)
     for column in range(state.added.shape[1]):
         state.left[track, slot, column] += state.adds[at, column]
-    for e in range(asked.signs.size):
+    for e in range(query_set.signs.size):
         if state.heads[track, slot, e] == number:
             state.heads[track, slot, e] = state.younger[at, e]
     if state.left[track, slot, COUNT] == state.added[slot, COUNT]:
@@ -203,15 +203,15 @@ def leave(state: State, asked: AggregateQueries, track: int, number: int) -> Non
 
 @kernel
 def partials_end(state: State, pane: int) -> int:
-    """The number behind the last partial of a pane."""
+    """Return the number after the last partial of a pane."""
     if pane + 1 == state.clock[LAST_PANE]:
         return state.clock[TAIL]
     return state.firsts[(pane + 1) & (state.firsts.size - 1)]
 
 
 @kernel
-def leave_before(state: State, asked: AggregateQueries, track: int, start: int) -> int:
-    """Take the panes before `start` out of the window of a track; return one that is not in memory, if one is not."""
+def leave_before(state: State, query_set: AggregateQueries, track: int, start: int) -> int:
+    """Remove the panes before `start` from the window of a track. Return the first one not in memory, or NONE."""
     ring = state.lows.size - 1
     closed = state.clock[LAST_PANE] - state.clock[IS_OPEN]
     while state.gone[track] < closed and state.lows[state.gone[track] & ring] < start:
@@ -219,38 +219,38 @@ def leave_before(state: State, asked: AggregateQueries, track: int, start: int) 
         if not state.here[pane & ring]:
             return pane
         for number in range(state.firsts[pane & ring], partials_end(state, pane)):
-            leave(state, asked, track, number)
+            leave(state, query_set, track, number)
         state.gone[track] += 1
     return NONE
 
 
 @kernel
-def close_pane(state: State, asked: AggregateQueries) -> None:
-    """The newest pane is complete: let its partials in, and say which windows end next for queries that had none."""
+def close_pane(state: State, query_set: AggregateQueries) -> None:
+    """Close the newest pane: add its partials, and set `next_end` of queries that had none."""
     clock = state.clock
     low = state.lows[(clock[LAST_PANE] - 1) & (state.lows.size - 1)]
     for number in range(clock[OPEN_AT], clock[TAIL]):
-        enter(state, asked, number)
+        enter(state, query_set, number)
     clock[IS_OPEN] = 0
-    for q in range(asked.ks.size):
+    for q in range(query_set.ks.size):
         if state.next_end[q] == NEVER:
-            state.next_end[q] = first_end_after(asked, q, low)
+            state.next_end[q] = first_end_after(query_set, q, low)
 
 
 @kernel
-def let_go(state: State, asked: AggregateQueries) -> int:
-    """Take out of each track what none of its windows to come needs, and forget the panes that no track has.
+def release_panes(state: State, query_set: AggregateQueries) -> int:
+    """Remove from each track the panes that no later window needs, and release panes that no track needs.
 
-    Returns a pane that should leave and is not in memory, NONE if there is no such pane.
+    Returns a pane that must be removed but is not in memory, or NONE.
     """
     clock = state.clock
     oldest = clock[LAST_PANE]
-    for track in range(asked.spans.size):
+    for track in range(query_set.spans.size):
         start = NEVER
-        for q in range(asked.ks.size):
-            if asked.tracks[q] == track:
-                start = min(start, state.next_end[q] - asked.sizes[q])
-        missing = leave_before(state, asked, track, start)
+        for q in range(query_set.ks.size):
+            if query_set.tracks[q] == track:
+                start = min(start, state.next_end[q] - query_set.sizes[q])
+        missing = leave_before(state, query_set, track, start)
         if missing != NONE:
             return missing
         oldest = min(oldest, state.gone[track])
@@ -263,21 +263,21 @@ def let_go(state: State, asked: AggregateQueries) -> int:
 
 
 @kernel
-def open_pane(state: State, asked: AggregateQueries, position: int) -> None:
-    """Begin the pane around `position`; there is room for it."""
+def open_pane(state: State, query_set: AggregateQueries, position: int) -> None:
+    """Open the pane that contains `position`. There must be space for it."""
     clock = state.clock
     at = clock[LAST_PANE] & (state.lows.size - 1)
-    state.lows[at] = position - (position - asked.offset) % asked.pane
+    state.lows[at] = position - (position - query_set.offset) % query_set.pane
     state.firsts[at] = clock[OPEN_AT] = clock[TAIL]
     state.here[at] = True
     clock[LAST_PANE] += 1
     clock[IS_OPEN] = 1
-    clock[NEXT] = state.lows[at] + asked.pane
+    clock[NEXT] = state.lows[at] + query_set.pane
 
 
 @kernel
 def begin_partial(state: State, slot: int) -> int:
-    """An empty partial for the key in the open pane; there is room for it. Returns where it stands."""
+    """Create an empty partial for the key in the open pane. There must be space for it. Return its ring index."""
     number = state.clock[TAIL]
     at = number & (state.slots.size - 1)
     state.slots[at] = slot
@@ -291,7 +291,7 @@ def begin_partial(state: State, slot: int) -> int:
 
 @kernel
 def mark_ladders(state: State, slots: Ints, marks: Any) -> None:
-    """Mark the places in the ring of all partials that stand on the ladders of these keys."""
+    """Mark the ring indices of all partials on the ladders of these keys."""
     ring = state.slots.size - 1
     for i in range(slots.size):
         for e in range(state.extremes.shape[1]):

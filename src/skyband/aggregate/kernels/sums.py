@@ -1,4 +1,4 @@
-"""Rows in any order, summed into partials: what is added up of each key and pane."""
+"""Sum rows in any order into partials per key and pane."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sum_up(
     lasts: Ints,
     extremes: Any,
 ) -> None:
-    """Add every row to the partial that its code names; limbs stand from `low` on, where there are any."""
+    """Add every row to the partial with its code. Limbs start with `low`."""
     for i in range(codes.size):
         at = codes[i]
         adds[at, COUNT] += 1

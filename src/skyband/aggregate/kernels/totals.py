@@ -1,4 +1,4 @@
-"""Aggregate ranking: rows or partials in, answers out, one pass from one window end to the next."""
+"""Aggregate ranking: process rows or partials and write an answer at each window end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from skyband.aggregate.kernels.key_top import (
     best_of_all,
     best_of_group,
     count_unrankable,
-    line_up,
     score_again,
+    sort_by_group,
 )
 from skyband.aggregate.kernels.partials import (
     COUNT,
@@ -33,51 +33,51 @@ from skyband.aggregate.kernels.partials import (
     add_value,
     begin_partial,
     close_pane,
-    let_go,
     open_pane,
+    release_panes,
 )
 from skyband.kernels._jit import kernel
 from skyband.kernels.keys import Keys
 from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, STATE_FULL, WINDOWS, Floats, Ints
 
 # Progress
-TAKEN = 0  # rows taken in so far
-WANTED = 1  # how many rows of answers there must be room for, or the pane that must be in memory
+TAKEN = 0  # rows processed so far
+WANTED = 1  # number of answer rows that need space, or the pane that must be in memory
 
-# TotalAnswers.more: what is said of a key in an answer, beside its score
-LAST = 0  # where it was seen last
-MORE = ("last",)  # what these are called; those that the family's AnswerSchema names reach the user
+# TotalAnswers.more: additional columns of an answer
+LAST = 0  # position at which the key was seen last
+MORE = ("last",)  # names of these columns; users see those in the family's AnswerSchema
 
-PANE_MISSING = 3  # why a kernel came back: a pane must leave, and its partials are not in memory
+PANE_MISSING = 3  # return code: a pane must be removed, but its partials are not in memory
 
 
 class KeyArrivals(NamedTuple):
     """Rows in stream order."""
 
     slots: Ints
-    positions: Ints  # empty: row i stands at first_position + i
-    values: Floats  # empty where nothing but their number is asked for
-    bits: Ints  # the same memory, read as whole numbers
+    positions: Ints  # empty: the position of row i is first_position + i
+    values: Floats  # empty if all queries only count
+    bits: Ints  # the same memory as int64
     first_position: int
 
 
 class Partials(NamedTuple):
-    """Partials in the order of their panes; a key may have several in one pane, and they add up."""
+    """Partials sorted by pane. Several partials of a key in one pane are added."""
 
     slots: Ints
-    positions: Ints  # the newest row's
-    lows: Ints  # where the pane begins
+    positions: Ints  # of the newest row
+    lows: Ints  # start of the pane
     adds: Any  # (partials, width)
     extremes: Any  # (partials, extremes)
 
 
 class TotalAnswers(NamedTuple):
-    """Flat buffers that answers are written to, window after window, best key first."""
+    """Flat output buffers: windows in order, best key first."""
 
-    queries: Ints  # per window: the query's place in the workload
+    queries: Ints  # per window: index of the query in the workload
     groups: Ints  # per window
     ends: Ints  # per window
-    stops: Ints  # per window: the rows written when it was complete
+    stops: Ints  # per window: end of its rows
     scores: Floats  # per row
     slots: Ints  # per row
     more: Any  # (MORE, rows)
@@ -86,47 +86,49 @@ class TotalAnswers(NamedTuple):
 
 @kernel
 def answer(
-    state: State, asked: AggregateQueries, keys: Keys, room: KeyScratch, out: TotalAnswers, end: int, first: int
+    state: State, query_set: AggregateQueries, keys: Keys, room: KeyScratch, out: TotalAnswers, end: int, first: int
 ) -> None:
-    """Answer all windows that end at `end`; there is room for them."""
-    q, queries = 0, asked.ks.size
+    """Answer all windows that end at `end`. There must be space for them."""
+    q, queries = 0, query_set.ks.size
     while q < queries:
-        # Queries of one ranking differ in k only: the answer with the largest k begins with all others.
-        ranking, track, behind, k = asked.rankings[q], asked.tracks[q], q, 0
-        while behind < queries and asked.rankings[behind] == ranking:
-            if is_due(state, asked, behind, end, first):
-                k = max(k, asked.ks[behind])
+        # Queries of one ranking differ only in k: compute the largest k, the others are prefixes of it.
+        ranking, track, behind, k = query_set.rankings[q], query_set.tracks[q], q, 0
+        while behind < queries and query_set.rankings[behind] == ranking:
+            if is_due(state, query_set, behind, end, first):
+                k = max(k, query_set.ks[behind])
             behind += 1
         if k > 0:
-            score_again(state, asked, track, room)
+            score_again(state, query_set, track, room)
             scores = state.scores[ranking]
             if state.clock[HAS_INFINITE]:
                 state.clock[UNRANKABLE] += count_unrankable(state, track, scores)
             if room.begins.size > 1:
-                line_up(state, keys, track, scores, room)
+                sort_by_group(state, keys, track, scores, room)
             for group in range(room.begins.size):
                 if room.begins.size > 1:
                     found = best_of_group(state.last, keys, scores, room, group, k)
                 else:
                     found = best_of_all(state.last, keys, scores, room.heap, k)
                 for mine in range(q, behind):
-                    if found and is_due(state, asked, mine, end, first):
-                        write(state, scores, room, out, asked.places[mine], group, end, min(found, asked.ks[mine]))
+                    if found and is_due(state, query_set, mine, end, first):
+                        write(
+                            state, scores, room, out, query_set.places[mine], group, end, min(found, query_set.ks[mine])
+                        )
         q = behind
 
 
 @kernel
-def is_due(state: State, asked: AggregateQueries, q: int, end: int, first: int) -> bool:
-    """Whether query `q` reports the window that ends at `end`."""
-    start = end - asked.sizes[q]
-    return state.next_end[q] == end and start >= asked.since[q] and (asked.full_only[q] == 0 or start >= first)
+def is_due(state: State, query_set: AggregateQueries, q: int, end: int, first: int) -> bool:
+    """Return whether query `q` reports the window that ends at `end`."""
+    start = end - query_set.sizes[q]
+    return state.next_end[q] == end and start >= query_set.since[q] and (query_set.full_only[q] == 0 or start >= first)
 
 
 @kernel
 def write(
     state: State, scores: Floats, room: KeyScratch, out: TotalAnswers, place: int, group: int, end: int, rows: int
 ) -> None:
-    """Write one window's answer, the first of the heap."""
+    """Write the answer of one window: the first `rows` keys of the heap."""
     window, row = out.cursor[WINDOWS], out.cursor[ROWS]
     for i in range(rows):
         out.slots[row + i] = room.heap[i]
@@ -140,7 +142,7 @@ def write(
 @kernel
 def advance(
     state: State,
-    asked: AggregateQueries,
+    query_set: AggregateQueries,
     keys: Keys,
     room: KeyScratch,
     out: TotalAnswers,
@@ -148,37 +150,37 @@ def advance(
     to: int,
     first: int,
 ) -> int:
-    """Move time to `to`: close the open pane if it ends there, answer the windows that do."""
+    """Advance time to `to`: close the open pane if it ends by then, and answer the windows that end by then."""
     clock, ring = state.clock, state.lows.size - 1
     if clock[IS_OPEN] and to >= clock[NEXT]:
-        close_pane(state, asked)
+        close_pane(state, query_set)
     while True:
-        # What the next windows do not hold leaves before they are looked at.
-        missing = let_go(state, asked)
+        # Remove the panes that the next windows do not contain before answering them.
+        missing = release_panes(state, query_set)
         if missing != NONE:
             progress[WANTED] = missing
             return PANE_MISSING
         end = NEVER
-        for q in range(asked.ks.size):
+        for q in range(query_set.ks.size):
             end = min(end, state.next_end[q])
         if end > to or end == NEVER:
             break
         rows, windows = 0, 0
-        for q in range(asked.ks.size):
+        for q in range(query_set.ks.size):
             if state.next_end[q] == end:
-                alive = state.alive[asked.tracks[q]]
-                rows += min(alive, asked.ks[q] * room.begins.size)
+                alive = state.alive[query_set.tracks[q]]
+                rows += min(alive, query_set.ks[q] * room.begins.size)
                 windows += min(alive, room.begins.size)
         if out.cursor[ROWS] + rows > out.scores.size or out.cursor[WINDOWS] + windows > out.ends.size:
             progress[WANTED] = max(rows, windows)
             return ANSWERS_FULL
-        answer(state, asked, keys, room, out, end, first)
+        answer(state, query_set, keys, room, out, end, first)
         newest = state.lows[(clock[LAST_PANE] - 1 - clock[IS_OPEN]) & ring]
-        for q in range(asked.ks.size):
+        for q in range(query_set.ks.size):
             if state.next_end[q] == end:
-                state.next_end[q] = end + asked.slides[q]
-                if newest < state.next_end[q] - asked.sizes[q]:
-                    state.next_end[q] = NEVER  # empty, until more rows come
+                state.next_end[q] = end + query_set.slides[q]
+                if newest < state.next_end[q] - query_set.sizes[q]:
+                    state.next_end[q] = NEVER  # later windows are empty until more rows arrive
     if not clock[IS_OPEN]:
         clock[NEXT] = end
     return DONE
@@ -186,7 +188,7 @@ def advance(
 
 @kernel
 def has_room(state: State) -> bool:
-    """Whether one more pane and one more partial can be held."""
+    """Return whether there is space for one more pane and one more partial."""
     clock = state.clock
     return clock[TAIL] - clock[HEAD] < state.slots.size and clock[LAST_PANE] - clock[FIRST_PANE] < state.lows.size
 
@@ -194,7 +196,7 @@ def has_room(state: State) -> bool:
 @kernel
 def take_rows(
     state: State,
-    asked: AggregateQueries,
+    query_set: AggregateQueries,
     keys: Keys,
     room: KeyScratch,
     rows: KeyArrivals,
@@ -202,20 +204,20 @@ def take_rows(
     progress: Ints,
     first: int,
 ) -> int:
-    """Take rows in, and answer every window that ends at or before the position of one of them."""
+    """Process rows and answer every window that ends at or before the position of a row."""
     clock = state.clock
     for i in range(progress[TAKEN], rows.slots.size):
         progress[TAKEN] = i
         position = rows.positions[i] if rows.positions.size else rows.first_position + i
         if position >= clock[NEXT]:
-            reason = advance(state, asked, keys, room, out, progress, position, first)
+            reason = advance(state, query_set, keys, room, out, progress, position, first)
             if reason != DONE:
                 return reason
         slot = rows.slots[i]
         if clock[IS_OPEN] == 0:
             if not has_room(state):
                 return STATE_FULL
-            open_pane(state, asked, position)
+            open_pane(state, query_set, position)
         if state.open[slot] >= clock[OPEN_AT]:
             at = state.open[slot] & (state.slots.size - 1)
         elif has_room(state):
@@ -225,18 +227,18 @@ def take_rows(
         state.last[slot] = position
         state.adds[at, COUNT] += 1
         if rows.values.size:
-            take_value(state, asked, at, rows.values[i], rows.bits[i])
+            take_value(state, query_set, at, rows.values[i], rows.bits[i])
     progress[TAKEN] = rows.slots.size
     return DONE
 
 
 @kernel
-def take_value(state: State, asked: AggregateQueries, at: int, value: float, bits: int) -> None:
-    """Put a value to a partial."""
-    for e in range(asked.signs.size):
-        state.extremes[at, e] = max(state.extremes[at, e], asked.signs[e] * value)
-    if asked.powers:
-        add_value(state.adds[at], asked.low, asked.powers, value, bits)
+def take_value(state: State, query_set: AggregateQueries, at: int, value: float, bits: int) -> None:
+    """Add a value to a partial."""
+    for e in range(query_set.signs.size):
+        state.extremes[at, e] = max(state.extremes[at, e], query_set.signs[e] * value)
+    if query_set.powers:
+        add_value(state.adds[at], query_set.low, query_set.powers, value, bits)
         if np.isinf(value):
             state.clock[HAS_INFINITE] = 1
 
@@ -244,7 +246,7 @@ def take_value(state: State, asked: AggregateQueries, at: int, value: float, bit
 @kernel
 def take_partials(
     state: State,
-    asked: AggregateQueries,
+    query_set: AggregateQueries,
     keys: Keys,
     room: KeyScratch,
     rows: Partials,
@@ -252,19 +254,19 @@ def take_partials(
     progress: Ints,
     first: int,
 ) -> int:
-    """Take in what others have made of the rows of whole panes, and answer the windows that end between them."""
+    """Process partials of complete panes and answer the windows that end between them."""
     clock = state.clock
     for i in range(progress[TAKEN], rows.slots.size):
         progress[TAKEN] = i
         if rows.lows[i] >= clock[NEXT]:
-            reason = advance(state, asked, keys, room, out, progress, rows.lows[i], first)
+            reason = advance(state, query_set, keys, room, out, progress, rows.lows[i], first)
             if reason != DONE:
                 return reason
         slot = rows.slots[i]
         if clock[IS_OPEN] == 0:
             if not has_room(state):
                 return STATE_FULL
-            open_pane(state, asked, rows.lows[i])
+            open_pane(state, query_set, rows.lows[i])
         if state.open[slot] >= clock[OPEN_AT]:
             at = state.open[slot] & (state.slots.size - 1)
         elif has_room(state):
@@ -274,9 +276,9 @@ def take_partials(
         state.last[slot] = max(state.last[slot], rows.positions[i])
         for column in range(state.adds.shape[1]):
             state.adds[at, column] += rows.adds[i, column]
-        if asked.powers and rows.adds[i, INFINITE]:
+        if query_set.powers and rows.adds[i, INFINITE]:
             clock[HAS_INFINITE] = 1
-        for e in range(asked.signs.size):
+        for e in range(query_set.signs.size):
             state.extremes[at, e] = max(state.extremes[at, e], rows.extremes[i, e])
     progress[TAKEN] = rows.slots.size
     return DONE

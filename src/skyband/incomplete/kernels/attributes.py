@@ -1,11 +1,11 @@
-"""The score of an object from its value in each stream: one order of operations, so that all methods agree exactly."""
+"""The score of an object from its value in each stream. All methods share it, so their results are bit-identical."""
 
 from __future__ import annotations
 
 from skyband.kernels._jit import inner_kernel
 from skyband.kernels.stream import Floats
 
-# What becomes of the values of an object.
+# Codes of aggregates.
 SUM = 0
 AVG = 1
 MIN = 2
@@ -14,7 +14,7 @@ MAX = 3
 
 @inner_kernel
 def score_of(values: Floats, weights: Floats, aggregate: int) -> float:
-    """The aggregate of one value a stream, in the order of the streams; weights count for sums and means only."""
+    """Return the aggregate of one value per stream, in stream order. Weights apply to sums and means only."""
     if aggregate <= AVG:
         total = 0.0
         for stream in range(values.size):

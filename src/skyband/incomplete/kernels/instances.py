@@ -1,14 +1,16 @@
-"""Early aggregation: instances of objects with score intervals, kept while fewer than k others are sure to beat them.
+"""Early aggregation: object instances with score intervals, kept while fewer than k other objects dominate them.
 
-An instance of an object is what is left of it from some moment on: the tuples that stay at least as long as the oldest
-of them. So its score can only rise while it lives, from `current` (nothing arrives) to `best` (the best arrives in
-every stream that may still report the object). An instance that lives as long and has more than another's best
-dominates it, for good. What k objects dominate is never in an answer, and goes.
+An instance of an object is a suffix of its tuples: a tuple and all later ones, valid until the oldest of them expires.
+So its score can only rise during its lifetime, from `current` (nothing more arrives) to `best` (the highest value
+arrives in every stream that may still report the object). An instance dominates another one if it lives at least as
+long and its `current` exceeds the other's `best`. Dominance is permanent. An instance that k objects dominate is never
+in an answer and is removed.
 
-Instances stand in three orders: by time (they expire from one end), by `current` and by `best`. When a `current`
-rises, those whose `best` it passes are counted up; when a `best` falls, those whose `current` it falls below are
-counted. Of an object with several instances only one may count for another instance: the oldest that lives as long as
-that. Its score is the highest of them, so it is the first to dominate, and its neighbours tell whether it is the one.
+Instances are kept in three orders: by time (they expire from one end), by `current` and by `best`. When a `current`
+rises, the dominator counts of all instances whose `best` it passes are incremented. When a `best` falls, the instances
+whose `current` now exceeds it are counted. Of the instances of one object, only one may count as a dominator of another
+instance: the oldest one that lives at least as long. Its score is the highest of them, so it is the first to dominate.
+Its neighbours in the list of the object's instances determine whether it is the one.
 """
 
 from __future__ import annotations
@@ -29,27 +31,27 @@ NEVER = -(2**63) + 1
 _ULP = 2.0**-52
 
 # Instances.registers
-FREE = 0  # the first of the chain of free instances, through `after`
-FREE_OBJECT = 1  # the first of the chain of free objects, through `newest`
-FIRST = 2  # by time
-LAST = 3
+FREE = 0  # head of the list of free instances, linked by `after`
+FREE_OBJECT = 1  # head of the list of free objects, linked by `newest`
+FIRST = 2  # oldest instance
+LAST = 3  # newest instance
 HELD = 4
 OBJECTS = 5
 NEXT = 6  # the number of the next window: it ends at origin + NEXT * every
 CREATED = 7
 PRUNED = 8
 EXPIRED = 9
-TOUCHED = 10  # instances looked at to count dominators
-SEEN = 11  # tuples
+TOUCHED = 10  # instances visited to count dominators
+SEEN = 11  # tuples processed
 REGISTERS = 12
 
-# Why `advance` came back, besides DONE.
+# Return codes of `advance`, besides DONE.
 ANSWERS_FULL = 1
-ROOM_NEEDED = 2  # for one more instance, or the ladders are worn
+ROOM_NEEDED = 2  # no space for one more instance, or the ladders must be rebuilt
 
 
 class Terms(NamedTuple):
-    """The query: windows ``[end - size, end)`` at ``end = origin + i * every``, and what bounds a score."""
+    """The query: windows ``[end - size, end)`` at ``end = origin + i * every``, and the bounds of a score."""
 
     k: int
     size: int
@@ -60,34 +62,32 @@ class Terms(NamedTuple):
     high: float
     occurrences: int
     weights: Floats
-    masks: Ints  # sets of streams, ascending, for which `chances` are known; none: everything may happen
-    chances: Floats  # (ages, masks, streams): how likely a stream still reports an object that those of the set did
-    ages: (
-        Ints  # ascending: how long ago an object may have been seen last to be of each age; older ones are of the last
-    )
-    repeats: Floats  # by stream: how often it is expected to report an object that it reports
-    tails: Floats  # (streams, steps + 1): the value that 0, 1, … steps of its values exceed
-    risk: float  # a score that is less likely than this does not count
-    hurdle: float  # a score that is lower than this is not worth waiting for
+    masks: Ints  # ascending bit masks of streams with known `chances`; empty: use the best possible scores
+    chances: Floats  # (ages, masks, streams): probability that the stream still reports an object seen in the mask
+    ages: Ints  # ascending upper bounds of the time since an object was last seen; the last age is unbounded
+    repeats: Floats  # per stream: expected number of tuples of an object that it reports
+    tails: Floats  # (streams, steps + 1): the value that a share of 0, 1/steps, …, 1 of its values exceeds
+    risk: float  # scores with a smaller probability are ignored
+    hurdle: float  # instances with a lower likely score get no upper bound above their current score
 
 
 class Instances(NamedTuple):
     """All instances held, in slots, and their objects."""
 
-    owners: Ints  # by instance: its object's slot
-    epochs: Ints  # the number of the last window it is in
-    values: Floats  # (instances, streams): the sum of its tuples in a stream
-    counts: Ints  # (instances, streams): their number
+    owners: Ints  # per instance: slot of its object
+    epochs: Ints  # number of the last window that contains it
+    values: Floats  # (instances, streams): sum of its tuples in a stream
+    counts: Ints  # (instances, streams): number of its tuples in a stream
     dominators: Ints
-    older: Ints  # the instance of the same object before it
+    older: Ints  # previous instance of the same object
     newer: Ints
-    after: Ints  # by time
+    after: Ints  # next instance by time
     before: Ints
     current: Ladder
     best: Ladder
-    objects: Ints  # by object slot: its key
-    touches: Ints  # the number of its newest tuple: it breaks ties
-    lasts: Ints  # the position of its newest tuple
+    objects: Ints  # per object slot: its key
+    touches: Ints  # number of its newest tuple, which breaks ties
+    lasts: Ints  # position of its newest tuple
     oldest: Ints
     newest: Ints
     lookup: Lookup
@@ -104,7 +104,7 @@ class TupleBatch(NamedTuple):
 
 
 class InstanceAnswers(NamedTuple):
-    """Where answers are written: windows, and their rows one after another, best first."""
+    """Output buffers: windows, and their rows, best first."""
 
     ends: Ints
     counts: Ints
@@ -117,15 +117,15 @@ class InstanceAnswers(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room to work in."""
+    """Scratch arrays."""
 
-    slots: Ints  # k of them
-    nows: Floats  # one a stream
+    slots: Ints  # k entries
+    nows: Floats  # one per stream
     tops: Floats
 
 
 def empty_instances(room: int, streams: int) -> Instances:
-    """Room for so many instances."""
+    """Return empty arrays for `room` instances."""
     some = [np.full(room, NONE, np.int64) for _ in range(11)]
     owners, epochs, dominators, older, newer, after, before, objects, touches, lasts, oldest = some
     newest = np.arange(1, room + 1)
@@ -158,7 +158,7 @@ def empty_instances(room: int, streams: int) -> Instances:
 
 @inner_kernel
 def _row_of(terms: Terms, mask: int) -> int:
-    """Where the chances of an object seen in this set of streams are; NONE if nothing is known of such."""
+    """Return the row of `chances` for an object seen in this set of streams, NONE if there is none."""
     low = 0
     high = terms.masks.size
     while low < high:
@@ -174,10 +174,10 @@ def _row_of(terms: Terms, mask: int) -> int:
 def _interval(
     terms: Terms, sums: Floats, counts: Ints, known: Ints, since: int, left: int, scratch: Scratch
 ) -> tuple[float, float]:
-    """The score an instance has, and the best it may get.
+    """Return the current score of an instance and its upper bound.
 
-    `known` are the counts of its object, older instances too; the object was seen last `since` ago, and the instance
-    has so much time `left`.
+    `known` are the counts of its object, including older instances. `since` is the time since the object was last seen,
+    `left` the remaining lifetime of the instance.
     """
     mask = 0
     for stream in range(counts.size):
@@ -194,14 +194,14 @@ def _interval(
 
 @inner_kernel
 def _best_possible(terms: Terms, counts: Ints, scratch: Scratch) -> float:
-    """The score if every stream reports the highest value as often as it may.
+    """Return the score if every stream reports the highest value as often as allowed.
 
-    Where streams may report an object more than once, values are not negative: nothing that arrives lowers a score.
+    If `occurrences` exceeds 1, values are not negative, so further tuples never lower a score.
     """
     for stream in range(counts.size):
         missing = terms.occurrences - max(counts[stream], 1)
         top = terms.high if counts[stream] == 0 else scratch.nows[stream]
-        if missing > 0:  # one by one, sums are rounded more often than here
+        if missing > 0:  # adding tuples one by one rounds more often, so add a margin
             top += missing * terms.high
             top += (terms.occurrences + 1) * _ULP * top
         scratch.tops[stream] = top
@@ -210,14 +210,14 @@ def _best_possible(terms: Terms, counts: Ints, scratch: Scratch) -> float:
 
 @inner_kernel
 def _value_at(terms: Terms, stream: int, tail: float) -> float:
-    """The value that a share `tail` of the stream's values exceed."""
+    """Return the value that a share `tail` of the stream's values exceeds."""
     steps = terms.tails.shape[1] - 1
     return terms.tails[stream, min(steps, int(tail * steps))]
 
 
 @inner_kernel
 def _age(terms: Terms, since: int) -> int:
-    """Where in the table of chances an object stands that was seen so long ago."""
+    """Return the index in `chances` for the time since an object was last seen."""
     age = 0
     while age < terms.ages.size and terms.ages[age] <= since:
         age += 1
@@ -226,18 +226,19 @@ def _age(terms: Terms, since: int) -> int:
 
 @inner_kernel
 def _left(terms: Terms, epoch: int, now: int) -> int:
-    """How long an instance will still be in windows."""
+    """Return the remaining lifetime of an instance."""
     return terms.origin + epoch * terms.every - now
 
 
 @inner_kernel
 def _best_likely(terms: Terms, counts: Ints, since: int, left: int, mask: int, row: int, scratch: Scratch) -> float:
-    """The highest score that the instance comes to with a chance of at least `risk`.
+    """Return the highest score that the instance reaches with a probability of at least `risk`.
 
-    One, two, … streams follow: each time any of those that have not, of which the most likely then stands for all. If
-    so many follow with a chance p, they all bring values that a share t of theirs exceed with the chance p times t to
-    their number. Who comes after the instance is of no use to it: of not coming at all, the share that falls to the
-    time left is what was not to be expected of an object as old as this, against one as old as it will be then.
+    The loop assumes that one, two, … further streams report the object. In each step it can be any stream that has not;
+    the most likely one represents them. If n streams report with probability p, then all of them report values that a
+    share t of their values exceeds with probability ``p * t**n``. Reports after the instance expires do not count. So
+    the probability that a stream does not report in time is the probability of no report at the current age divided by
+    that at the age at expiry.
     """
     age = _age(terms, since)
     then = _age(terms, since + left)
@@ -249,7 +250,7 @@ def _best_likely(terms: Terms, counts: Ints, since: int, left: int, mask: int, r
     best = score_of(scratch.tops, terms.weights, terms.aggregate)
     together = 1.0
     number = 0
-    share = 1.0  # of the ways to reach a sum, against those in which each value does its part
+    share = 1.0  # ratio of all ways to reach a sum to those in which each value contributes equally
     while row != NONE:
         following = NONE
         none = 1.0
@@ -281,7 +282,7 @@ def _best_likely(terms: Terms, counts: Ints, since: int, left: int, mask: int, r
 
 @inner_kernel
 def _remove(all_: Instances, one: int) -> None:
-    """Let go of an instance; of its object too, if it was the last."""
+    """Remove an instance, and its object if it was the last instance."""
     registers = all_.registers
     rungs.take(all_.current, one)
     rungs.take(all_.best, one)
@@ -318,9 +319,10 @@ def _remove(all_: Instances, one: int) -> None:
 
 @inner_kernel
 def _count_up(all_: Instances, terms: Terms, owner: int, since: int, until: int, floor: float, current: float) -> None:
-    """An instance's score has risen from `floor`: those whose `best` it has passed have one dominator more.
+    """Increment the dominator counts after an instance's score rose from `floor` to `current`.
 
-    It speaks for its object towards instances whose last window is in ``(since, until]``.
+    This affects instances with `best` in between. The instance represents its object for instances whose last window is
+    in ``(since, until]``.
     """
     best = all_.best
     low = rungs.rung_of(best, floor)
@@ -356,7 +358,7 @@ def _count_up(all_: Instances, terms: Terms, owner: int, since: int, until: int,
 
 @inner_kernel
 def _dominators(all_: Instances, k: int, owner: int, epoch: int, best: float, ceiling: float) -> int:
-    """How many objects, at most k, have more than `best` and not more than `ceiling`, until `epoch`."""
+    """Return the number of objects, at most k, with a current score in ``(best, ceiling]`` that live until `epoch`."""
     current = all_.current
     found = 0
     rung = rungs.rung_of(current, ceiling)
@@ -382,7 +384,7 @@ def _dominators(all_: Instances, k: int, owner: int, epoch: int, best: float, ce
 
 @inner_kernel
 def _judge(all_: Instances, k: int, one: int, best: float) -> None:
-    """An instance may now come to another best score: put it in its place, and count who dominates it."""
+    """Update the best score of an instance, and count its dominators."""
     old = all_.best.values[one]
     if best == old:
         return
@@ -392,13 +394,13 @@ def _judge(all_: Instances, k: int, one: int, best: float) -> None:
     rungs.put(all_.best, one, best, epoch)
     if best < old:
         all_.dominators[one] += _dominators(all_, k, owner, epoch, best, old)
-    else:  # only what is likely can rise, not what is possible
+    else:  # likely scores can rise, best possible scores cannot
         all_.dominators[one] = _dominators(all_, k, owner, epoch, best, np.inf)
 
 
 @inner_kernel
 def _update(all_: Instances, terms: Terms, scratch: Scratch, owner: int, stream: int, value: float) -> int:
-    """Add a tuple to all instances of an object; return the last window of the newest that is left, or NEVER."""
+    """Add a tuple to all instances of an object. Return the last window of its newest remaining instance, or NEVER."""
     since = NEVER
     one = all_.oldest[owner]
     while one != NONE:
@@ -418,7 +420,7 @@ def _update(all_: Instances, terms: Terms, scratch: Scratch, owner: int, stream:
             _count_up(all_, terms, owner, since, epoch, old_current, current)
         _judge(all_, terms.k, one, best)
         if all_.dominators[one] >= terms.k:
-            # The object must outlive its instance: the tuple may begin another.
+            # Keep the object: the tuple may start another instance.
             if all_.oldest[owner] == one and following == NONE:
                 return NEVER
             _remove(all_, one)
@@ -433,7 +435,7 @@ def _update(all_: Instances, terms: Terms, scratch: Scratch, owner: int, stream:
 def _create(
     all_: Instances, terms: Terms, scratch: Scratch, owner: int, epoch: int, since: int, stream: int, value: float
 ) -> None:
-    """Begin an instance with a tuple, unless k objects dominate it at once."""
+    """Create an instance from a tuple. Remove it immediately if k objects dominate it."""
     registers = all_.registers
     one = registers[FREE]
     all_.values[one, :] = 0.0
@@ -466,7 +468,7 @@ def _create(
     all_.newest[owner] = one
     rungs.put(all_.current, one, current, epoch)
     rungs.put(all_.best, one, best, epoch)
-    # Nothing lives longer; only what was created since the window before lives as long.
+    # No instance lives longer; only those created since the previous window live as long.
     as_long = newest != NONE and all_.epochs[newest] >= epoch
     all_.dominators[one] = _dominators(all_, terms.k, owner, epoch, best, np.inf) if as_long else 0
     _count_up(all_, terms, owner, since, epoch, -np.inf, current)
@@ -479,7 +481,7 @@ def _create(
 def _take_in(
     all_: Instances, terms: Terms, scratch: Scratch, position: int, object_: int, stream: int, value: float
 ) -> None:
-    """One tuple."""
+    """Process one tuple."""
     registers = all_.registers
     at = place_of(all_.lookup, object_, 0)
     owner = all_.lookup.found[at]
@@ -507,7 +509,7 @@ def _take_in(
 
 @inner_kernel
 def _expire(all_: Instances, until: int) -> None:
-    """Let go of the instances whose last window is `until` or before."""
+    """Remove the instances whose last window is `until` or earlier."""
     one = all_.registers[FIRST]
     while one != NONE and all_.epochs[one] <= until:
         following = all_.after[one]
@@ -518,14 +520,14 @@ def _expire(all_: Instances, until: int) -> None:
 
 @inner_kernel
 def _ranks_before(all_: Instances, one: int, other: int) -> bool:
-    """Whether the first of two instances of different objects ranks before the second."""
+    """Return whether the first of two instances of different objects ranks before the second."""
     mine, its = all_.current.values[one], all_.current.values[other]
     return mine > its or (mine == its and all_.touches[all_.owners[one]] > all_.touches[all_.owners[other]])
 
 
 @inner_kernel
 def _offer(all_: Instances, slots: Ints, count: int, most: int, one: int) -> int:
-    """Put an instance into its place among the best so far; return their number."""
+    """Insert an instance into the list of the best so far if it qualifies. Return the length of the list."""
     if count == most and not _ranks_before(all_, one, slots[count - 1]):
         return count
     at = min(count, most - 1)
@@ -538,7 +540,7 @@ def _offer(all_: Instances, slots: Ints, count: int, most: int, one: int) -> int
 
 @inner_kernel
 def _pick(all_: Instances, terms: Terms, slots: Ints) -> int:
-    """The best objects, each by its oldest instance; return how many there are."""
+    """Write the best objects to `slots`, each by its oldest instance. Return their number."""
     current = all_.current
     count = 0
     rung = current.registers[rungs.RUNGS] - 1
@@ -556,7 +558,7 @@ def _pick(all_: Instances, terms: Terms, slots: Ints) -> int:
 
 @inner_kernel
 def _contenders(all_: Instances, terms: Terms, one: int) -> int:
-    """How many other objects, at most k, may come to rank before this one."""
+    """Return the number of other objects, at most k, that may still rank before this one."""
     best = all_.best
     sure = all_.current.values[one]
     found = 0
@@ -575,7 +577,7 @@ def _contenders(all_: Instances, terms: Terms, one: int) -> int:
 
 @inner_kernel
 def _answer(all_: Instances, terms: Terms, scratch: Scratch, found: InstanceAnswers, end: int) -> None:
-    """Write down the answer of the window that ends here."""
+    """Write the answer of the window that ends at `end`."""
     count = _pick(all_, terms, scratch.slots)
     at = found.cursor[1]
     found.ends[found.cursor[0]] = end
@@ -595,7 +597,7 @@ def _answer(all_: Instances, terms: Terms, scratch: Scratch, found: InstanceAnsw
 
 @inner_kernel
 def _answer_until(all_: Instances, terms: Terms, scratch: Scratch, found: InstanceAnswers, position: int) -> bool:
-    """Answer every window that ends at or before `position` and holds something; say whether there was room."""
+    """Answer every non-empty window that ends at or before `position`. Return whether there was space for all."""
     registers = all_.registers
     upcoming = (position - terms.origin) // terms.every + 1  # the oldest window that ends after it
     while registers[HELD] and registers[NEXT] < upcoming:
@@ -612,9 +614,9 @@ def _answer_until(all_: Instances, terms: Terms, scratch: Scratch, found: Instan
 def advance(
     all_: Instances, terms: Terms, scratch: Scratch, rows: TupleBatch, begin: int, clock: int, found: InstanceAnswers
 ) -> tuple[int, int]:
-    """Take in tuples from `begin` on, answer windows as they end, then those that end at or before `clock`.
+    """Process tuples from `begin` on, answer windows as they end, then those that end at or before `clock`.
 
-    Returns the first tuple not taken in, and why.
+    Returns the index of the first unprocessed tuple, and a return code.
     """
     for row in range(begin, rows.objects.size):
         if not _answer_until(all_, terms, scratch, found, rows.positions[row]):
@@ -635,7 +637,7 @@ def advance(
 
 @kernel
 def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int) -> None:
-    """What is likely has changed, if only because time has passed: judge all instances anew."""
+    """Recompute the likely best scores of all instances after the estimates or the time changed."""
     one = all_.registers[FIRST]
     while one != NONE:
         following = all_.after[one]
@@ -652,14 +654,14 @@ def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int) -> Non
 
 @kernel
 def kth_score(all_: Instances, terms: Terms, scratch: Scratch) -> float:
-    """The lowest score of an answer at this moment; minus infinity if it would have fewer than k objects."""
+    """Return the k-th best score at this time, minus infinity if there are fewer than k objects."""
     count = _pick(all_, terms, scratch.slots)
     return all_.current.values[scratch.slots[count - 1]] if count == terms.k else -np.inf
 
 
 @kernel
 def held_slots(all_: Instances, slots: Ints) -> None:
-    """The slots of all instances, oldest first."""
+    """Write the slots of all instances to `slots`, oldest first."""
     at = 0
     one = all_.registers[FIRST]
     while one != NONE:
@@ -670,6 +672,6 @@ def held_slots(all_: Instances, slots: Ints) -> None:
 
 @kernel
 def enter_objects(all_: Instances, count: int) -> None:
-    """Make the objects in the first slots known by their keys."""
+    """Enter the objects in the first `count` slots into the lookup table."""
     for slot in range(count):
         put(all_.lookup, place_of(all_.lookup, all_.objects[slot], 0), all_.objects[slot], 0, slot)

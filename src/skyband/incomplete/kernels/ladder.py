@@ -1,9 +1,9 @@
-"""Slots in the order of a value, by rungs: each rung holds the values from one step to the next, in no order.
+"""A bucketed order of slots by value. Each rung (bucket) contains the values of one interval, unsorted.
 
-A slot is put in or taken out without touching others; a range of values is walked rung by rung. The steps are chosen
-from the values themselves, and chosen anew when most of these have changed, so that it does not matter how values are
-distributed. A rung also knows bounds of its values, and of how long its slots stay: most rungs are passed over without
-a look inside. What a slot has besides its value stands in one row, so that walking along a rung fetches it at once.
+Inserting or removing a slot does not move other slots. A range of values is scanned rung by rung. The interval bounds
+(steps) are chosen from the values, and chosen again when most values have changed, so any distribution works. A rung
+also has bounds of its values and of the expiry of its slots, so most rungs are skipped. All fields of a slot except its
+value are in one row, so a scan of a rung needs one memory access per slot.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from skyband.kernels.stream import Floats, Ints
 
 NONE = -1
 FOREVER = 2**63 - 1
-PER_RUNG = 12  # slots, when the steps are chosen
+PER_RUNG = 12  # slots per rung when the steps are chosen
 
 # Columns of Ladder.nodes
 AFTER = 0  # the next slot on the same rung
 BEFORE = 1
 RUNG = 2
-UNTIL = 3  # how long the slot stays
+UNTIL = 3  # expiry of the slot
 
 # Ladder.registers
 RUNGS = 0
-PUT = 1  # since the steps were chosen
+PUT = 1  # inserts since the steps were chosen
 HELD = 2
 
 
 class Ladder(NamedTuple):
-    """Rungs from low to high; the values of rung r lie in ``[steps[r], steps[r + 1])``."""
+    """Rungs from low to high. The values of rung r are in ``[steps[r], steps[r + 1])``."""
 
     steps: Floats  # steps[0] is minus infinity
-    heads: Ints  # by rung: its first slot
-    least: Floats  # by rung: no value of it is lower; infinity where it is empty
-    most: Floats  # by rung: no value of it is higher
-    soonest: Ints  # by rung: no slot of it stays shorter
-    latest: Ints  # by rung: no slot of it stays longer
-    values: Floats  # by slot
+    heads: Ints  # per rung: its first slot
+    least: Floats  # per rung: lower bound of its values; infinity if empty
+    most: Floats  # per rung: upper bound of its values
+    soonest: Ints  # per rung: lower bound of the expiry of its slots
+    latest: Ints  # per rung: upper bound of the expiry of its slots
+    values: Floats  # per slot
     nodes: Ints  # (slots, 4)
     registers: Ints
 
 
 def empty_ladder(room: int) -> Ladder:
-    """A ladder for `room` slots, with one rung."""
+    """Return an empty ladder for `room` slots, with one rung."""
     rungs = room // PER_RUNG + 2
     ladder = Ladder(
         np.full(rungs, np.inf),
@@ -64,12 +64,12 @@ def empty_ladder(room: int) -> Ladder:
 
 
 def is_worn(ladder: Ladder) -> bool:
-    """Whether so much has come and gone that other steps would serve better."""
+    """Return whether enough slots have changed that the steps should be chosen again."""
     return bool(ladder.registers[PUT] > 256 + 4 * ladder.registers[HELD])
 
 
-def laid_anew(ladder: Ladder, slots: Ints, room: int) -> Ladder:
-    """A ladder for `room` slots that holds what `slots` hold in this one, with steps chosen from their values."""
+def rebuilt(ladder: Ladder, slots: Ints, room: int) -> Ladder:
+    """Return a ladder for `room` slots with the values of `slots`, and steps chosen from these values."""
     new = empty_ladder(room)
     new.values[: ladder.values.size] = ladder.values
     new.nodes[: ladder.values.size] = ladder.nodes
@@ -84,7 +84,7 @@ def laid_anew(ladder: Ladder, slots: Ints, room: int) -> Ladder:
 
 @inner_kernel
 def rung_of(ladder: Ladder, value: float) -> int:
-    """The rung that a value belongs to."""
+    """Return the rung of a value."""
     low = 0
     high = ladder.registers[RUNGS]
     while high - low > 1:
@@ -98,7 +98,7 @@ def rung_of(ladder: Ladder, value: float) -> int:
 
 @inner_kernel
 def put(ladder: Ladder, slot: int, value: float, until: int) -> None:
-    """Put a slot in."""
+    """Insert a slot."""
     rung = rung_of(ladder, value)
     first = ladder.heads[rung]
     ladder.values[slot] = value
@@ -120,7 +120,7 @@ def put(ladder: Ladder, slot: int, value: float, until: int) -> None:
 
 @inner_kernel
 def take(ladder: Ladder, slot: int) -> None:
-    """Take a slot out."""
+    """Remove a slot."""
     node = ladder.nodes[slot]
     if node[BEFORE] == NONE:
         ladder.heads[node[RUNG]] = node[AFTER]
@@ -135,7 +135,7 @@ def take(ladder: Ladder, slot: int) -> None:
 
 @inner_kernel
 def loosen(ladder: Ladder, rung: int) -> None:
-    """Forget the bounds of a rung: it is empty, or they are about to be found anew."""
+    """Reset the bounds of a rung that is empty or is about to be recomputed."""
     ladder.least[rung] = np.inf
     ladder.most[rung] = -np.inf
     ladder.soonest[rung] = FOREVER
@@ -144,7 +144,7 @@ def loosen(ladder: Ladder, rung: int) -> None:
 
 @inner_kernel
 def tighten(ladder: Ladder, rung: int, slot: int) -> None:
-    """Let the bounds of a rung take in one of its slots."""
+    """Extend the bounds of a rung by one of its slots."""
     value = ladder.values[slot]
     until = ladder.nodes[slot, UNTIL]
     ladder.least[rung] = min(ladder.least[rung], value)
@@ -155,6 +155,6 @@ def tighten(ladder: Ladder, rung: int, slot: int) -> None:
 
 @kernel
 def put_all(ladder: Ladder, slots: Ints) -> None:
-    """Put in many, each with what is noted for it."""
+    """Insert slots with their stored values and expiry."""
     for slot in slots:
         put(ladder, slot, ladder.values[slot], ladder.nodes[slot, UNTIL])

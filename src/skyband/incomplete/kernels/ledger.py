@@ -1,8 +1,8 @@
-"""Who was reported how often: no window may hold more tuples of one object in one stream than were declared.
+"""A ledger of occurrences: it limits the tuples per object and stream in a window to the declared number.
 
-To know that, every tuple of the window must be remembered, also those of objects that no answer needs any more: two
-streams that differ only in whether a tuple long dropped is reported again have different answers. So this is what it
-takes to be exact where nobody promises that objects are reported seldom enough: some words a tuple, whatever is asked.
+The ledger stores every tuple of the window, including those of objects that no answer needs any more. This is
+necessary: two inputs that differ only in whether an already dropped tuple is repeated have different answers. So exact
+answers without a guarantee about repetitions cost a few words per tuple, for any query.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from skyband.kernels.lookup import EMPTY, Lookup, drop, empty_lookup, place_of, 
 from skyband.kernels.stream import Ints
 
 # Ledger.registers
-FIRST = 0  # the oldest tuple that counts, a number that only grows
-NEXT = 1  # the number of the next tuple
+FIRST = 0  # number of the oldest tuple in the ledger; it only grows
+NEXT = 1  # number of the next tuple
 
 
 class OccurrenceLedger(NamedTuple):
-    """The tuples of the window, oldest first, going round; and how many there are of each object and stream."""
+    """A ring of the tuples in the window, oldest first, and their number per object and stream."""
 
     objects: Ints
     streams: Ints
@@ -31,7 +31,7 @@ class OccurrenceLedger(NamedTuple):
 
 
 def empty_ledger(room: int) -> OccurrenceLedger:
-    """A ledger for `room` tuples, a power of two."""
+    """Return an empty ledger for `room` tuples, a power of two."""
     objects, streams, positions = (np.zeros(room, np.int64) for _ in range(3))
     return OccurrenceLedger(objects, streams, positions, empty_lookup(room), np.zeros(2, np.int64))
 
@@ -49,11 +49,11 @@ def admit(
     streams: Ints,
     taken: Ints,
 ) -> int:
-    """Write the rows that count into `taken`, and return how many they are; there must be room for all of them.
+    """Write the admitted rows to `taken` and return their number. There must be space for all of them.
 
-    A tuple counts unless the oldest window that holds it, which of all its windows reaches back furthest, holds as many
-    of its object and stream already as may be. Without `positions` (a count window) it stands at the number of tuples
-    that counted before it, from `first` on.
+    A tuple is admitted unless its oldest window already contains `occurrences` tuples of its object and stream. That
+    window reaches back furthest of all windows with the tuple. Without `positions` (count windows), the position is the
+    number of tuples admitted before, starting with `first`.
     """
     room = ledger.objects.size
     count = 0
@@ -89,7 +89,7 @@ def admit(
 
 @kernel
 def enter(ledger: OccurrenceLedger, objects: Ints, streams: Ints, positions: Ints) -> None:
-    """Fill an empty ledger with tuples, oldest first."""
+    """Fill an empty ledger with tuples, sorted oldest first."""
     for row in range(objects.size):
         ledger.objects[row] = objects[row]
         ledger.streams[row] = streams[row]

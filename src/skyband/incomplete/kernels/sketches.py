@@ -1,16 +1,16 @@
-"""Counting in little memory over a sliding window: distinct objects (FM) and how often objects come again (AMS).
+"""Sketches over a sliding window: the number of distinct objects (FM) and the repetition of objects (AMS).
 
-FM: an object falls into one of m bitmaps and there into bit l with probability 2**-(l+1). A bit is kept as the position
-at which it was last set, so that it counts for a window iff that position is inside. How many of the m bits of each
-level are still 0 tells the number of distinct objects: each is 0 with probability exp(-n q) for q = 2**-(l+1) / m. The
-most likely n follows from all levels at once; it needs no correction for few objects, of which a mean of the highest
-bits, the usual estimate, knows too little.
+FM: an object sets bit l of one of m bitmaps with probability 2**-(l+1). A bit is stored as the position at which it was
+last set, so it counts for a window iff that position is inside. The number of distinct objects is estimated from the
+number of zero bits per level: each bit is 0 with probability exp(-n q) for q = 2**-(l+1) / m. The maximum-likelihood
+estimate of n uses all levels. Unlike the usual estimate, a mean of the highest bits, it needs no correction for small
+numbers of objects.
 
-The streams share one hash, so the bits of a union of streams are those set in any of them, and
-``Pr(j | I) = |∩ I and j| / |∩ I|`` comes from the counts of unions by inclusion and exclusion.
+The streams share one hash, so the bits of a union of streams are those set in any of them.
+``Pr(j | I) = |∩ I and j| / |∩ I|`` is computed from the counts of unions by inclusion and exclusion.
 
-AMS: every object adds its sign, +1 or -1, to one counter of each row; the squares of a row's counters add up to the
-self-join size F2 (the sum of the squared counts of the objects) in the mean. One set of counters a pane of the window.
+AMS: every object adds its sign, +1 or -1, to one counter of each row. The expected sum of the squared counters of a row
+is the self-join size F2 (the sum of the squared counts of the objects). Each pane of the window has separate counters.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import numpy as np
 from skyband.kernels._jit import allocating_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 
-NEVER = np.iinfo(np.int64).min  # the position of a bit that was never set
-ROW_BITS = 16  # bits of a hash that a row of AMS counters takes: the highest is the sign, the rest the counter
-_STEPS = 100
-_FAR = 50.0  # where exp is as good as infinite
+NEVER = np.iinfo(np.int64).min  # position of a bit that was never set
+ROW_BITS = 16  # bits of a hash per row of AMS counters: the highest is the sign, the others select the counter
+_STEPS = 100  # maximum Newton steps
+_FAR = 50.0  # exponents above are treated as infinite
 
 
 @kernel
 def set_bits(cells: Ints, streams: Ints, hashes: Ints, positions: Ints) -> None:
-    """Note every object of a batch in the bitmaps of its stream; `cells` is (streams, levels, bitmaps)."""
+    """Record every object of a batch in the bitmaps of its stream. `cells` is (streams, levels, bitmaps)."""
     levels, bitmaps = cells.shape[1], cells.shape[2]
     shift = 0
     while 1 << shift < bitmaps:
@@ -47,20 +47,20 @@ def set_bits(cells: Ints, streams: Ints, hashes: Ints, positions: Ints) -> None:
 
 @kernel
 def likely_count(zeros: Ints, bitmaps: int) -> float:
-    """The number of distinct objects that makes so many zeros at each level most likely."""
+    """Return the maximum-likelihood number of distinct objects for the number of zeros per level."""
     set_ = 0.0
     guess = 0.0
     chance = 1.0 / bitmaps
     for level in range(zeros.size):
         set_ += bitmaps - zeros[level]
         if level < zeros.size - 1:
-            chance *= 0.5  # the last level gets what all higher ones would
+            chance *= 0.5  # the last level has the probability of all higher levels together
         if 2 * zeros[level] <= bitmaps:
             guess = -math.log(max(zeros[level], 0.5) / bitmaps) / chance
     if set_ == 0.0:
         return 0.0
-    # Newton on the derivative of the likelihood. It is convex, and positive at the number of bits set: from there no
-    # step leads beyond the root. The guess, from the highest level with half of its bits set, is much nearer.
+    # Newton's method on the derivative of the likelihood. It is convex, and positive at the number of bits set, so from
+    # there no step goes beyond the root. The guess, from the highest level with half of its bits set, is much closer.
     count = max(guess, set_)
     for _ in range(_STEPS):
         value = 0.0
@@ -75,19 +75,22 @@ def likely_count(zeros: Ints, bitmaps: int) -> float:
                 ones = bitmaps - zeros[level]
                 value += chance * ones / grown
                 slope -= chance * chance * ones * (grown + 1.0) / (grown * grown)
-        if slope == 0.0:  # every bit is set, far beyond what these can count
+        if slope == 0.0:  # every bit is set: the sketch is saturated
             break
         better = max(count - value / slope, set_)
         step = abs(better - count)
         count = better
-        if step <= 1e-4 * count:  # the next would be its square
+        if step <= 1e-4 * count:  # convergence is quadratic: the next step would be negligible
             break
     return count
 
 
 @kernel
 def likely_error(count: float, levels: int, bitmaps: int) -> float:
-    """The standard error of `likely_count` at so many objects, by Fisher's information less the spread of a lottery."""
+    """Return the standard error of `likely_count` for `count` objects.
+
+    The variance is the inverse Fisher information minus `count`, the variance of the Poisson model.
+    """
     information = 0.0
     chance = 1.0 / bitmaps
     for level in range(levels):
@@ -99,10 +102,10 @@ def likely_error(count: float, levels: int, bitmaps: int) -> float:
 
 @allocating_kernel
 def union_counts(cells: Ints, start: int) -> Floats:
-    """The likely number of distinct objects since `start` in each union of streams, by the bit mask of its streams."""
+    """Return the estimated number of distinct objects since `start` per union of streams, by bit mask."""
     d, levels, bitmaps = cells.shape
     full = (1 << d) - 1
-    # How many bits of a level are set in exactly these streams; summed over subsets, in none but these streams.
+    # Number of bits of a level set in exactly these streams; after summing over subsets, in a subset of these streams.
     within = np.zeros((levels, full + 1), np.int64)
     for level in range(levels):
         for bitmap in range(bitmaps):
@@ -126,7 +129,10 @@ def union_counts(cells: Ints, start: int) -> Floats:
 
 @allocating_kernel
 def intersection_counts(unions: Floats, d: int) -> Floats:
-    """The likely number of objects common to each set of streams, never more than to a smaller set; 0: all objects."""
+    """Return the estimated number of objects common to each set of streams, at most that of its subsets.
+
+    Entry 0 is the number of all objects.
+    """
     full = (1 << d) - 1
     common = np.zeros(full + 1)
     for mask in range(1, full + 1):
@@ -146,10 +152,10 @@ def intersection_counts(unions: Floats, d: int) -> Floats:
 
 @allocating_kernel
 def conditional_chances(unions: Floats, common: Floats, d: int, levels: int, bitmaps: int) -> Floats:
-    """(2**d, d): the chance that an object seen in the streams of the mask is in each stream too.
+    """Return, per mask and stream, the probability that an object seen in the mask's streams is also in the stream.
 
-    Where the objects common to a mask are fewer than the error of their count, the mask less one stream speaks for it:
-    the one with the most objects, which is known best.
+    The shape is (2**d, d). If the number of objects common to a mask is below its standard error, the mask without one
+    stream is used instead: the one with the most objects, because its estimate is the most reliable.
     """
     full = (1 << d) - 1
     chances = np.ones((full + 1, d))
@@ -174,7 +180,7 @@ def conditional_chances(unions: Floats, common: Floats, d: int, levels: int, bit
 
 @allocating_kernel
 def pair_chances(cells: Ints, starts: Ints) -> Floats:
-    """How likely an object of one stream is in another one since each start, in the mean of all pairs of streams."""
+    """Return, per start, the probability that an object of one stream is in another one, averaged over all pairs."""
     d, levels, bitmaps = cells.shape
     chances = np.zeros(starts.size)
     zeros = np.zeros(levels, np.int64)
@@ -192,7 +198,7 @@ def pair_chances(cells: Ints, starts: Ints) -> Floats:
                 if first == second:
                     single += count
                 common -= count
-        # A pair has in common what its streams count alone, less their union; each stream is in d - 1 pairs.
+        # The intersection of a pair is the sum of both counts minus their union; each stream is in d - 1 pairs.
         common += d * single
         if single > 0.0 and d > 1:
             chances[place] = min(1.0, max(0.0, 2.0 * common / ((d - 1) * single)))
@@ -212,9 +218,9 @@ def _odd(mask: int) -> bool:
 def add_signs(
     counters: Ints, tuples: Ints, panes: Ints, pane: int, streams: Ints, hashes: Ints, positions: Ints
 ) -> None:
-    """Note every tuple of a batch in the counters (place, stream, row, width) of its pane of the window.
+    """Record every tuple of a batch in the counters (place, stream, row, width) of its pane.
 
-    A pane takes the place of one that is older by the number of places; what comes later than that is left out.
+    A pane reuses the place of an older pane. Tuples of panes that were overwritten are ignored.
     """
     places, _, rows, width = counters.shape
     for i in range(hashes.size):
@@ -237,7 +243,7 @@ def add_signs(
 
 @allocating_kernel
 def self_joins(counters: Ints, tuples: Ints, panes: Ints, first: int) -> tuple[Floats, Floats]:
-    """The likely self-join size and the number of tuples of each stream, over the panes from `first` on."""
+    """Return the estimated self-join size and the number of tuples per stream, over the panes from `first` on."""
     places, d, rows, width = counters.shape
     sizes = np.zeros(d)
     counts = np.zeros(d)
@@ -260,9 +266,9 @@ def self_joins(counters: Ints, tuples: Ints, panes: Ints, first: int) -> tuple[F
 
 
 def mixed(codes: Ints) -> Ints:
-    """The bits of each code, well mixed: the finisher of splitmix64.
+    """Hash each code with the finalizer of splitmix64.
 
-    Plain NumPy: arrays of unsigned numbers wrap around silently, whether kernels are compiled or not.
+    This is plain NumPy, where unsigned arrays wrap around silently, whether kernels are compiled or not.
     """
     x = codes.astype(np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

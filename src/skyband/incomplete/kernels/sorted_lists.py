@@ -1,9 +1,10 @@
-"""All tuples of a window, the objects they belong to, a sorted list a stream, and the best objects kept at hand.
+"""All tuples of a window, their objects, one sorted list per stream, and a view of the best objects.
 
-Tuples are numbered as they come and stand in a ring; those of one object in one stream are chained, so that their
-values can be added up again in the order of arrival when the first of them leaves. Objects have slots, found by
-hashing, with a value a stream: random access is one look into an array. The view holds the best objects; nobody outside
-it beats its floor. It is drawn up anew, by the threshold algorithm, only when an answer finds fewer than k in it.
+Tuples are numbered in order of arrival and stored in a ring. Those of one object in one stream are linked, so that
+their values can be summed again in order of arrival when the first of them leaves. Objects have slots, found by
+hashing, with one value per stream: a random access is one array access. The view contains the best objects. No object
+outside the view ranks before its floor. The threshold algorithm rebuilds the view only when an answer needs more
+objects than it contains.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ NO_NODE = 0  # slot 0 of the lists is a head, so no object is there
 NEVER = np.iinfo(np.int64).min
 
 # Registers
-HEAD = 0  # the number of the oldest tuple held
-TAIL = 1  # the number that the next one gets
-UNUSED = 2  # the first free slot of an object, chained through Objects.touches
+HEAD = 0  # number of the oldest tuple held
+TAIL = 1  # number of the next tuple
+UNUSED = 2  # first free object slot, linked by ListedObjects.touches
 OBJECTS = 3
-VIEW = 4  # how many objects are in the view
-NEXT = 5  # the number of the next window: it ends at origin + NEXT * every
-RUN = 6  # the number of the run of the threshold algorithm: marks the objects it has met
+VIEW = 4  # number of objects in the view
+NEXT = 5  # number of the next window: it ends at origin + NEXT * every
+RUN = 6  # number of the current run of the threshold algorithm; marks visited objects
 RECOMPUTED = 7
 SORTED = 8  # sorted accesses
 RANDOM = 9  # random accesses
@@ -38,7 +39,7 @@ REGISTERS = 10
 
 
 class ListQuery(NamedTuple):
-    """A query as these kernels see it; see `skyband.incomplete.engine.Shape`."""
+    """A query in the form of these kernels, see `skyband.incomplete.engine.IncompleteShape`."""
 
     k: int
     size: int
@@ -50,54 +51,54 @@ class ListQuery(NamedTuple):
 
 
 class TupleRing(NamedTuple):
-    """The ring of all valid tuples: number n stands at n modulo the length."""
+    """The ring of all valid tuples: tuple n is at index n modulo the length."""
 
     positions: Ints
-    owners: Ints  # the slot of the object
+    owners: Ints  # slot of the object
     streams: Ints
     values: Floats
-    following: Ints  # the number of the object's next tuple in the stream
+    following: Ints  # number of the object's next tuple in the same stream
 
 
 class ListedObjects(NamedTuple):
     """Slots of objects with at least one valid tuple."""
 
     keys: Ints
-    touches: Ints  # the number of the newest tuple; the next free slot where there is no object
+    touches: Ints  # number of the newest tuple; for free slots, the next free slot
     scores: Floats
-    tuples: Ints  # how many are valid
-    met: Ints  # the last run of the threshold algorithm that came upon it
+    tuples: Ints  # number of valid tuples
+    met: Ints  # last run of the threshold algorithm that visited it
     viewed: Ints  # 1: in the view
-    values: Floats  # (slots, streams): the sum of the valid ones, the lower bound where there are none
-    nodes: Ints  # (slots, streams): where in the sorted list, NO_NODE: nowhere
-    firsts: Ints  # (slots, streams): the number of the oldest valid tuple
-    newest: Ints  # (slots, streams): of the newest
+    values: Floats  # (slots, streams): sum of the valid tuples, or the lower bound if there are none
+    nodes: Ints  # (slots, streams): node in the sorted list, or NO_NODE
+    firsts: Ints  # (slots, streams): number of the oldest valid tuple
+    newest: Ints  # (slots, streams): number of the newest valid tuple
 
 
 class BestView(NamedTuple):
-    """The best objects, best first, and whom nobody outside beats."""
+    """The best objects, best first, and the floor: no object outside the view ranks before it."""
 
-    slots: Ints  # one more than it may hold in the end
-    floor: Floats  # the score
-    floor_touch: Ints  # and the newest tuple, which decides among equal ones
+    slots: Ints  # capacity plus one
+    floor: Floats  # score of the floor
+    floor_touch: Ints  # number of its newest tuple, which breaks ties
 
 
 class Lists(NamedTuple):
-    """The whole state."""
+    """State of the engine."""
 
     tuples: TupleRing
     objects: ListedObjects
     lookup: Lookup  # slots of objects by key
-    chain: SkipList  # a list for each stream: its head is the slot of that number
+    chain: SkipList  # one list per stream; the head of stream s is node s
     ranked: BestView
-    cursors: Ints  # where the threshold algorithm stands in each list
-    highest: Floats  # and the best value that is still to come in each
+    cursors: Ints  # per list: position of the threshold algorithm
+    highest: Floats  # per list: upper bound of the values not read yet
     registers: Ints
 
 
 @inner_kernel
 def ahead(objects: ListedObjects, a: int, b: int) -> bool:
-    """Whether the object in slot a ranks before that in slot b: a higher score, or seen later."""
+    """Return whether the object in slot a ranks before the one in slot b: higher score, then seen later."""
     if objects.scores[a] != objects.scores[b]:
         return objects.scores[a] > objects.scores[b]
     return objects.touches[a] > objects.touches[b]
@@ -105,7 +106,7 @@ def ahead(objects: ListedObjects, a: int, b: int) -> bool:
 
 @kernel
 def rank_in_view(lists: Lists, slot: int) -> int:
-    """How many objects of the view rank before this one."""
+    """Return the number of objects in the view that rank before this one."""
     low, high = 0, lists.registers[VIEW]
     while low < high:
         middle = (low + high) // 2
@@ -118,7 +119,7 @@ def rank_in_view(lists: Lists, slot: int) -> int:
 
 @kernel
 def leave_view(lists: Lists, slot: int) -> None:
-    """Take an object out of the view, if it is there; to be called while its score is the one it came in with."""
+    """Remove an object from the view, if present. Must be called before its score changes."""
     if not lists.objects.viewed[slot]:
         return
     lists.objects.viewed[slot] = 0
@@ -130,7 +131,10 @@ def leave_view(lists: Lists, slot: int) -> None:
 
 @kernel
 def enter_view(lists: Lists, slot: int) -> None:
-    """Put an object into the view, unless it ranks below the floor. Who falls out of a full view is the new floor."""
+    """Insert an object into the view unless it ranks below the floor.
+
+    If the view is full, the evicted object becomes the floor.
+    """
     objects, view, size = lists.objects, lists.ranked, lists.registers[VIEW]
     if objects.scores[slot] < view.floor[0]:
         return
@@ -151,28 +155,28 @@ def enter_view(lists: Lists, slot: int) -> None:
 
 @kernel
 def set_floor(lists: Lists, slot: int) -> None:
-    """Nobody outside the view beats this object."""
+    """Set the floor to this object: no object outside the view ranks before it."""
     lists.ranked.floor[0] = lists.objects.scores[slot]
     lists.ranked.floor_touch[0] = lists.objects.touches[slot]
 
 
 @kernel
 def clear_floor(lists: Lists) -> None:
-    """There is nobody outside the view."""
+    """Clear the floor: no object is outside the view."""
     lists.ranked.floor[0] = -np.inf
     lists.ranked.floor_touch[0] = NONE
 
 
 @kernel
 def rescore(lists: Lists, query: ListQuery, slot: int) -> None:
-    """An object's values have changed, and it is in no view: score it and see whether it belongs there."""
+    """Rescore an object whose values changed and that is not in the view. Insert it into the view if it qualifies."""
     lists.objects.scores[slot] = score_of(lists.objects.values[slot], query.weights, query.aggregate)
     enter_view(lists, slot)
 
 
 @kernel
 def list_value(lists: Lists, slot: int, stream: int, value: float) -> None:
-    """An object has a new value in a stream: give it its place in the sorted list."""
+    """Set the value of an object in a stream and move it to its position in the sorted list."""
     objects = lists.objects
     if objects.nodes[slot, stream] != NO_NODE:
         remove(lists.chain, objects.nodes[slot, stream], stream)
@@ -182,7 +186,7 @@ def list_value(lists: Lists, slot: int, stream: int, value: float) -> None:
 
 @kernel
 def expire(lists: Lists, query: ListQuery, start: int) -> None:
-    """Let go of all tuples before `start`."""
+    """Remove all tuples before `start`."""
     tuples, objects, registers = lists.tuples, lists.objects, lists.registers
     room = tuples.positions.size
     while registers[HEAD] < registers[TAIL] and tuples.positions[registers[HEAD] % room] < start:
@@ -214,7 +218,7 @@ def expire(lists: Lists, query: ListQuery, start: int) -> None:
 
 @inner_kernel
 def slot_for(lists: Lists, query: ListQuery, key: int) -> int:
-    """The slot of an object; a new one if no tuple of it is valid."""
+    """Return the slot of an object. Allocate one if it has no valid tuple."""
     at = place_of(lists.lookup, key, 0)
     if lists.lookup.found[at] != EMPTY:
         return lists.lookup.found[at]
@@ -230,7 +234,7 @@ def slot_for(lists: Lists, query: ListQuery, key: int) -> int:
 
 @kernel
 def take_in(lists: Lists, query: ListQuery, position: int, key: int, stream: int, given: float) -> None:
-    """One tuple; there must be room for it."""
+    """Process one tuple. There must be space for it."""
     tuples, objects, registers = lists.tuples, lists.objects, lists.registers
     room = tuples.positions.size
     slot = slot_for(lists, query, key)
@@ -254,12 +258,12 @@ def take_in(lists: Lists, query: ListQuery, position: int, key: int, stream: int
 
 
 @kernel
-def look_up(lists: Lists, query: ListQuery) -> None:
-    """The threshold algorithm: fill the view with the best of all objects.
+def rebuild_view(lists: Lists, query: ListQuery) -> None:
+    """Rebuild the view with the best objects, using the threshold algorithm.
 
-    The lists are read side by side from their best values on; whoever comes up in one is scored by random access to the
-    others. An object that has not come up scores no more than the values last read together. Equal is not enough to
-    stop: it may have been seen later.
+    The lists are read in parallel, from their highest values down. Each object found in one list is scored by random
+    access to the others. An object that was not found scores at most the aggregate of the values read last. If its
+    score is equal to the last in the view, reading continues, because the object may have been seen later.
     """
     objects, registers, chain = lists.objects, lists.registers, lists.chain
     d, most = lists.cursors.size, lists.ranked.slots.size - 1
@@ -281,7 +285,7 @@ def look_up(lists: Lists, query: ListQuery) -> None:
                 lists.highest[stream] = query.low
                 continue
             lists.cursors[stream] = node
-            # Who has no tuple in the stream has the lower bound there, which sums of negative values go below.
+            # Objects without a tuple in the stream have the lower bound, and sums of negative values may be below it.
             lists.highest[stream] = max(chain.keys[node], query.low)
             registers[SORTED] += 1
             slot = chain.ids[node]
@@ -300,10 +304,10 @@ def look_up(lists: Lists, query: ListQuery) -> None:
 
 @kernel
 def answer(lists: Lists, query: ListQuery, found: InstanceAnswers, end: int) -> None:
-    """Write down the best objects of the window that ends here; nothing older may be held."""
+    """Write the best objects of the window that ends at `end`. Older tuples must have been removed."""
     count = min(query.k, lists.registers[OBJECTS])
     if lists.registers[VIEW] < count:
-        look_up(lists, query)
+        rebuild_view(lists, query)
     windows, at = found.cursor[0], found.cursor[1]
     found.ends[windows], found.counts[windows] = end, count
     for rank in range(count):
@@ -317,7 +321,7 @@ def answer(lists: Lists, query: ListQuery, found: InstanceAnswers, end: int) -> 
 
 @kernel
 def answer_until(lists: Lists, query: ListQuery, found: InstanceAnswers, position: int) -> bool:
-    """Answer every window that ends at or before `position` and holds something; say whether there was room."""
+    """Answer every non-empty window that ends at or before `position`. Return whether there was space for all."""
     registers = lists.registers
     upcoming = (position - query.origin) // query.every + 1
     while registers[HEAD] < registers[TAIL] and registers[NEXT] < upcoming:
@@ -343,9 +347,9 @@ def advance(
     values: Floats,
     clock: int,
 ) -> tuple[int, int]:
-    """Take in tuples from `begin` on, answer windows as they end, then those that end at or before `clock`.
+    """Process tuples from `begin` on, answer windows as they end, then those that end at or before `clock`.
 
-    Returns the first tuple not taken in, and why.
+    Returns the index of the first unprocessed tuple, and a return code.
     """
     registers = lists.registers
     for i in range(begin, positions.size):

@@ -1,4 +1,4 @@
-"""The most probable list of k tuples: for each tuple that may be its last, the best company that it can have."""
+"""The most probable list of k tuples: for each tuple that may be its last, find the best other members."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from skyband.kernels._jit import kernel
 from skyband.kernels.stream import Floats, Ints
 from skyband.uncertain.kernels.possible_worlds import Ruled
 
-CLOSE = 1e-12  # logarithms that differ by less belong to the same probability
+CLOSE = 1e-12  # logarithms that differ by less are equal
 
 
 class Rules(NamedTuple):
-    """What is known of each rule; a tuple without one is a rule of its own."""
+    """State per rule. A tuple without a rule is a separate rule."""
 
-    sums: Floats  # 0 at first: of its members so far
-    likeliest: Floats  # 0 at first: the highest probability among them
-    who: Ints  # the member that has it
-    most: Floats  # the highest among all members, whether they came yet or not
+    sums: Floats  # sum over its members so far, initially 0
+    likeliest: Floats  # highest probability of its members so far, initially 0
+    who: Ints  # the member with this probability
+    most: Floats  # highest probability of all its members
 
 
 class Company(NamedTuple):
-    """The k rules that it pays most to have in a list, best first; there is room for one more."""
+    """The k rules with the largest gain for a list, best first, and space for one more."""
 
     rules: Ints
     gains: Floats
@@ -38,28 +38,29 @@ def gather(ruled: Ruled, owners: Ints, rules: Rules) -> None:
 
 @kernel
 def gain_of(likeliest: float, total: float) -> float:
-    """What a list gains, in logarithms, if it has the rule's likeliest member instead of none."""
+    """Return the log gain of a list that contains the rule's most probable member instead of none."""
     return np.log(likeliest) - np.log(1.0 - total) if total < 1.0 else np.inf
 
 
 @kernel
-def likeliest_list(ruled: Ruled, owners: Ints, rules: Rules, company: Company, k: int, members: Ints) -> int:
-    """Write the members of the most probable list of exactly k tuples; return how many were looked at.
+def find_list(ruled: Ruled, owners: Ints, rules: Rules, company: Company, k: int, members: Ints) -> int:
+    """Write the members of the most probable list of exactly k tuples. Return the number of tuples visited.
 
-    A list is a world's top k if all its members exist and, of every other rule, no member better than the list's last
-    does. So once the last is chosen, the rules are independent: having rule r changes the list's probability by the
-    factor ``likeliest / (1 - sum)``, and the k - 1 rules with the largest are the best company. These factors only grow
-    from one tuple to the next, so that a rule left behind never comes back by itself. Whatever the list, a rule cannot
-    contribute more than ``max(most, 1 - sum)``; when the product of these is below the best list found, none follows.
+    A list is a world's top k if all its members exist and, for every other rule, no member better than the list's last
+    tuple exists. So for a given last tuple, the rules are independent: a member of rule r changes the list's
+    probability by the factor ``likeliest / (1 - sum)``, and the k - 1 rules with the largest factors are the best ones.
+    These factors never decrease, so a rule that is not among the k best can only return with a new member. In any list,
+    a rule contributes at most ``max(most, 1 - sum)``. When the product of these is below the best list found, the
+    search ends.
     """
     best = -np.inf
-    absent = 0.0  # the logarithm of the chance that no rule has a better tuple, rules that surely have one apart
+    absent = 0.0  # log probability that no rule has a better tuple, without the rules that certainly have one
     bound = 0.0
     sure = 0
-    count = 0  # rules in company
+    count = 0  # number of rules in `company`
     for i in range(owners.size):
         rule, p = owners[i], ruled.probabilities[i]
-        # A list that ends here.
+        # The best list that ends with this tuple.
         value = np.log(p) + absent - (np.log(1.0 - rules.sums[rule]) if rules.sums[rule] < 1.0 else 0.0)
         chosen, sure_ones = 0, 0
         for place in range(count):
@@ -80,7 +81,7 @@ def likeliest_list(ruled: Ruled, owners: Ints, rules: Rules, company: Company, k
                 if other != rule and at < k - 1:
                     members[at] = rules.who[other]
                     at += 1
-        # From here on it is one of the better ones.
+        # For all following tuples, this tuple is a better one.
         before, now = rules.sums[rule], ruled.sums[i]
         if before > 0.0:
             bound -= np.log(max(rules.most[rule], 1.0 - before))

@@ -1,12 +1,12 @@
-"""Polynomials with coefficients in 0..1 that grow by factors ``(1 - q) + q x``: the law of how many of some are there.
+"""Products of factors ``(1 - q) + q x``: the distribution of the number of existing tuples, as a polynomial.
 
-A row holds the first `width` coefficients, from the highest power to the lowest: x**j at width - 1 - j, so that factors
-are multiplied in by one pass that only looks ahead. After x**0 come `PAD` zeros, which let such a pass go on to a
-multiple of eight. Higher powers are left out; they never come back into lower ones.
+A row contains the first `width` coefficients, from the highest power to the lowest: x**j is at index width - 1 - j, so
+a multiplication is one pass that only reads ahead. `PAD` zeros follow x**0, so that a pass can continue to a multiple
+of eight. Higher powers are dropped, because they never contribute to lower ones.
 
-Nothing is ever divided or subtracted from a coefficient, so that no error is ever magnified. Four factors are
-multiplied in at once: their product first, which takes 11 roundings at most, then the row, with 4 more. With
-u = 2**-53, n factors add at most 4nu to the relative error of a coefficient.
+Coefficients are in [0, 1] and are never divided or subtracted from, so errors are never magnified. Four factors are
+multiplied at once: first their product, with at most 11 roundings, then the row, with 4 more. With u = 2**-53, n
+factors add at most 4nu to the relative error of a coefficient.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 
-# Of a row, the coefficients ends[LOW] <= j < ends[HIGH] may differ from 0. PAD places below LOW are 0.
+# Only the coefficients ends[LOW] <= j < ends[HIGH] of a row may be nonzero. PAD entries below LOW are 0.
 LOW = 0
 HIGH = 1
 
@@ -23,7 +23,7 @@ PAD = 16
 
 @kernel
 def copy(row: Floats, ends: Ints, into: Floats, into_ends: Ints) -> None:
-    """Let `into` be the same polynomial as `row`."""
+    """Copy the polynomial `row` to `into`."""
     width = row.size - PAD
     low, high = ends[LOW], ends[HIGH]
     mine, other = row[width - high : width - low + PAD], into[width - high : width - low + PAD]
@@ -34,7 +34,7 @@ def copy(row: Floats, ends: Ints, into: Floats, into_ends: Ints) -> None:
 
 @inner_kernel
 def grow_by_four(row: Floats, ends: Ints, a: float, b: float, c: float, d: float, tiny: float) -> None:
-    """Multiply by the factors of four q, and drop coefficients below `tiny` at both ends. Of a q of 0 nothing comes."""
+    """Multiply by four factors, and drop coefficients below `tiny` at both ends. A factor with q = 0 has no effect."""
     width = row.size - PAD
     low, high = ends[LOW], ends[HIGH]
     no_a, no_b, no_c, no_d = 1.0 - a, 1.0 - b, 1.0 - c, 1.0 - d
@@ -48,7 +48,7 @@ def grow_by_four(row: Floats, ends: Ints, a: float, b: float, c: float, d: float
     first = max(0, width - high - 4)
     for place in range(first, width - high):
         row[place] = 0.0
-    # To the end, and on into the zeros until it is a multiple of eight: the chip takes so many in a step.
+    # Round the length up to a multiple of eight for SIMD; the padding is zero.
     count = (width - low - first + 7) // 8 * 8
     part = row[first : first + count + 4]
     for i in range(count):
@@ -64,7 +64,7 @@ def grow_by_four(row: Floats, ends: Ints, a: float, b: float, c: float, d: float
 
 @kernel
 def grow(row: Floats, ends: Ints, qs: Floats, count: int, tiny: float) -> None:
-    """Multiply by the factors of the first `count` q, and drop coefficients below `tiny` at both ends."""
+    """Multiply by the factors of the first `count` entries of `qs`. Drop coefficients below `tiny` at both ends."""
     for at in range(0, count, 4):
         if ends[LOW] >= ends[HIGH]:
             return
@@ -76,7 +76,7 @@ def grow(row: Floats, ends: Ints, qs: Floats, count: int, tiny: float) -> None:
 
 @kernel
 def mass(row: Floats, low: int, high: int) -> float:
-    """The sum of the coefficients of ``x**low`` up to and without ``x**high``; in eight sums, as the chip can."""
+    """Return the sum of the coefficients from ``x**low`` to before ``x**high``, with eight accumulators for SIMD."""
     width = row.size - PAD
     if low >= high:
         return 0.0
@@ -99,7 +99,7 @@ def mass(row: Floats, low: int, high: int) -> float:
 
 @inner_kernel
 def lengthen(law: Floats, degree: int, q: float) -> None:
-    """Multiply a short polynomial of this degree, x**j at j, by the factor of one q."""
+    """Multiply a short polynomial of degree `degree`, with x**j at index j, by one factor."""
     stay = 1.0 - q
     law[degree + 1] = law[degree] * q
     for j in range(degree, 0, -1):

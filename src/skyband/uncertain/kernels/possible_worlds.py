@@ -1,14 +1,14 @@
-"""Possible worlds without listing them: how many better tuples exist beside each tuple, as a polynomial.
+"""Possible worlds without enumeration: the distribution of the number of better tuples per tuple, as a polynomial.
 
-Tuples come best first. A rule with a probability q of having a better tuple is the factor ``(1 - q) + q x``; the
-coefficient of ``x**j`` in the product over all other rules is the probability that exactly j better tuples exist. A
-tuple without a rule is a rule of its own. Only the first `width` coefficients are kept, the higher ones never come back
-into them.
+Tuples are sorted best first. A rule that has a better tuple with probability q contributes the factor
+``(1 - q) + q x``. The coefficient of ``x**j`` in the product over all other rules is the probability that exactly j
+better tuples exist. A tuple without a rule is a separate rule. Only the first `width` coefficients are kept, because
+higher ones never contribute to them.
 
-With u = 2**-53, n factors add at most 4nu to the relative error of a coefficient (see `polynomials`), adding up k
-coefficients ku. What remains is q itself, which is exact to 2u: moving q by d moves the law of the number of better
-tuples by at most d in total. Together an error below 7nu, so that 1e-9 holds for up to 1.2 million tuples that count.
-Coefficients below `tiny` are dropped, and each costs at most that.
+With u = 2**-53, n factors add at most 4nu to the relative error of a coefficient (see `polynomials`), and summing k
+coefficients adds ku. q itself is exact to 2u, and a change of q by d changes the distribution by at most d in total.
+The total error is below 7nu, so it is below 1e-9 for up to 1.2 million scanned tuples. Each dropped coefficient adds at
+most `tiny`.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 from skyband.uncertain.kernels.polynomials import HIGH, LOW, PAD, copy, grow, lengthen, mass
 
-CLOSE = 1e-13  # probabilities that differ by less, relatively, are equal: nothing computed tells them apart
-BLOCK = 8  # tuples that are told of together
-LOOK = 8  # blocks after which it is worth a look whether anything is left to find
+CLOSE = 1e-13  # probabilities with a smaller relative difference are equal within rounding errors
+BLOCK = 8  # tuples computed together
+LOOK = 8  # number of blocks after which the scan checks whether it can stop
 
 
 class Ruled(NamedTuple):
-    """Tuples best first. Tuple i stands for its rule, as ``sums[i]``, for all tuples between i and ``following[i]``."""
+    """Tuples, best first. For all tuples between i and ``following[i]``, the factor of i's rule is ``sums[i]``."""
 
     probabilities: Floats
-    sums: Floats  # of the rule's members up to and with this one
+    sums: Floats  # sum of the rule's members up to this one
     following: Ints  # the rule's next member, or the number of tuples
-    previous: Ints  # the rule's member before this one, or -1
-    before: Floats  # the sum at that one, or 0
-    continued: Ints  # how many of the tuples before i continue a rule, for i = 0..n
+    previous: Ints  # the rule's previous member, or -1
+    before: Floats  # the sum at the previous member, or 0
+    continued: Ints  # for i = 0..n: number of tuples before i that are not the first of their rule
 
 
 class WorldTree(NamedTuple):
-    """Room for walking down a tree whose leaves are blocks of tuples."""
+    """Scratch arrays for a depth-first traversal of a tree whose leaves are blocks of tuples."""
 
-    factors: Any  # (depth, width + PAD): the polynomial of the node at this depth that is being looked at
+    factors: Any  # (depth, width + PAD): polynomial of the current node at this depth
     ends: Any  # (depth, 2): LOW and HIGH of each
-    nodes: Any  # (2 depth, 4): begin, end, the other end of the node beside it, depth; waiting to be looked at
-    chosen: Floats  # the q of factors that are multiplied in together
-    laws: Any  # (2, BLOCK + 1): of the better tuples of the same block, x**j at j
-    reached: Floats  # (width): the sums of a polynomial's first coefficients
+    nodes: Any  # (2 depth, 4): stack of nodes: begin, end, other end of the sibling, depth
+    chosen: Floats  # the q of factors that are multiplied together
+    laws: Any  # (2, BLOCK + 1): polynomial of the better tuples in the same block, x**j at index j
+    reached: Floats  # (width): prefix sums of the coefficients
 
 
 class WorldResults(NamedTuple):
-    """What is asked for; arrays without rows are not filled."""
+    """Output arrays. Arrays without rows are not filled."""
 
     ks: Ints  # ascending
     tops: Any  # (n, ks): the probability of being among the k best
-    exact: Any  # (n, k): of being exactly the i-th
-    best: Floats  # per i: the highest probability of being exactly the i-th
-    who: Ints  # per i: the tuple that has it
+    exact: Any  # (n, k): the probability of having exactly rank i
+    best: Floats  # per i: the highest probability of having exactly rank i
+    who: Ints  # per i: the tuple with this probability
 
 
 def ruled_for(tuples: int) -> Ruled:
-    """Room for so many tuples."""
+    """Return arrays for `tuples` tuples."""
     sums, before = np.empty(tuples), np.empty(tuples)
     following, previous = np.empty(tuples, np.int64), np.empty(tuples, np.int64)
     return Ruled(np.empty(tuples), sums, following, previous, before, np.empty(tuples + 1, np.int64))
 
 
 def tree_for(tuples: int, width: int) -> WorldTree:
-    """Room for so many tuples and coefficients."""
+    """Return scratch arrays for `tuples` tuples and `width` coefficients."""
     depth = int(tuples).bit_length() + 2
     return WorldTree(
         np.zeros((depth, width + PAD)),
@@ -80,7 +80,7 @@ def tree_for(tuples: int, width: int) -> WorldTree:
 
 @kernel
 def settle(probabilities: Floats, rules: Ints, last: Ints, sums: Floats, rest: Floats, ruled: Ruled) -> None:
-    """Fill `ruled` for tuples best first. `last` (all -1), `sums` and `rest` (all 0) have a place for every rule."""
+    """Fill `ruled` for tuples sorted best first. `last` (all -1), `sums` and `rest` (all 0) have one entry per rule."""
     n = probabilities.size
     ruled.continued[0] = 0
     for i in range(n):
@@ -99,7 +99,7 @@ def settle(probabilities: Floats, rules: Ints, last: Ints, sums: Floats, rest: F
             ruled.before[i] = ruled.sums[last[rule]]
             ruled.continued[i + 1] += 1
         last[rule] = i
-        # What the sum loses by rounding is kept beside it, so that it is exact to the last bit whatever its length.
+        # Compensated summation: `rest` has the rounding errors, so the sum is exact to the last bit for any length.
         total = sums[rule]
         whole = total + p
         rest[rule] += (total - whole) + p if total >= p else (p - whole) + total
@@ -109,13 +109,13 @@ def settle(probabilities: Floats, rules: Ints, last: Ints, sums: Floats, rest: F
 
 @inner_kernel
 def gather_left(ruled: Ruled, begin: int, half: int, end: int, chosen: Floats) -> int:
-    """The factors that hold for all of ``begin..half`` but not for all of ``begin..end``: how many.
+    """Write the factors common to all of ``begin..half`` but not to all of ``begin..end``. Return their number.
 
-    These are of rules that go on in the right half, from a member before both.
+    They belong to rules with a member before `begin` whose next member is in the right half.
     """
     count = 0
     for i in range(half, end):
-        # Written in any case, counted if it is so: the chip would guess wrongly every second time.
+        # Branch-free: always write, and increment the count conditionally. A branch would often be mispredicted.
         chosen[count] = ruled.before[i]
         count += (ruled.previous[i] >= 0) & (ruled.previous[i] < begin)
     return count
@@ -123,9 +123,9 @@ def gather_left(ruled: Ruled, begin: int, half: int, end: int, chosen: Floats) -
 
 @inner_kernel
 def gather_right(ruled: Ruled, begin: int, half: int, end: int, chosen: Floats) -> int:
-    """The factors that hold for all of ``half..end`` but not for all of ``begin..end``: how many.
+    """Write the factors common to all of ``half..end`` but not to all of ``begin..end``. Return their number.
 
-    These are of the tuples in the left half whose rule does not go on before the end.
+    They belong to tuples in the left half whose rule has no further member before `end`.
     """
     count = 0
     for i in range(begin, half):
@@ -136,7 +136,7 @@ def gather_right(ruled: Ruled, begin: int, half: int, end: int, chosen: Floats) 
 
 @inner_kernel
 def gather_inside(ruled: Ruled, begin: int, end: int, tuple_: int, chosen: Floats) -> int:
-    """The factors that hold for one tuple of a block, for some but not for all tuples after it: how many."""
+    """Write the factors at one tuple of a block whose rule has a later member in the block. Return their number."""
     count = 0
     for i in range(begin, tuple_):
         chosen[count] = ruled.sums[i]
@@ -149,7 +149,7 @@ def gather_inside(ruled: Ruled, begin: int, end: int, tuple_: int, chosen: Float
 
 @inner_kernel
 def sum_up(row: Floats, ends: Ints, begin: int, end: int, reached: Floats) -> None:
-    """Fill ``reached[j]`` for j = begin..end: the sum of the coefficients below j."""
+    """Fill ``reached[j]`` for j = begin..end with the sum of the coefficients below j."""
     width = row.size - PAD
     low, high = ends[LOW], ends[HIGH]
     total = mass(row, low, min(begin, high))
@@ -161,13 +161,13 @@ def sum_up(row: Floats, ends: Ints, begin: int, end: int, reached: Floats) -> No
 
 
 @inner_kernel
-def tell_tops(
+def write_tops(
     ruled: Ruled, begin: int, end: int, row: Floats, ends: Ints, tree: WorldTree, found: WorldResults
 ) -> None:
-    """Write down the top-k probabilities of a block's tuples, given the factors that hold for all of them.
+    """Write the top-k probabilities of a block's tuples, given the polynomial of the factors common to all of them.
 
-    A tuple's own polynomial is this one times a short one, and of the product only the sum of the first k coefficients
-    is needed: for each coefficient of the short one a sum of the first ones of the other, which all tuples share.
+    The polynomial of a tuple is this one times a short one. Only the sum of the first k coefficients of the product is
+    needed: for each coefficient of the short polynomial, a prefix sum of the common one, which all tuples share.
     """
     ks, chosen, reached = found.ks, tree.chosen, tree.reached
     law, longer = tree.laws[0], tree.laws[1]
@@ -185,7 +185,7 @@ def tell_tops(
                 lengthen(longer, degree + i, chosen[i])
         p = ruled.probabilities[tuple_]
         for place in range(ks.size):
-            # There may never be k better ones: the sum is 1, and rounding must not tell this tuple from its like.
+            # If k better tuples cannot exist, the sum is exactly 1. Rounding must not separate equal tuples.
             total = 1.0
             if ends[HIGH] + degree + more > ks[place]:
                 total = 0.0
@@ -199,10 +199,10 @@ def tell_tops(
 
 
 @kernel
-def tell_ranks(
+def write_ranks(
     ruled: Ruled, begin: int, end: int, depth: int, tree: WorldTree, found: WorldResults, tiny: float
 ) -> None:
-    """Write down how likely a block's tuples are to be exactly the i-th, given the factors that all of them have."""
+    """Write the rank probabilities of a block's tuples, given the polynomial of the factors common to all of them."""
     row, ends = tree.factors[depth + 1], tree.ends[depth + 1]
     width = row.size - PAD
     for tuple_ in range(begin, end):
@@ -221,19 +221,21 @@ def tell_ranks(
 
 
 @inner_kernel
-def tell(ruled: Ruled, begin: int, end: int, depth: int, tree: WorldTree, found: WorldResults, tiny: float) -> None:
-    """Write down what is asked for of a block's tuples."""
+def write_block(
+    ruled: Ruled, begin: int, end: int, depth: int, tree: WorldTree, found: WorldResults, tiny: float
+) -> None:
+    """Write all requested probabilities of a block's tuples."""
     if found.ks.size > 0:
-        tell_tops(ruled, begin, end, tree.factors[depth], tree.ends[depth], tree, found)
+        write_tops(ruled, begin, end, tree.factors[depth], tree.ends[depth], tree, found)
     if found.exact.shape[0] > 0 or found.best.size > 0:
-        tell_ranks(ruled, begin, end, depth, tree, found, tiny)
+        write_ranks(ruled, begin, end, depth, tree, found, tiny)
 
 
 @inner_kernel
 def walk(
     ruled: Ruled, begin: int, end: int, depth: int, tree: WorldTree, found: WorldResults, tiny: float, negligible: float
 ) -> None:
-    """Tell of tuples none of which continues a rule: factors only join, block by block."""
+    """Process tuples none of which continues a rule. Factors are only added, block by block."""
     row, ends = tree.factors[depth], tree.ends[depth]
     for first in range(begin, end, BLOCK):
         after = min(first + BLOCK, end)
@@ -241,20 +243,20 @@ def walk(
             return
         if first > begin and (first - begin) % (LOOK * BLOCK) == 0 and mass(row, ends[LOW], ends[HIGH]) < negligible:
             return
-        tell(ruled, first, after, depth, tree, found, tiny)
+        write_block(ruled, first, after, depth, tree, found, tiny)
         if after < end:
             grow(row, ends, ruled.sums[first:after], after - first, tiny)
 
 
 @kernel
 def scan(ruled: Ruled, tree: WorldTree, found: WorldResults, tiny: float, negligible: float) -> float:
-    """Tell the probabilities of all tuples; return a bound on those of any tuple that would come after them.
+    """Compute the probabilities of all tuples. Return an upper bound for any tuple after them.
 
-    A tuple's polynomial has one factor for each rule, as it stands at the tuple. Going down a tree over the tuples, a
-    factor that is the same for all tuples of a node is multiplied in at that node, once; a rule's factor changes at its
-    members only, so that each member costs about log n multiplications, and nothing is ever taken out again. Where no
-    rule goes on inside a node, factors only join, and one walk along the tuples does. A node whose better tuples are
-    `k` already, but for a chance below `negligible`, is left at 0: the scan ends by itself.
+    The polynomial of a tuple has one factor per rule, with the rule's sum at the tuple. The scan descends a tree over
+    the tuples. A factor that is the same for all tuples of a node is multiplied once, at that node. A rule's factor
+    changes only at its members, so each member costs about log n multiplications, and no factor is ever divided out. If
+    no rule continues inside a node, factors are only added, and one linear walk is enough. If at least k better tuples
+    exist for a node, except with a probability below `negligible`, its results stay 0. So the scan stops early.
     """
     n = ruled.probabilities.size
     factors, ends, nodes, chosen = tree.factors, tree.ends, tree.nodes, tree.chosen
@@ -283,20 +285,20 @@ def scan(ruled: Ruled, tree: WorldTree, found: WorldResults, tiny: float, neglig
         waiting += 1
         nodes[waiting, 0], nodes[waiting, 1], nodes[waiting, 2], nodes[waiting, 3] = begin, half, end, depth + 1
         waiting += 1
-    # A tuple after all these is better than none of them; its own rule, which does not count, is one of the factors.
+    # Bound for a later tuple, which is worse than all of these. The factors include its own rule, which does not count.
     grow(factors[0], ends[0], chosen, gather_right(ruled, 0, n, n, chosen), tiny)
     return mass(factors[0], ends[0, LOW], ends[0, HIGH])
 
 
 @kernel
 def scan_by_definition(ruled: Ruled, factors: Floats, found: WorldResults) -> None:
-    """The same tuple by tuple, O(n² k): the published method, for tests and for comparison."""
+    """Compute the same tuple by tuple in O(n² k), the published method. For tests and comparison."""
     n, width = ruled.probabilities.size, factors.size
     for i in range(n):
         factors[:] = 0.0
         factors[width - 1] = 1.0
         for j in range(i):
-            if ruled.following[j] > i:  # the last of its rule before i, and the rule is not i's own
+            if ruled.following[j] > i:  # j is the last member of its rule before i, and i is of another rule
                 q = ruled.sums[j]
                 stay = 1.0 - q
                 for place in range(width - 1):
@@ -307,5 +309,5 @@ def scan_by_definition(ruled: Ruled, factors: Floats, found: WorldResults) -> No
             for j in range(done, found.ks[place]):
                 total += factors[width - 1 - j]
             done = found.ks[place]
-            # There may never be k better ones: the sum is 1.
+            # With fewer than k better tuples in the input, the sum is 1.
             found.tops[i, place] = ruled.probabilities[i] * (min(total, 1.0) if i >= found.ks[place] else 1.0)

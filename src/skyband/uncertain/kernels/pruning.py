@@ -1,4 +1,4 @@
-"""Tuples that k newer and better ones stand before in every window to come, surely or all but surely."""
+"""Pruning: find tuples that have k newer and better existing tuples in every later window, (almost) certainly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skyband.kernels.stream import Floats, Ints
 
 
 @kernel
-def mark_hopeless(
+def bound_probabilities(
     places: Ints,
     probabilities: Floats,
     rules: Ints,
@@ -19,12 +19,13 @@ def mark_hopeless(
     masses: Floats,
     bounds: Floats,
 ) -> None:
-    """Write into `bounds` with what probability a tuple may ever be among the k best, 2 where it is to be kept.
+    """Write to `bounds` the maximum probability that a tuple is ever in the top k, or 2 if the tuple must be kept.
 
-    Tuples come oldest first, `places` are their ranks, 0 for the best. All newer ones are in every window to come that
-    holds the tuple. With k sure ones among those that are better too, the bound is 0. Otherwise, if the tuple exists,
-    its better and newer ones have a mean m, without its own rule at least m - 1, and Chernoff's bound says how unlikely
-    it is that fewer than k of them exist. `sure` and `masses` (all 0) are sums over ranks, as Fenwick trees.
+    Tuples are sorted oldest first. `places` are their ranks, 0 for the best. Every later window that contains a tuple
+    also contains all newer tuples. If k of these are better and certain, the bound is 0. Otherwise, if the tuple
+    exists, the expected number of better and newer tuples is m, or at least m - 1 without its own rule. Chernoff's
+    bound then limits the probability that fewer than k of them exist. `sure` and `masses` (all 0) are Fenwick trees
+    over ranks.
     """
     n = places.size
     for i in range(n - 1, -1, -1):

@@ -1,8 +1,7 @@
-"""What the tuples of each rule come to in the newest window: more than 1 is refused before it is taken in.
+"""The probability sum of each rule in the newest window. Tuples that would make a sum exceed 1 are rejected.
 
-Any tuple may meet any other of its rule in some window if less than the window's size lies between them, whichever
-windows are run. Probabilities are counted in whole units of 2**-52, so that what was added can be taken away again
-without a trace.
+Two tuples of a rule can be in the same window if their distance is less than the window size, independent of which
+windows are answered. Probabilities are stored as integers in units of 2**-52, so additions and subtractions are exact.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from skyband.kernels.stream import Ints
 UNITS = 2.0**52
 
 # Ledger.registers
-HEAD = 0  # the oldest entry that counts
-TAIL = 1  # where the next one is written
+HEAD = 0  # index of the oldest valid entry
+TAIL = 1  # index of the next entry
 
 
 class RuleLedger(NamedTuple):
-    """The tuples of the newest window that have a rule, oldest first, and the sum and number of each rule's."""
+    """The tuples with a rule in the newest window, oldest first, and the sum and number of tuples per rule."""
 
     positions: Ints
     rules: Ints
@@ -33,15 +32,15 @@ class RuleLedger(NamedTuple):
 
 
 def empty_ledger(entries: int, rules: int) -> RuleLedger:
-    """Room for so many tuples and rules."""
+    """Return an empty ledger for `entries` tuples and `rules` rules."""
     return RuleLedger._make(np.zeros(room, np.int64) for room in (entries, entries, entries, rules, rules, 2))
 
 
 @kernel
 def admit(ledger: RuleLedger, size: int, positions: Ints, rules: Ints, units: Ints, limit: int) -> int:
-    """Enter tuples in the order of their positions, there is room for them; or return the first that is too much.
+    """Add tuples sorted by position and return -1, or return the first row that makes a sum exceed `limit`.
 
-    Then nothing is entered, and everything is as it was.
+    In the second case the ledger is unchanged. There must be space for all tuples.
     """
     first, begin = ledger.registers[HEAD], ledger.registers[TAIL]
     head, tail = first, begin

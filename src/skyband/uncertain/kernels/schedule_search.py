@@ -1,4 +1,4 @@
-"""The cheapest shared plan, by dynamic programming over groups of queries and time."""
+"""Find the cheapest shared plan by dynamic programming over groups of queries and time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from skyband.kernels.stream import Ints
 
 @kernel
 def fill_costs(everys: Ints, ks: Ints, costs: Any, lasts: Any) -> None:
-    """Fill ``costs[i, t]``: the least cost of running the groups 0..i in the t units after a run of all of them.
+    """Fill ``costs[i, t]``: the minimum cost of running the groups 0..i in the t units after a run of all of them.
 
-    Group i is due in `everys[i]` units. It is run last at some t - j, with j shorter than that, then the groups before
-    it are alone for j units: the cost is that of both stretches and of the run, ``lasts[i, t]`` is when. In less than
-    `everys[i]` units it need not be run at all. `everys` and `ks` both grow with i.
+    Group i is due every `everys[i]` units. Its last run is at t - j with j < `everys[i]`; only the previous groups run
+    in the j units after it. The cost is that of both parts and of the run. ``lasts[i, t]`` is the time of the last run.
+    If t is less than `everys[i]`, the group does not run at all. `everys` and `ks` both increase with i.
     """
     units = costs.shape[1]
     for t in range(units):
@@ -38,7 +38,7 @@ def fill_costs(everys: Ints, ks: Ints, costs: Any, lasts: Any) -> None:
 
 
 def walked_back(everys: Ints, lasts: Any, group: int, units: int) -> list[tuple[int, int]]:
-    """The runs (time, group) behind the least cost of the groups 0..`group` in so many units."""
+    """Return the runs (time, group) of the minimum-cost plan of the groups 0..`group` in `units` units."""
     found, waiting = [], [(group, units, 0)]
     while waiting:
         i, t, start = waiting.pop()
@@ -55,5 +55,5 @@ def walked_back(everys: Ints, lasts: Any, group: int, units: int) -> list[tuple[
 
 
 def room_for(groups: int, units: int) -> tuple[Any, Any]:
-    """Costs and times of last runs, for so many groups and units."""
+    """Return the tables of costs and of last runs for `groups` groups and `units` units."""
     return np.zeros((groups, units), np.int64), np.zeros((groups, units), np.int32)

@@ -1,4 +1,4 @@
-"""The k most probable tuples of a pass: what rounding may have told apart is equal, and the better comes first."""
+"""Select the k most probable tuples of a pass. If probabilities are equal within rounding, the better tuple wins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyband.kernels.stream import Floats, Ints
 
 
 class SelectionScratch(NamedTuple):
-    """Room for choosing among the tuples of one pass, again and again."""
+    """Scratch arrays for repeated selections from the tuples of one pass."""
 
     keys: Floats
     rows: Ints  # negative: of equal keys the first row comes first
@@ -21,15 +21,15 @@ class SelectionScratch(NamedTuple):
 
 
 def room_for(tuples: int) -> SelectionScratch:
-    """Room for so many tuples."""
+    """Return scratch arrays for `tuples` tuples."""
     return SelectionScratch(np.empty(tuples), np.empty(tuples, np.int64), np.zeros(tuples, np.int64), empty_waiting())
 
 
 @kernel
 def choose(tops: Any, column: int, k: int, close: float, room: SelectionScratch) -> int:
-    """Bring the rows with the k highest probabilities to the front of `room`, highest first; return how many.
+    """Write the rows with the k highest probabilities to the front of `room`, highest first. Return their number.
 
-    Rows with 0 are never chosen. Neighbours that differ by less than `close`, relatively, are equal.
+    Rows with probability 0 are never selected. Neighbours with a relative difference below `close` are equal.
     """
     keys, rows = room.keys, room.rows
     n, count = tops.shape[0], 0
@@ -38,7 +38,7 @@ def choose(tops: Any, column: int, k: int, close: float, room: SelectionScratch)
         count += tops[row, column] > 0.0
     least = 0.0
     if count > k:
-        # A little lower than the k-th, for what is equal to it.
+        # Slightly below the k-th, to include all that are equal to it.
         least = highest(keys, count, k) * (1.0 - 10.0 * close)
     count = 0
     for row in range(n):
