@@ -1,4 +1,4 @@
-/** Requests to the server the page came from, and to no other. */
+/** Requests to the server of the page. */
 
 import type { Board, Engine, Explained, Group, History, Moment, Plan, State, Summary } from "../types";
 
@@ -10,7 +10,7 @@ export class ApiError extends Error {
     super(message);
   }
 
-  /** The server answered; it is not gone. */
+  /** Whether the server responded, as opposed to a network error. */
   get isAnswer(): boolean {
     return this.status > 0;
   }
@@ -42,7 +42,7 @@ export class Api {
   add = (sql: string, stream: string | null) => this.#post<{ done: string }>("add", { sql, stream });
   drop = (name: string) => this.#post<{ done: string }>("drop", { name });
 
-  /** The address of the events; an EventSource sends no headers, so the token is a parameter here. */
+  /** The URL of the events. An EventSource cannot send headers, so the token is a parameter. */
   eventsAddress(watch: [string, Group | null][]): string {
     const given = new URLSearchParams({ watch: JSON.stringify(watch) });
     if (this.token !== null) given.set("token", this.token);
@@ -75,15 +75,15 @@ export class Api {
       const signal = AbortSignal.timeout(options.method === "POST" ? 120_000 : 20_000);
       answer = await fetch(address, { ...options, headers, signal, credentials: "omit", cache: "no-store" });
     } catch {
-      throw new ApiError(0, "The server does not answer.");
+      throw new ApiError(0, "The server is not responding.");
     }
     let read: unknown = null;
     try {
       read = await answer.json();
     } catch {
-      // An answer without JSON has only its status to say.
+      // A response without JSON is reported by its status.
     }
-    if (!answer.ok) throw new ApiError(answer.status, errorOf(read) ?? `The server answered ${answer.status}.`);
+    if (!answer.ok) throw new ApiError(answer.status, errorOf(read) ?? `The server responded with status ${answer.status}.`);
     return read as T;
   }
 }

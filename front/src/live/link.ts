@@ -1,14 +1,14 @@
-/** The connection to the server: one stream of events for what is on screen, renewed when that changes or breaks. */
+/** The connection to the server: one event stream for the visible boards, reopened when these change or it breaks. */
 
 import { pairKey } from "../logic/route";
 import type { Board, Engine, Pair, Summary } from "../types";
 import { type Api, ApiError } from "./api";
 import type { Store } from "./store";
 
-const SETTLE = 120; // ms: cards that come together are asked for together
+const SETTLE = 120; // ms: cards opened within this time are requested together
 const AGAIN = 1000; // ms until the next attempt
-const SILENCE = 15_000; // ms: there is an event each second while the server lives
-const HIDDEN = 20_000; // ms: a page nobody looks at leaves the connection to others
+const SILENCE = 15_000; // ms without an event; a running server sends one each second
+const HIDDEN = 20_000; // ms after which a hidden page closes its connection
 
 export class Link {
   #store: Store;
@@ -16,14 +16,14 @@ export class Link {
   #source: EventSource | null = null;
   #pairs: Pair[] = [];
   #asking = new Set<string>();
-  /** Queries with at least one window: of the others there is no board to ask for. */
+  /** Queries with at least one window. The others have no board. */
   #answered = new Set<string>();
   #asked = "";
   #wait = 0;
-  #heard = 0;
+  #lastEvent = 0;
   #hidden = 0;
   #isRunning = false;
-  /** Whether what is held may be of another run of the server: then all of it is asked for anew. */
+  /** Whether the held data may come from an earlier run of the server, so that all of it must be requested again. */
   #isDoubtful = true;
 
   constructor(store: Store, api: Api) {
@@ -41,7 +41,7 @@ export class Link {
     void this.#begin();
   }
 
-  /** The queries come first, so that the one connection is for the cards they lead to. */
+  /** Request the queries first, so that the event stream can subscribe to their cards. */
   async #begin(): Promise<void> {
     try {
       await this.#askState();
@@ -53,7 +53,7 @@ export class Link {
     }
   }
 
-  /** What is on screen from now on. */
+  /** Set the boards to subscribe to. */
   watch(pairs: readonly Pair[]): void {
     const known = new Set(this.#pairs.map(pairKey));
     this.#pairs = [...new Map(pairs.map((pair) => [pairKey(pair), pair])).values()];
@@ -61,7 +61,7 @@ export class Link {
     this.#later(SETTLE);
   }
 
-  /** Begin anew at once. */
+  /** Reconnect at once. */
   renew(): void {
     this.#isDoubtful = true;
     this.#reopen();
@@ -92,12 +92,12 @@ export class Link {
     clearTimeout(this.#wait);
     const watched = this.#watched();
     this.#asked = JSON.stringify(watched);
-    this.#heard = Date.now();
+    this.#lastEvent = Date.now();
     const source = new EventSource(this.#api.eventsAddress(watched.map(({ query, group }) => [query, group])));
     this.#source = source;
     source.onopen = () => {
       if (this.#source !== source) return;
-      this.#heard = Date.now();
+      this.#lastEvent = Date.now();
       void this.#askAll();
     };
     source.onerror = () => {
@@ -108,7 +108,7 @@ export class Link {
     };
     this.#on<{ [query: string]: Summary }>(source, "summary", (changed) => {
       this.#summarised(changed, false);
-      // A card that had nothing to show yet: which group it settles on is known with the first answer.
+      // An empty card gets its group with the first answer.
       for (const pair of this.#pairs) {
         if (pair.query in changed && !this.#store.board(this.#store.settle(pair))) void this.#askBoard(pair);
       }
@@ -122,11 +122,11 @@ export class Link {
   #on<T>(source: EventSource, name: string, receive: (data: T) => void): void {
     source.addEventListener(name, (event) => {
       if (this.#source !== source) return;
-      this.#heard = Date.now();
+      this.#lastEvent = Date.now();
       try {
         receive(JSON.parse((event as MessageEvent<string>).data || "null") as T);
       } catch {
-        // One event that cannot be read is no reason to lose the others.
+        // Skip an event that cannot be parsed.
       }
     });
   }
@@ -136,14 +136,14 @@ export class Link {
     this.#source = null;
   }
 
-  /** On every connection: what came while there was none is asked for; after a break nothing is taken for granted. */
+  /** On every connection, request what was missed; after a break, request everything. */
   async #askAll(): Promise<void> {
     try {
       if (this.#isDoubtful) {
         this.#store.age();
         await this.#askState();
         this.#isDoubtful = false;
-        this.#later(SETTLE); // other queries, other groups to settle on
+        this.#later(SETTLE); // the queries and their groups may have changed
       } else {
         this.#summarised(await this.#api.summaries(), true);
       }
@@ -195,7 +195,7 @@ export class Link {
     }
   }
 
-  /** An EventSource that was refused does not say why; an ordinary request does. */
+  /** A rejected EventSource gives no reason, but an ordinary request does. */
   async #askWhy(): Promise<void> {
     try {
       await this.#api.state();
@@ -215,7 +215,7 @@ export class Link {
   #checkSilence(): void {
     if (!this.#isRunning || document.hidden || !this.#source) return;
     const isConnecting = this.#source.readyState === EventSource.CONNECTING;
-    if (isConnecting && Date.now() - this.#heard > SILENCE) this.renew();
+    if (isConnecting && Date.now() - this.#lastEvent > SILENCE) this.renew();
   }
 
   #look(): void {

@@ -1,4 +1,4 @@
-/** Ranks over time: one line for each object of the newest windows. */
+/** A chart of ranks over time: one line for each object of the newest windows. */
 
 import { useMemo } from "preact/hooks";
 import { useWidth } from "../context";
@@ -17,11 +17,11 @@ interface Given {
   onPick: (moment: Moment) => void;
 }
 
-const LEFT = AXIS; // so that both charts of the time view have the same moments below each other
+const LEFT = AXIS; // aligns the time axes of both charts of the time view
 const TOP = 14;
 const FOOT = 24;
 
-/** Room for the names at the right. */
+/** The width of the names at the right. */
 export function labelRoom(width: number): number {
   return width > 560 ? 120 : 76;
 }
@@ -72,7 +72,7 @@ export function Bump({ history, k, at, marked, onMark, onPick }: Given) {
           width={width}
           height={height}
           role="img"
-          aria-label={`Ranks of ${objects.length} objects over ${moments.length} windows; the table has the ranks of one window`}
+          aria-label={`Ranks of ${objects.length} objects over ${moments.length} windows. The table lists the ranks of one window.`}
           onMouseMove={(event) => onMark(nearest(event))}
           onMouseLeave={() => onMark(null)}
           onClick={(event) => {

@@ -1,4 +1,4 @@
-/** One query on the page: the k best of its newest window. */
+/** The card of one query: the top k of its newest window. */
 
 import { useKey, usePage, useSeen } from "../context";
 import { HOME, pairKey, writeRoute } from "../logic/route";
@@ -47,7 +47,7 @@ export const Card = memo(function Card({ pair, query, onClose, onGroup }: Given)
           </button>
         </div>
         <div class="card-about">
-          <p class="muted">{query ? `${query.k.toLocaleString("en-GB")} best of ${query.window}` : "not in the workload"}</p>
+          <p class="muted">{query ? `Top ${query.k.toLocaleString("en-GB")} over ${query.window}` : "not in the workload"}</p>
           {board && (
             <time class="number" title={`${formatMoment(board.start)} to ${formatMoment(board.moment)}`} dateTime={String(board.moment)}>
               {formatClock(board.moment)}
@@ -65,14 +65,14 @@ export const Card = memo(function Card({ pair, query, onClose, onGroup }: Given)
         </>
       ) : (
         <p class="empty muted" style={{ height: `${Math.min(10, query?.k ?? 1) * 36 + 64}px` }}>
-          {store.missing(settled) === undefined ? "" : "No window answered yet"}
+          {store.missing(settled) === undefined ? "" : "No results yet"}
         </p>
       )}
     </article>
   );
 });
 
-/** Who left with this window, in one line. */
+/** The objects that left the ranking with this window, in one line. */
 export function Gone({ board }: { board: Board }) {
   const entered = board.rows.filter((row) => row.move === "entered").length;
   return (
@@ -90,9 +90,9 @@ export function Gone({ board }: { board: Board }) {
       ) : entered > 0 ? (
         `${entered} entered, none left`
       ) : board.previous !== null ? (
-        "The same objects as before"
+        "Same objects as in the previous window"
       ) : (
-        "The first window"
+        "First window"
       )}
     </p>
   );

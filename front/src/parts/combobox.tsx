@@ -1,4 +1,4 @@
-/** A field with a list of suggestions: for things too many for a menu. */
+/** A text field with a list of suggestions. */
 
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useVirtual } from "../context";
@@ -15,7 +15,7 @@ export interface Choice {
 interface Given {
   label: string;
   value: string;
-  /** The choices for some text; asked again as it is typed. */
+  /** Return the choices for the typed text. */
   offer: (text: string) => Promise<{ total: number; choices: Choice[] }>;
   onPick: (choice: Choice) => void;
 }
@@ -146,10 +146,10 @@ function Offered({ id, label, offered, at, onPick }: OfferedGiven) {
           })}
         </ul>
       </div>
-      {choices.length === 0 && <p class="muted">Nothing found</p>}
+      {choices.length === 0 && <p class="muted">No matches</p>}
       {total > choices.length && (
         <p class="muted">
-          {choices.length} of {total.toLocaleString("en-GB")}: type to find others
+          {choices.length} of {total.toLocaleString("en-GB")} shown. Type to search.
         </p>
       )}
     </div>

@@ -1,4 +1,4 @@
-/** uPlot, tied to the page: sized to its box, coloured by the style sheet, silent for those who listen. */
+/** A uPlot chart that fits its box, uses the colours of the style sheet and has a text for screen readers. */
 
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -10,7 +10,7 @@ export const AXIS = 58;
 
 export interface Line {
   label: string;
-  /** A colour of the style sheet. */
+  /** The name of a colour in the style sheet. */
   colour: string;
   width?: number;
   isFilled?: boolean;
@@ -18,7 +18,7 @@ export interface Line {
 }
 
 interface Given {
-  /** Read out in place of the picture. */
+  /** The text for screen readers. */
   label: string;
   data: uPlot.AlignedData;
   lines: Line[];
@@ -30,7 +30,7 @@ interface Given {
   onPick?: (x: number) => void;
   onPoint?: (index: number | null) => void;
   isSmall?: boolean;
-  /** Room at the right, in pixels. */
+  /** The space at the right, in pixels. */
   right?: (width: number) => number;
 }
 
@@ -59,7 +59,7 @@ export function Plot(given: Given) {
   return <div class="plot" ref={box} role="img" aria-label={given.label} style={{ height: `${given.height}px` }} />;
 }
 
-/** What is filled begins at zero, or it would say more than there is. */
+/** A filled area starts at zero, so that its size is not misleading. */
 function fromZero(_plot: uPlot, _low: number | null, high: number | null): [number, number] {
   return [0, high !== null && high > 0 ? high * 1.1 : 1];
 }

@@ -1,4 +1,4 @@
-/** The queries at the side: thousands of them, each with the score of its last rank over time. */
+/** The list of queries at the side, with the score of the last rank over time. It can have thousands of entries. */
 
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useKey, usePage, useVirtual } from "../context";
@@ -39,7 +39,7 @@ export function QueryList({ queries, shown, onToggle }: Given) {
     <div class="query-list" ref={scroller} tabIndex={-1}>
       <ul
         role="listbox"
-        aria-label="Queries with a card"
+        aria-label="Queries to show as cards"
         aria-multiselectable="true"
         tabIndex={0}
         aria-activedescendant={queries[here] ? `query-${here}` : undefined}
@@ -96,7 +96,7 @@ function Entry({ query, index, count, isHere, isShown, onToggle }: EntryGiven) {
       <span class="entry-name">
         <Data value={query.name} longest={80} />
         <span class="muted">
-          {query.k.toLocaleString("en-GB")} best of {shortWindow(query.window)}
+          Top {query.k.toLocaleString("en-GB")} over {shortWindow(query.window)}
         </span>
       </span>
       {summary && (

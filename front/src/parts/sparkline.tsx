@@ -1,4 +1,4 @@
-/** A line without axes: how a number went lately. */
+/** A small line chart without axes: the recent values of a number. */
 
 import { memo } from "./memo";
 import { sparkPath } from "../logic/shapes";

@@ -1,4 +1,4 @@
-/** Leaderboards: the queries at the side, a card for each that is wanted. */
+/** Leaderboards: the list of queries at the side, and a card for each selected query. */
 
 import { useCallback, useEffect, useMemo } from "preact/hooks";
 import { useKey, usePage } from "../context";
@@ -57,10 +57,10 @@ export function Boards({ route }: { route: Route }) {
         {cards.map((card) => (
           <Held key={card.query} pair={card} query={store.queries.get(card.query)} onClose={close} onGroup={choose} />
         ))}
-        {wanted.length > AT_MOST && <p class="muted">The first {AT_MOST} cards are shown.</p>}
+        {wanted.length > AT_MOST && <p class="muted">Only the first {AT_MOST} cards are shown.</p>}
         {store.state && cards.length === 0 && (
           <p class="hint">
-            {queries.length === 0 ? "There are no queries yet." : "No cards. Choose queries from the list to see their rankings."}
+            {queries.length === 0 ? "No queries yet." : "No cards. Select queries in the list to see their rankings."}
           </p>
         )}
       </section>
@@ -71,7 +71,7 @@ export function Boards({ route }: { route: Route }) {
 const NONE: Query[] = [];
 const pairs = new Map<string, Pair>();
 
-/** The same card is the same object each time, so that it is not drawn for the sake of another. */
+/** Pass the same pair object each time, so that a card is not redrawn when another one changes. */
 function Held({ pair, ...others }: { pair: Pair; query: Query | undefined; onClose: (name: string) => void; onGroup: (name: string, group: Group) => void }) {
   const key = pairKey(pair);
   if (!pairs.has(key)) pairs.set(key, pair);

@@ -1,4 +1,4 @@
-/** Time: what the ranking looked like, and how it came about. */
+/** The time view: past rankings, and ranks and scores over time. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAsked, useKey, usePage } from "../context";
@@ -51,7 +51,7 @@ export function Time({ route }: { route: Route }) {
         )}
         {query && (
           <p class="muted">
-            {query.k.toLocaleString("en-GB")} best of {query.window}
+            Top {query.k.toLocaleString("en-GB")} over {query.window}
             {query.by && (
               <>
                 , by <Data value={query.by} longest={80} />
@@ -63,7 +63,7 @@ export function Time({ route }: { route: Route }) {
       {query ? (
         <Past key={pairKey(settled)} query={query} pair={settled} at={route.at} />
       ) : (
-        <p class="hint">{queries.length === 0 ? "There are no queries yet." : "There is no such query in the workload."}</p>
+        <p class="hint">{queries.length === 0 ? "No queries yet." : "This query is not in the workload."}</p>
       )}
     </div>
   );
@@ -93,7 +93,7 @@ function Past({ query, pair, at }: { query: Query; pair: Pair; at: string | null
     want(chosen === undefined ? null : String(chosen));
   };
 
-  if (!newest && moments.length === 0) return <p class="hint">No window answered yet.</p>;
+  if (!newest && moments.length === 0) return <p class="hint">No results yet.</p>;
   return (
     <>
       <Scrubber
@@ -105,7 +105,7 @@ function Past({ query, pair, at }: { query: Query; pair: Pair; at: string | null
         onSay={say}
       />
       <div class="time-parts">
-        <section class="panel" aria-label="The ranking then">
+        <section class="panel" aria-label="Ranking of the selected window">
           <h2>
             <time dateTime={String(board?.moment ?? "")}>{formatClock(board?.moment)}</time>{" "}
             <span class="muted">
@@ -213,7 +213,7 @@ function nearestIndex(moments: readonly Moment[], wanted: string): number {
   return best;
 }
 
-/** All moments kept: asked for once, then continued with what arrives. */
+/** All moments in the history: requested once, then extended by new boards. */
 function useMoments(query: Query, pair: Pair, newest: Board | undefined): readonly Moment[] {
   const { api, store } = usePage();
   const [moments, set] = useState<Moment[]>([]);
@@ -241,7 +241,7 @@ function useMoments(query: Query, pair: Pair, newest: Board | undefined): readon
 
 const kept = new Map<string, Board>();
 
-/** The board of a past moment. While the scrubber moves there is one request at a time, for the latest place. */
+/** The board of a past moment. While the slider moves, there is one request at a time, for its latest position. */
 function useBoard(pair: Pair, moment: Moment | null): Board | undefined {
   const { api } = usePage();
   const [board, show] = useState<Board | undefined>(undefined);
@@ -272,7 +272,7 @@ function useBoard(pair: Pair, moment: Moment | null): Board | undefined {
   return board;
 }
 
-/** A value that is used at once and written to the address a little later; another address wins. */
+/** A value that is used at once and written to the URL after a delay. A change of the URL overrides it. */
 function useHeld(given: string | null, write: (value: string | null) => void): [string | null, (value: string | null) => void] {
   const [value, set] = useState(given);
   const written = useRef(given);

@@ -1,4 +1,4 @@
-/** The workload: its queries as SQL, and, where it is allowed, more and fewer of them. */
+/** The workload view: the queries as SQL. If allowed, queries can be added and dropped. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useKey, usePage, useVirtual } from "../context";
@@ -34,8 +34,8 @@ function Off({ control }: { control: boolean }) {
   return (
     <p class="panel hint-line">
       {control
-        ? "To change the workload, open the page by the address that was printed at the start: it carries the token."
-        : "The workload can be looked at. To change it from here, start with "}
+        ? "To change the workload, open the address that the job printed at startup. It contains the token."
+        : "This page is read-only. To change the workload here, start the job with "}
       {!control && <code>--allow-control</code>}
       {!control && "."}
     </p>
@@ -119,7 +119,7 @@ function Adding({ onSaid }: { onSaid: (said: { text: string; isError: boolean } 
         <button type="button" class="button primary" disabled={isBusy || !isReady} onClick={() => void add()}>
           Add
         </button>
-        <span class="muted">{isBusy ? "Asking…" : isReady ? "Nothing has been changed yet." : "What it costs is shown before it is added."}</span>
+        <span class="muted">{isBusy ? "Waiting for the server…" : isReady ? "Nothing is changed yet." : "Explain shows the plan and the cost before you add the query."}</span>
       </div>
       {explained && !explained.answer.error && (
         <div class="explained">
@@ -136,7 +136,7 @@ function Adding({ onSaid }: { onSaid: (said: { text: string; isError: boolean } 
               </span>
             )}
           </p>
-          <pre tabIndex={0} aria-label="What the query means">
+          <pre tabIndex={0} aria-label="Plan with this query">
             <bdi>{explained.answer.text}</bdi>
           </pre>
         </div>
@@ -153,12 +153,12 @@ function Queries({ queries, onDrop }: { queries: Query[]; onDrop: ((name: string
         <h2>Queries</h2>
         <p class="muted number">{queries.length.toLocaleString("en-GB")}</p>
       </div>
-      <div class="queries-scroll" ref={scroller} tabIndex={0} role="group" aria-label="Queries, scrolled" style={{ maxHeight: `${HEIGHT * 9.5}px` }}>
+      <div class="queries-scroll" ref={scroller} tabIndex={0} role="group" aria-label="List of queries" style={{ maxHeight: `${HEIGHT * 9.5}px` }}>
         <table class="queries" aria-rowcount={queries.length + 1}>
           <thead>
             <tr aria-rowindex={1}>
               <th scope="col">Name</th>
-              <th scope="col">As SQL</th>
+              <th scope="col">SQL</th>
               <th scope="col">{onDrop ? <span class="unseen">Drop</span> : "Stream"}</th>
             </tr>
           </thead>
@@ -171,7 +171,7 @@ function Queries({ queries, onDrop }: { queries: Query[]; onDrop: ((name: string
                 </th>
                 <td>
                   <code>
-                    <Data value={query.text ?? `${query.k} best of ${query.window}`} longest={300} />
+                    <Data value={query.text ?? `Top ${query.k} over ${query.window}`} longest={300} />
                   </code>
                 </td>
                 <td>
@@ -232,13 +232,13 @@ function Dropping({ name, onSaid, onClose }: DroppingGiven) {
             <Icon name="close" />
           </button>
         </header>
-        <p>It is answered no more. Windows that were answered stay as they are.</p>
+        <p>The job stops answering this query. Results that were already written stay unchanged.</p>
         <div class="form-row end">
           <button type="button" class="button" onClick={() => dialog.current?.close()}>
-            Keep it
+            Cancel
           </button>
           <button type="button" class="button primary" disabled={isBusy} onClick={() => void drop()}>
-            Drop it
+            Drop query
           </button>
         </div>
       </div>
