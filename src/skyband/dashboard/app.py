@@ -20,7 +20,7 @@ from skyband.dashboard.assets import assets
 from skyband.dashboard.board_state import Show, state_of
 from skyband.dashboard.connections import FIRST
 from skyband.dashboard.engine_view import EngineView, plan_of
-from skyband.dashboard.events import Bell, Listener, listen
+from skyband.dashboard.events import Listener, Notifier, listen
 from skyband.dashboard.wire import group_key, packed
 from skyband.errors import SkybandError
 from skyband.jobs.mailbox import LONGEST
@@ -37,7 +37,7 @@ _ACTIONS: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
 MOST_WATCHED = 200
 
 
-def app_of(show: Show, engine: EngineView, bell: Bell) -> Starlette:
+def app_of(show: Show, engine: EngineView, notifier: Notifier) -> Starlette:
     """Return the ASGI application that serves a show."""
     return Starlette(
         routes=[
@@ -45,7 +45,7 @@ def app_of(show: Show, engine: EngineView, bell: Bell) -> Starlette:
             Route("/assets/{path:path}", _asset),
             Route("/healthz", _health(show)),
             *(Route(f"/api/{name}", answer) for name, answer in _read_only(show, engine).items()),
-            Route("/api/events", _events(show, engine, bell)),
+            Route("/api/events", _events(show, engine, notifier)),
             *(Route(f"/api/{name}", _changing(show, name), methods=["POST"]) for name in _ACTIONS),
         ],
         exception_handlers={HTTPException: _http_error, Exception: _internal_error},
@@ -54,8 +54,8 @@ def app_of(show: Show, engine: EngineView, bell: Bell) -> Starlette:
 
 def _health(show: Show) -> Callable[[Request], Any]:
     async def health(_: Request) -> Response:  # async: needs no thread of the pool, which may be exhausted
-        ailment = show.ailment()
-        return Response("ok\n" if ailment is None else f"{ailment}\n", 200 if ailment is None else 503, _NO_STORE, TEXT)
+        problem = show.problem()
+        return Response("ok\n" if problem is None else f"{problem}\n", 200 if problem is None else 503, _NO_STORE, TEXT)
 
     return health
 
@@ -69,8 +69,8 @@ def _read_only(show: Show, engine: EngineView) -> dict[str, Callable[[Request], 
 
     def summaries(_: Request) -> Response:
         show.refresh()
-        asked = show.asked()
-        return _json(boards.summaries(history, [name for name in history.names() if name in asked]))
+        queries = show.queries()
+        return _json(boards.summaries(history, [name for name in history.names() if name in queries]))
 
     def board(request: Request) -> Response:
         show.refresh()
@@ -117,15 +117,15 @@ def _read_only(show: Show, engine: EngineView) -> dict[str, Callable[[Request], 
     }
 
 
-def _events(show: Show, engine: EngineView, bell: Bell) -> Callable[[Request], Any]:
+def _events(show: Show, engine: EngineView, notifier: Notifier) -> Callable[[Request], Any]:
     async def events(request: Request) -> Response:
         watched = watched_of(request)
-        place = bell.join()  # before the first await, because requests run concurrently
+        place = notifier.join()  # before the first await, because requests run concurrently
         if place is None:
             raise HTTPException(
-                503, f"too many open pages: at most {bell.most} can receive live updates. Close one and try again."
+                503, f"too many open pages: at most {notifier.most} can receive live updates. Close one and try again."
             )
-        return _Events(bell, place, Listener(show, engine, watched))
+        return _Events(notifier, place, Listener(show, engine, watched))
 
     return events
 
@@ -133,16 +133,16 @@ def _events(show: Show, engine: EngineView, bell: Bell) -> Callable[[Request], A
 class _Events(StreamingResponse):
     """A server-sent event stream. It frees its place when it ends, even if it never started."""
 
-    def __init__(self, bell: Bell, place: asyncio.Event, listener: Listener) -> None:
+    def __init__(self, notifier: Notifier, place: asyncio.Event, listener: Listener) -> None:
         headers = {**_NO_STORE, "x-accel-buffering": "no"}
-        super().__init__(listen(bell, place, listener), media_type="text/event-stream", headers=headers)
-        self._bell, self._place = bell, place
+        super().__init__(listen(notifier, place, listener), media_type="text/event-stream", headers=headers)
+        self._notifier, self._place = notifier, place
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._bell.leave(self._place)
+            self._notifier.leave(self._place)
 
 
 def _changing(show: Show, name: str) -> Callable[[Request], Any]:

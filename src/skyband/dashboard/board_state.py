@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from skyband import __version__
 from skyband.dashboard.history import History
-from skyband.dashboard.query_info import QueryInfo, asked_of, stream_of
+from skyband.dashboard.query_info import QueryInfo, query_infos, stream_of
 
 if TYPE_CHECKING:
     from skyband.dashboard.control import RunControl
@@ -33,7 +33,7 @@ class Show(Protocol):
     def refresh(self) -> int:
         """Process pending answers and return the version of the history."""
 
-    def asked(self) -> Mapping[str, QueryInfo]:
+    def queries(self) -> Mapping[str, QueryInfo]:
         """The queries, by name."""
 
     def workloads(self) -> Mapping[str, Workload[Any]]:
@@ -45,7 +45,7 @@ class Show(Protocol):
     def numbers(self) -> Mapping[str, Mapping[str, Any]]:
         """The metrics, by stream."""
 
-    def ailment(self) -> str | None:
+    def problem(self) -> str | None:
         """The reason why the source is unhealthy; None if it is healthy or has ended."""
 
 
@@ -62,9 +62,9 @@ class LiveShow:
         self.version = 0
         self._file: Callable[[], WorkloadFile] | None = None
         self._numbers: Numbers = dict
-        self._ailment: Callable[[], str | None] = lambda: None
+        self._problem: Callable[[], str | None] = lambda: None
         self._workloads: Mapping[str, Workload[Any]] = {}
-        self._asked: dict[str, QueryInfo] = {}
+        self._queries: dict[str, QueryInfo] = {}
         self._shape = 0
         self._lock = threading.Lock()
 
@@ -72,10 +72,10 @@ class LiveShow:
         self,
         file: Callable[[], WorkloadFile],
         numbers: Numbers,
-        ailment: Callable[[], str | None] = lambda: None,
+        problem: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Attach the running job: functions that return its current file, its metrics and its health problem."""
-        self._file, self._numbers, self._ailment = file, numbers, ailment
+        self._file, self._numbers, self._problem = file, numbers, problem
         self.refresh()
 
     def end(self) -> None:
@@ -89,8 +89,8 @@ class LiveShow:
         with self._lock:
             if self._file is not None and (file := self._file()).workloads is not self._workloads:
                 ids = {name: stream.id for name, stream in file.streams.items()}
-                self._asked = asked_of(file.workloads, ids)
-                self.history.ask(self._asked)
+                self._queries = query_infos(file.workloads, ids)
+                self.history.set_queries(self._queries)
                 self._workloads = file.workloads
                 self.version += 1
             version = self.history.settle()
@@ -100,9 +100,9 @@ class LiveShow:
                 self.version += 1
             return version
 
-    def asked(self) -> Mapping[str, QueryInfo]:
+    def queries(self) -> Mapping[str, QueryInfo]:
         """The queries, by name."""
-        return self._asked
+        return self._queries
 
     def workloads(self) -> Mapping[str, Workload[Any]]:
         """The workloads, by stream."""
@@ -116,21 +116,21 @@ class LiveShow:
         """The metrics, by stream. `restarts` equals `changes`, because only a live change restarts a stream."""
         return {name: {**one, "restarts": one.get("changes", 0)} for name, one in self._numbers().items()}
 
-    def ailment(self) -> str | None:
+    def problem(self) -> str | None:
         """The reason why the job is unhealthy; None if it is healthy or has ended."""
-        return self._ailment()
+        return self._problem()
 
 
 def state_of(show: Show) -> dict[str, Any]:
     """Return the state of a show as JSON values."""
-    asked = show.asked()
-    streams = list(dict.fromkeys(one.stream for one in asked.values()))
+    queries = show.queries()
+    streams = list(dict.fromkeys(one.stream for one in queries.values()))
     return {
         "title": show.title,
         "version": __version__,
         "live": show.live,
         "ended": show.ended,
         "control": show.control is not None,
-        "streams": [stream_of(name, asked.values()) for name in streams],
-        "queries": [one.to_dict(show.history.columns(one.name)) for one in asked.values()],
+        "streams": [stream_of(name, queries.values()) for name in streams],
+        "queries": [one.to_dict(show.history.columns(one.name)) for one in queries.values()],
     }

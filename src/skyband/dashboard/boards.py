@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.dashboard.history import FoundWindow, History, WindowSpan
-from skyband.dashboard.query_info import OURS, QueryInfo
+from skyband.dashboard.query_info import ADDED_COLUMNS, QueryInfo
 from skyband.dashboard.window_spans import spelled
 from skyband.dashboard.wire import moment_text, plain
 
@@ -28,20 +28,20 @@ def board(history: History, name: str, key: str | None = None, moment: int | Non
     found = history.find(name, key, moment)
     if found is None:
         return None
-    asked = history.asked(name)
+    info = history.info(name)
 
     def moment_at(place: int) -> Any:
-        return moment_text(found.moments[place], asked.axis) if 0 <= place < len(found.moments) else None
+        return moment_text(found.moments[place], info.axis) if 0 <= place < len(found.moments) else None
 
     return {
         "query": name,
-        "group": found.line.group if asked.groups else None,
+        "group": found.line.group if info.groups else None,
         "moment": moment_at(found.place),
-        "start": None if found.window.start is None else moment_text(found.window.start, asked.axis),
+        "start": None if found.window.start is None else moment_text(found.window.start, info.axis),
         "previous": moment_at(found.place - 1),
         "next": moment_at(found.place + 1),
         "newest": moment_at(len(found.moments) - 1),
-        **_moved(found, asked),
+        **_moved(found, info),
     }
 
 
@@ -53,7 +53,7 @@ def summary(history: History, name: str) -> dict[str, Any] | None:
     windows, groups, line = found
     newest = line[-1]
     return {
-        "moment": moment_text(newest.moment, history.asked(name).axis),
+        "moment": moment_text(newest.moment, history.info(name).axis),
         "windows": windows,
         "groups": groups,
         "first": _score(newest.first),
@@ -66,19 +66,19 @@ def summary(history: History, name: str) -> dict[str, Any] | None:
 def moments(history: History, name: str, key: str | None) -> list[Any] | None:
     """Return the moments of a query and group that the history holds."""
     line = history.line(name, key)
-    return None if line is None else [moment_text(window.moment, history.asked(name).axis) for window in line]
+    return None if line is None else [moment_text(window.moment, history.info(name).axis) for window in line]
 
 
 def ranks_over_time(history: History, name: str, key: str | None, last: int) -> dict[str, Any] | None:
     """Return, for each moment, the ranks of the newest windows' objects and the scores of the first and last rank."""
-    line, asked = history.line(name, key, max(1, last)), history.asked(name)
+    line, info = history.line(name, key, max(1, last)), history.info(name)
     if not line:
         return None
-    ids = [_ids(window.rows, asked) for window in line]
+    ids = [_ids(window.rows, info) for window in line]
     objects = _foremost(ids)
     ranks = [_ranks(window, mine, objects) for window, mine in zip(line, ids, strict=True)]
     return {
-        "moments": [moment_text(window.moment, asked.axis) for window in line],
+        "moments": [moment_text(window.moment, info.axis) for window in line],
         "first": [_score(window.first) for window in line],
         "last": [_score(window.last) for window in line],
         "objects": [
@@ -104,16 +104,16 @@ def moment_of(text: str) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1)
 
 
-def _moved(found: FoundWindow, asked: QueryInfo) -> dict[str, Any]:
+def _moved(found: FoundWindow, info: QueryInfo) -> dict[str, Any]:
     """Return the rows of a window, and the objects that left since the previous window."""
     rows = found.window.rows
-    ids = _plain(_ids(rows, asked))
+    ids = _plain(_ids(rows, info))
     ranks = rows["rank"].to_pylist()
     old: dict[str, int] = {}
     gone: list[dict[str, Any]] = []
     if found.before is not None:
         before = found.before.rows
-        columns = (_ids(before, asked), before["rank"], _column(before, "score"))
+        columns = (_ids(before, info), before["rank"], _column(before, "score"))
         here = set(map(_named, ids))
         for value, rank, score in zip(*map(_plain, columns), strict=True):
             known = _named(value)
@@ -121,8 +121,8 @@ def _moved(found: FoundWindow, asked: QueryInfo) -> dict[str, Any]:
                 old[known] = rank
                 if known not in here:
                     gone.append({"id": value, "old_rank": rank, "score": score})
-    groups = {column.lower() for column in asked.groups}
-    own = [name for name in rows.column_names if name not in OURS and name.lower() not in groups]
+    groups = {column.lower() for column in info.groups}
+    own = [name for name in rows.column_names if name not in ADDED_COLUMNS and name.lower() not in groups]
     details = {name: _plain(rows[name]) for name in own}
     scores = _plain(_column(rows, "score"))
     extra = {name: _plain(rows[name]) for name in _EXTRA if name in rows.column_names}
@@ -154,14 +154,14 @@ def _move(rank: int, old: int | None, *, first: bool) -> str:
     return "up" if rank < old else "down" if rank > old else "same"
 
 
-def _ids(rows: pa.Table, asked: QueryInfo) -> pa.Array | pa.ChunkedArray:
+def _ids(rows: pa.Table, info: QueryInfo) -> pa.Array | pa.ChunkedArray:
     """Return the object ids: the id column, or the text of the row's columns if there is no such column."""
-    column = id_column(rows, asked)
+    column = id_column(rows, info)
     if column is not None and _is_simple(rows[column].type):
         return rows[column]
     if column is not None:
         return pa.array([None if value is None else _named(value) for value in _plain(rows[column])], pa.string())
-    own = [name for name in rows.column_names if name not in OURS and name not in asked.groups]
+    own = [name for name in rows.column_names if name not in ADDED_COLUMNS and name not in info.groups]
     whole = zip(*(_plain(rows[name]) for name in own), strict=True) if own else ((),) * rows.num_rows
     return pa.array([" · ".join(map(_named, row)) for row in whole], pa.string())
 
@@ -182,12 +182,12 @@ _SIMPLE = (
 )
 
 
-def id_column(rows: pa.Table, asked: QueryInfo) -> str | None:
+def id_column(rows: pa.Table, info: QueryInfo) -> str | None:
     """Return the column that identifies objects; None if only the complete row does."""
-    if asked.id is not None and (known := spelled(rows, asked.id)) is not None:
+    if info.id is not None and (known := spelled(rows, info.id)) is not None:
         return known
     for name in ("id", "key", "object"):
-        if name in rows.column_names and name not in asked.groups:
+        if name in rows.column_names and name not in info.groups:
             if name == "id" and "stream" in rows.column_names and rows["id"].null_count == rows.num_rows:
                 return "stream"  # streams are ranked, not their tuples
             return name

@@ -34,14 +34,14 @@ _TRAILED = ("rows_per_second", "candidates", "state_bytes", "emit_lag")
 
 def plan_of(show: Show, stream: str) -> dict[str, Any] | None:
     """Return the plan of a stream as JSON values; None if no query reads the stream."""
-    asked = [one for one in show.asked().values() if one.stream == stream]
-    if not asked:
+    queries = [one for one in show.queries().values() if one.stream == stream]
+    if not queries:
         return None
     workload = show.workloads().get(stream)
-    axis = asked[0].axis
+    axis = queries[0].axis
     plan: dict[str, Any] = {
         "stream": stream,
-        "family": asked[0].family,
+        "family": queries[0].family,
         "text": None,
         "lanes": [],
         "unit": "seconds" if axis == "time" else "objects",

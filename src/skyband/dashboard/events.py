@@ -16,7 +16,7 @@ from skyband.dashboard.boards import board, summaries
 from skyband.dashboard.engine_view import EngineView
 from skyband.dashboard.wire import packed
 
-__all__ = ["MOST_LISTENERS", "Bell", "Listener", "listen"]
+__all__ = ["MOST_LISTENERS", "Listener", "Notifier", "listen"]
 
 MOST_LISTENERS = 64
 MOST_OFTEN = 0.1  # seconds between two messages about answers
@@ -24,7 +24,7 @@ ENGINE = 1.0
 HEARTBEAT = 10.0
 
 
-class Bell:
+class Notifier:
     """Wakes all listeners of the server's event loop from any thread. It has at most `most` listeners."""
 
     def __init__(self, most: int = MOST_LISTENERS) -> None:
@@ -37,7 +37,7 @@ class Bell:
         """Set the event loop in which the listeners run."""
         self._loop = loop
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake all listeners. The pipeline calls this, so it must return quickly."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
@@ -49,10 +49,10 @@ class Bell:
     def close(self) -> None:
         """Stop all listeners."""
         self.closed = True
-        self.ring()
+        self.notify()
 
     def join(self) -> asyncio.Event | None:
-        """Return an event that `ring` sets; None if the limit is reached. The caller must `leave` at the end."""
+        """Return an event that `notify` sets; None if the limit is reached. The caller must `leave` at the end."""
         if len(self._waiting) >= self.most:
             return None
         event = asyncio.Event()
@@ -81,7 +81,7 @@ class Listener:
         self._watched = list(watched)
         self._boards: dict[tuple[str, str | None], tuple[int, bytes]] = {}  # number and digest of the window last sent
         self._version = self._settled = 0  # of the history: last sent, and current
-        self._asked = show.version
+        self._queries_version = show.version
         self._ended = False
         self._count = 0
 
@@ -93,8 +93,8 @@ class Listener:
         """Return the events to send first: changes of the list of queries and of the watched boards."""
         found = []
         self._settled = self._show.refresh()
-        if self._show.version != self._asked:
-            self._asked = self._show.version
+        if self._show.version != self._queries_version:
+            self._queries_version = self._show.version
             found.append(self._event("state", state_of(self._show)))
         if self._settled != self._version:
             found += [self._event("board", newest) for watched in self._watched if (newest := self._newest(*watched))]
@@ -104,8 +104,8 @@ class Listener:
         """Return the summaries of all changed queries. Call it after `boards`."""
         found = []
         if self._settled != self._version:
-            asked, names = self._show.asked(), self._show.history.changed_since(self._version)
-            changed = summaries(self._show.history, [name for name in names if name in asked])
+            queries, names = self._show.queries(), self._show.history.changed_since(self._version)
+            changed = summaries(self._show.history, [name for name in names if name in queries])
             self._version = self._settled
             if changed:
                 found.append(self._event("summary", changed))
@@ -140,12 +140,12 @@ class Listener:
         return b"id: %d\nevent: %s\ndata: %s\n\n" % (self._count, name.encode(), packed(content))
 
 
-async def listen(bell: Bell, event: asyncio.Event, listener: Listener) -> AsyncIterator[bytes]:
-    """Yield events for one browser until it disconnects or the server stops. The bell sets `event`."""
+async def listen(notifier: Notifier, event: asyncio.Event, listener: Listener) -> AsyncIterator[bytes]:
+    """Yield events for one browser until it disconnects or the server stops. The notifier sets `event`."""
     loop = asyncio.get_running_loop()
     sent_at = engine_at = float("-inf")
     yield b"retry: 1000\n\n"
-    while not bell.closed:
+    while not notifier.closed:
         event.clear()
         if found := await asyncio.to_thread(listener.boards):
             yield found

@@ -89,11 +89,11 @@ def labels_of(
     return found
 
 
-def is_of(ident: Ident, asked: QueryInfo) -> bool:
+def is_of(ident: Ident, info: QueryInfo) -> bool:
     """Return whether the answers can belong to this query of a workload file."""
-    window = None if asked.query is None else asked.query.window
+    window = None if info.query is None else info.query.window
     sized = ident.size is None or window is None or ident.size == window.longest
-    return sized and ident.source.stream in (None, asked.stream)
+    return sized and ident.source.stream in (None, info.stream)
 
 
 def _order(ident: Ident) -> tuple[str | int, ...]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from skyband.dashboard.folder_contents import Contents, FileAnswers, read_answers
 from skyband.dashboard.history import MOST_BYTES, History
-from skyband.dashboard.query_info import QueryInfo, asked_of
+from skyband.dashboard.query_info import QueryInfo, query_infos
 from skyband.errors import InvalidInputError
 from skyband.rate_limited_log import RateLimitedLog
 
@@ -59,10 +59,12 @@ class FolderShow:
         self.version = 0
         self._folder, self._file = folder, file
         self._most = MOST_BYTES
-        known = {} if file is None else asked_of(file.workloads, {name: one.id for name, one in file.streams.items()})
+        known = (
+            {} if file is None else query_infos(file.workloads, {name: one.id for name, one in file.streams.items()})
+        )
         only = next(iter(file.workloads)) if file is not None and len(file.workloads) == 1 else self.title
         self._contents = Contents(folder, self.title, only, known)
-        self.history.ask(known)
+        self.history.set_queries(known)
         self._seen: dict[Path, _Seen] = {}
         self._failed: dict[Path, str] = {}  # by file: the last error, to log it once
         self._unsettled = False  # whether files must be read again, because labels or groups of queries changed
@@ -110,15 +112,15 @@ class FolderShow:
         """Process the answers that were read; return the version of the history."""
         with self._lock:
             version = self.history.settle()
-            shape = (self.history.shape, self._contents.asked)
+            shape = (self.history.shape, self._contents.queries)
             if shape[0] != self._shape[0] or shape[1] is not self._shape[1]:
                 self._shape = shape
                 self.version += 1
             return version
 
-    def asked(self) -> Mapping[str, QueryInfo]:
+    def queries(self) -> Mapping[str, QueryInfo]:
         """The queries that have answers, and those of the workload file."""
-        return self._contents.asked
+        return self._contents.queries
 
     def workloads(self) -> Mapping[str, Workload[Any]]:
         """The workloads of the workload file, if there is one."""
@@ -132,7 +134,7 @@ class FolderShow:
         """The metrics that answers provide: the numbers of files, rows and queries by stream."""
         return self._contents.numbers()
 
-    def ailment(self) -> str | None:
+    def problem(self) -> str | None:
         """The reason why the folder is no longer followed; None if it is."""
         started, ended = self._thread.ident is not None, self._closed.is_set()
         return (
@@ -175,7 +177,7 @@ class FolderShow:
         """Read a file and add it to the history, unless labels or groups changed and all files must be read again."""
         found = self._answers(path)
         if found is not None and not self._unsettled and (item := self._item(path, found)):
-            self.history.put_all([item], self._contents.asked)
+            self.history.put_all([item], self._contents.queries)
 
     def _answers(self, path: Path) -> FileAnswers | None:
         """Read a file's answers and learn its queries; return None if the file cannot be shown."""
@@ -228,7 +230,7 @@ class FolderShow:
             if item := self._item(path, found):
                 del items[str(path)]
                 items[str(path)] = item
-        self.history.put_all(items.values(), self._contents.asked)
+        self.history.put_all(items.values(), self._contents.queries)
 
     def _separate(self, paths: list[Path]) -> None:
         """Treat each file as its own source, because the files have different rows for the same window."""

@@ -104,7 +104,7 @@ def _sizes(rows: pa.Table, count: int, queries: Any) -> Any:
 
 
 class Contents:
-    """The files of a folder and their queries. One thread updates it; others read `asked` and `numbers`.
+    """The files of a folder and their queries. One thread updates it; others read `queries` and `numbers`.
 
     `only` is the stream of files whose names do not contain a stream. `known` are the queries of a workload file.
     """
@@ -116,7 +116,7 @@ class Contents:
         self._labels: dict[Ident, str] = {}
         self._lock = threading.Lock()
         self._counted: dict[Path, tuple[str, int]] = {}  # by file: its stream, and its rows
-        self.asked: Mapping[str, QueryInfo] = dict(known)  # by label; replaced by a new object on every change
+        self.queries: Mapping[str, QueryInfo] = dict(known)  # by label; replaced by a new object on every change
 
     def source(self, path: Path) -> Source:
         """Return the source of a file."""
@@ -167,7 +167,7 @@ class Contents:
         rows = found.rows
         named = pa.array(labels, pa.string()).take(pa.array(found.codes))
         rows = rows.set_column(rows.column_names.index("query"), "query", named)
-        groups = {label: _columns(rows, self.asked[label]) for label in labels}
+        groups = {label: _columns(rows, self.queries[label]) for label in labels}
         return in_order(rows, labels, np.asarray(found.codes), groups)
 
     def numbers(self) -> dict[str, dict[str, Any]]:
@@ -179,8 +179,8 @@ class Contents:
             one = found.setdefault(stream, {"batches": 0, "answers": 0})
             one["batches"] += 1
             one["answers"] += rows
-        for asked in self.asked.values():
-            mine = found.setdefault(asked.stream, {"batches": 0, "answers": 0})
+        for info in self.queries.values():
+            mine = found.setdefault(info.stream, {"batches": 0, "answers": 0})
             mine["queries"] = mine.get("queries", 0) + 1
         return found
 
@@ -188,23 +188,23 @@ class Contents:
         return ident.name in self._known and is_of(ident, self._known[ident.name])
 
     def _publish(self) -> bool:
-        """Update `asked` and the labels; return whether the label or groups of a known query changed."""
-        inferred = self._inferred.asked
+        """Update `queries` and the labels; return whether the label or groups of a known query changed."""
+        inferred = self._inferred.infos
         labels = labels_of(inferred, self._known, {ident: one.window for ident, one in inferred.items()})
-        asked: dict[str, QueryInfo] = {}
+        queries: dict[str, QueryInfo] = {}
         shown = {ident.name for ident in labels if self._is_known(ident)}
-        asked |= {name: one for name, one in self._known.items() if name not in shown}
+        queries |= {name: one for name, one in self._known.items() if name not in shown}
         for ident, label in labels.items():
-            asked[label] = replace(self._known[ident.name] if self._is_known(ident) else inferred[ident], name=label)
+            queries[label] = replace(self._known[ident.name] if self._is_known(ident) else inferred[ident], name=label)
         before, self._labels = self._labels, labels
         changed = any(
-            ident in labels and (labels[ident] != label or asked[labels[ident]].groups != self.asked[label].groups)
+            ident in labels and (labels[ident] != label or queries[labels[ident]].groups != self.queries[label].groups)
             for ident, label in before.items()
         )
-        self.asked = asked
+        self.queries = queries
         return changed
 
 
-def _columns(rows: pa.Table, asked: QueryInfo) -> list[str]:
-    found = (spelled(rows, column) for column in asked.groups)
+def _columns(rows: pa.Table, info: QueryInfo) -> list[str]:
+    found = (spelled(rows, column) for column in info.groups)
     return [column for column in found if column is not None]

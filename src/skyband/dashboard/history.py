@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from skyband.dashboard.query_info import OURS, QueryInfo
+from skyband.dashboard.query_info import ADDED_COLUMNS, QueryInfo
 from skyband.dashboard.window_spans import Line, WindowSpan
 from skyband.dashboard.window_store import WindowStore
 from skyband.dashboard.wire import Group
@@ -43,7 +43,7 @@ class _Pending(NamedTuple):
 
     stream: str
     rows: pa.Table | None  # None: remove the answers
-    asked: Mapping[str, QueryInfo] | None
+    queries: Mapping[str, QueryInfo] | None
 
     @property
     def bytes(self) -> int:
@@ -65,7 +65,7 @@ class History:
         self._pending_lock = threading.Lock()  # for the pending answers; held only briefly
         self._waiting: dict[Hashable, _Pending] = {}
         self._waiting_bytes = 0
-        self._asked: dict[str, QueryInfo] = {}
+        self._infos: dict[str, QueryInfo] = {}
         self._taken: Mapping[str, QueryInfo] | None = None  # the queries last passed to put_all
         self._columns: dict[str, tuple[str, ...]] = {}  # of answers, by stream
         self._listeners: list[Callable[[], None]] = []
@@ -85,18 +85,18 @@ class History:
         """The approximate size of the stored windows."""
         return self._store.bytes
 
-    def ask(self, asked: Mapping[str, QueryInfo]) -> None:
+    def set_queries(self, queries: Mapping[str, QueryInfo]) -> None:
         """Set the queries. Answers of removed queries stay until the limits remove them.
 
         If a different query reuses a name, the old answers under that name are dropped.
         """
         with self._lock:
-            for name, one in asked.items():
-                if name in self._store.queries and name in self._asked and one.is_other_than(self._asked[name]):
+            for name, one in queries.items():
+                if name in self._store.queries and name in self._infos and one.is_other_than(self._infos[name]):
                     self._store.drop(name)
-            self._asked.update(asked)
+            self._infos.update(queries)
 
-    def tell(self, listener: Callable[[], None]) -> None:
+    def subscribe(self, listener: Callable[[], None]) -> None:
         """Register a function to call, from any thread, when new answers arrive."""
         self._listeners.append(listener)
 
@@ -109,19 +109,19 @@ class History:
         self.put_all([(key, stream, rows)])
 
     def put_all(
-        self, items: Iterable[tuple[Hashable, str, pa.Table | None]], asked: Mapping[str, QueryInfo] | None = None
+        self, items: Iterable[tuple[Hashable, str, pa.Table | None]], queries: Mapping[str, QueryInfo] | None = None
     ) -> None:
         """Store several answers atomically.
 
-        `asked` are the queries that the answers belong to. It applies to these and later answers, not to earlier ones.
+        `queries` are the queries of these answers. It applies to these and later answers, not to earlier ones.
         """
         with self._pending_lock:
             for key, stream, rows in items:
-                laid = _Pending(stream, rows, asked)
+                pending = _Pending(stream, rows, queries)
                 before = self._waiting.pop(key, None)
-                self._waiting_bytes += laid.bytes - (0 if before is None else before.bytes)
-                self._waiting[key] = laid
-                while self._waiting_bytes > self._most_bytes and self._waiting_bytes > laid.bytes:
+                self._waiting_bytes += pending.bytes - (0 if before is None else before.bytes)
+                self._waiting[key] = pending
+                while self._waiting_bytes > self._most_bytes and self._waiting_bytes > pending.bytes:
                     self._drop_oldest_pending()
         self.wake()
 
@@ -132,10 +132,10 @@ class History:
 
     def _drop_oldest_pending(self) -> None:
         """Drop the oldest pending answers, because no reader has processed them in time."""
-        for key, laid in self._waiting.items():
-            if laid.rows is not None:
-                self._waiting[key] = laid._replace(rows=None)
-                self._waiting_bytes -= laid.bytes
+        for key, pending in self._waiting.items():
+            if pending.rows is not None:
+                self._waiting[key] = pending._replace(rows=None)
+                self._waiting_bytes -= pending.bytes
                 return
 
     def settle(self) -> int:
@@ -145,26 +145,28 @@ class History:
                 waiting, self._waiting, self._waiting_bytes = self._waiting, {}, 0
             if waiting:
                 self._store.version += 1
-                for key, laid in waiting.items():
-                    self._take_in(key, laid)
+                for key, pending in waiting.items():
+                    self._take_in(key, pending)
                 self._store.trim()
             return self._store.version
 
-    def _take_in(self, key: Hashable, laid: _Pending) -> None:
+    def _take_in(self, key: Hashable, pending: _Pending) -> None:
         """Cut pending answers into windows. On an error, log it and drop only these answers."""
-        if laid.asked is not None and laid.asked is not self._taken:
-            self.ask(laid.asked)
-            self._taken = laid.asked
+        if pending.queries is not None and pending.queries is not self._taken:
+            self.set_queries(pending.queries)
+            self._taken = pending.queries
         try:
-            self._store.replace(key, laid.stream, laid.rows, self.asked)
+            self._store.replace(key, pending.stream, pending.rows, self.info)
         except Exception as error:
             _QUIET.warning(
-                "dropped answers of stream %s from the page: they cannot be split into windows: %s", laid.stream, error
+                "dropped answers of stream %s from the page: they cannot be split into windows: %s",
+                pending.stream,
+                error,
             )
-            self._store.replace(key, laid.stream, None, self.asked)
+            self._store.replace(key, pending.stream, None, self.info)
             return
-        if laid.rows is not None and laid.rows.num_rows:
-            self._columns[laid.stream] = tuple(laid.rows.column_names)
+        if pending.rows is not None and pending.rows.num_rows:
+            self._columns[pending.stream] = tuple(pending.rows.column_names)
 
     def contested(self) -> set[Hashable]:
         """Return and reset the keys whose answers have different rows for the same rank of a window."""
@@ -187,9 +189,9 @@ class History:
         with self._lock:
             return list(self._store.queries)
 
-    def asked(self, name: str) -> QueryInfo:
+    def info(self, name: str) -> QueryInfo:
         """Return the description of a query."""
-        found = self._asked.get(name)
+        found = self._infos.get(name)
         if found is not None:
             return found
         answered = self._store.queries.get(name)
@@ -198,10 +200,10 @@ class History:
     def columns(self, name: str) -> list[str]:
         """Return the data columns of a query's answers; before its first answer, those of its stream."""
         with self._lock:
-            asked, answered = self.asked(name), self._store.queries.get(name)
-            groups = {column.lower() for column in asked.groups}
-            columns = self._columns.get(asked.stream, ()) if answered is None else answered.columns
-            return [column for column in columns if column not in OURS and column.lower() not in groups]
+            info, answered = self.info(name), self._store.queries.get(name)
+            groups = {column.lower() for column in info.groups}
+            columns = self._columns.get(info.stream, ()) if answered is None else answered.columns
+            return [column for column in columns if column not in ADDED_COLUMNS and column.lower() not in groups]
 
     def newest(self, stream: str) -> int | None:
         """Return the newest moment for which a stream has answers."""

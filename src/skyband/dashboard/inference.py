@@ -51,7 +51,7 @@ class Inferred:
     """The queries inferred from answers. Further answers may refine them."""
 
     def __init__(self) -> None:
-        self.asked: dict[Ident, QueryInfo] = {}
+        self.infos: dict[Ident, QueryInfo] = {}
         self._spans: dict[Ident, _Span] = {}
         self._refuted: dict[Ident, set[tuple[str, ...]]] = {}  # by query: columns that cannot be its groups
         self._holders: dict[Ident, set[Hashable]] = {}  # by query: the files with its answers
@@ -81,7 +81,7 @@ class Inferred:
         self._found[key] = set(idents)
         for code, ident in enumerate(idents):
             self._holders.setdefault(ident, set()).add(key)
-            was = self.asked.get(ident)
+            was = self.infos.get(ident)
             found = QueryInfo(
                 ident.name,
                 stream,
@@ -92,7 +92,7 @@ class Inferred:
                 axis=ident.axis,
             )
             learned |= found != was
-            self.asked[ident] = found
+            self.infos[ident] = found
         return learned
 
     def contradicts(self, rows: pa.Table, idents: Sequence[Ident], queries: Any) -> bool:
@@ -100,7 +100,7 @@ class Inferred:
         lacking = [
             code
             for code, ident in enumerate(idents)
-            if ident in self.asked and any(spelled(rows, column) is None for column in self.asked[ident].groups)
+            if ident in self.infos and any(spelled(rows, column) is None for column in self.infos[ident].groups)
         ]
         return bool(lacking) and bool(_inconsistent(rows, queries, ())[lacking].any())
 
@@ -112,7 +112,7 @@ class Inferred:
             if not self._holders[ident]:
                 gone.append(ident)
         for ident in gone:
-            for about in (self.asked, self._spans, self._refuted, self._holders):
+            for about in (self.infos, self._spans, self._refuted, self._holders):
                 about.pop(ident, None)
         return bool(gone)
 
@@ -136,7 +136,7 @@ class Inferred:
                 elif ident in waiting:
                     found[ident] = columns
         for ident in unknown:
-            before = self.asked.get(ident)
+            before = self.infos.get(ident)
             if before is not None and before.groups not in self._refuted.get(ident, ()):
                 found[ident] = before.groups
         return {ident: found.get(ident, ()) for ident in unknown}

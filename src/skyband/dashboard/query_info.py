@@ -11,10 +11,10 @@ from skyband.queries.answer_schema import CHANGE_COLUMNS
 from skyband.queries.families import FAMILIES, family_of
 from skyband.queries.workload import Workload
 
-__all__ = ["OURS", "QueryInfo", "asked_of", "stream_of"]
+__all__ = ["ADDED_COLUMNS", "QueryInfo", "query_infos", "stream_of"]
 
 # Columns that Skyband adds to the columns of the ranked row.
-OURS = frozenset(
+ADDED_COLUMNS = frozenset(
     {name for family in FAMILIES.values() for name in family.answers.framing}
     | {column.name for column in CHANGE_COLUMNS}
 )
@@ -60,18 +60,18 @@ class QueryInfo:
         }
 
 
-def asked_of(workloads: Mapping[str, Workload[Any]], ids: Mapping[str, str | None]) -> dict[str, QueryInfo]:
+def query_infos(workloads: Mapping[str, Workload[Any]], ids: Mapping[str, str | None]) -> dict[str, QueryInfo]:
     """Return the queries of these workloads by name. `ids` has the id column of each stream."""
     return {
-        query.name: _asked(query, stream, ids.get(stream))
+        query.name: _query_info(query, stream, ids.get(stream))
         for stream, workload in workloads.items()
         for query in workload
     }
 
 
-def stream_of(name: str, asked: Iterable[QueryInfo]) -> dict[str, Any]:
+def stream_of(name: str, queries: Iterable[QueryInfo]) -> dict[str, Any]:
     """Return the description of a stream as JSON values."""
-    mine = [one for one in asked if one.stream == name]
+    mine = [one for one in queries if one.stream == name]
     return {
         "name": name,
         "family": mine[0].family if mine else "topk",
@@ -80,7 +80,7 @@ def stream_of(name: str, asked: Iterable[QueryInfo]) -> dict[str, Any]:
     }
 
 
-def _asked(query: Query, stream: str, id_: str | None) -> QueryInfo:
+def _query_info(query: Query, stream: str, id_: str | None) -> QueryInfo:
     return QueryInfo(
         name=query.name,
         stream=stream,

@@ -50,7 +50,7 @@ class PageServer:
 
         from skyband.dashboard.app import app_of  # noqa: PLC0415
         from skyband.dashboard.engine_view import EngineView  # noqa: PLC0415
-        from skyband.dashboard.events import MOST_LISTENERS, Bell  # noqa: PLC0415
+        from skyband.dashboard.events import MOST_LISTENERS, Notifier  # noqa: PLC0415
         from skyband.dashboard.guard import Guard, is_loopback  # noqa: PLC0415
 
         self._show = show
@@ -59,9 +59,9 @@ class PageServer:
         self.port = int(self._socket.getsockname()[1])
         self.token = secrets.token_urlsafe(24)
         # At most half of the connections are event streams, so that some remain for other requests.
-        self._engine, self._bell = EngineView(show), Bell(min(MOST_LISTENERS, self._connections.most // 2))
+        self._engine, self._notifier = EngineView(show), Notifier(min(MOST_LISTENERS, self._connections.most // 2))
         guarded = Guard(
-            app_of(show, self._engine, self._bell),
+            app_of(show, self._engine, self._notifier),
             address.host,
             self.token,
             control=show.control is not None,
@@ -91,16 +91,16 @@ class PageServer:
     @property
     def listeners(self) -> int:
         """The number of browsers that receive events."""
-        return self._bell.listeners
+        return self._notifier.listeners
 
     def __enter__(self) -> PageServer:
-        self._show.history.tell(self._bell.ring)
+        self._show.history.subscribe(self._notifier.notify)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._closed.set()
-        self._bell.close()
+        self._notifier.close()
         self._server.should_exit = True
         self._thread.join(10)
         self._socket.close()
@@ -117,7 +117,7 @@ class PageServer:
                 self._closed.wait(LOOK)
 
     async def _serve(self) -> None:
-        self._bell.begin(asyncio.get_running_loop())
+        self._notifier.begin(asyncio.get_running_loop())
         tasks = [asyncio.create_task(self._look()), asyncio.create_task(self._sweep())]
         try:
             await self._server.serve(sockets=[self._socket])

@@ -47,7 +47,7 @@ class WindowSlice(NamedTuple):
     last: float  # score of the last row
 
 
-def cut(rows: pa.Table, asked: Callable[[str], QueryInfo]) -> Iterator[WindowSlice]:
+def cut(rows: pa.Table, info: Callable[[str], QueryInfo]) -> Iterator[WindowSlice]:
     """Yield the windows of a table that is sorted by window, best row first, as sinks receive it."""
     count = rows.num_rows
     if not count:
@@ -56,7 +56,7 @@ def cut(rows: pa.Table, asked: Callable[[str], QueryInfo]) -> Iterator[WindowSli
     moments = moment_column(rows)
     fresh = np.ones(count, bool)  # where a window begins
     fresh[1:] = (query_codes[1:] != query_codes[:-1]) | (moments[1:] != moments[:-1])
-    groups = {name: [spelled(rows, column) for column in asked(name).groups] for name in names}
+    groups = {name: [spelled(rows, column) for column in info(name).groups] for name in names}
     used = {column for columns in groups.values() for column in columns if column is not None}
     for column in used:
         # The column is a group column of some queries, and an ordinary column of the others.

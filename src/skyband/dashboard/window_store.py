@@ -37,7 +37,7 @@ class WindowStore:
         self.contested: set[Hashable] = set()  # segments with different rows for the same rank of a window
         self.version = 0
 
-    def replace(self, key: Hashable, stream: str, rows: pa.Table | None, asked: Callable[[str], QueryInfo]) -> None:
+    def replace(self, key: Hashable, stream: str, rows: pa.Table | None, info: Callable[[str], QueryInfo]) -> None:
         """Replace the windows of a key by the windows of these rows. None only removes them."""
         for before in (self._segments.get(key), self._spared.get(key)):
             if before is not None:
@@ -49,7 +49,7 @@ class WindowStore:
         self.bytes += segment.bytes
         columns = tuple(rows.column_names)
         try:
-            for found in cut(rows, asked):
+            for found in cut(rows, info):
                 self._hold(segment, stream, columns, found)
         finally:
             self._filled = None

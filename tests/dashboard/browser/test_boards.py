@@ -16,7 +16,7 @@ expect = pytest.importorskip("playwright.sync_api", reason="playwright is not in
 
 def test_a_thousand_queries_are_searched_and_few_are_drawn(look, seeded):
     page = look(seeded.url)
-    count = len(seeded.show.asked())
+    count = len(seeded.show.queries())
     expect(page.locator(".count")).to_have_text(f"{count:,} queries")
     expect(page.locator(".card")).to_have_count(6)
     assert page.locator(".entry").count() < 60
