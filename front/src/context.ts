@@ -15,7 +15,7 @@ export interface Page {
   /** Navigate; "replace" does not add an entry to the browser history. */
   go: (change: Partial<Route>, how?: "push" | "replace") => void;
   /** Announce a text to screen readers. */
-  say: (words: string) => void;
+  announce: (words: string) => void;
 }
 
 export const PageContext = createContext<Page>(null as unknown as Page);
@@ -31,34 +31,34 @@ export function useKey(key: Key | null): void {
   useLayoutEffect(() => (key === null ? undefined : store.subscribe(key, () => again(undefined as never))), [key]);
 }
 
-const seers = new WeakMap<Element, (isSeen: boolean) => void>();
-const seeing = new IntersectionObserver(
+const observers = new WeakMap<Element, (isVisible: boolean) => void>();
+const intersections = new IntersectionObserver(
   (entries) => {
-    for (const entry of entries) seers.get(entry.target)?.(entry.isIntersecting);
+    for (const entry of entries) observers.get(entry.target)?.(entry.isIntersecting);
   },
   { rootMargin: "160px" },
 );
 
 /** Whether an element is in or near the viewport. Others need not be drawn. */
-export function useSeen<E extends Element>(): [{ current: E | null }, boolean] {
+export function useVisible<E extends Element>(): [{ current: E | null }, boolean] {
   const ref = useRef<E | null>(null);
-  const [isSeen, see] = useState(true);
+  const [isVisible, see] = useState(true);
   useLayoutEffect(() => {
     const element = ref.current;
     if (!element) return;
-    seers.set(element, see);
-    seeing.observe(element);
-    return () => seeing.unobserve(element);
+    observers.set(element, see);
+    intersections.observe(element);
+    return () => intersections.unobserve(element);
   }, []);
-  return [ref, isSeen];
+  return [ref, isVisible];
 }
 
 /** The response to a request, which is repeated when the key changes. The last response stays until the next arrives. */
-export function useAsked<T>(key: string, ask: () => Promise<T>): { answer: T | null; error: string | null } {
+export function useRequest<T>(key: string, request: () => Promise<T>): { answer: T | null; error: string | null } {
   const [held, hold] = useState<{ key: string; answer: T | null; error: string | null }>({ key: "", answer: null, error: null });
   useEffect(() => {
     let isCurrent = true;
-    ask().then(
+    request().then(
       (answer) => isCurrent && hold({ key, answer, error: null }),
       (error: Error) => isCurrent && hold((before) => ({ key, answer: before.answer, error: error.message })),
     );

@@ -65,7 +65,7 @@ function App() {
         else history.replaceState(null, "", writeRoute(next));
         setRoute(next);
       },
-      say: (words) => {
+      announce: (words) => {
         if (announced.current) announced.current.textContent = words;
       },
     }),

@@ -193,7 +193,7 @@ def test_the_limit_follows_that_of_descriptors(monkeypatch):
 
 def test_streams_of_events_that_are_opened_all_at_once():
     with served(LiveShow("x")) as page:
-        most = page.server._bell.most
+        most = page.server._notifier.most
         request = b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
         clients = [socket.create_connection(("127.0.0.1", page.server.port), TIMEOUT) for _ in range(most + 26)]
         for client in clients:

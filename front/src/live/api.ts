@@ -55,19 +55,19 @@ export class Api {
       if (value !== null && value !== undefined) given.set(name, String(value));
     }
     const search = given.toString();
-    return this.#ask<T>(`/api/${path}${search ? `?${search}` : ""}`, {});
+    return this.#request<T>(`/api/${path}${search ? `?${search}` : ""}`, {});
   }
 
   #post<T>(path: string, body: { [name: string]: string | null }): Promise<T> {
     const kept = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
-    return this.#ask<T>(`/api/${path}`, {
+    return this.#request<T>(`/api/${path}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(kept),
     });
   }
 
-  async #ask<T>(address: string, options: RequestInit): Promise<T> {
+  async #request<T>(address: string, options: RequestInit): Promise<T> {
     const headers = new Headers(options.headers);
     if (this.token !== null) headers.set("X-Skyband-Token", this.token);
     let answer: Response;

@@ -15,16 +15,16 @@ export class Link {
   #api: Api;
   #source: EventSource | null = null;
   #pairs: Pair[] = [];
-  #asking = new Set<string>();
+  #loading = new Set<string>();
   /** Queries with at least one window. The others have no board. */
   #answered = new Set<string>();
-  #asked = "";
+  #subscribed = "";
   #wait = 0;
   #lastEvent = 0;
   #hidden = 0;
   #isRunning = false;
   /** Whether the held data may come from an earlier run of the server, so that all of it must be requested again. */
-  #isDoubtful = true;
+  #isStale = true;
 
   constructor(store: Store, api: Api) {
     this.#store = store;
@@ -33,7 +33,7 @@ export class Link {
 
   start(): void {
     this.#isRunning = true;
-    document.addEventListener("visibilitychange", () => this.#look());
+    document.addEventListener("visibilitychange", () => this.#onVisibility());
     addEventListener("pagehide", () => this.#close());
     addEventListener("pageshow", (event) => event.persisted && this.renew());
     addEventListener("online", () => this.renew());
@@ -44,9 +44,9 @@ export class Link {
   /** Request the queries first, so that the event stream can subscribe to their cards. */
   async #begin(): Promise<void> {
     try {
-      await this.#askState();
-      this.#isDoubtful = false;
-      for (const pair of this.#pairs) void this.#askBoard(pair);
+      await this.#requestState();
+      this.#isStale = false;
+      for (const pair of this.#pairs) void this.#requestBoard(pair);
       this.#later(2 * SETTLE);
     } catch (error) {
       this.#fail(error);
@@ -57,13 +57,13 @@ export class Link {
   watch(pairs: readonly Pair[]): void {
     const known = new Set(this.#pairs.map(pairKey));
     this.#pairs = [...new Map(pairs.map((pair) => [pairKey(pair), pair])).values()];
-    for (const pair of this.#pairs) if (!known.has(pairKey(pair))) void this.#askBoard(pair);
+    for (const pair of this.#pairs) if (!known.has(pairKey(pair))) void this.#requestBoard(pair);
     this.#later(SETTLE);
   }
 
   /** Reconnect at once. */
   renew(): void {
-    this.#isDoubtful = true;
+    this.#isStale = true;
     this.#reopen();
   }
 
@@ -82,7 +82,7 @@ export class Link {
     clearTimeout(this.#wait);
     this.#wait = window.setTimeout(() => {
       if (!this.#isRunning || document.hidden) return;
-      const isSame = this.#asked === JSON.stringify(this.#watched());
+      const isSame = this.#subscribed === JSON.stringify(this.#watched());
       if (this.#source && this.#source.readyState !== EventSource.CLOSED && isSame) return;
       this.#reopen();
     }, delay);
@@ -91,31 +91,31 @@ export class Link {
   #open(): void {
     clearTimeout(this.#wait);
     const watched = this.#watched();
-    this.#asked = JSON.stringify(watched);
+    this.#subscribed = JSON.stringify(watched);
     this.#lastEvent = Date.now();
     const source = new EventSource(this.#api.eventsAddress(watched.map(({ query, group }) => [query, group])));
     this.#source = source;
     source.onopen = () => {
       if (this.#source !== source) return;
       this.#lastEvent = Date.now();
-      void this.#askAll();
+      void this.#requestAll();
     };
     source.onerror = () => {
       if (this.#source !== source) return;
-      this.#isDoubtful = true;
+      this.#isStale = true;
       this.#store.setLink("lost", this.#store.refusal);
-      if (source.readyState === EventSource.CLOSED) void this.#askWhy();
+      if (source.readyState === EventSource.CLOSED) void this.#requestReason();
     };
     this.#on<{ [query: string]: Summary }>(source, "summary", (changed) => {
       this.#summarised(changed, false);
       // An empty card gets its group with the first answer.
       for (const pair of this.#pairs) {
-        if (pair.query in changed && !this.#store.board(this.#store.settle(pair))) void this.#askBoard(pair);
+        if (pair.query in changed && !this.#store.board(this.#store.settle(pair))) void this.#requestBoard(pair);
       }
     });
     this.#on<Board>(source, "board", (board) => this.#store.receiveBoard(board));
     this.#on<Engine>(source, "engine", (engine) => this.#store.receiveEngine(engine));
-    this.#on<unknown>(source, "state", () => void this.#askState());
+    this.#on<unknown>(source, "state", () => void this.#requestState());
     this.#on<unknown>(source, "end", () => this.#store.setEnded());
   }
 
@@ -137,25 +137,25 @@ export class Link {
   }
 
   /** On every connection, request what was missed; after a break, request everything. */
-  async #askAll(): Promise<void> {
+  async #requestAll(): Promise<void> {
     try {
-      if (this.#isDoubtful) {
+      if (this.#isStale) {
         this.#store.age();
-        await this.#askState();
-        this.#isDoubtful = false;
+        await this.#requestState();
+        this.#isStale = false;
         this.#later(SETTLE); // the queries and their groups may have changed
       } else {
         this.#summarised(await this.#api.summaries(), true);
       }
       this.#store.setLink("open");
-      const [engine] = await Promise.all([this.#api.engine(), ...this.#pairs.map((pair) => this.#askBoard(pair))]);
+      const [engine] = await Promise.all([this.#api.engine(), ...this.#pairs.map((pair) => this.#requestBoard(pair))]);
       this.#store.receiveEngine({ trail: [], ...engine });
     } catch (error) {
       this.#fail(error);
     }
   }
 
-  async #askState(): Promise<void> {
+  async #requestState(): Promise<void> {
     const [state, summaries] = await Promise.all([this.#api.state(), this.#api.summaries()]);
     this.#store.setState(state);
     this.#summarised(summaries, true);
@@ -167,16 +167,16 @@ export class Link {
     this.#store.receiveSummaries(summaries, isWhole);
   }
 
-  async #askBoard(pair: Pair): Promise<void> {
+  async #requestBoard(pair: Pair): Promise<void> {
     const key = pairKey(pair);
-    if (!this.#store.state || this.#asking.has(key)) return;
+    if (!this.#store.state || this.#loading.has(key)) return;
     if (!this.#answered.has(pair.query)) return this.#store.setMissing(this.#store.settle(pair), "");
-    this.#asking.add(key);
-    await this.#askedBoard(pair);
-    this.#asking.delete(key);
+    this.#loading.add(key);
+    await this.#loadBoard(pair);
+    this.#loading.delete(key);
   }
 
-  async #askedBoard(pair: Pair): Promise<void> {
+  async #loadBoard(pair: Pair): Promise<void> {
     const settled = this.#store.settle(pair);
     try {
       const board = await this.#api.board(settled.query, settled.group);
@@ -189,14 +189,14 @@ export class Link {
       if (!(error instanceof ApiError) || !error.isAnswer) return;
       if (error.status === 404 && pair.group === null && settled.group !== null) {
         this.#store.settled.delete(pair.query);
-        return this.#askedBoard(pair);
+        return this.#loadBoard(pair);
       }
       this.#store.setMissing(settled, error.message);
     }
   }
 
   /** A rejected EventSource gives no reason, but an ordinary request does. */
-  async #askWhy(): Promise<void> {
+  async #requestReason(): Promise<void> {
     try {
       await this.#api.state();
       this.#store.setLink("lost");
@@ -218,7 +218,7 @@ export class Link {
     if (isConnecting && Date.now() - this.#lastEvent > SILENCE) this.renew();
   }
 
-  #look(): void {
+  #onVisibility(): void {
     clearTimeout(this.#hidden);
     if (document.hidden) this.#hidden = window.setTimeout(() => this.#close(), HIDDEN);
     else if (!this.#source) this.renew();

@@ -8,7 +8,7 @@ import { clip, formatClock, formatDay, textOf } from "../logic/values";
 import type { History, Moment } from "../types";
 import { AXIS } from "./plot";
 
-interface Given {
+interface Props {
   history: History;
   k: number;
   at: Moment;
@@ -26,7 +26,7 @@ export function labelRoom(width: number): number {
   return width > 560 ? 120 : 76;
 }
 
-export function Bump({ history, k, at, marked, onMark, onPick }: Given) {
+export function Bump({ history, k, at, marked, onMark, onPick }: Props) {
   const [box, width] = useWidth<HTMLDivElement>();
   const right = labelRoom(width);
   const { moments, objects } = history;
@@ -103,7 +103,7 @@ export function Bump({ history, k, at, marked, onMark, onPick }: Given) {
   );
 }
 
-interface TraceGiven {
+interface TraceProps {
   path: string;
   dots: [number, number][];
   end: [number, number] | null;
@@ -112,7 +112,7 @@ interface TraceGiven {
   text: string;
 }
 
-function Trace({ path, dots, end, isChosen, isQuiet, text }: TraceGiven) {
+function Trace({ path, dots, end, isChosen, isQuiet, text }: TraceProps) {
   return (
     <g class={isChosen ? "trace chosen" : isQuiet ? "trace quiet" : "trace"}>
       <path d={path} />

@@ -12,7 +12,7 @@ export interface Choice {
   label: string;
 }
 
-interface Given {
+interface Props {
   label: string;
   value: string;
   /** Return the choices for the typed text. */
@@ -20,7 +20,7 @@ interface Given {
   onPick: (choice: Choice) => void;
 }
 
-export function Combobox({ label, value, offer, onPick }: Given) {
+export function Combobox({ label, value, offer, onPick }: Props) {
   const id = useId();
   const field = useRef<HTMLInputElement | null>(null);
   const box = useRef<HTMLDivElement | null>(null);
@@ -104,12 +104,12 @@ export function Combobox({ label, value, offer, onPick }: Given) {
         onKeyDown={onKeyDown}
       />
       <Icon name="chevron" />
-      {isOpen && <Offered id={id} label={label} offered={offered} at={at} onPick={pick} />}
+      {isOpen && <Suggestions id={id} label={label} offered={offered} at={at} onPick={pick} />}
     </div>
   );
 }
 
-interface OfferedGiven {
+interface OfferedProps {
   id: string;
   label: string;
   offered: { total: number; choices: Choice[] };
@@ -117,7 +117,7 @@ interface OfferedGiven {
   onPick: (choice: Choice) => void;
 }
 
-function Offered({ id, label, offered, at, onPick }: OfferedGiven) {
+function Suggestions({ id, label, offered, at, onPick }: OfferedProps) {
   const { choices, total } = offered;
   const { scroller, span, show } = useVirtual(choices.length, HEIGHT);
   useLayoutEffect(() => show(at), [at, choices]);

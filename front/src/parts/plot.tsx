@@ -17,7 +17,7 @@ export interface Line {
   dash?: number[];
 }
 
-interface Given {
+interface Props {
   /** The text for screen readers. */
   label: string;
   data: uPlot.AlignedData;
@@ -34,7 +34,7 @@ interface Given {
   right?: (width: number) => number;
 }
 
-export function Plot(given: Given) {
+export function Plot(given: Props) {
   const [box, width] = useWidth<HTMLDivElement>();
   const colours = useColours();
   const drawn = useRef<uPlot | null>(null);
@@ -64,7 +64,7 @@ function fromZero(_plot: uPlot, _low: number | null, high: number | null): [numb
   return [0, high !== null && high > 0 ? high * 1.1 : 1];
 }
 
-function optionsOf(now: { current: Given }, width: number, box: HTMLElement): uPlot.Options {
+function optionsOf(now: { current: Props }, width: number, box: HTMLElement): uPlot.Options {
   const style = getComputedStyle(box);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const { lines, height, isTime, isSmall } = now.current;

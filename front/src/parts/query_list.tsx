@@ -10,13 +10,13 @@ import { Data } from "./text";
 
 const HEIGHT = 54; // as --entry in the style sheet
 
-interface Given {
+interface Props {
   queries: readonly Query[];
   shown: ReadonlySet<string>;
   onToggle: (name: string) => void;
 }
 
-export function QueryList({ queries, shown, onToggle }: Given) {
+export function QueryList({ queries, shown, onToggle }: Props) {
   const { scroller, span, show, room } = useVirtual(queries.length, HEIGHT);
   const [at, point] = useState(0);
   const here = Math.min(at, Math.max(0, queries.length - 1));
@@ -68,7 +68,7 @@ export function QueryList({ queries, shown, onToggle }: Given) {
   );
 }
 
-interface EntryGiven {
+interface EntryProps {
   query: Query;
   index: number;
   count: number;
@@ -77,7 +77,7 @@ interface EntryGiven {
   onToggle: () => void;
 }
 
-function Entry({ query, index, count, isHere, isShown, onToggle }: EntryGiven) {
+function Entry({ query, index, count, isHere, isShown, onToggle }: EntryProps) {
   const { store } = usePage();
   useKey(`summary ${query.name}`);
   const summary = store.summaries.get(query.name);

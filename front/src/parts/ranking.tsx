@@ -15,7 +15,7 @@ const HEAD = 30; // as --row-head
 const HASTE = 350; // ms: windows that arrive faster than this are not animated
 const SLIDE = 280; // ms
 
-interface Given {
+interface Props {
   board: Board;
   query: Query | undefined;
   label: string;
@@ -25,7 +25,7 @@ interface Given {
   onMark?: (key: string | null) => void;
 }
 
-export function Ranking({ board, query, label, room = 10, marked = null, onMark }: Given) {
+export function Ranking({ board, query, label, room = 10, marked = null, onMark }: Props) {
   const open = useDetails();
   const keys = useMemo(() => keysOf(board.rows), [board]);
   const shown = useMemo(() => columnsOf(board), [board]);
@@ -143,7 +143,7 @@ function columnsOf(board: Board): Columns {
   };
 }
 
-interface LineGiven {
+interface LineProps {
   id: string;
   row: Row;
   place: number;
@@ -154,7 +154,7 @@ interface LineGiven {
   onMark: ((key: string | null) => void) | undefined;
 }
 
-function Line({ id, row, place, shown, isFirst, isMarked, onOpen, onMark }: LineGiven) {
+function Line({ id, row, place, shown, isFirst, isMarked, onOpen, onMark }: LineProps) {
   const { sign, words } = moveMark(row);
   const open = (event: MouseEvent & { currentTarget: HTMLElement }) => {
     event.currentTarget.querySelector("button")?.focus({ preventScroll: true }); // the dialog returns the focus here

@@ -8,16 +8,16 @@ import { Icon } from "./text";
 
 const SPEEDS = [1, 2, 5, 20];
 
-interface Given {
+interface Props {
   moments: readonly Moment[];
   index: number;
   isLive: boolean;
   isRunning: boolean;
   onChoose: (index: number | null) => void;
-  onSay: (words: string) => void;
+  onAnnounce: (words: string) => void;
 }
 
-export function Scrubber({ moments, index, isLive, isRunning, onChoose, onSay }: Given) {
+export function Scrubber({ moments, index, isLive, isRunning, onChoose, onAnnounce }: Props) {
   const [isPlaying, play] = useState(false);
   const [speed, setSpeed] = useState(2);
   const last = moments.length - 1;
@@ -35,7 +35,7 @@ export function Scrubber({ moments, index, isLive, isRunning, onChoose, onSay }:
   const goLive = () => {
     play(false);
     onChoose(null);
-    onSay(isRunning ? "Live" : "Newest window");
+    onAnnounce(isRunning ? "Live" : "Newest window");
   };
 
   useEffect(() => {

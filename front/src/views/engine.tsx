@@ -1,7 +1,7 @@
 /** The engine view: metrics, their last five minutes, and the plan. */
 
 import { useEffect, useMemo } from "preact/hooks";
-import { useAsked, useKey, usePage } from "../context";
+import { useRequest, useKey, usePage } from "../context";
 import { HOME, type Route, writeRoute } from "../logic/route";
 import { formatAmount, formatBytes, formatSeconds, formatShare, formatShort, positionOf } from "../logic/values";
 import { PlanLines } from "../parts/plan_lines";
@@ -39,7 +39,7 @@ export function Engine({ route }: { route: Route }) {
       ) : (
         <p class="hint">{store.engine ? "No metrics: this page shows stored answers, not a running job." : ""}</p>
       )}
-      <Planned stream={stream} />
+      <PlanPanel stream={stream} />
     </div>
   );
 }
@@ -82,7 +82,7 @@ function has(value: Amount | undefined): boolean {
   return value !== null && value !== undefined;
 }
 
-interface TileGiven {
+interface TileProps {
   name: string;
   value: string;
   note: string;
@@ -90,7 +90,7 @@ interface TileGiven {
   children?: preact.ComponentChildren;
 }
 
-function Tile({ name, value, note, isWarning = false, children }: TileGiven) {
+function Tile({ name, value, note, isWarning = false, children }: TileProps) {
   return (
     <dl class={isWarning ? "tile warning" : "tile"}>
       <dt>{name}</dt>
@@ -160,7 +160,7 @@ function Trails({ stream, trail }: { stream: string; trail: TrailPoint[] }) {
   );
 }
 
-interface TrailGiven {
+interface TrailProps {
   name: Trail;
   title: string;
   format: (value: number) => string;
@@ -168,7 +168,7 @@ interface TrailGiven {
   trail: TrailPoint[];
 }
 
-function TrailChart({ name, title, format, stream, trail }: TrailGiven) {
+function TrailChart({ name, title, format, stream, trail }: TrailProps) {
   const data = useMemo(() => {
     const times = trail.map((point) => positionOf(point.at));
     const values = trail.map((point) => {
@@ -197,9 +197,9 @@ function TrailChart({ name, title, format, stream, trail }: TrailGiven) {
   );
 }
 
-function Planned({ stream }: { stream: Stream }) {
+function PlanPanel({ stream }: { stream: Stream }) {
   const { api, store } = usePage();
-  const { answer: plan, error } = useAsked(`${stream.name} ${stream.queries.length} ${store.link === "lost"}`, () => api.plan(stream.name));
+  const { answer: plan, error } = useRequest(`${stream.name} ${stream.queries.length} ${store.link === "lost"}`, () => api.plan(stream.name));
   if (error && !plan) return <p class="hint">{error}</p>;
   if (!plan) return null;
   const isRuns = plan.lanes[0]?.kind === "group";

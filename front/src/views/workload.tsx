@@ -13,24 +13,24 @@ export function Workload() {
   const { store, link, api } = usePage();
   useKey("state");
   useEffect(() => link.watch([]), []);
-  const [said, say] = useState<{ text: string; isError: boolean } | null>(null);
+  const [reply, setReply] = useState<{ text: string; isError: boolean } | null>(null);
   const [dropping, drop] = useState<string | null>(null);
   if (!store.state) return <div class="workload" />;
   const isAllowed = store.state.control && api.token !== null;
   return (
     <div class="workload">
       <h1 class="unseen">Workload</h1>
-      {isAllowed ? <Adding onSaid={say} /> : <Off control={store.state.control} />}
-      <div class={said?.isError ? "reply error" : "reply"} role="status">
-        {said && <bdi>{said.text}</bdi>}
+      {isAllowed ? <AddQuery onReply={setReply} /> : <ReadOnlyNotice control={store.state.control} />}
+      <div class={reply?.isError ? "reply error" : "reply"} role="status">
+        {reply && <bdi>{reply.text}</bdi>}
       </div>
       <Queries queries={store.state.queries} onDrop={isAllowed ? drop : null} />
-      {dropping !== null && <Dropping name={dropping} onSaid={say} onClose={() => drop(null)} />}
+      {dropping !== null && <DropDialog name={dropping} onReply={setReply} onClose={() => drop(null)} />}
     </div>
   );
 }
 
-function Off({ control }: { control: boolean }) {
+function ReadOnlyNotice({ control }: { control: boolean }) {
   return (
     <p class="panel hint-line">
       {control
@@ -42,37 +42,37 @@ function Off({ control }: { control: boolean }) {
   );
 }
 
-function Adding({ onSaid }: { onSaid: (said: { text: string; isError: boolean } | null) => void }) {
+function AddQuery({ onReply }: { onReply: (reply: { text: string; isError: boolean } | null) => void }) {
   const { api, store } = usePage();
   const [sql, write] = useState("");
   const [stream, choose] = useState(store.state?.streams[0]?.name ?? null);
   const [explained, show] = useState<{ sql: string; answer: Explained } | null>(null);
   const [isBusy, wait] = useState(false);
   const streams = store.state?.streams ?? [];
-  const asked = streams.length > 1 ? stream : null;
-  const isReady = explained !== null && explained.sql === `${asked} ${sql}` && !explained.answer.error;
+  const target = streams.length > 1 ? stream : null;
+  const isReady = explained !== null && explained.sql === `${target} ${sql}` && !explained.answer.error;
 
   const attempt = async (work: () => Promise<void>) => {
     wait(true);
-    onSaid(null);
+    onReply(null);
     try {
       await work();
     } catch (error) {
-      onSaid({ text: (error as Error).message, isError: true });
+      onReply({ text: (error as Error).message, isError: true });
     } finally {
       wait(false);
     }
   };
   const explain = () =>
     attempt(async () => {
-      const answer = await api.explain(sql, asked);
-      show({ sql: `${asked} ${sql}`, answer });
-      if (answer.error) onSaid({ text: answer.error, isError: true });
+      const answer = await api.explain(sql, target);
+      show({ sql: `${target} ${sql}`, answer });
+      if (answer.error) onReply({ text: answer.error, isError: true });
     });
   const add = () =>
     attempt(async () => {
-      const { done } = await api.add(sql, asked);
-      onSaid({ text: done, isError: false });
+      const { done } = await api.add(sql, target);
+      onReply({ text: done, isError: false });
       write("");
       show(null);
     });
@@ -201,13 +201,13 @@ function Gap({ height }: { height: number }) {
   );
 }
 
-interface DroppingGiven {
+interface DroppingProps {
   name: string;
-  onSaid: (said: { text: string; isError: boolean }) => void;
+  onReply: (reply: { text: string; isError: boolean }) => void;
   onClose: () => void;
 }
 
-function Dropping({ name, onSaid, onClose }: DroppingGiven) {
+function DropDialog({ name, onReply, onClose }: DroppingProps) {
   const { api } = usePage();
   const dialog = useRef<HTMLDialogElement | null>(null);
   const [isBusy, wait] = useState(false);
@@ -215,9 +215,9 @@ function Dropping({ name, onSaid, onClose }: DroppingGiven) {
   const drop = async () => {
     wait(true);
     try {
-      onSaid({ text: (await api.drop(name)).done, isError: false });
+      onReply({ text: (await api.drop(name)).done, isError: false });
     } catch (error) {
-      onSaid({ text: (error as Error).message, isError: true });
+      onReply({ text: (error as Error).message, isError: true });
     }
     dialog.current?.close();
   };
