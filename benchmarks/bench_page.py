@@ -184,7 +184,7 @@ def _way(queries: int, windows: int) -> Ratio:
     """From `take` until a client has read the event with the board, in milliseconds."""
     show = LiveShow("bench")
     names = [f"q{number}" for number in range(queries)]
-    show.history.ask({name: QueryInfo(name, "s", "topk") for name in names})
+    show.history.set_queries({name: QueryInfo(name, "s", "topk") for name in names})
     written: dict[int, float] = {}
     seen: dict[int, float] = {}
     arrived = threading.Event()
@@ -222,7 +222,7 @@ def _taking(queries: int, k: int) -> list[str]:
     """CPU time of one micro-batch: for who hands it over, and for the page's thread."""
     names = [f"q{number}" for number in range(queries)]
     history = History()
-    history.ask({name: QueryInfo(name, "s", "topk") for name in names})
+    history.set_queries({name: QueryInfo(name, "s", "topk") for name in names})
     outlet, tables = history.outlet("s"), [_answers(names, k, number) for number in range(8)]
     given = iter(range(10_000))
 

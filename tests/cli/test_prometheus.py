@@ -78,7 +78,7 @@ def test_a_port_that_is_taken_is_told():
     "address", ["", "port", "127.0.0.1", "127.0.0.1:99999", "1:2:x", "²", "00000099999", "127.0.0.1:٣"]
 )
 def test_an_address_that_is_none(address):
-    with pytest.raises(sb.InvalidInputError, match="is no port such as 9464"):
+    with pytest.raises(sb.InvalidInputError, match="must be a port such as 9464"):
         Exposed(address, dict)
 
 

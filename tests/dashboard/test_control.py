@@ -90,7 +90,7 @@ def test_what_the_run_refuses_is_told(page, run):
     status, found = page.post("add", {"sql": "largest: TOPK price, 3 OVER 5 MINUTES", "stream": "trades"})
     assert status == 422
     assert "name of a query that runs" in found["error"]
-    assert "goes on as it was" in found["error"]
+    assert "The job continues unchanged." in found["error"]
     assert page.post("drop", {"name": "nope"})[0] == 422
 
 
@@ -116,8 +116,8 @@ def test_a_very_long_request_is_not_read(page):
     assert status == 413
 
 
-def test_nobody_listens(page, run):
+def test_an_ended_job_accepts_no_changes(page, run):
     run.__exit__()
     status, found = page.post("drop", {"name": "largest"})
     assert status == 422
-    assert "nobody listens" in found["error"]
+    assert "the job does not accept changes" in found["error"]
