@@ -32,14 +32,14 @@ def test_is_a_value():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"every": "30 minutes"}, "every='30 minutes' must lie between 1 microsecond and '20 minutes'"),
-        ({"size": 10, "every": 11}, "every=11 must lie between 1 and 10"),
+        ({"every": "30 minutes"}, "every must be between 1 microsecond and '20 minutes' .*, got '30 minutes'"),
+        ({"size": 10, "every": 11}, "every must be between 1 and 10 .*, got 11"),
         ({"size": 10, "every": "1 minute"}, "different axes"),
-        ({"k": 0}, "k=0 must lie in"),
+        ({"k": 0}, "k must be between 1 and 2147483647, got 0"),
         ({"threshold": 0.5}, "only semantics='pt-k' has one"),
         ({"semantics": "pt-k"}, "threshold=None is missing; semantics='pt-k' needs"),
         ({"semantics": "pt-k", "threshold": 1.5}, "threshold=1.5 must be a number"),
-        ({"semantics": "utopk"}, "semantics='utopk' must be one of 'pk-topk'"),
+        ({"semantics": "utopk"}, "semantics must be one of 'pk-topk'.*, got 'utopk'"),
         ({"by": "speed"}, "probability=None beside by='speed'"),
         ({"probability": "p"}, "by=None beside probability='p'"),
         ({"rule": ""}, "rule='' must be an SQL expression"),
@@ -63,7 +63,7 @@ def test_one_size_in_a_class():
 
 
 def test_families_do_not_mix():
-    with pytest.raises(sb.InvalidQueryError, match="one workload holds one family"):
+    with pytest.raises(sb.InvalidQueryError, match="must be of one family"):
         sb.Workload([Q1, sb.TopK(k=3, size="20 minutes")])
     with pytest.raises(sb.UnsupportedError, match=r"use skyband\.uncertain\.replay"):
         sb.Monitor(Q1)
@@ -97,7 +97,7 @@ def test_the_page_shows_the_plan_that_is_used():
     assert "… 59 more runs" in none  # 34, 20 and 17 in a cycle of 1020 tuples, of which 12 are shown
     assert "without sharing" not in none
     assert work.explain() == work.explain(plan="greedy")
-    with pytest.raises(sb.InvalidQueryError, match="plan='best' must be one of"):
+    with pytest.raises(sb.InvalidQueryError, match=r"plan must be one of .*, got 'best'"):
         work.explain(plan="best")
     with pytest.raises(sb.UnsupportedError, match="plan='dp' is not supported for TopK queries"):
         sb.Workload(sb.TopK(k=1, size=10)).explain(plan="dp")
