@@ -155,9 +155,9 @@ def test_far_out_on_the_axis(size, slide, origin):
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"size": 0, "slide": 1}, "size=0 must be at least 1"),
-        ({"size": 5, "slide": 0}, "slide must be between 1 and 5 .*, got 0"),
-        ({"size": 5, "slide": 6}, "slide must be between 1 and 5 .*, got 6"),
+        ({"size": 0, "slide": 1}, "size must be at least 1, got 0"),
+        ({"size": 5, "slide": 0}, "slide must be between 1 and 5 (the window size), got 0"),
+        ({"size": 5, "slide": 6}, "slide must be between 1 and 5 (the window size), got 6"),
         ({"size": 2**62, "slide": 1}, "must be below"),
     ],
 )

@@ -50,7 +50,7 @@ def test_an_incomplete_query_that_means_nothing(change, said):
         ({"aggregate": "mean"}, "aggregate must be one of 'sum'.*, got 'mean'"),
         ({"key": "client"}, "value=None, but aggregate='sum' is made of values"),
         ({"slide": "2 hours"}, "slide must be between .*, got '2 hours'"),
-        ({"partition_by": [1]}, "column names only"),
+        ({"partition_by": [1]}, "partition_by must contain only column names, got 1 in"),
     ],
 )
 def test_an_aggregate_query_that_means_nothing(change, said):
@@ -73,7 +73,7 @@ def test_a_query_survives_json(query):
 def test_families_do_not_mix():
     with pytest.raises(sb.InvalidQueryError, match="must be of one family"):
         sb.Workload([sb.TopK(name="a", k=1, size=5), sb.AggregateTopK(name="b", k=1, size=5)])
-    with pytest.raises(sb.UnsupportedError, match=r"use skyband\.aggregate\.replay"):
+    with pytest.raises(sb.UnsupportedError, match=r"Use skyband\.aggregate\.replay"):
         sb.replay(sb.AggregateTopK(k=1, size=5), None, [1.0])
     with pytest.raises(sb.UnsupportedError, match="cost"):
         sb.Workload(sb.AggregateTopK(name="b", k=1, size=5)).cost(sb.AggregateTopK(name="c", k=1, size=5))

@@ -126,7 +126,7 @@ def test_a_query_with_partition_by_beside_one_without():
 
 def test_partition_by_needs_groups():
     monitor = sb.Monitor(sb.TopK(name="each", k=1, size=5, partition_by=["symbol"]))
-    with pytest.raises(sb.InvalidInputError, match=r"groups=None, but 'each' has partition_by=\['symbol'\]"):
+    with pytest.raises(sb.InvalidInputError, match=r"groups= is missing: query 'each' has partition_by=\['symbol'\]"):
         monitor.push(None, [1.0])
 
 

@@ -152,7 +152,7 @@ class TestTime:
         monitor.push([1], [7.0])
         monitor.push([12], [math.nan])
         assert [row[1] for row in read(monitor.answers())] == [5, 10]
-        with pytest.raises(sb.InvalidInputError, match="goes backwards"):
+        with pytest.raises(sb.InvalidInputError, match="positions must not decrease"):
             monitor.push([11], [1.0])
 
     def test_rows_without_a_position_move_nothing(self):
@@ -376,7 +376,7 @@ class TestFailedPush:
 
     def test_groups_not_seen_before_are_not_remembered(self):
         monitor = some_monitor()
-        with pytest.raises(sb.InvalidInputError, match="goes backwards"):
+        with pytest.raises(sb.InvalidInputError, match="positions must not decrease"):
             monitor.push([3], [5.0], [7], groups=["new"])
         assert monitor.metrics()["groups"] == 3
 

@@ -262,7 +262,7 @@ def test_changes_that_cannot_be():
         monitor.add(sb.UncertainTopK(name="a", k=2, size=10))
     with pytest.raises(sb.InvalidQueryError, match="different sizes"):
         monitor.add(sb.UncertainTopK(name="b", k=2, size=20))
-    with pytest.raises(sb.UnsupportedError, match="answers UncertainTopK"):
+    with pytest.raises(sb.UnsupportedError, match="supports UncertainTopK queries, got query"):
         sb.uncertain.Monitor(sb.TopK(k=1, size=10))
     with pytest.raises(sb.InvalidQueryError, match="where='x > 1', but rows given as arrays cannot be filtered"):
         sb.uncertain.Monitor(sb.UncertainTopK(k=1, size=10, where="x > 1"))
