@@ -134,16 +134,16 @@ class GroupDictionary:
         values = table["group"].to_pylist()
         if "code" not in table.column_names:
             return cls(table["group"].type, values)
-        book = cls(table["group"].type)
+        dictionary = cls(table["group"].type)
         codes = table["code"].to_pylist()
         if len(set(codes)) < len(codes) or min(codes, default=0) < 0 or max(codes, default=0) > _MOST:
             raise ValueError("the group codes are not valid")
-        book._codes = dict(zip(values, codes, strict=True))
-        book._values = [None] * (max(codes, default=-1) + 1)
-        for value, code in book._codes.items():
-            book._values[code] = value
-        book._free = [code for code in range(len(book._values)) if code not in set(codes)]
-        return book
+        dictionary._codes = dict(zip(values, codes, strict=True))
+        dictionary._values = [None] * (max(codes, default=-1) + 1)
+        for value, code in dictionary._codes.items():
+            dictionary._values[code] = value
+        dictionary._free = [code for code in range(len(dictionary._values)) if code not in set(codes)]
+        return dictionary
 
 
 def ranks_of(values: pa.Array) -> Ints:

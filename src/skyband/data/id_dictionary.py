@@ -88,10 +88,10 @@ class IdDictionary:
     def load(cls, state: dict[str, Any]) -> IdDictionary:
         """Restore a dictionary from its `state`."""
         values = one(from_bytes(state["values"])["id"])
-        book = cls(values.type, state["k"], state.get("tied", False))
-        book._next, book._numbers, book._values = state["next"], state["numbers"], values
-        book._waiting = from_bytes(state["waiting"])
-        return book
+        dictionary = cls(values.type, state["k"], state.get("tied", False))
+        dictionary._next, dictionary._numbers, dictionary._values = state["next"], state["numbers"], values
+        dictionary._waiting = from_bytes(state["waiting"])
+        return dictionary
 
 
 def _waiting_table(kind: pa.DataType) -> pa.Table:
