@@ -157,7 +157,7 @@ class TestRefused:
             ((None, ["a"], ["s"], [1.5]), r"values\[0\]=1.5 is outside bounds=\(0.0, 1.0\) of query 'topk'"),
             ((None, ["a"], ["s"], [float("inf")]), r"values\[0\]=inf is outside"),
             ((None, ["a"], ["S"], [0.5]), "stream 'S' does not exist; known: s, t"),
-            ((None, ["a", "b"], ["s"], [0.5, 0.5]), "streams has 1 values and objects has 2"),
+            ((None, ["a", "b"], ["s"], [0.5, 0.5]), "must have the same length, got 1 streams and 2 objects"),
             ((None, [["a"]], ["s"], [0.5]), "objects must be numbers, text, bytes, dates or times, got type list"),
             ((None, ["a"], [0.5], [0.5]), "streams are of type double"),
             ((None, ["a"], ["s"], ["x"]), "values must be numbers, got type string"),
@@ -188,7 +188,7 @@ class TestRefused:
 
     def test_snapshots_of_these_elsewhere(self):
         blob = sb.incomplete.Monitor(self.QUERY).snapshot()
-        with pytest.raises(sb.SnapshotError, match=r"one of skyband\.incomplete\.Monitor"):
+        with pytest.raises(sb.SnapshotError, match=r"written by skyband\.incomplete\.Monitor"):
             sb.Monitor.resume(blob)
 
     def test_a_snapshot_of_another_family(self):
