@@ -68,7 +68,7 @@ WRONG = {
     "no by": ("    by: price\n", "", 6, 5, "queries[0].by", "is missing; say the score"),
     "an empty by": ("by: price", "by: ' '", 9, 5, "queries[0].by", "is empty text"),
     "a size": ("1 hour", "1 huor", 8, 5, "queries[0].size", "'1 huor' is not a duration: unit 'huor' is unknown; did you mean 'hours'?"),
-    "no size at all": ("1 hour", "0 hours", 8, 5, "queries[0].size", "'0 hours' must be at least 1 microsecond"),
+    "no size at all": ("1 hour", "0 hours", 8, 5, "queries[0].size", "must be at least 1 microsecond, got '0 hours'."),
     "a size of rows": ("1 hour", "0", 8, 5, "queries[0].size", "0 must be at least 1"),
     "a size of both": ("1 hour", "1.5", 8, 5, "queries[0].size", "neither a duration"),
     "a slide": ("1 hour", "1 hour\n    slide: 2 hours", 9, 5, "queries[0].slide", "must be between 1 microsecond and '1 hour' (the window size), got '2 hours'"),
