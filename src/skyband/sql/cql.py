@@ -94,7 +94,7 @@ def _rows(draft: StatementDraft, what: str) -> int:
     rows = cursor.integer(f"{what} in rows", "as in [ROWS 10000 SLIDE 100]")
     unit = cursor.peek()
     if not (cursor.take("ROWS") or cursor.take("ROW")) and unit is not None and is_unit(unit.text):
-        message = f"{what} of a count window must be in rows, got {unit.text}"
+        message = f"{what} must be a number of rows in a ROWS window, got {unit.text}"
         raise cursor.fail(message, "use RANGE for durations and ROWS for rows", at=at)
     return rows
 

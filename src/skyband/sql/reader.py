@@ -38,9 +38,8 @@ def sql(text: str) -> Query | Workload[Any]:
     >>> sb.sql("TOPK speed, 3 PROBABILITY confidence OVER 20 MINUTES FREQUENCY 2 MINUTES").probability
     'confidence'
     """
-    queries: list[Any] = [
-        statement.query for statement in parse(text)
-    ]  # Workload raises if they are of different families
+    # Workload raises if they are of different families.
+    queries: list[Any] = [statement.query for statement in parse(text)]
     if len(queries) > 1:
         return Workload(queries)
     query: Query = queries[0]
