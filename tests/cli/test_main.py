@@ -194,10 +194,10 @@ class TestDemo:
     @pytest.mark.parametrize(
         ("arguments", "says"),
         [
-            (["--k", "0"], "k=0 must lie in"),
+            (["--k", "0"], "k must be between 1 and 2147483647, got 0"),
             (["--size", "two minutes"], "is not a duration"),
             (["--speed", "1e12"], "at most 20,000,000"),
-            (["--seed", "-4"], "seed=-4 must be a whole number"),
+            (["--seed", "-4"], "seed must be an integer of at least 0, got -4"),
         ],
     )
     def test_our_errors_are_one_line(self, arguments, says):

@@ -10,6 +10,7 @@ from skyband.connectors.section import among, nearest
 from skyband.errors import InvalidQueryError, SkybandError
 from skyband.queries import Query as AnyQuery
 from skyband.queries.families import FAMILIES
+from skyband.queries.fields import split_field
 from skyband.queries.workload import Workload
 from skyband.workload_file.models import Stream
 from skyband.workload_file.query_models import FamilyQuery, QuerySection, SqlQuery, field_of
@@ -148,17 +149,17 @@ def _named_in_sql(
 
 
 def _at_key(message: str, given: Mapping[str, Any]) -> tuple[str, str]:
-    """A query's error begins with the field it is about; in a file the key has been said already."""
-    found = re.match(r"(\w+)=", message)
-    key = next((key for key in given if found is not None and field_of(key) == found[1]), None)
-    if found is not None and message[found.end() :].startswith("None is missing"):
-        return found[1], message[found.end() :].removeprefix("None ")
-    if found is None or key is None:
+    """Return the key that a query's error is about, and the message without the field it begins with."""
+    field, rest = split_field(message)
+    key = next((key for key in given if field_of(key) == field), None)
+    if rest.startswith(("None is missing", "is missing")):
+        return field, rest.removeprefix("None ")
+    if key is None:
         return "", message
     if "stream_by" in given:
-        message = message.replace(" stream=", " stream_by=")
+        rest = rest.replace(" stream=", " stream_by=")
     other = re.search(r" and (slide|every)=", message) if key == "size" else None
-    return (other[1], message) if other else (key, message[found.end() :])
+    return (other[1], message) if other else (key, rest)
 
 
 def _key(one: PlacedQuery, key: str, report: Report) -> Loc:
