@@ -1,4 +1,4 @@
-"""Where answers go: the sinks, in Python as in workload files, with the same keys and the same checks.
+"""Sinks: destinations of answers, with the same keys and validation as in workload files.
 
 >>> import skyband as sb
 >>> sb.sinks.Parquet(path="answers", queries=["big"])
@@ -6,7 +6,7 @@ ParquetSink(type='parquet', output='answers', queries=['big'], path='answers')
 >>> sb.sinks.Postgres(table="answers", historie="newest")
 Traceback (most recent call last):
     ...
-skyband.errors.InvalidInputError: a sink of type postgres: historie: there is no such key; did you mean 'history'?
+skyband.errors.InvalidInputError: a sink of type postgres: historie: unknown key; did you mean 'history'?
 
 `skyband.spark.start(…, sinks=[…])` writes to them.
 """

@@ -46,12 +46,12 @@ def test_it_is_served_on_loopback():
 
 
 def test_a_run_that_does_not_get_on_is_told():
-    ailments = ["stream 'trades' has failed; the log of the run says why.", None]
+    ailments = ["stream 'trades' has failed; see the log of the run for the reason.", None]
     with Exposed("0", dict, lambda: ailments.pop(0)) as exposed:
         url = exposed.url.replace("/metrics", "/healthz")
         with pytest.raises(urllib.error.HTTPError, match="503") as told:
             get(url)
-        assert told.value.read() == b"stream 'trades' has failed; the log of the run says why.\n"
+        assert told.value.read() == b"stream 'trades' has failed; see the log of the run for the reason.\n"
         assert get(url)[:2] == (200, "ok\n")
 
 

@@ -48,8 +48,8 @@ def ranked(file, spark, mode="once"):
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
-        (SCHEMA, r"the header of file:\S+/in/2.csv.gz is not .*Expected: price but found: shares"),
-        ("", r"the header of '\S+/in/2.csv.gz' is not .*column 3 is 'shares' there and 'price' here"),
+        (SCHEMA, r"the header of file:\S+/in/2.csv.gz differs from .*Expected: price but found: shares"),
+        ("", r"the header of '\S+/in/2.csv.gz' differs from .*column 3 is 'shares' instead of 'price'"),
     ],
 )
 def test_a_csv_file_with_its_columns_in_another_order_is_rejected_by_name(spark, tmp_path, schema, says):
@@ -64,7 +64,7 @@ def test_a_followed_folder_goes_on_once_the_rejected_file_has_been_written_again
     file = csv_stream(tmp_path, {"1.csv": FIRST}, sinks="[{type: jsonl, path: out}]")
     finished(file, spark, "catch-up")
     csv_stream(tmp_path, {"2.csv": TURNED})
-    with pytest.raises(sb.InvalidInputError, match=r"in/2.csv is not"):
+    with pytest.raises(sb.InvalidInputError, match=r"in/2.csv differs from"):
         finished(file, spark, "catch-up")
     end = "2024-01-01 01:00:00,end,1,1\n"
     csv_stream(tmp_path, {"2.csv": "at,name,price,shares\n2024-01-01 00:00:02,c,1.5,900\n" + end})
@@ -167,7 +167,7 @@ def test_malformed_lines_are_counted_and_kept_with_the_reason(spark, tmp_path, k
         line for line in LINES[kind].splitlines()[kind == "csv" :] if '"a"' not in line and ",a," not in line
     )
     assert {letter["file"].rpartition("/")[2] for letter in letters} == {f"1.{kind}"}
-    assert all("that fits the schema" in letter["reason"] for letter in letters)
+    assert all("that matches the schema" in letter["reason"] for letter in letters)
 
 
 def test_brute_force_leaves_out_the_same_rows(spark, tmp_path):
@@ -191,8 +191,8 @@ def test_text_that_is_no_utf8_is_malformed(spark, tmp_path):
     assert running.metrics()["s"]["malformed"] == 2
     letters = read_lines(tmp_path / "dead", "s-*/part-*")
     assert sorted((letter["row"], letter["reason"]) for letter in letters) == [
-        (1, "column 'g' has text that is no UTF-8"),
-        (3, "column 'w' has text that is no UTF-8"),
+        (1, "column 'g' contains invalid UTF-8"),
+        (3, "column 'w' contains invalid UTF-8"),
     ]
 
 

@@ -65,5 +65,5 @@ def test_standard_output_that_is_closed_stops_the_stream(monkeypatch):
             raise BrokenPipeError
 
     monkeypatch.setattr("sys.stdout", Closed())
-    with pytest.raises(sb.PipelineError, match="nobody reads any more"):
+    with pytest.raises(sb.PipelineError, match="the reader closed the pipe"):
         sb.sinks.Stdout().open(None).take(0, pa.table({"query": ["big"]}))

@@ -212,5 +212,8 @@ def test_a_run_that_does_not_get_on():
     show = LiveShow("x")
     with served(show) as page:
         assert page.raw("GET", "/healthz")[::2] == (200, b"ok\n")
-        show._problem = lambda: "a stream has failed; the log of the run says why."
-        assert page.raw("GET", "/healthz")[::2] == (503, b"a stream has failed; the log of the run says why.\n")
+        show._problem = lambda: "a stream has failed; see the log of the run for the reason."
+        assert page.raw("GET", "/healthz")[::2] == (
+            503,
+            b"a stream has failed; see the log of the run for the reason.\n",
+        )

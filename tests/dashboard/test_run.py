@@ -119,7 +119,7 @@ def test_whether_a_run_gets_on(spark, tmp_path, parts):
         assert begun.wait(300)
         assert after(1) is None
         assert after(601) == (
-            "stream 'rows' does not get on: one micro-batch has been under way for 601 seconds, more than 600."
+            "stream 'rows' makes no progress: one micro-batch has been running for 601 seconds, more than 600."
         )
         free.set()
         wait_for(lambda: after(0) is None and not running.beats()["rows"].is_busy)
@@ -129,7 +129,7 @@ def test_whether_a_run_gets_on(spark, tmp_path, parts):
         running.stop()
     assert after(1e6) is None
     running.handles["rows"]._error = ValueError("as if")
-    assert after(1) == "stream 'rows' has failed; the log of the run says why."
+    assert after(1) == "stream 'rows' has failed; see the log of the run for the reason."
 
 
 @pytest.mark.long

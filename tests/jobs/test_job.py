@@ -348,12 +348,12 @@ sinks: [{{type: memory}}]
     ("stream", "mode", "says"),
     [
         ("{path: in.csv, time: tme}", "once", "time column 'tme' does not exist; did you mean 'time'?"),
-        ("{path: in.csv, time: time, columns: {a: v *}}", "once", "columns.a: 'v \\*' is no SQL expression"),
+        ("{path: in.csv, time: time, columns: {a: v *}}", "once", "columns.a: 'v \\*' is not an SQL expression"),
         ("{path: in.csv, time: time, columns: {a: w + 1}}", "once", "columns.a: 'w \\+ 1' cannot be computed"),
-        ("{path: gone.csv, time: time}", "once", "path '.*gone.csv' has no files yet"),
-        ("{path: in.csv, time: v}", "once", "Say what the numbers are with time_format"),
-        ("{path: in.csv, time: v, time_format: yyyy}", "once", "the pattern time_format: 'yyyy' is for text"),
-        ("{path: in.csv, time: time, time_format: seconds}", "once", "must be a number. Leave time_format out"),
+        ("{path: gone.csv, time: time}", "once", "no files found in '.*gone.csv'"),
+        ("{path: in.csv, time: v}", "once", "Set time_format to the unit of the numbers"),
+        ("{path: in.csv, time: v, time_format: yyyy}", "once", "the pattern time_format 'yyyy' requires text"),
+        ("{path: in.csv, time: time, time_format: seconds}", "once", "requires a number, but .* Remove time_format"),
         ("{path: in.csv, time: time, id: vv}", "once", "id= column 'vv' does not exist; did you mean 'v'"),
         ("{path: in.csv, format: parquet, time: time}", "once", "stream 's' cannot be read"),
         ("{source: rate}", "once", "which never ends; mode='once' \\(--once\\) is for files"),
@@ -413,7 +413,9 @@ def test_an_older_copy_of_the_state_is_refused_and_a_crash_before_the_commit_is_
     shutil.rmtree(state)
     shutil.copytree(copy, state)
     tally.fault("an older copy of the state")
-    with pytest.raises(sb.SnapshotError, match=r"holds answers of stream 'rows' up to batch \d+.*older copy.*--fresh"):
+    with pytest.raises(
+        sb.SnapshotError, match=r"contains answers of stream 'rows' up to batch \d+.*older copy.*--fresh"
+    ):
         run(file, "catch-up", spark=spark)
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     kept = max(int(path.name) for path in (state / "work" / "rows" / "offsets").iterdir() if path.name.isdecimal())

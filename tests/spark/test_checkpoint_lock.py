@@ -40,7 +40,7 @@ def test_who_has_it_is_named(path):
     lock.take()  # again is once
     said = refused(path)
     assert f"is in use by process {os.getpid()} on {socket.gethostname()} since 20" in said
-    assert "nothing was started" in said
+    assert "so the stream was not started" in said
     lock.release()
     lock.release()
     Lock(path).take()
@@ -78,7 +78,7 @@ def test_what_the_file_says_is_not_trusted(path, content):
     lock = Lock(path)
     lock.take()
     path.write_bytes(content)
-    assert "is in use by another process;" in refused(path)
+    assert "is in use by another process," in refused(path)
 
 
 def test_where_nothing_can_be_written_somebody_else_says_so(tmp_path):

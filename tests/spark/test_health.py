@@ -51,8 +51,8 @@ def test_a_batch_that_does_not_end():
     watched.after(5, s=BUSY, other=IDLE)
     assert watched.after(PATIENCE, s=BUSY, other=IDLE) is None
     told = watched.after(5, s=BUSY, other=IDLE)
-    assert told == "stream 's' does not get on: one micro-batch has been under way for 605 seconds, more than 600."
-    assert watched.pulse.ailment(named=False).startswith("a stream does not get on")
+    assert told == "stream 's' makes no progress: one micro-batch has been running for 605 seconds, more than 600."
+    assert watched.pulse.ailment(named=False).startswith("a stream makes no progress")
     assert watched.after(5, s=Beat("8"), other=IDLE) is None
 
 
@@ -66,7 +66,7 @@ def test_streams_of_long_batches_are_given_longer():
 
 def test_a_stream_that_failed_and_one_that_was_started_again():
     watched = Watched()
-    assert watched.after(5, s=Beat(has_failed=True)) == "stream 's' has failed; the log of the run says why."
+    assert watched.after(5, s=Beat(has_failed=True)) == "stream 's' has failed; see the log of the run for the reason."
     assert watched.after(5, s=Beat()) is None
     assert watched.after(5) is None
 
@@ -84,7 +84,7 @@ def test_nobody_tells_how_the_streams_are():
     watched.now += PATIENCE
     assert watched.pulse.ailment() is None
     watched.now += 1
-    assert watched.pulse.ailment() == "Spark has told nothing about the run for 601 seconds."
+    assert watched.pulse.ailment() == "Spark has not reported the status of the run for 601 seconds."
 
 
 def test_it_looks_by_itself_whatever_happens(monkeypatch):

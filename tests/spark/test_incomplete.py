@@ -168,9 +168,9 @@ class TestRefused:
             ({"streams": None}, "has no streams="),
             ({"object": None}, "has no object="),
             ({"value": "flow"}, "value must be numeric to be aggregated into a score"),
-            ({"object": "named_struct('a', 1)"}, "must be a whole number, a text"),
+            ({"object": "named_struct('a', 1)"}, "must be an integer, a string"),
             ({"object": "flw"}, "flw"),
-            ({"where": "size"}, "must be true or false"),
+            ({"where": "size"}, "must be Boolean"),
         ],
     )
     def test_queries_that_do_not_fit(self, spark, change, said):

@@ -34,7 +34,7 @@ class Registry:
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.setenv(jars.FOLDER, str(tmp_path / "jars"))
-    monkeypatch.setattr(jars, "_refuse_changed", lambda *_: None)  # what the registry of these tests gives is no jar
+    monkeypatch.setattr(jars, "_reject_changed", lambda *_: None)  # what the registry of these tests gives is no jar
     return tmp_path / "jars"
 
 
@@ -73,7 +73,7 @@ def test_what_is_there_stays_when_nothing_can_be_fetched(here):
 
 def test_a_jar_that_is_another_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv(jars.FOLDER, str(tmp_path / "jars"))
-    with pytest.raises(NotFetchedError, match=r"kafka-clients.* has the SHA-256 \w+, but \w+ was expected"):
+    with pytest.raises(NotFetchedError, match=r"kafka-clients.* has the SHA-256 checksum \w+ instead of \w+:"):
         jars.fetch_jars(Registry())
     assert list(tmp_path.iterdir()) == []
 
@@ -81,13 +81,13 @@ def test_a_jar_that_is_another_is_refused(tmp_path, monkeypatch):
 def test_a_folder_with_other_files_is_left_alone(here):
     here.mkdir()
     (here / "thesis.tex").write_text("years of work")
-    with pytest.raises(NotFetchedError, match=r"has other files in it \('thesis.tex'\)"):
+    with pytest.raises(NotFetchedError, match=r"contains other files \('thesis.tex'\)"):
         jars.fetch_jars(Registry())
     assert (here / "thesis.tex").exists()
 
 
 def test_the_one_command_is_named_where_there_are_none(here):
-    with pytest.raises(sb.MissingDependencyError, match="has none; fetch them once with: skyband jars"):
+    with pytest.raises(sb.MissingDependencyError, match=r"has none\. Fetch them once with: skyband jars"):
         jars.kafka_jars()
     found = jars.fetch_jars(Registry())
     (here / found.files[0]).unlink()
@@ -99,7 +99,9 @@ def test_jars_of_another_spark_are_not_taken(here):
     jars.fetch_jars(Registry())
     told = (here / "jars.json").read_text()
     (here / "jars.json").write_text(told.replace(f'"spark": "{SPARK}"', '"spark": "4.0.0"'))
-    with pytest.raises(sb.MissingDependencyError, match=r"are for Spark 4\.0\.0; fetch them once with: skyband jars"):
+    with pytest.raises(
+        sb.MissingDependencyError, match=r"has those of Spark 4\.0\.0\. Fetch them once with: skyband jars"
+    ):
         jars.kafka_jars()
 
 
@@ -112,15 +114,15 @@ def test_the_default_folder_is_in_the_users_cache(monkeypatch):
 @pytest.mark.parametrize(
     ("said", "kind", "told"),
     [
-        (":: a#b;1: not found", AbsentError, "has no a:b:1"),
-        (":: a#b;1: not found\n Host x not found. url=…", NotFetchedError, "cannot be reached (Host x not found"),
+        (":: a#b;1: not found", AbsentError, "does not contain a:b:1"),
+        (":: a#b;1: not found\n Host x not found. url=…", NotFetchedError, "is unreachable (Host x not found"),
         ("Server access error at url … (refused)", NotFetchedError, "SKYBAND_IVY_SETTINGS"),
-        ("", NotFetchedError, "it said nothing"),
+        ("", NotFetchedError, "(without output)"),
     ],
 )
 def test_why_nothing_was_fetched(said, kind, told):
     missing = ["a#b;1"] if "a#b" in said else []
-    found = ivy._refusal(missing, said)
+    found = ivy._failure(missing, said)
     assert type(found) is kind
     assert told in str(found)
 

@@ -25,7 +25,9 @@ def test_a_warning_is_logged_above_the_share_and_again_when_late_rows_have_doubl
         for rows, late in ((1000, 10), (1000, 11), (1000, 12), (1000, 21), (1000, 22)):
             limits.watch({"rows": rows, "late": late}, "trades")
     assert [record.args[1] for record in caplog.records] == ["11 of 1,000 rows (1.10%)", "22 of 1,000 rows (2.20%)"]
-    assert caplog.messages[0].startswith("stream 'trades': 11 of 1,000 rows (1.10%) came behind the watermark")
+    assert caplog.messages[0].startswith(
+        "stream 'trades': 11 of 1,000 rows (1.10%) were behind the watermark and dropped"
+    )
 
 
 def test_more_late_rows_than_allowed_raise():
@@ -36,7 +38,9 @@ def test_more_late_rows_than_allowed_raise():
 
 
 def test_a_share_is_between_nothing_and_all():
-    with pytest.raises(sb.InvalidInputError, match="fail=5 must be a share of the rows"):
+    with pytest.raises(
+        sb.InvalidInputError, match=r"late\.fail must be a share of the rows between 0 and 1, such as 0\.05, got 5"
+    ):
         LateLimits(fail=5)
 
 
@@ -48,6 +52,6 @@ def test_a_stream_with_too_many_late_rows_stops(spark, tmp_path, caplog):
     running = run(sb.read_workload(tmp_path / "work.yaml"), spark=spark)
     with (
         caplog.at_level(logging.WARNING, "skyband.late"),
-        pytest.raises(sb.PipelineError, match=r"stream 'rows' stopped: 9 of 19 rows \(47.37%\) came behind"),
+        pytest.raises(sb.PipelineError, match=r"stream 'rows' stopped: 9 of 19 rows \(47.37%\) were behind"),
     ):
         running.await_end(300)

@@ -85,13 +85,13 @@ def test_an_older_copy_of_the_state_is_refused(rows, tmp_path):
 def test_what_cannot_be_is_refused_before_anything_is_written(rows, tmp_path):
     parquet, write = sb.sinks.Parquet(path=str(tmp_path / "out")), lambda out: out.writeStream
     wrong = [
-        ({}, "write= or sinks="),
-        ({"write": write, "sinks": [parquet]}, "write= or sinks="),
+        ({}, "exactly one of write= and sinks="),
+        ({"write": write, "sinks": [parquet]}, "exactly one of write= and sinks="),
         ({"sinks": []}, "must be a list of sinks"),
-        ({"sinks": ["parquet"]}, "'parquet', which is no sink"),
-        ({"sinks": [sb.sinks.Terminal()]}, "shown by skyband run"),
+        ({"sinks": ["parquet"]}, "must contain only sinks from skyband.sinks, got 'parquet'"),
+        ({"sinks": [sb.sinks.Terminal()]}, "supported only by `skyband run`"),
         ({"sinks": [sb.sinks.Memory(queries=["bgi"])]}, "did you mean 'big'?"),
-        ({"sinks": [parquet], "output": "changes"}, "said by each of the sinks"),
+        ({"sinks": [parquet], "output": "changes"}, "cannot be combined with sinks="),
     ]
     for how, message in wrong:
         with pytest.raises(sb.SkybandError) as caught:

@@ -121,8 +121,8 @@ def test_nothing_is_written_to_the_terminal(classic):
 def test_a_session_that_runs_is_returned_as_it_is_with_a_word_of_what_it_lacks(classic):
     found = found_by(classic)
     assert (found["same"], found["after"]) == (True, "true")
-    assert "log a Spark session runs already and is used as it is; master, memory and settings" in classic.stdout
-    assert f'already lacks settings that Skyband would have made:\n    .config("{PROVIDER}", ' in classic.stdout
+    assert "log using the running Spark session; master, memory and settings are ignored." in classic.stdout
+    assert f'session lacks settings that Skyband requires or recommends:\n    .config("{PROVIDER}", ' in classic.stdout
 
 
 def test_a_foreign_session_without_rocksdb_is_refused_for_streams(classic):
@@ -242,9 +242,9 @@ def test_requirements_are_those_of_the_extra():
     ("needed", "said"),
     [
         ("no_such_module>=1.0", "no_such_module>=1.0 (not installed)"),
-        ("numpy>=99.1", "numpy>=99.1 (installed is "),
-        ("numpy>=1.0,<1.1", "numpy>=1.0,<1.1 (installed is "),
-        ("requirements_of_tests>=99", "requirements_of_tests>=99 (installed is 1.0"),  # by import
+        ("numpy>=99.1", "numpy>=99.1 (found "),
+        ("numpy>=1.0,<1.1", "numpy>=1.0,<1.1 (found "),
+        ("requirements_of_tests>=99", "requirements_of_tests>=99 (found 1.0"),  # by import
     ],
 )
 def test_what_is_missing_is_named_with_what_to_do(needed, said, monkeypatch):

@@ -30,7 +30,7 @@ def test_a_number_is_a_number(read):
 def test_quotes_keep_text_text(problems):
     [found] = problems(SOCKET.replace("${PORT}", "'${PORT}'"), {"PORT": "9999"})
     assert found[:3] == (5, 5, "streams.a.port")
-    assert "Take the quotes away" in found[3]
+    assert "Remove the quotes" in found[3]
 
 
 def test_a_variable_that_is_not_set(problems):

@@ -58,7 +58,7 @@ def test_the_message_is_a_line_for_each_problem(read, tmp_path):
     with pytest.raises(sb.WorkloadFileError) as caught:
         read(SHORT.replace("k: 10", "k: 0").replace("1 hour", "1 hour\n    slide: 2 hours"))
     lines = str(caught.value).splitlines()
-    assert lines == [f"{tmp_path}/skyband.yaml:7:5 queries[0].k: 0 must be at least 1."]
+    assert lines == [f"{tmp_path}/skyband.yaml:7:5 queries[0].k: must be at least 1, got 0."]
     assert isinstance(caught.value, sb.SkybandError)
     assert isinstance(caught.value, ValueError)
     again = pickle.loads(pickle.dumps(caught.value))

@@ -21,67 +21,82 @@ VALID = {
 }
 # A sink, the key that is wrong, part of what is said, and whether the schema can tell.
 WRONG = {
-    "no table": ("{type: postgres}", "table", "is missing; name the table that answers go to.", True),
-    "no address": ("{type: redis}", "url", "is missing; say where the server is", True),
+    "no table": ("{type: postgres}", "table", "is missing; name the table to write answers to.", True),
+    "no address": ("{type: redis}", "url", "is missing; set the address of the server", True),
     "a folder": (
         "{type: postgres, table: a, path: b}",
         "path",
-        "is for files; a sink of type postgres writes none.",
+        "is for file sinks; this sink has type postgres.",
         True,
     ),
     "a key of another type": (
         "{type: postgres, table: a, prefix: b}",
         "prefix",
-        "is for a sink of type redis; this one is of type postgres.",
+        "is for a sink of type redis; this sink has type postgres.",
         True,
     ),
     "a table in memory": (
         "{type: memory, table: a}",
         "table",
-        "is for a sink of type postgres; this one is of type memory.",
+        "is for a sink of type postgres; this sink has type memory.",
         True,
     ),
     "an address of files": (
         "{type: csv, path: a, url: redis://b}",
         "url",
-        "is for a sink of type postgres or redis; this one is of type csv.",
+        "is for a sink of type postgres or redis; this sink has type csv.",
         True,
     ),
     "another address": (
         "{type: postgres, table: a, url: mysql://db}",
         "url",
-        "'mysql://db' is no address of a postgres server; write postgresql://host…",
+        "'mysql://db' is not an address of a postgres server; write postgresql://host…",
         False,
     ),
-    "words of libpq": ("{type: postgres, table: a, url: host=db}", "url", "is no address of a postgres server", False),
+    "words of libpq": (
+        "{type: postgres, table: a, url: host=db}",
+        "url",
+        "is not an address of a postgres server",
+        False,
+    ),
     "three names": (
         "{type: postgres, table: a.b.c}",
         "table",
-        "'a.b.c' is neither a table nor a schema and a table",
+        "'a.b.c' is not a table name",
         False,
     ),
-    "half a name": ("{type: postgres, table: a.}", "table", "is neither a table nor", False),
+    "half a name": ("{type: postgres, table: a.}", "table", "is not a table name", False),
     "a long name": (
         "{type: postgres, table: " + "é" * 32 + "}",
         "table",
-        "has 64 bytes, and a name in PostgreSQL at most 63",
+        "has 64 bytes; names in PostgreSQL have at most 63",
         False,
     ),
-    "a NUL": ('{type: postgres, table: "a\\0b"}', "table", "has a NUL in it", False),
+    "a NUL": ('{type: postgres, table: "a\\0b"}', "table", "contains a NUL character", False),
     "changes without a history": (
         "{type: postgres, table: a, output: changes, history: newest}",
         "history",
-        "changes are a history",
+        "cannot be combined with output: changes",
         False,
     ),
     "changes in a set": (
         "{type: redis, url: redis://h, output: changes}",
         "output",
-        "which is what a sorted set holds",
+        "a sorted set stores the newest answer",
         True,
     ),
-    "a history": ("{type: postgres, table: a, history: some}", "history", "is none of all, newest", True),
-    "no time at all": ("{type: redis, url: redis://h, expire: 0 seconds}", "expire", "is over at once", False),
+    "a history": (
+        "{type: postgres, table: a, history: some}",
+        "history",
+        "must be one of all, newest, got 'some'",
+        True,
+    ),
+    "no time at all": (
+        "{type: redis, url: redis://h, expire: 0 seconds}",
+        "expire",
+        "must be at least 1 millisecond, got '0 seconds'",
+        False,
+    ),
     "no duration": ("{type: redis, url: redis://h, expire: soon}", "expire", "is not a duration", True),
     "another name": ("{type: postgres, table: a, ttl: 1}", "ttl", "did you mean 'expire'?", True),
 }
@@ -146,7 +161,7 @@ def test_a_wrong_address_from_the_environment_is_not_shown(problems):
     sink = "{type: redis, url: '${URL}'}"
     [found] = problems(file_with(sink), ENVIRONMENT)
     assert SECRET not in found[3]
-    assert "'postgresql://me:***@db/x' is no address of a redis server" in found[3]
+    assert "'postgresql://me:***@db/x' is not an address of a redis server" in found[3]
 
 
 def test_certificates_are_looked_for_beside_the_file(read, tmp_path):

@@ -1,1 +1,1 @@
-"""Where rows come from and where answers go: files, Kafka, PostgreSQL, Redis."""
+"""Sources of rows and sinks of answers: files, Kafka, PostgreSQL, Redis."""

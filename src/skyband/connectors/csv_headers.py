@@ -1,7 +1,7 @@
-"""Which columns files have, and in which order; of CSV files, by the names in their headers.
+"""The columns of files and their order; for CSV files, by the names in their headers.
 
-Spark reads CSV files by position wherever it is given a schema, whatever their headers say. Here the header of one file
-settles the order of the columns, and Spark compares the header of every other file with it before it reads a row.
+Given a schema, Spark reads CSV files by position and ignores headers. Here the header of one file determines the order
+of the columns, and Spark compares the header of every other file with it before it reads a row.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ _BY_POSITION = "enforceschema"  # Spark's option: true ignores headers
 
 
 class FileShape(NamedTuple):
-    """The columns of files as Spark is to read them."""
+    """The columns with which Spark reads the files."""
 
     fields: list[st.StructField]  # in the order of the files
-    names: dict[str, str]  # by the name in the files: the name in the stream; others are not part of it
+    names: dict[str, str]  # name in the files → name in the stream; other columns are dropped
     by_name: bool  # whether the header of every file is compared with this one
 
 
 def shape_of(spark: SparkSession, name: str, stream: FilesSource, options: dict[str, Any]) -> FileShape:
-    """The columns of a stream's files: those of its schema, or those that Spark finds in the files."""
+    """Return the columns of a stream's files: from the schema, or inferred by Spark."""
     kind, path = str(stream.format), str(stream.path)
     given = {option.lower(): value for option, value in options.items()}
     by_name = kind == "csv" and _is_true(given.get("header")) and _BY_POSITION not in given
     file, header = _first_header(spark, path, options) if by_name else ("", None)
     if stream.schema is not None:
-        ddl = ", ".join(f"{quoted(column)} {told}" for column, told in stream.schema.items())
+        ddl = ", ".join(f"{quoted(column)} {type_}" for column, type_ in stream.schema.items())
         fields = list(spark.createDataFrame([], ddl).schema.fields)
     else:
         if header is not None:
-            _refuse_another_header(spark, name, path, options, file, header)
+            _reject_different_header(spark, name, path, options, file, header)
         fields = list(spark.read.format(kind).options(**options).load(path).schema.fields)
-    if header is None:  # where no file has come yet, the schema says what their headers must be
+    if header is None:  # no file yet: the schema determines the expected header
         return FileShape(fields, {field.name: field.name for field in fields}, by_name=by_name)
-    if len({_key(cell) for cell in header}) < len(header):  # two columns of one name: only positions tell them apart
+    if len({_key(cell) for cell in header}) < len(header):  # duplicate column names: only positions distinguish them
         return FileShape(fields, {field.name: field.name for field in fields}, by_name=False)
     return _as_spelled(header, fields) if stream.schema is None else _matched(name, file, header, fields)
 
 
 def _first_header(spark: SparkSession, path: str, options: dict[str, Any]) -> tuple[str, list[str] | None]:
-    """A file and the cells of its header; none if there is no file with a line in it."""
+    """Return a file and the cells of its header; None if all files are empty."""
     there = _read_files(path, options)
     if there is None:
         return path, _header(spark, path, options)
@@ -67,7 +67,7 @@ def _first_header(spark: SparkSession, path: str, options: dict[str, Any]) -> tu
 
 
 def _read_files(path: str, options: dict[str, Any]) -> list[Path] | None:
-    """The files of a path that Spark reads: those whose names fit the filter, if the options have one."""
+    """Return the local files that Spark reads: those that match pathGlobFilter, if it is set."""
     found = local_files(path)
     only = next((str(value) for option, value in options.items() if option.lower() == "pathglobfilter"), None)
     if found is None or only is None:
@@ -76,7 +76,7 @@ def _read_files(path: str, options: dict[str, Any]) -> list[Path] | None:
 
 
 def _alternatives(glob: str) -> list[str]:
-    """A glob with alternatives as several without.
+    """Expand the alternatives of a glob.
 
     >>> _alternatives("*.{csv,tsv}.gz")
     ['*.csv.gz', '*.tsv.gz']
@@ -89,18 +89,18 @@ def _alternatives(glob: str) -> list[str]:
 
 
 def _header(spark: SparkSession, path: str, options: dict[str, Any]) -> list[str] | None:
-    """The cells of a file's first line, as Spark's parser sees them."""
+    """Return the cells of a file's first line, as Spark parses them."""
     given = {option: value for option, value in options.items() if option.lower() not in ("header", "inferschema")}
     lines = spark.read.format("csv").options(**given, header=False, inferSchema=False).load(path)
-    cells = [column for column in lines.columns if re.fullmatch(r"_c\d+", column)]  # folders may bring others
+    cells = [column for column in lines.columns if re.fullmatch(r"_c\d+", column)]  # partition folders may add others
     first = lines.select(*cells).head() if cells else None
     return None if first is None else ["" if cell is None else str(cell) for cell in first]
 
 
-def _refuse_another_header(
+def _reject_different_header(
     spark: SparkSession, name: str, path: str, options: dict[str, Any], file: str, header: Sequence[str]
 ) -> None:
-    """Files whose columns differ: Spark would take the names from one of them, and the other's header for a row."""
+    """Reject files with different headers: Spark would use one header for all, and read the other as a row."""
     seen = {_first_line(Path(file))}
     for other in _read_files(path, options) or ():
         line = _first_line(other)
@@ -114,42 +114,43 @@ def _refuse_another_header(
         )
         if place:
             raise InvalidInputError(
-                f"stream {name!r}: the header of {str(other)!r} is not that of {file!r}: column {place} is {theirs!r} "
-                f"there and {ours!r} here. Read by position, columns would be mixed up, so nothing was started. Write "
-                "the file again with its columns in the same order."
+                f"stream {name!r}: the header of {str(other)!r} differs from the header of {file!r}: column {place} is "
+                f"{theirs!r} instead of {ours!r}. Columns are read by position and would be mixed up, so the stream "
+                "was not started. Rewrite the file with its columns in the same order."
             )
 
 
 def _first_line(file: Path) -> bytes:
-    """The first line of a file as it stands there; nothing where Python cannot tell."""
+    """Return the raw first line of a file; empty if Python cannot read it."""
     packed: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
     try:
         with packed.get(file.suffix.lower(), open)(file, "rb") as lines:
             return bytes(lines.readline(_LONGEST)).rstrip()
     except (OSError, EOFError):
-        return b""  # Spark will say what is wrong with it
+        return b""  # Spark reports the problem
 
 
 def _literal(path: str) -> str:
-    """A file's name, in which nothing stands for anything else."""
+    """Escape the glob characters of a path."""
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 
 def _matched(name: str, file: str, header: Sequence[str], fields: Sequence[st.StructField]) -> FileShape:
-    """The columns of a schema, found by name in a header; capitals and spaces around a name do not count."""
+    """Match the columns of a schema with a header by name, ignoring case and surrounding spaces."""
     wanted = {_key(field.name): field for field in fields}
     found = {cell: wanted.pop(_key(cell)) for cell in header if _key(cell) in wanted}
     unnamed = [cell for cell in header if not _key(cell)]
     below = file.lower()
-    beside = [field for key, field in wanted.items() if f"/{key}=" in below]  # told by folders such as day=2024-01-01
+    # Columns from partition folders such as day=2024-01-01.
+    beside = [field for key, field in wanted.items() if f"/{key}=" in below]
     missing = [field for field in wanted.values() if field not in beside]
     if len(missing) == 1 and unnamed:  # such as the index that pandas writes
         found[unnamed[0]] = missing.pop()
     if missing:
         raise InvalidInputError(
-            f"stream {name!r}: column {missing[0].name!r} of schema: is not in the header of {file!r}, which has "
-            f"{', '.join(map(repr, header))}. Name the columns as the header does; or write options: {{header: false}} "
-            "if the files have none, or {enforceSchema: true} to read them by position."
+            f"stream {name!r}: column {missing[0].name!r} of schema: is not in the header of {file!r}, which contains "
+            f"{', '.join(map(repr, header))}. Use the names of the header; or set options: {{header: false}} if the "
+            "files have no header, or {enforceSchema: true} to read columns by position."
         )
     read = [st.StructField(cell, found[cell].dataType if cell in found else st.StringType()) for cell in header]
     names = {cell: field.name for cell, field in found.items()} | {field.name: field.name for field in beside}
@@ -158,7 +159,7 @@ def _matched(name: str, file: str, header: Sequence[str], fields: Sequence[st.St
 
 
 def _as_spelled(header: Sequence[str], fields: Sequence[st.StructField]) -> FileShape:
-    """The columns that Spark found, under the names that stand in the header: it makes up one where there is none."""
+    """Return the inferred columns with the names of the header: Spark generates a name for an empty cell."""
     names = {field.name: field.name for field in fields}
     read = list(fields)
     for place, cell in enumerate(header[: len(fields)]):

@@ -1,4 +1,4 @@
-"""Malformed records and rows: kept with the reason, in a folder or a topic, while the stream goes on without them."""
+"""Dead letters: malformed records and rows are written with the reason to a folder or a topic; the stream continues."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from skyband.errors import InvalidInputError
 
 __all__ = ["DeadFolder", "DeadTopic", "bury_in", "dead_places"]
 
-MOST_SENT = 900_000  # bytes of a value; with its headers it must fit into a message
+MOST_SENT = 900_000  # bytes of a value; value and headers must fit into a message
 MOST_KEY = 65_536
 
 
 class DeadFolder:
-    """A folder for each micro-batch with malformed records, in a folder: complete or not there, and never twice."""
+    """Writes one folder per micro-batch with malformed records. It appears atomically; a repeated batch replaces it."""
 
     holds = "dead letters"
     of_dead_letters = True
@@ -35,7 +35,7 @@ class DeadFolder:
         self._stream, self._largest = stream, largest
 
     def take(self, letters: DataFrame, batch: int) -> None:
-        """Write the letters of a micro-batch as lines of JSON, or replace them; tasks do it, however many there are."""
+        """Write or replace the dead letters of a micro-batch as JSON lines. Spark tasks write them."""
         path = self.folder / f"{self._stream}-{batch:08}"
         unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
         try:
@@ -49,19 +49,19 @@ class DeadFolder:
                 os.replace(unfinished, path)
         except OSError as error:
             raise InvalidInputError(
-                f"dead letters cannot be written to {str(path)!r} ({error.strerror or error}); the stream stops, and "
-                "nothing is lost: once the folder can be written, run it again."
+                f"dead letters cannot be written to {str(path)!r} ({error.strerror or error}). The stream stopped; no "
+                "data is lost. Make the folder writable and run it again."
             ) from error
         finally:
             with suppress(OSError):
                 shutil.rmtree(unfinished, ignore_errors=True)
 
     def files(self) -> list[Path]:
-        """What this stream has written there."""
+        """Return the folders that this stream has written."""
         return sorted(path for path in self.folder.glob(f"{self._stream}-{'[0-9]' * 8}") if path.is_dir())
 
     def clear(self) -> None:
-        """Remove what this stream has written there."""
+        """Remove the folders that this stream has written."""
         for path in self.files():
             shutil.rmtree(path)
 
@@ -88,22 +88,22 @@ class DeadFolder:
 
 
 class DeadTopic:
-    """A topic that malformed records go to: key and value as they were, the rest in headers. At least once."""
+    """Sends malformed records to a topic: original key and value, the rest in headers. Delivers at least once."""
 
     def __init__(self, stream: KafkaSource, name: str) -> None:
         self._name, self._topic = name, str(stream.dead_letter_topic)
         self._options: dict[str, Any] = client_options(stream.servers, stream.options)
 
     def take(self, letters: DataFrame, batch: int) -> None:
-        """Send the letters of a micro-batch."""
-        told = {
+        """Send the dead letters of a micro-batch."""
+        values = {
             "stream": sf.lit(self._name),
             "size": sf.octet_length("value"),
             **{name: sf.col(name) for name in ("reason", "topic", "partition", "offset", "timestamp")},
         }
         headers = [
             sf.struct(sf.lit(f"skyband.{name}").alias("key"), column.cast("string").cast("binary").alias("value"))
-            for name, column in sorted(told.items())
+            for name, column in sorted(values.items())
         ]
         letters.select(
             sf.when(sf.octet_length("key") <= MOST_KEY, sf.col("key")).alias("key"),
@@ -113,7 +113,7 @@ class DeadTopic:
 
 
 def dead_places(name: str, stream: SourceModel) -> list[DeadFolder | DeadTopic]:
-    """Where a stream's malformed records go; nowhere, if it does not say."""
+    """Return the destinations of a stream's malformed records; empty if none is configured."""
     found: list[DeadFolder | DeadTopic] = []
     of_topics = stream if isinstance(stream, KafkaSource) else None
     if stream.dead_letter_folder is not None:
@@ -125,10 +125,10 @@ def dead_places(name: str, stream: SourceModel) -> list[DeadFolder | DeadTopic]:
 
 
 def bury_in(places: Sequence[DeadFolder | DeadTopic]) -> Callable[[DataFrame, int], None]:
-    """What Spark is to call with each micro-batch of malformed records."""
+    """Return the function that Spark calls with each micro-batch of malformed records."""
 
     def take(letters: DataFrame, batch: int) -> None:
-        kept = letters.persist() if len(places) > 1 else letters  # else each would read the source again
+        kept = letters.persist() if len(places) > 1 else letters  # otherwise each destination reads the source again
         try:
             for place in places:
                 place.take(kept, batch)

@@ -1,4 +1,4 @@
-"""The formats of files, and what the ending of a path says about them."""
+"""File formats, and how they follow from the extension of a path."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _PACKED = ("gz", "bz2", "zst", "snappy", "lz4", "deflate")
 
 
 def _any_case(words: Iterable[str]) -> str:
-    """A pattern without flags, which JSON Schema has not."""
+    """Return a case-insensitive pattern without flags, which JSON Schema does not support."""
     return "|".join("".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word) for word in words)
 
 
-# The ending of a path that tells its format, with or without compression.
+# The extension of a path that determines its format, with or without compression.
 ENDING = rf"\.({_any_case(_FORMATS)})(\.({_any_case(_PACKED)}))?/*$"
 
 
 def format_of(path: str) -> Format | None:
-    """What the ending of a path says about its format.
+    """Return the format of a path by its extension; None if the extension is unknown.
 
     >>> format_of("trades.csv.gz"), format_of("trades/*.parquet"), format_of("trades")
     ('csv', 'parquet', None)
@@ -43,7 +43,7 @@ def format_of(path: str) -> Format | None:
 
 
 def is_tabs(path: str) -> bool:
-    """Whether the ending of a path says that tabs separate its values.
+    """Whether the extension of a path denotes tab-separated values.
 
     >>> is_tabs("trades.tsv.gz"), is_tabs("trades.csv")
     (True, False)
@@ -53,7 +53,7 @@ def is_tabs(path: str) -> bool:
 
 
 def is_packed(path: str) -> bool:
-    """Whether the ending of a path says that it is compressed.
+    """Whether the extension of a path denotes compression.
 
     >>> is_packed("trades.csv.gz"), is_packed("trades.csv")
     (True, False)

@@ -1,4 +1,4 @@
-"""The rows of files, and what is wrong with some of them."""
+"""Read the rows of files, and mark malformed rows."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from skyband.spark.expressions import HIDDEN, quoted
 
 __all__ = ["files_of", "read_files", "rows_of_files"]
 
-_LINE = f"{HIDDEN}line"  # the text of a line that could not be read; null for one that could
-# Spark passes over files that are a week older than the newest, without a word: after a clock was wrong for a while, or
-# when old files are copied in with their times, rows would be lost.
-_FOR_EVER = "36500d"
+_LINE = f"{HIDDEN}line"  # the text of a malformed line; null for a well-formed line
+# By default Spark silently skips files that are a week older than the newest. Rows would be lost if a clock was wrong,
+# or if old files are copied with their modification times.
+_NO_AGE_LIMIT = "36500d"
 _LIMITS = ("maxfilespertrigger", "maxbytespertrigger")
-_CALLED = {"csv": "line of CSV", "json": "JSON object"}
+_LINE_NOUNS = {"csv": "CSV line", "json": "JSON object"}
 
 
 def rows_of_files(stream: FilesSource, how: Reading) -> DataFrame:
-    """The rows of a stream's files with what is wrong with each."""
+    """Return the rows of a stream's files and the problem of each."""
     path, options = stream.path, _options(stream)
     if stream.schema is None and not has_scheme(path) and not files_of(stream):
         raise InvalidInputError(
-            f"stream {how.name!r}: path {path!r} has no files yet, so that nothing tells the columns. Put a file "
-            "there, correct the path, or name the columns under schema:."
+            f"stream {how.name!r}: no files found in {path!r}, so the columns cannot be inferred. Add a file, correct "
+            "the path, or declare the columns with schema:."
         )
     shape = shape_of(how.spark, how.name, stream, options)
     reader: Any = how.spark.readStream if how.streaming else how.spark.read
@@ -44,14 +44,14 @@ def rows_of_files(stream: FilesSource, how: Reading) -> DataFrame:
         if stream.files_per_batch is not None:
             options["maxFilesPerTrigger"] = stream.files_per_batch
         if "maxfileage" not in map(str.lower, options):
-            options["maxFileAge"] = _FOR_EVER
+            options["maxFileAge"] = _NO_AGE_LIMIT
         if how.at_once:
             options = {option: value for option, value in options.items() if option.lower() not in _LIMITS}
-    return read_files(reader, stream, shape, options, path, asked=how.asked, with_record=how.with_record)
+    return read_files(reader, stream, shape, options, path, query_text=how.query_text, with_record=how.with_record)
 
 
 def files_of(stream: FilesSource) -> list[Path]:
-    """The files of a stream, as far as this machine can tell."""
+    """Return the local files of a stream; empty if the path is remote."""
     return local_files(stream.path) or []
 
 
@@ -62,12 +62,12 @@ def read_files(
     options: dict[str, Any],
     path: str,
     *,
-    asked: str | None = None,
+    query_text: str | None = None,
     with_record: bool = False,
 ) -> DataFrame:
-    """The rows of files with what is wrong with each; `with_record`, also where it stands, for dead letters.
+    """Return the rows of files and the problem of each; `with_record` adds the location of each row, for dead letters.
 
-    `asked` is all text in which queries may name columns; None: every column is wanted.
+    `query_text` is all text in which queries can name columns; None: read every column.
     """
     kind, fields = str(stream.format), list(shape.fields)
     if marks := _marks_lines(stream, options):
@@ -81,12 +81,14 @@ def read_files(
     for old, new in shape.names.items():
         if old != new:
             rows = rows.withColumnRenamed(old, new)
-    wrong = _unreadable(rows, kind) if marks else _not_utf8(rows, asked) if kind == "parquet" else None
+    wrong = _unreadable(rows, kind) if marks else _not_utf8(rows, query_text) if kind == "parquet" else None
     known = {new.lower() for new in shape.names.values()}
     found = {field.name.lower() for field in shape.fields if field.name not in shape.names}
-    # Folders such as day=2024-01-01 bring columns that no schema needs to name.
-    told = [column for column in rows.columns if column.lower() not in known | found and column not in (_LINE, RECORD)]
-    kept = [sf.col(quoted(name)) for name in (*shape.names.values(), *told, *([RECORD] if others else []))]
+    # Partition folders such as day=2024-01-01 add columns that the schema need not declare.
+    partitions = [
+        column for column in rows.columns if column.lower() not in known | found and column not in (_LINE, RECORD)
+    ]
+    kept = [sf.col(quoted(name)) for name in (*shape.names.values(), *partitions, *([RECORD] if others else []))]
     return rows.select(*kept, (sf.lit(None).cast("string") if wrong is None else wrong).alias(WRONG))
 
 
@@ -98,44 +100,46 @@ def _options(stream: FilesSource) -> dict[str, Any]:
 
 
 def _as_glob(path: str) -> str:
-    """Spark streams folders and globs, not a file: one that is named becomes a glob that only it answers to."""
+    """Return a glob that matches only the file: Spark streams folders and globs, not single files."""
     if has_scheme(path) or not Path(path).is_file():
         return path
     return f"{path[:-1]}[{path[-1]}]"
 
 
 def _marks_lines(stream: FilesSource, options: dict[str, Any]) -> bool:
-    """Whether lines that cannot be read are marked; who has told Spark what to do with them is not contradicted."""
-    told = {option.lower() for option in options}
-    return stream.format in _CALLED and not told & {"mode", "columnnameofcorruptrecord"}
+    """Whether malformed lines are marked. Options that configure their handling in Spark take precedence."""
+    given = {option.lower() for option in options}
+    return stream.format in _LINE_NOUNS and not given & {"mode", "columnnameofcorruptrecord"}
 
 
 def _unreadable(rows: DataFrame, kind: str) -> Column:
-    """What is wrong with a line: it has too few or too many cells, or one of another type than the schema says."""
+    """Return the problem of a line: too few or too many cells, or a cell that does not have the type of the schema."""
     columns = [sf.col(quoted(name)) for name in rows.columns if name not in (_LINE, RECORD)]
-    # Spark reads only the columns that somebody wants, and finds nothing wrong with the others: what is malformed would
-    # depend on the queries. This wants all of them, and is computed for malformed lines only.
+    # Spark parses only the selected columns, so malformed lines would depend on the queries. This expression selects
+    # all columns, and is evaluated for malformed lines only.
     is_read = sf.length(sf.to_json(sf.struct(*columns))) >= 0
-    return sf.when(sf.col(_LINE).isNotNull() & is_read, f"the line is no {_CALLED[kind]} that fits the schema")
+    return sf.when(
+        sf.col(_LINE).isNotNull() & is_read, f"the line is not a {_LINE_NOUNS[kind]} that matches the schema"
+    )
 
 
-def _not_utf8(rows: DataFrame, asked: str | None) -> Column | None:
-    """What is wrong with text that is no UTF-8: Spark takes Parquet's bytes as they are, and tasks cannot read them.
+def _not_utf8(rows: DataFrame, query_text: str | None) -> Column | None:
+    """Return the problem of rows with invalid UTF-8, which Spark accepts in Parquet files but tasks cannot decode.
 
-    Columns that no query can name are not looked at: Spark would have to read them for that alone.
+    Columns that no query can name are not checked, because Spark would read them only for this check.
     """
     found: Column | None = None
     for field in rows.schema.fields:
-        if asked is not None and field.name.lower() not in asked:
+        if query_text is not None and field.name.lower() not in query_text:
             continue
         if (valid := _is_valid(sf.col(quoted(field.name)), field.dataType)) is not None and field.name != RECORD:
-            said = f"column {field.name!r} has text that is no UTF-8"
-            found = sf.when(~valid, said) if found is None else found.when(~valid, said)
+            problem = f"column {field.name!r} contains invalid UTF-8"
+            found = sf.when(~valid, problem) if found is None else found.when(~valid, problem)
     return found
 
 
 def _is_valid(value: Column, kind: st.DataType) -> Column | None:
-    """Whether all text in a value is UTF-8, null counting as valid; None if there can be none in it."""
+    """Return whether all text in a value is valid UTF-8 (null is valid); None if the type contains no text."""
     if isinstance(kind, st.StringType):
         return sf.coalesce(sf.is_valid_utf8(value), sf.lit(True))
     if isinstance(kind, st.StructType):
@@ -162,7 +166,7 @@ def _valid(value: Column, kind: st.DataType) -> Column:
 
 
 def _record(kind: str, *, has_line: bool) -> Column:
-    """Where a row stands, and its text where there is one."""
+    """Return the location of a row, and its text if available."""
     line = sf.col(_LINE) if has_line else sf.lit(None).cast("string")
     row = sf.col("_metadata.row_index") if kind == "parquet" else sf.lit(None).cast("long")
     return sf.struct(sf.col("_metadata.file_path").alias("file"), row.alias("row"), line.alias("value"))

@@ -1,4 +1,4 @@
-"""Files: rows from CSV, JSON and Parquet files, answers to files of Parquet, JSON lines and CSV."""
+"""File connectors: read rows from CSV, JSON and Parquet files, write answers to Parquet, JSON lines and CSV files."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["CsvSink", "FileSink", "FilesSource", "FolderWriter", "JsonlSink", "P
 
 
 class FilesSource(ParsedSource):
-    """Rows of the files in a folder."""
+    """Reads rows from files."""
 
-    missing: ClassVar[Mapping[str, str]] = {**ParsedSource.missing, "path": "say where the files are"}
+    missing: ClassVar[Mapping[str, str]] = {**ParsedSource.missing, "path": "set the file, folder or glob to read"}
     conditions: ClassVar[tuple[Schema, ...]] = (
         {"if": {"properties": {"path": {"type": "string", "pattern": rf"\$\{{|{ENDING}"}}}, "else": given("format")},
         {"properties": {"format": {"not": {"const": "text"}}}},
@@ -42,50 +42,53 @@ class FilesSource(ParsedSource):
 
     source: Literal["files"] = Field(default="files", description="files in a folder")
     format: Format | None = Field(
-        default=None, description="How rows are written. Default: what the path's ending says."
+        default=None, description="The format of the rows. Default: determined by the extension of the path."
     )
     path: Text = Field(
-        description="A file, a folder or a glob. Relative to the folder of the workload file; with a scheme (s3a://, "
-        "hdfs://, file:/) it is taken as it is.",
+        description="A file, a folder or a glob. Relative to the folder of the workload file; a path with a scheme "
+        "(s3a://, hdfs://, file:/) is passed through unchanged.",
         examples=["trades.csv", "trades/*.parquet", "s3a://bucket/trades"],
     )
     options: dict[str, Scalar] = Field(
         default={},
         repr=False,
-        description="Options of Spark's reader, passed on as they are. For csv header is true unless said otherwise, "
-        "and sep is a tab if the path ends in .tsv.",
+        description="Options of Spark's reader, passed through unchanged. For csv, header defaults to true, and sep "
+        "defaults to a tab if the path ends in .tsv.",
         examples=[{"header": True, "sep": ";"}],
     )
     files_per_batch: Count | None = Field(
-        default=None, description="How many files a micro-batch takes at most. Default: all there are."
+        default=None, description="The maximum number of files in a micro-batch. Default: all available files."
     )
     dead_letters: Text | None = Field(
         default=None,
-        description="A folder for malformed rows and records, with the reason, as lines of JSON. Relative to the "
-        "folder of the workload file.",
+        description="A folder for malformed rows and records and the reasons, as JSON lines. Relative to the folder of "
+        "the workload file.",
         examples=["malformed"],
     )
     time: Text = Field(description="The column with the event time.", examples=["ts"])
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """The format is one of files, and known."""
+        """Check that the format is known and is a file format."""
         if isinstance(raw.get("path"), str) and "format" not in raw and not format_of(raw["path"]):
-            yield "format", f"is missing, and the ending of {raw['path']!r} does not tell; write csv, json or parquet."
+            yield (
+                "format",
+                f"is missing and cannot be determined from the path {raw['path']!r}; write csv, json or parquet.",
+            )
         if has_scheme(raw.get("dead_letters")):
-            yield "dead_letters", f"{raw['dead_letters']!r} is no folder of this machine; give one."
+            yield "dead_letters", f"{raw['dead_letters']!r} is not a local folder; use a path without a scheme."
         if raw.get("format") == "text":
             yield "format", "'text' is for source: kafka; files are parquet, csv or json."
         yield from super().rules(raw)
 
     def read(self, how: Reading) -> DataFrame:
-        """The rows of the files, with what is wrong with each."""
+        """Return the rows of the files and the problem of each."""
         from skyband.connectors.file_rows import rows_of_files
 
         return rows_of_files(self, how)
 
     def settled(self, folder: Path) -> Self:
-        """With its path made absolute, and the format and options that its ending tells."""
+        """Return a copy with an absolute path, and with the format and options that follow from its extension."""
         kind = self.format or format_of(self.path)
         known = {option.lower() for option in self.options}
         usual: dict[str, bool | str] = {"header": True} if kind == "csv" and "header" not in known else {}
@@ -100,37 +103,37 @@ class FilesSource(ParsedSource):
         return self.model_copy(update=update)
 
     def described(self) -> str:
-        """Which files."""
+        """Return the format and the path."""
         return f"{self.format} files, {self.path}"
 
     @property
     def dead_letter_folder(self) -> str | None:
-        """As it says."""
+        """The folder for malformed rows, if configured."""
         return self.dead_letters
 
 
 class FileSink(SinkModel):
     """A folder of files, one for each micro-batch that has answers."""
 
-    foreign_keys: ClassVar[Mapping[str, str]] = {"path": "is for files; a sink of type {kind} writes none."}
+    foreign_keys: ClassVar[Mapping[str, str]] = {"path": "is for file sinks; this sink has type {kind}."}
 
     path: Text = Field(
-        description="The folder for the files. Relative to the folder of the workload file.", examples=["answers"]
+        description="The folder to write files to. Relative to the folder of the workload file.", examples=["answers"]
     )
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """The folder is one of this machine."""
+        """Check that the folder is local."""
         if has_scheme(raw.get("path")):
-            why = "is no folder of this machine, and files are written by the process that runs the workload"
-            yield "path", f"{raw['path']!r} {why}. Spark's own sinks go there: skyband.spark.start(…, write=…)."
+            fix = "To write to remote storage, use a sink of Spark: skyband.spark.start(…, write=…)."
+            yield "path", f"{raw['path']!r} is not a local folder; file sinks write only local files. {fix}"
 
     def open(self, opening: Opening) -> FolderWriter:
-        """A writer of files."""
+        """Return a writer of files."""
         return FolderWriter(self.path, opening.stream, self.type)
 
     def settled(self, folder: Path) -> Self:
-        """With the folder made absolute."""
+        """Return a copy with an absolute folder."""
         return self.model_copy(update={"path": absolute(self.path, folder)})
 
     @property
@@ -145,45 +148,44 @@ class FileSink(SinkModel):
 
 
 class ParquetSink(FileSink):
-    """Writes files of Parquet.
+    """Writes Parquet files.
 
     >>> ParquetSink(path="answers").type
     'parquet'
     """
 
-    missing: ClassVar[Mapping[str, str]] = {"path": "say which folder the parquet files go to"}
+    missing: ClassVar[Mapping[str, str]] = {"path": "set the folder to write parquet files to"}
 
     type: Literal["parquet"] = Field(default="parquet", description="files in a folder")
 
 
 class JsonlSink(FileSink):
-    """Writes files of JSON, a line for each row."""
+    """Writes JSON lines files, one line per row."""
 
-    missing: ClassVar[Mapping[str, str]] = {"path": "say which folder the jsonl files go to"}
+    missing: ClassVar[Mapping[str, str]] = {"path": "set the folder to write jsonl files to"}
 
     type: Literal["jsonl"] = Field(default="jsonl", description="files in a folder")
 
 
 class CsvSink(FileSink):
-    """Writes files of CSV."""
+    """Writes CSV files."""
 
-    missing: ClassVar[Mapping[str, str]] = {"path": "say which folder the csv files go to"}
+    missing: ClassVar[Mapping[str, str]] = {"path": "set the folder to write csv files to"}
 
     type: Literal["csv"] = Field(default="csv", description="files in a folder")
     formulas: Literal["keep", "quote"] | None = Field(
         default=None,
-        description="What happens to text that a spreadsheet would run as a formula, because it begins with =, +, "
-        "-, @, a tab or a carriage return. keep: it is written as it is. quote: an apostrophe is put before it. "
-        "Default keep.",
+        description="How to write text that a spreadsheet would run as a formula, because it begins with =, +, -, @, "
+        "a tab or a carriage return. keep: unchanged. quote: with an apostrophe before it. Default: keep.",
     )
 
     def open(self, opening: Opening) -> FolderWriter:
-        """A writer of files."""
+        """Return a writer of files."""
         return FolderWriter(self.path, opening.stream, self.type, quote_formulas=self.formulas == "quote")
 
 
 class FolderWriter:
-    """A file for each micro-batch that has answers, in a folder: complete or not there, and never twice."""
+    """Writes one file per micro-batch with answers. Files appear atomically; a repeated batch replaces its file."""
 
     holds = "answers"
     of_dead_letters = False
@@ -196,14 +198,14 @@ class FolderWriter:
         self._swept = False
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Write the file, or replace it."""
+        """Write or replace the file of a micro-batch."""
         path = self.folder / f"{self._stream}-{batch:08}.{self._kind}"
-        # Beside the file and hidden: readers of the folder pass over it, and taking its place is one step.
+        # A hidden temporary file in the same folder: readers ignore it, and the rename is atomic.
         unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
         try:
             self._sweep()
             if not rows.num_rows:
-                path.unlink(missing_ok=True)  # the workload was changed before the batch was run again
+                path.unlink(missing_ok=True)  # the workload changed before the batch was repeated
                 return
             self.folder.mkdir(parents=True, exist_ok=True)
             _WRITERS[self._kind](self._safe(rows), unfinished)
@@ -212,8 +214,8 @@ class FolderWriter:
             with suppress(OSError):
                 unfinished.unlink()
             raise InvalidInputError(
-                f"answers cannot be written to {str(path)!r} ({error.strerror or error}); the stream stops, and "
-                "nothing is lost: once the folder can be written, run it again."
+                f"answers cannot be written to {str(path)!r} ({error.strerror or error}). The stream stopped; no "
+                "answers are lost. Make the folder writable and run it again."
             ) from error
 
     def _safe(self, rows: pa.Table) -> pa.Table:
@@ -222,11 +224,11 @@ class FolderWriter:
         return without_formulas(rows) if self._quotes else rows
 
     def files(self) -> list[Path]:
-        """What this stream has written there."""
+        """Return the files that this stream has written."""
         return sorted(self.folder.glob(self._pattern()))
 
     def clear(self) -> None:
-        """Remove what this stream has written there."""
+        """Remove the files that this stream has written."""
         for path in self.files():
             path.unlink()
 
@@ -234,7 +236,7 @@ class FolderWriter:
         return f"{_escaped(self._stream)}-{'[0-9]' * 8}.{self._kind}"
 
     def _sweep(self) -> None:
-        """Remove what an earlier run was killed in the middle of."""
+        """Remove unfinished files of a killed run."""
         if not self._swept:
             for left in self.folder.glob(f".{self._pattern()}.*"):
                 left.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Kafka: rows from the records of topics, answers as messages of a topic."""
+"""Kafka connectors: read rows from the records of topics, write answers as messages to a topic."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RECORD_PARTS", "KafkaSink", "KafkaSource", "TopicWriter", "client_options", "messages"]
 
-RECORD_PARTS = ("key", "headers", "topic", "partition", "offset", "timestamp")  # with kafka_ before it, a column
-_SECRETS = SecretsRule("write ${NAME}, and set NAME in the environment.", allows_default=True)
-_SERVED = {  # options of Spark's that are keys here
+# The column of a part is named kafka_<part>.
+RECORD_PARTS = ("key", "headers", "topic", "partition", "offset", "timestamp")
+_SECRETS = SecretsRule("write ${NAME} and set NAME in the environment.", allows_default=True)
+_SERVED = {  # options of Spark that workload files set with a key
     "kafka.bootstrap.servers": "servers",
     "subscribe": "topic",
     "subscribepattern": "topic_pattern",
@@ -46,12 +47,12 @@ _SERVED = {  # options of Spark's that are keys here
 
 
 class KafkaSource(ParsedSource):
-    """Rows in the values of records."""
+    """Reads rows from the values of Kafka records."""
 
     missing: ClassVar[Mapping[str, str]] = {
-        "servers": "say where a broker is, as host:port",
-        "format": "say what a record's value holds: json, csv or text",
-        "time": "name the column with the event time; kafka_timestamp is that of the record itself",
+        "servers": "set the address of a broker, as host:port",
+        "format": "set the format of record values: json, csv or text",
+        "time": "name the column with the event time; kafka_timestamp is the time of the record",
     }
     conditions: ClassVar[tuple[Schema, ...]] = (
         {"properties": {"format": {"not": {"const": "parquet"}}}},
@@ -66,73 +67,76 @@ class KafkaSource(ParsedSource):
 
     source: Literal["kafka"] = Field(default="kafka", description="the records of Kafka topics")
     format: Format = Field(
-        description="What a record's value holds: json (an object), csv (a line) or text (one column named value)."
+        description="The format of record values: json (an object), csv (a line) or text (one column named value)."
     )
     options: dict[str, Scalar] = Field(
         default={},
         repr=False,
-        description="Options of Spark's reader, passed on as they are; those that begin with kafka. go to Kafka's "
-        "client. A secret among them must come from the environment.",
+        description="Options of Spark's reader, passed through unchanged. Options that begin with kafka. configure the "
+        "Kafka client. Secrets must come from the environment.",
         examples=[{"kafka.security.protocol": "SSL"}],
     )
     servers: Servers = Field(
-        description="The brokers to ask first, each as host:port; text with commas or a list.",
+        description="The bootstrap brokers, each as host:port; comma-separated text or a list.",
         examples=["127.0.0.1:9092", ["one:9092", "two:9092"]],
     )
     topic: Topics | None = Field(
-        default=None, description="The topic to read, or a list of them.", examples=["trades", ["a", "b"]]
+        default=None, description="The topic to read, or a list of topics.", examples=["trades", ["a", "b"]]
     )
     topic_pattern: Text | None = Field(
         default=None,
-        description="A regular expression of Java's, instead of topic; topics that appear later are read too.",
+        description="A Java regular expression for topic names, instead of topic. Topics created later are read too.",
         examples=["trades-.*"],
     )
     starting: Starting | None = Field(
         default=None,
-        description="Where a run without state begins: earliest, latest, a time (records at or after it), or an offset "
-        "for each partition of each topic. Default earliest.",
+        description="Where a run without state starts: earliest, latest, a time (records at or after it), or an offset "
+        "for each partition of each topic. Default: earliest.",
         examples=["latest", "2024-01-01T09:30:00+00:00", {"trades": {"0": 1200, "1": 1100}}],
     )
     rows_per_batch: Count | None = Field(
         default=None,
-        description="How many records a micro-batch takes at most. Default: all there are.",
+        description="The maximum number of records in a micro-batch. Default: all available records.",
         examples=[1000000],
     )
     record: list[Part] | None = Field(
         default=None,
         min_length=1,
-        description="What of the record becomes a column beside those of its value; each is named kafka_ and the word. "
-        "One that time or id names need not be listed.",
+        description="The parts of the record to add as columns, named kafka_<part>. Parts that time or id name are "
+        "added automatically.",
         examples=[["key", "offset"]],
     )
     largest_value: Count | None = Field(
         default=None,
         le=2**30,
-        description="How many bytes a record's value may have; a larger one is malformed. Default 1048576.",
+        description="The maximum size of a record's value in bytes; larger values are malformed. Default: 1048576.",
     )
     dead_letters: Text | None = Field(
         default=None,
-        description="A folder for malformed rows and records, with the reason, as lines of JSON. Relative to the "
-        "folder of the workload file.",
+        description="A folder for malformed rows and records and the reasons, as JSON lines. Relative to the folder of "
+        "the workload file.",
         examples=["malformed"],
     )
     dead_letter_topic: Topic | None = Field(
         default=None,
-        description="A topic of the same servers for malformed records: key and value as they were, the reason and the "
-        "place in headers.",
+        description="A topic on the same servers for malformed records: original key and value; reason and location in "
+        "headers.",
         examples=["trades-malformed"],
     )
     time: Text = Field(description="The column with the event time.", examples=["ts", "kafka_timestamp"])
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """Which topics a stream reads, and what their records hold."""
+        """Check topics, formats, dead letters and options."""
         if "topic" not in raw and "topic_pattern" not in raw:
-            yield "topic", "is missing; name the topic to read, or give a topic_pattern."
+            yield "topic", "is missing; set the topic to read, or topic_pattern."
         if "topic" in raw and "topic_pattern" in raw:
-            yield "topic_pattern", "cannot stand beside topic; say it one way."
+            yield "topic_pattern", "cannot be combined with topic; remove one of them."
         if "topic_pattern" in raw and isinstance(raw.get("starting"), dict):
-            yield "starting", "names offsets, which need topics by name; write topic, or earliest, latest or a time."
+            yield (
+                "starting",
+                "offsets require topic, not topic_pattern; set topic, or write earliest, latest or a time.",
+            )
         yield from _value_rules(raw)
         yield from _dead_letter_rules(raw)
         yield from _option_rules(raw)
@@ -140,7 +144,7 @@ class KafkaSource(ParsedSource):
 
     @classmethod
     def given_columns(cls, raw: Mapping[str, Any]) -> Iterable[str]:
-        """Where those of the value are known, the parts of the record besides.
+        """Return the columns of the value, if known, and the parts of the record.
 
         >>> list(KafkaSource.given_columns({"format": "text"}))[:2]
         ['value', 'kafka_key']
@@ -149,68 +153,68 @@ class KafkaSource(ParsedSource):
         return [*own, *(f"kafka_{part}" for part in RECORD_PARTS)] if own else []
 
     def read(self, how: Reading) -> DataFrame:
-        """The rows in the records' values, with what is wrong with each."""
+        """Return the rows in the values of the records and the problem of each."""
         from skyband.connectors.kafka_records import read_records, rows_of
 
         records = read_records(how.spark, self, streaming=how.streaming, at_once=how.at_once)
         return rows_of(records, self, with_record=how.with_record)
 
     def settled(self, folder: Path) -> Self:
-        """With the folder of dead letters made absolute."""
-        there = None if self.dead_letters is None else absolute(self.dead_letters, folder)
-        return self.model_copy(update={"dead_letters": there})
+        """Return a copy with an absolute folder for dead letters."""
+        folder_path = None if self.dead_letters is None else absolute(self.dead_letters, folder)
+        return self.model_copy(update={"dead_letters": folder_path})
 
     def described(self) -> str:
-        """Which topics."""
+        """Return the format, the topics and the servers."""
         named = self.topic or []
         topics = f"topic{'s' if len(named) > 1 else ''} {', '.join(named)}"
-        read = topics if self.topic_pattern is None else f"topics like {self.topic_pattern}"
-        return f"{self.format} in {read} of {', '.join(self.servers)}"
+        read = topics if self.topic_pattern is None else f"topics matching {self.topic_pattern}"
+        return f"{self.format} in {read} on {', '.join(self.servers)}"
 
     @property
     def dead_letter_folder(self) -> str | None:
-        """As it says."""
+        """The folder for malformed records, if configured."""
         return self.dead_letters
 
 
 class KafkaSink(SinkModel):
-    """Sends a message for each answer to a topic.
+    """Writes each answer as a message to a topic.
 
     >>> KafkaSink(servers="127.0.0.1:9092", topic="answers").servers
     ['127.0.0.1:9092']
     """
 
     missing: ClassVar[Mapping[str, str]] = {
-        "servers": "say where a broker is, as host:port",
-        "topic": "say where answers go",
+        "servers": "set the address of a broker, as host:port",
+        "topic": "set the topic to write answers to",
     }
     secrets_rule: ClassVar[SecretsRule | None] = _SECRETS
     needs_kafka: ClassVar[bool] = True
 
-    type: Literal["kafka"] = Field(default="kafka", description="a message for each answer, in a topic")
+    type: Literal["kafka"] = Field(default="kafka", description="one message per answer, in a topic")
     servers: Servers = Field(
-        description="The brokers to ask first, each as host:port; text with commas or a list.",
+        description="The bootstrap brokers, each as host:port; comma-separated text or a list.",
         examples=["127.0.0.1:9092"],
     )
     topic: Topic = Field(description="The topic to write to.", examples=["answers"])
     options: dict[str, Scalar] = Field(
         default={},
         repr=False,
-        description="Options of Kafka's client, which begin with kafka. and are passed on. A secret among them must "
-        "come from the environment.",
+        description="Options of the Kafka client, which begin with kafka. and are passed through. Secrets must come "
+        "from the environment.",
         examples=[{"kafka.security.protocol": "SSL", "kafka.compression.type": "zstd"}],
     )
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """What is set for Kafka's client is one of its options, and has no key of its own."""
+        """Check that options belong to the Kafka client and do not repeat a key."""
         yield from _option_rules(raw)
         for option in _options(raw):
             if not option.startswith("kafka."):
-                yield ("options", option), "is no option of Kafka's client; those begin with kafka."
+                yield ("options", option), "is not an option of the Kafka client; those begin with kafka."
 
     def open(self, opening: Opening) -> TopicWriter:
-        """A writer to the topic."""
+        """Return a writer to the topic."""
         return TopicWriter(self, opening)
 
     @property
@@ -220,40 +224,40 @@ class KafkaSink(SinkModel):
 
 
 class TopicWriter:
-    """Sends each answer as one message. A micro-batch that is run again sends the same messages again.
+    """Sends each answer as one message. A repeated micro-batch sends the same messages again.
 
-    What is asked may change while it runs, so the queries are asked for each time.
+    The workload can change while the stream runs, so the writer reads the queries for each micro-batch.
     """
 
     def __init__(self, sink: KafkaSink, opening: Opening) -> None:
         self._spark = opening.spark
         self._options: dict[str, Any] = {**client_options(sink.servers, sink.options), "topic": sink.topic}
-        self._asked = opening.workload
+        self._workload = opening.workload
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Send the answers of a micro-batch, in one task: messages of a key stay in the order of their windows."""
+        """Send the answers of a micro-batch in one task, so that the messages of a key stay in window order."""
         if not rows.num_rows:
             return
         import pyarrow as pa
 
-        from skyband.connectors.kafka_records import refuse_missing_connector
+        from skyband.connectors.kafka_records import reject_missing_connector
         from skyband.spark.spark_errors import first_line
 
-        keys, values = zip(*messages(rows, {query.name: query.groups for query in self._asked()}), strict=True)
+        keys, values = zip(*messages(rows, {query.name: query.groups for query in self._workload()}), strict=True)
         table = pa.table({"key": pa.array(keys, pa.string()), "value": pa.array(values, pa.string())})
         frame = self._spark.createDataFrame(table).coalesce(1)
         try:
-            with refuse_missing_connector():
+            with reject_missing_connector():
                 frame.write.format("kafka").options(**self._options).save()
         except Exception as error:
             raise PipelineError(
-                f"answers cannot be sent to topic {self._options['topic']!r} ({first_line(error)}); the stream stops, "
-                "and nothing is lost: once the topic takes messages, run it again."
+                f"answers cannot be sent to topic {self._options['topic']!r} ({first_line(error)}). The stream "
+                "stopped; no answers are lost. Make the topic writable and run it again."
             ) from None
 
 
 def messages(rows: pa.Table, groups: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-    """Key and value of each message, both JSON; the rows of an answer are next to each other.
+    """Yield the key and value of each message, both JSON. The rows of an answer must be adjacent.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"query": ["best", "best"], "window_start": [0, 0], "window_end": [10, 10], "rank": [1, 2],
@@ -275,13 +279,13 @@ def messages(rows: pa.Table, groups: dict[str, tuple[str, ...]]) -> Iterator[tup
         mine = list(answer)
         query = mine[0]["query"]
         key = {name: mine[0][name] for name in ("query", *named[query])}
-        told = {**key, **{name: mine[0][name] for name in bounds}}
-        each = [{name: value for name, value in row.items() if name not in told} for row in mine]
-        yield _json(key), _json({**told, "rows": each})
+        common = {**key, **{name: mine[0][name] for name in bounds}}
+        each = [{name: value for name, value in row.items() if name not in common} for row in mine]
+        yield _json(key), _json({**common, "rows": each})
 
 
 def client_options(servers: list[str] | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What Kafka's client is told.
+    """Return the options of the Kafka client.
 
     >>> client_options(["a:1", "b:2"], {"kafka.security.protocol": "SSL", "sep": ";"})
     {'kafka.bootstrap.servers': 'a:1,b:2', 'kafka.security.protocol': 'SSL'}
@@ -293,29 +297,35 @@ def client_options(servers: list[str] | None, options: Mapping[str, Any]) -> dic
 def _value_rules(raw: Mapping[str, Any]) -> Wrong:
     kind = raw.get("format")
     if kind == "parquet":
-        yield "format", "'parquet' is a file, and a record's value is a row; write json, csv or text."
+        yield "format", "'parquet' is a file format, but a record's value is one row; write json, csv or text."
     if kind in ("json", "csv") and "schema" not in raw:
-        yield "schema", "is missing; values have no types of their own; write 'column: type' for each."
+        yield (
+            "schema",
+            "is missing; it is required because record values have no types. Write 'column: type' for each column.",
+        )
     if kind == "text" and "schema" in raw:
-        yield "schema", "does not go with format: text, which is one column named value; compute others under columns."
+        yield (
+            "schema",
+            "cannot be combined with format: text, which has one column named value; compute others with columns.",
+        )
     if isinstance(raw.get("schema"), dict):
         for column in raw["schema"]:
             if str(column).lower() in {f"kafka_{part}" for part in RECORD_PARTS}:
-                yield ("schema", column), f"the name {column!r} is that of a part of the record; rename the column."
+                yield ("schema", column), f"{column!r} is reserved for a part of the record; rename the column."
 
 
 def _dead_letter_rules(raw: Mapping[str, Any]) -> Wrong:
     folder, topic, read = raw.get("dead_letters"), raw.get("dead_letter_topic"), raw.get("topic")
     if has_scheme(folder):
-        yield "dead_letters", f"{folder!r} is no folder of this machine; give one, or a dead_letter_topic."
+        yield "dead_letters", f"{folder!r} is not a local folder; use a path without a scheme, or dead_letter_topic."
     if topic is not None and topic in (read if isinstance(read, list) else [read]):
-        yield "dead_letter_topic", f"{topic!r} is read by this stream, which would be given its dead letters again."
+        yield "dead_letter_topic", f"{topic!r} is read by this stream, which would read its own dead letters."
 
 
 def _option_rules(raw: Mapping[str, Any]) -> Wrong:
     for option in _options(raw):
         if option.lower() in _SERVED:
-            yield ("options", option), f"has a key of its own here: {_SERVED[option.lower()]}."
+            yield ("options", option), f"is set with the key {_SERVED[option.lower()]} instead."
 
 
 def _options(raw: Mapping[str, Any]) -> list[str]:

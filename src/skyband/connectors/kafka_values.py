@@ -1,4 +1,4 @@
-"""The kinds of values that only the keys of Kafka's connectors take: brokers, topics, offsets."""
+"""Value types of the Kafka connectors: brokers, topics, offsets."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _TOPIC = r"[A-Za-z0-9._-]{1,249}"
 def _servers(value: Any) -> list[str]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise refused("brokers are written as host:port, with commas between them or in a list.")
+        raise refused("must be brokers as host:port, comma-separated or in a list.")
     found = [server.strip() for text in texts for server in text.split(",") if server.strip()]
     for server in found:
         port = re.fullmatch(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})", server)
         if port is None or not 1 <= int(port[1]) <= 65535:
-            raise refused(f"{server!r} is no broker; write host:port, such as 127.0.0.1:9092.")
+            raise refused(f"{server!r} is not a broker address; write host:port, such as 127.0.0.1:9092.")
     if not found:
-        raise refused("is empty; name at least one broker as host:port.")
+        raise refused("is empty; set at least one broker as host:port.")
     return found
 
 
 def _topic(value: Any) -> str:
     if not isinstance(value, str) or not re.fullmatch(_TOPIC, value) or value in (".", ".."):
-        raise refused(f"{value!r} is no name of a topic; one has letters, digits, '.', '_' and '-', at most 249.")
+        raise refused(f"{value!r} is not a topic name; use at most 249 letters, digits, '.', '_' and '-'.")
     return value
 
 
 def _topics(value: Any) -> list[str]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names:
-        raise refused("a topic is expected here, or a list of them.")
+        raise refused("must be a topic or a list of topics.")
     found = [_topic(name) for name in names]
     if len(set(found)) < len(found):
-        raise refused(f"{value!r} names a topic twice; its records would be read once all the same.")
+        raise refused(f"{value!r} contains a topic twice; list each topic once.")
     return found
 
 
@@ -53,19 +53,19 @@ def _starting(value: Any) -> str | dict[str, dict[str, int]]:
             fits = isinstance(offsets, dict) and offsets and all(map(_is_offset, offsets.items()))
             if not fits:
                 raise refused(
-                    f"{topic!r} needs an offset for each of its partitions, such as {{0: 1200, 1: 1100}}; -2 is the "
-                    "earliest and -1 the latest."
+                    f"{topic!r} needs an offset for each of its partitions, such as {{0: 1200, 1: 1100}}; -2 means "
+                    "earliest and -1 latest."
                 )
         return value
     if not isinstance(value, str):
-        raise refused(f"{value!r} is neither earliest, latest, a time nor offsets by topic and partition.")
+        raise refused(f"must be earliest, latest, a time, or offsets by topic and partition, got {value!r}.")
     if value not in ("earliest", "latest"):
         try:
             datetime.fromisoformat(value)
         except ValueError:
             near = get_close_matches(value.lower(), ["earliest", "latest"], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "a time is written like 2024-01-01T09:30:00+00:00."
-            raise refused(f"{value!r} is neither earliest, latest nor a time; {hint}") from None
+            hint = f"did you mean {near[0]!r}?" if near else "write a time like 2024-01-01T09:30:00+00:00."
+            raise refused(f"must be earliest, latest or a time, got {value!r}; {hint}") from None
     return value
 
 

@@ -1,4 +1,4 @@
-"""Sections of several kinds (sinks and queries by type, streams by source): a model each, in a discriminated union."""
+"""Sections with several kinds (sinks and queries by type, streams by source): one model each, in a tagged union."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ NULL: Schema = {"type": "null"}
 
 
 def given(*names: str) -> Schema:
-    """These keys have values, in JSON Schema; a key without a value counts as left out."""
+    """Return a JSON Schema that requires these keys. A key without a value counts as missing."""
     return {"required": list(names), "properties": {name: {"not": NULL} for name in names}}
 
 
 def absent(names: Iterable[str]) -> Schema:
-    """These keys have none."""
+    """Return a JSON Schema in which these keys have no value."""
     return {"properties": dict.fromkeys(names, NULL)}
 
 
 class Kind(Section):
-    """A section that is one of several kinds, told by the value of one of its keys.
+    """A section with several kinds. The value of one key, the tag, selects the kind.
 
-    A class with a default for that key is a kind, and known from then on: no other place lists them.
+    A subclass with a default for the tag is a kind. Defining it registers it; there is no other list of kinds.
     """
 
-    tag: ClassVar[str]  # the key that tells the kind
-    usual: ClassVar[str] = ""  # the kind of a section that does not say
+    tag: ClassVar[str]  # the key that selects the kind
+    usual: ClassVar[str] = ""  # the kind of a section without the tag
     kinds: ClassVar[dict[str, Any]]  # the models of all kinds, by name
     noun: ClassVar[str]  # what messages call such a section
-    purpose: ClassVar[str]  # what the kind decides
-    foreign: ClassVar[str]  # what is said about a key of other kinds
-    untagged: ClassVar[Mapping[str, Any]] = {}  # sections without that key, by the one that tells them instead
-    instead: ClassVar[Mapping[str, str]] = {}  # by keys of other kinds: the key that this kind has in their place
-    foreign_keys: ClassVar[Mapping[str, str]] = {}  # what is said about a key of this kind in a section of another
-    conditions: ClassVar[tuple[Schema, ...]] = ()  # what the published schema says about keys together
+    purpose: ClassVar[str]  # what the kind determines, for messages
+    foreign: ClassVar[str]  # the message for a key of another kind
+    untagged: ClassVar[Mapping[str, Any]] = {}  # sections without the tag, by the key that identifies them
+    instead: ClassVar[Mapping[str, str]] = {}  # by key of another kind: the equivalent key of this kind
+    foreign_keys: ClassVar[Mapping[str, str]] = {}  # the message for a key of this kind in a section of another kind
+    conditions: ClassVar[tuple[Schema, ...]] = ()  # conditions on combinations of keys, for the published schema
     needs_kafka: ClassVar[bool] = False  # whether the session needs Spark's connector for Kafka
-    secrets_rule: ClassVar[SecretsRule | None] = None  # None: options may hold anything
+    secrets_rule: ClassVar[SecretsRule | None] = None  # None: options are not checked for secrets
 
     if not TYPE_CHECKING:  # type checkers know the keys of each model
 
@@ -59,15 +59,15 @@ class Kind(Section):
                 super().__init__(**keys)
             except ValidationError as error:
                 wrong = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors(include_url=False)]
-                told = " ".join(f"{loc}: {why}" if loc else why for loc, why in wrong)
-                raise InvalidInputError(f"{self.noun.format(kind=self.kind())}: {told}") from None
+                problems = " ".join(f"{loc}: {why}" if loc else why for loc, why in wrong)
+                raise InvalidInputError(f"{self.noun.format(kind=self.kind())}: {problems}") from None
 
-        # Where a file is read, pydantic makes sections without it, and gathers what is wrong with all of them.
+        # When a file is read, pydantic does not call this method, and collects the problems of all sections.
         __init__.__pydantic_base_init__ = True
 
     @classmethod
     def __pydantic_init_subclass__(cls, **given: Any) -> None:
-        """Note the kind."""
+        """Register the kind."""
         super().__pydantic_init_subclass__(**given)
         if cls.kind():
             known = {**cls.kinds, cls.kind(): cls}
@@ -76,28 +76,28 @@ class Kind(Section):
 
     @classmethod
     def kind(cls) -> str:
-        """The name of the kind; empty for what several kinds have in common."""
+        """Return the name of the kind; empty for a base class of several kinds."""
         field = cls.model_fields.get(getattr(cls, "tag", ""))
         return "" if field is None or field.default is PydanticUndefined else str(field.default)
 
     @classmethod
     def known_keys(cls) -> Iterable[str]:
-        """Those of all kinds: one who has forgotten the kind is told what was meant."""
+        """Return the keys of all kinds, so that messages can suggest a key of another kind."""
         return flat_fields(next(one for one in cls.__mro__ if "kinds" in vars(one)))
 
     @classmethod
     def unknown_key(cls, name: str) -> str:
-        """A key of another kind is told as such."""
+        """Return the message for an unknown key, or for a key of another kind."""
         owners = [kind for kind in cls.kinds.values() if name in kind.model_fields]
         if not owners:
             return super().unknown_key(name)
         said = next((kind.foreign_keys[name] for kind in owners if name in kind.foreign_keys), cls.foreign)
-        told = said.format(owners=" or ".join(kind.kind() for kind in owners), kind=cls.kind())
-        return f"{told.removesuffix('.')}, which has {cls.instead[name]}." if name in cls.instead else told
+        message = said.format(owners=" or ".join(kind.kind() for kind in owners), kind=cls.kind())
+        return f"{message.removesuffix('.')}, which has {cls.instead[name]}." if name in cls.instead else message
 
     @classmethod
     def kind_of(cls, value: Any) -> str:
-        """The kind that a value is to be read as; empty where it names none."""
+        """Return the kind of a raw value; empty if it does not name a known kind."""
         alone = next((key for key in cls.untagged if isinstance(value, dict) and key in value), "")
         if alone:
             return alone
@@ -106,7 +106,7 @@ class Kind(Section):
 
 
 def flat_fields(base: type[Kind]) -> dict[str, FieldInfo]:
-    """The keys of all kinds: the shared ones before the key that tells the kind, it, those of the kinds, the rest."""
+    """Return the keys of all kinds: shared keys before the tag, the tag, keys of the kinds, remaining shared keys."""
     shared = list(base.model_fields)
     place = shared.index(base.tag)
     before, after = shared[:place], shared[place:]
@@ -121,9 +121,9 @@ def flat_fields(base: type[Kind]) -> dict[str, FieldInfo]:
 
 @cache
 def flat(base: type[Kind], name: str) -> type[Section]:
-    """A model with the keys of all kinds: for the published schema, and for a section whose kind is not known.
+    """Return a model with the keys of all kinds: for the published schema, and for a section of unknown kind.
 
-    A key that several kinds have takes the same values in all of them.
+    A key that several kinds share accepts the same values in all of them.
     """
     fields: dict[str, Any] = {}
     for key, field in flat_fields(base).items():
@@ -143,20 +143,20 @@ def flat(base: type[Kind], name: str) -> type[Section]:
         made = create_model(name, __base__=Section, __doc__=base.__doc__, __module__=__name__, **fields)
     *others, last = base.kinds
     made.other_names = base.other_names
-    made.missing = {base.tag: f"say {base.purpose}: {', '.join(others)} or {last}"}
+    made.missing = {base.tag: f"set {base.purpose}: {', '.join(others)} or {last}"}
     return made
 
 
 def union(base: type[Kind], name: str) -> Any:
-    """The type of a section that is one of the kinds; `name` is that of the model with the keys of all of them."""
+    """Return the union type of all kinds. `name` is the name of the model with the keys of all kinds."""
     kinds = [Annotated[kind, Tag(tag)] for tag, kind in base.kinds.items()]
     kinds += [Annotated[one, Tag(key)] for key, one in base.untagged.items()]
     members: Any = Union[(*kinds, Annotated[flat(base, name), Tag("")])]
-    return Annotated[members, Discriminator(base.kind_of), WithJsonSchema({})]  # its schema is the flat one
+    return Annotated[members, Discriminator(base.kind_of), WithJsonSchema({})]  # the flat model provides the schema
 
 
 def _described(base: type[Kind], key: str) -> str:
-    """What a key of some kinds is for, with their names before it; each description once."""
+    """Return the description of a key, with the names of its kinds; each description once."""
     if key in base.model_fields and key != base.tag:
         return str(base.model_fields[key].description)
     alone = next((one for one in base.untagged.values() if key in one.model_fields), None)
@@ -175,7 +175,7 @@ def _described(base: type[Kind], key: str) -> str:
 
 
 def _examples(base: type[Kind], key: str) -> list[Any]:
-    """The examples of all kinds, each once."""
+    """Return the examples of all kinds, without duplicates."""
     owners = [base] if key in base.model_fields else [*base.kinds.values(), *base.untagged.values()]
     given = [one for kind in owners if key in kind.model_fields for one in kind.model_fields[key].examples or ()]
     return [one for place, one in enumerate(given) if one not in given[:place]]

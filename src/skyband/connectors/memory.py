@@ -1,4 +1,4 @@
-"""Answers in memory: all of them for the program that runs the stream, or the newest for whoever watches."""
+"""In-memory sinks: all answers for the running program, or the newest for the dashboard and live views."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Board", "Memory", "MemorySink"]
 
 
 class MemorySink(SinkModel):
-    """Keeps answers for the program that runs the stream.
+    """Stores answers in memory, for the program that runs the stream.
 
     Examples
     --------
@@ -28,48 +28,50 @@ class MemorySink(SinkModel):
     >>> kept.table()  # doctest: +SKIP
     """
 
-    type: Literal["memory"] = Field(default="memory", description="kept for the program that runs the file")
+    type: Literal["memory"] = Field(
+        default="memory", description="stored in memory, for the program that runs the file"
+    )
     _opened: list[Memory] = PrivateAttr(default_factory=list)
 
     def open(self, opening: Opening) -> Memory:
-        """A memory of its own for each stream."""
+        """Return a new in-memory writer for the stream."""
         self._opened.append(memory := Memory())
         return memory
 
     def table(self) -> pa.Table | None:
-        """All answers so far; None before the first."""
+        """Return all answers so far; None before the first."""
         tables = [table for memory in self._opened if (table := memory.table()) is not None]
         return _joined(tables)
 
 
 class Memory:
-    """Keeps all answers, for the program that runs the file."""
+    """Stores all answers of a stream."""
 
     def __init__(self) -> None:
         self._batches: dict[int, pa.Table] = {}
         self._lock = threading.Lock()
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Keep them."""
+        """Store the answers of a micro-batch."""
         with self._lock:
             self._batches[batch] = rows
 
     def table(self) -> pa.Table | None:
-        """All answers so far; None before the first batch."""
+        """Return all answers so far; None before the first batch."""
         with self._lock:
             tables = [self._batches[batch] for batch in sorted(self._batches)]
         return _joined(tables)
 
 
 class Board:
-    """Keeps the newest answer of every query, for who watches, and what it changed."""
+    """Stores the newest answer of every query."""
 
     def __init__(self) -> None:
         self._newest: dict[str, pa.Table] = {}
         self._lock = threading.Lock()
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Keep the rows of each query's newest window; of several groups, of all that have that window."""
+        """Store the rows of each query's newest window, of all groups with rows in that window."""
         import pyarrow.compute as pc
 
         from skyband.data.wide_timestamps import with_far_times_as_text
@@ -84,7 +86,7 @@ class Board:
                 self._newest[query] = newest
 
     def newest(self, query: str) -> pa.Table | None:
-        """The rows of a query's newest window; None before the first."""
+        """Return the rows of a query's newest window; None before the first."""
         with self._lock:
             return self._newest.get(query)
 

@@ -1,4 +1,4 @@
-"""PostgreSQL: answers in a table. The writer, which needs psycopg, is loaded when the sink is opened."""
+"""PostgreSQL sink: writes answers to a table. The writer, which needs psycopg, is imported when the sink is opened."""
 
 from __future__ import annotations
 
@@ -18,72 +18,78 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_NAME", "PostgresSink"]
 
-LONGEST_NAME = 63  # bytes of a name in PostgreSQL; it cuts off the rest, and says nothing
+LONGEST_NAME = 63  # bytes; PostgreSQL silently truncates longer names
 
 
 class PostgresSink(ServerSink):
-    """Writes answers to a table, which it makes if it is not there.
+    """Writes answers to a table. Creates the table if it does not exist.
 
     >>> PostgresSink(table="sales.answers", history="newest").retry is None
     True
     """
 
-    missing: ClassVar[Mapping[str, str]] = {"table": "name the table that answers go to"}
+    missing: ClassVar[Mapping[str, str]] = {"table": "name the table to write answers to"}
     schemes: ClassVar[tuple[str, ...]] = ("postgresql://", "postgres://")
     secrets_rule: ClassVar[SecretsRule | None] = SecretsRule(
-        "set PGPASSWORD in the environment, or write ${NAME}, and set NAME there."
+        "set PGPASSWORD in the environment, or write ${NAME} and set NAME there."
     )
 
-    type: Literal["postgres"] = Field(default="postgres", description="a table of PostgreSQL")
+    type: Literal["postgres"] = Field(default="postgres", description="a PostgreSQL table")
     url: Text | None = Field(
         default=None,
         repr=False,
-        description="Where the server is. A password in it must come from the environment. What is left out is what "
-        "libpq's variables say (PGHOST, PGUSER, PGPASSWORD, …).",
+        description="The address of the server. A password in it must come from the environment. Missing parts default "
+        "to libpq's environment variables (PGHOST, PGUSER, PGPASSWORD, …).",
         examples=["postgresql://me@db.example/sales"],
     )
     options: dict[str, Scalar] = Field(
         default={},
         repr=False,
-        description="Connection parameters of libpq, such as sslmode and sslrootcert. A secret among them must come "
-        "from the environment.",
+        description="Connection parameters of libpq, such as sslmode and sslrootcert. Secrets must come from the "
+        "environment.",
         examples=[{"sslmode": "verify-full", "sslrootcert": "ca.pem"}],
     )
     table: Text = Field(
-        description="The table, with its schema before a dot if it is not in the search path; {stream} stands for the "
-        "stream's name. It is made if it is not there.",
+        description="The table, or schema.table if it is not in the search path; {stream} is replaced with the "
+        "stream's name. Created if it does not exist.",
         examples=["answers", "sales.{stream}"],
     )
     history: Literal["all", "newest"] | None = Field(
-        default=None, description="Keep all answers, or only those of each query's newest window. Default all."
+        default=None, description="Retain all answers, or only those of each query's newest window. Default: all."
     )
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """The table has a name that PostgreSQL can have, and changes are not thrown away."""
+        """Check the name of the table, and that a history of changes is retained."""
         yield from super().rules(raw)
         table = raw.get("table")
         if isinstance(table, str) and table.strip():
             parts = table.split(".")
             long = next((part for part in parts if len(part.encode()) > LONGEST_NAME), None)
             if len(parts) > 2 or not all(part.strip() for part in parts):
-                yield "table", f"{table!r} is neither a table nor a schema and a table; write answers or sales.answers."
+                yield "table", f"{table!r} is not a table name; write a table, such as answers, or schema.table."
             elif long is not None:
-                most = f"and a name in PostgreSQL at most {LONGEST_NAME}; shorten it."
-                yield "table", f"{long!r} has {len(long.encode())} bytes, {most}"
+                size = len(long.encode())
+                yield (
+                    "table",
+                    f"{long!r} has {size} bytes; names in PostgreSQL have at most {LONGEST_NAME}. Shorten it.",
+                )
             elif "\0" in table:
-                yield "table", f"{table!r} has a NUL in it, which no name in PostgreSQL can."
+                yield "table", f"{table!r} contains a NUL character, which PostgreSQL does not allow in names."
         if raw.get("output") == "changes" and raw.get("history") == "newest":
-            yield "history", "'newest' keeps one answer of each query, and changes are a history; write all."
+            yield (
+                "history",
+                "'newest' retains one answer per query and cannot be combined with output: changes; write all.",
+            )
 
     def open(self, opening: Opening) -> PostgresWriter:
-        """A writer to the table."""
+        """Return a writer to the table."""
         from skyband.connectors.postgres_writer import PostgresWriter
         from skyband.connectors.row_identity import groups_of
 
         return PostgresWriter(
             self.table.replace("{stream}", opening.stream),
-            groups_of(opening.asked(self.queries)),
+            groups_of(opening.queries(self.queries)),
             url=self.url,
             options=self.options,
             newest=self.history == "newest",
@@ -97,5 +103,5 @@ class PostgresSink(ServerSink):
 
     @property
     def target(self) -> str:
-        """The table, and where the server is."""
+        """The table and the server."""
         return f" to table {self.table}{self.address}"

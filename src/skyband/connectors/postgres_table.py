@@ -1,6 +1,6 @@
-"""A table of answers in PostgreSQL: its columns, its key, the statements that fill it, and rows as COPY takes them.
+"""The PostgreSQL table of answers: columns, key, SQL statements, and rows in the format of COPY.
 
-Names only ever reach a statement as quoted identifiers, values only by COPY or as bound parameters.
+Names enter statements only as quoted identifiers, values only through COPY or as bound parameters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind))
 
 
-_CHUNK = 1 << 16  # rows that are spelled out at a time
+_CHUNK = 1 << 16  # rows formatted at a time
 _PLAIN = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_int64, "bigint"),
@@ -47,7 +47,7 @@ _PLAIN = (
     (_is_text, "text"),
     (pa.types.is_nested, "jsonb"),
 )
-_WIDER = {  # what takes every value of a type just as well
+_WIDER = {  # types that can store every value of the key type
     "text": {"character varying"},
     "smallint": {"integer", "bigint"},
     "integer": {"bigint"},
@@ -57,22 +57,22 @@ _WIDER = {  # what takes every value of a type just as well
 
 
 class Column(NamedTuple):
-    """A column as it is wanted."""
+    """A required column."""
 
     name: str
     type: str
 
 
 class DatabaseColumn(NamedTuple):
-    """A column as it is in the database."""
+    """An existing column in the database."""
 
     name: str
     type: str
-    needed: bool  # it must not be null, and nothing fills it
+    needed: bool  # NOT NULL without a default
 
 
 def sql_type(kind: pa.DataType, column: str = "") -> str:
-    """PostgreSQL's type for one of Arrow's, as the database spells it.
+    """Return the PostgreSQL type for an Arrow type, as the database spells it.
 
     >>> sql_type(pa.float64()), sql_type(pa.timestamp("us", "UTC")), sql_type(pa.list_(pa.int64()))
     ('double precision', 'timestamp with time zone', 'jsonb')
@@ -85,39 +85,39 @@ def sql_type(kind: pa.DataType, column: str = "") -> str:
         if is_it(kind):
             return name
     raise InvalidInputError(
-        f"column {column!r} is of type {kind}, for which PostgreSQL has none; compute another from it under columns of "
-        "the stream, or leave it out of the stream."
+        f"column {column!r} has type {kind}, which has no equivalent in PostgreSQL. Convert it with columns: of the "
+        "stream, or drop it from the stream."
     )
 
 
 class Table(NamedTuple):
-    """A table of answers, as it is wanted."""
+    """The required table of answers."""
 
-    parts: tuple[str, ...]  # the name, after that of its schema if there is one
+    parts: tuple[str, ...]  # the name, after the name of its schema if given
     columns: tuple[Column, ...]
     moment: str
 
     @property
     def name(self) -> str:
-        """As messages show it."""
+        """The name, for messages."""
         return ".".join(self.parts)
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What rows are known by; the newest answer of a query is a short walk in its index."""
+        """The primary key. Its order makes the newest answer of a query a short index scan."""
         return ("query", self.moment, GROUP, PLACE)
 
     @property
     def staging(self) -> str:
-        """The name of the temporary table; pooled connections may hold those of other sinks."""
+        """The name of the temporary table; pooled connections may contain those of other sinks."""
         return f"skyband_{sha256(repr(self).encode()).hexdigest()[:16]}"
 
     def create(self) -> sql.Composed:
-        """Make the table, unless it is there."""
+        """Return the statement that creates the table if it does not exist."""
         columns = sql.SQL(", ").join(
             sql.SQL("{} {}{}").format(
                 sql.Identifier(column.name),
-                sql.SQL(column.type),  # one of ours, never a user's
+                sql.SQL(column.type),  # from sql_type, never user input
                 sql.SQL(" NOT NULL" if column.name in self.key else ""),
             )
             for column in self.columns
@@ -127,7 +127,7 @@ class Table(NamedTuple):
         )
 
     def stage(self) -> sql.Composed:
-        """Make the temporary table that a batch is copied to."""
+        """Return the statement that creates the temporary table for a batch."""
         columns = sql.SQL(", ").join(
             sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(column.type)) for column in self.columns
         )
@@ -136,11 +136,11 @@ class Table(NamedTuple):
         )
 
     def copy(self) -> sql.Composed:
-        """Fill the temporary table."""
+        """Return the statement that copies a batch into the temporary table."""
         return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(self._staging, self._all)
 
     def upsert(self) -> sql.Composed:
-        """Bring the batch into the table; rows that are there are replaced."""
+        """Return the statement that inserts the batch into the table, and replaces existing rows."""
         rest = [column.name for column in self.columns if column.name not in self.key]
         return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} ON CONFLICT ({}) DO UPDATE SET {}").format(
             self._identifier,
@@ -154,7 +154,7 @@ class Table(NamedTuple):
         )
 
     def cut(self) -> sql.Composed:
-        """Remove what answers of the batch had beyond their end: they are replaced as a whole."""
+        """Return the statement that deletes old rows beyond the end of the batch's answers, if those became shorter."""
         return sql.SQL(
             "DELETE FROM {table} AS old USING (SELECT {answer}, max({place}) AS last FROM {staging} GROUP BY {answer}) "
             "AS new WHERE {same} AND old.{place} > new.last"
@@ -169,51 +169,51 @@ class Table(NamedTuple):
         )
 
     def forget(self) -> sql.Composed:
-        """Remove all but the newest window of each of the queries that are bound."""
+        """Return the statement that deletes all but the newest window of the bound queries."""
         return sql.SQL(
             "DELETE FROM {table} AS old USING (SELECT query, max({moment}) AS newest FROM {table} "
             "WHERE query = ANY(%s) GROUP BY query) AS new WHERE old.query = new.query AND old.{moment} < new.newest"
         ).format(table=self._identifier_beside_values, moment=sql.Identifier(self.moment))
 
     def clear(self) -> sql.Composed:
-        """Remove all rows of the queries that are bound."""
+        """Return the statement that deletes all rows of the bound queries."""
         return sql.SQL("DELETE FROM {} WHERE query = ANY(%s)").format(self._identifier_beside_values)
 
     def has_rows(self) -> sql.Composed:
-        """Whether the queries that are bound have rows."""
+        """Return the statement that checks whether the bound queries have rows."""
         return sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE query = ANY(%s))").format(self._identifier_beside_values)
 
     @property
     def quoted(self) -> str:
-        """The name as `to_regclass` takes it, bound as text."""
+        """The quoted name, as text for `to_regclass`."""
         return ".".join('"' + part.replace('"', '""') + '"' for part in self.parts)
 
     def refuse_another_shape(self, found: Mapping[str, DatabaseColumn], unique: Iterator[frozenset[str]]) -> None:
-        """A table that is there already must have the columns of the answers, and a key that tells them apart."""
-        where = f"table {self.name!r} is there already, and"
-        fix = "Write to another table, or change this one."
+        """Reject an existing table without the columns of the answers, or without a unique key for them."""
+        where = f"table {self.name!r} exists, but"
+        fix = "Write to another table, or alter this one."
         for column in self.columns:
             known = found.get(column.name)
             if known is None:
                 raise InvalidInputError(
-                    f"{where} has no column {column.name!r} ({column.type}), which answers of this stream have. {fix} "
-                    "Streams of different columns need a table each: write {stream} in its name."
+                    f"{where} has no column {column.name!r} ({column.type}), which answers of this stream need. {fix} "
+                    "Streams with different columns need separate tables: write {stream} in the table name."
                 )
             if known.type != column.type and known.type not in _wider(column.type):
                 raise InvalidInputError(
-                    f"{where} its column {column.name!r} is of type {known.type}, but {column.type} is wanted. {fix}"
+                    f"{where} its column {column.name!r} has type {known.type} instead of {column.type}. {fix}"
                 )
         ours = {column.name for column in self.columns}
         other = next((column for column in found.values() if column.needed and column.name not in ours), None)
         if other is not None:
             raise InvalidInputError(
-                f"{where} has a column {other.name!r} that must not be null, and answers have none of that name. {fix}"
+                f"{where} its column {other.name!r} is NOT NULL without a default, and answers do not set it. {fix}"
             )
         if frozenset(self.key) not in set(unique):
             key = ", ".join(self.key)
             raise InvalidInputError(
-                f"{where} has no primary key or unique index on ({key}); without one, rows that are written again "
-                "would be there twice. Make one, or write to another table."
+                f"{where} has no primary key or unique index on ({key}), so repeated micro-batches would insert "
+                "duplicate rows. Create one, or write to another table."
             )
 
     @property
@@ -222,7 +222,7 @@ class Table(NamedTuple):
 
     @property
     def _identifier_beside_values(self) -> sql.Identifier:
-        """The same where values are bound: a per cent sign would announce one."""
+        """The identifier for statements with bound values, in which a percent sign marks a value."""
         return sql.Identifier(*(part.replace("%", "%%") for part in self.parts))
 
     @property
@@ -235,14 +235,14 @@ class Table(NamedTuple):
 
 
 def table_for(name: str, rows: pa.Schema) -> Table:
-    """The table for rows of answers, which have their places already."""
+    """Return the table for rows of answers, given their schema with group and place."""
     columns = []
     for field in rows:
         size = len(field.name.encode())
         if size > LONGEST_NAME or "\0" in field.name or not field.name:
             raise InvalidInputError(
-                f"column {field.name!r} cannot have that name in PostgreSQL: it has {size} bytes, and names have 1 to "
-                f"{LONGEST_NAME}, and no NUL; give it another one under columns of the stream."
+                f"column name {field.name!r} is not valid in PostgreSQL: it has {size} bytes, and names must have 1 to "
+                f"{LONGEST_NAME} bytes and no NUL character. Rename the column."
             )
         columns.append(Column(field.name, sql_type(field.type, field.name)))
     parts = tuple(name.split("."))
@@ -250,7 +250,7 @@ def table_for(name: str, rows: pa.Schema) -> Table:
 
 
 def copied(rows: pa.Table) -> Iterator[memoryview]:
-    r"""The rows as COPY takes them, in pieces. Text cannot hold NUL in PostgreSQL; the replacement character can.
+    r"""Yield the rows in the format of COPY. NUL, which PostgreSQL rejects in text, becomes the replacement character.
 
     >>> [bytes(piece) for piece in copied(pa.table({"a": ["x\0", None], "b": [float("inf"), 2.5], "c": [[1], []]}))]
     [b'"x\xef\xbf\xbd",inf,"[1]"\n,2.5,"[]"\n']
@@ -265,11 +265,11 @@ def copied(rows: pa.Table) -> Iterator[memoryview]:
 
 
 def _spelled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column so that what a CSV writer makes of it is what PostgreSQL reads."""
+    """Convert a column so that PostgreSQL can read its CSV form."""
     column = far_times_as_text(column, bc=True)
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        # Arrow spells times with a zone thirty times as slowly as those without.
+        # Arrow formats times with a zone thirty times slower than times without.
         return pc.binary_join_element_wise(column.cast(pa.timestamp(kind.unit)).cast(pa.string()), "Z", "")
     if _is_bytes(kind):
         texts = [None if value is None else "\\x" + value.hex() for value in column.to_pylist()]
@@ -277,7 +277,7 @@ def _spelled(column: pa.ChunkedArray) -> pa.ChunkedArray:
         micros = column.cast(pa.duration("us")).cast(pa.int64()).to_pylist()
         texts = [None if value is None else f"{value} microseconds" for value in micros]
     elif pa.types.is_nested(kind):
-        # JSON spells NUL as an escape, which jsonb refuses, and a backslash before it as another one.
+        # JSON escapes NUL, and jsonb rejects that escape; so it is replaced before formatting.
         texts = [None if value is None else as_json(_without_nul(value)) for value in values_of(column)]
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
         has_nul = pc.any(pc.match_substring(column, "\0")).as_py()

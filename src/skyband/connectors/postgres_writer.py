@@ -1,4 +1,4 @@
-"""The writer of a table in PostgreSQL: each micro-batch in one transaction, and written again it is written once."""
+"""Writes answers to a PostgreSQL table: one transaction per micro-batch, idempotent when a batch is repeated."""
 
 from __future__ import annotations
 
@@ -32,51 +32,51 @@ T = TypeVar("T")
 _DEFAULTS: dict[str, Any] = {
     "application_name": "skyband",
     "connect_timeout": 10,
-    # A connection whose other end is gone without a word is given up within a minute.
+    # Detect a dead connection within a minute.
     "keepalives_idle": 20,
     "keepalives_interval": 5,
     "keepalives_count": 4,
     "tcp_user_timeout": 40_000,
 }
-# What may pass by itself: the server restarts or is another now, others are in the way, there is no room at present.
-_PASSING = (
+# Transient errors: restart, failover, lock conflicts, no space or connections left.
+_TRANSIENT = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
     pg.ReadOnlySqlTransaction,
     pg.IdleInTransactionSessionTimeout,
 )
-_STAYING = ("authentication failed", "pg_hba.conf", "does not exist", "certificate", "no password supplied")
-# One look into the index for each answer, however large the table: the planner knows nothing of a batch just copied.
-# What is switched off has an enormous cost in its eyes, for which it would compile the query for half a second.
+_PERMANENT = ("authentication failed", "pg_hba.conf", "does not exist", "certificate", "no password supplied")
+# Force one index lookup per answer, independent of the table's size: the planner has no statistics of the copied batch.
+# Disabled plans have a huge estimated cost, which would trigger half a second of JIT compilation.
 _BY_INDEX = """
     SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
            set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)
 """
 _NEEDS = {
     "temporary": "TEMPORARY on the database",
-    "schema": "USAGE on the schema, and CREATE where the table is not there yet",
+    "schema": "USAGE on the schema, and CREATE if the table does not exist",
     "table": "SELECT, INSERT, UPDATE and DELETE on the table",
 }
 
 
 class PostgresWriter:
-    """Writes answers to a table, which it makes if it is not there.
+    """Writes answers to a table. Creates the table if it does not exist.
 
-    Rows are known by their query, the moment of their answer, their group and their place in the answer, so a
-    micro-batch that is written again after a crash replaces its own rows. An answer is replaced as a whole.
+    The key of a row is its query, the end of its window, its group and its place in the answer. A micro-batch that is
+    repeated after a crash replaces its own rows. An answer is always replaced completely.
 
     Parameters
     ----------
     table
-        Its name, with that of its schema before a dot.
+        The name of the table, or schema.table.
     groups
-        By query: the columns that tell its groups.
+        The group columns of each query, by its name.
     url, options
-        Where the server is, as libpq takes it; what is left out is in libpq's environment variables.
+        The address of the server, for libpq; missing parts default to libpq's environment variables.
     newest
-        Keep only the newest window of each query.
+        Retain only the newest window of each query.
     retry
-        For how many seconds a server that is gone is waited for.
+        How many seconds to retry while the server is unavailable.
 
     Examples
     --------
@@ -108,29 +108,29 @@ class PostgresWriter:
         return self._where
 
     def reach(self) -> None:
-        """See whether the server lets us in. There is no waiting: what is wrong now may have been wrong all along."""
+        """Connect to the server, without retries: at startup, a failure is likely to be a wrong configuration."""
         self._once(self._connected)
 
     def prepare(self, rows: pa.Table) -> None:
-        """Make the table for such rows, or see whether it fits."""
-        self._refuse_odd_names(rows)
+        """Create the table for rows of this schema, or validate the existing table."""
+        self._reject_invalid_names(rows)
         table = table_for(self._name, with_places(rows.slice(0, 0), self._groups).schema)
         self._once(lambda: self._make(table))
         self._table = table
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the table is known to be there, and to fit."""
+        """Whether the table exists and was validated."""
         return self._table is not None
 
     def ask(self, queries: Iterable[Query]) -> None:
-        """From here on, rows are answers of these queries."""
+        """Set the queries whose answers follow."""
         self._groups = groups_of(queries)
 
     def holds_rows(self) -> bool:
         """Whether the table has rows of these queries."""
         table = self._prepared()
-        return bool(self._once(lambda: self._asked(table.has_rows(), [list(self._groups)])[0][0]))
+        return bool(self._once(lambda: self._fetch(table.has_rows(), [list(self._groups)])[0][0]))
 
     def clear(self) -> None:
         """Remove the rows of these queries."""
@@ -138,7 +138,7 @@ class PostgresWriter:
         self._once(lambda: self._run([(table.clear(), [list(self._groups)])]))
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Write the answers of a micro-batch: all of them or none."""
+        """Write the answers of a micro-batch in one transaction."""
         if not rows.num_rows:
             return
         if self._table is None:
@@ -146,24 +146,24 @@ class PostgresWriter:
         if self._newest:
             rows = newest_answers(rows, ["query"])
         placed = with_places(rows, self._groups)
-        lost = "the stream stops, and nothing is lost: once the server takes answers again, run it again."
+        what_next = "The stream stopped; no answers are lost. Fix the problem and run it again."
         try:
-            self._patience.attempt(lambda: self._write(placed), self._passing_reason)
+            self._patience.attempt(lambda: self._write(placed), self._transient_reason)
         except GivenUpError as error:
             raise PipelineError(
-                f"{self._where} could not be written for {self._patience.seconds:g} seconds ({error}); {lost}"
+                f"{self._where} could not be written for {self._patience.seconds:g} seconds ({error}). {what_next}"
             ) from None
         except psycopg.Error as error:
-            raise PipelineError(f"{self._where} cannot be written: {self._reason(error)}; {lost}") from None
+            raise PipelineError(f"{self._where} cannot be written: {self._reason(error)}. {what_next}") from None
 
     def stop_waiting(self) -> None:
-        """Make no further attempt where the server is gone."""
+        """Stop retrying."""
         self._patience.end()
 
     def close(self) -> None:
-        """Leave the server."""
+        """Close the connection."""
         self._patience.end()
-        self._hang_up()
+        self._disconnect()
 
     def _write(self, rows: pa.Table) -> None:
         table, connection = self._prepared(), self._connected()
@@ -181,7 +181,7 @@ class PostgresWriter:
     def _make(self, table: Table) -> None:
         connection = self._connected()
         with connection.transaction(), connection.cursor() as cursor:
-            # Two that make one table at once would get in each other's way: IF NOT EXISTS does not lock.
+            # Concurrent CREATE TABLE IF NOT EXISTS can fail, because it does not lock.
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 7919))", [table.quoted])
             cursor.execute("SELECT to_regclass(%s)::oid", [table.quoted])
             if _one(cursor)[0] is None:
@@ -201,7 +201,7 @@ class PostgresWriter:
             )
             table.refuse_another_shape(found, (frozenset(row[0]) for row in cursor.fetchall()))
 
-    def _asked(self, statement: Any, values: Sequence[Any]) -> list[Any]:
+    def _fetch(self, statement: Any, values: Sequence[Any]) -> list[Any]:
         connection = self._connected()
         with connection.transaction(), connection.cursor() as cursor:
             cursor.execute(statement, values)
@@ -214,37 +214,37 @@ class PostgresWriter:
                 cursor.execute(statement, values)
 
     def _connected(self) -> psycopg.Connection[Any]:
-        """The connection; a new one where there is none any more."""
+        """Return the connection; reconnect if it is closed."""
         if self._connection is None or self._connection.closed:
             given = {**conninfo_to_dict(self._url), **self._options}
             defaults = {name: value for name, value in _DEFAULTS.items() if name not in given}
-            # Never prepared: a pool that hands connections around would not know the statement any more.
+            # No prepared statements: a connection pooler may switch connections between transactions.
             self._connection = psycopg.connect(
                 self._url, autocommit=True, prepare_threshold=None, **{**defaults, **self._options}
             )
         return self._connection
 
     def _once(self, work: Callable[[], T]) -> T:
-        """Do it, or say why not."""
+        """Run `work` without retries; raise InvalidInputError if it fails."""
         try:
             return work()
         except SkybandError:
             raise
         except psycopg.Error as error:
-            self._hang_up()
+            self._disconnect()
             raise InvalidInputError(f"{self._where} cannot be used: {self._reason(error)}.") from None
 
-    def _passing_reason(self, error: Exception) -> str | None:
-        """Why an attempt failed that may be repeated; the next one begins with a new connection."""
+    def _transient_reason(self, error: Exception) -> str | None:
+        """Return the reason of a transient error, or None. The next attempt opens a new connection."""
         if not isinstance(error, psycopg.Error):
             return None
-        self._hang_up()
+        self._disconnect()
         said = self._reason(error)
-        stays = not isinstance(error, _PASSING) or any(word in said for word in _STAYING)
-        return None if stays else said
+        permanent = not isinstance(error, _TRANSIENT) or any(word in said for word in _PERMANENT)
+        return None if permanent else said
 
     def _reason(self, error: psycopg.Error) -> str:
-        """What the server said, in a line, without secrets; and what a user lacks, where it is a right."""
+        """Return the server's message in one line, without secrets, and the missing privilege if there is one."""
         primary = error.diag.message_primary
         said = " ".join((primary or str(error)).split()).rstrip(".") or type(error).__name__
         if isinstance(error, pg.InsufficientPrivilege):
@@ -256,21 +256,23 @@ class PostgresWriter:
             said = said.replace(secret, HIDDEN)
         return said
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             with suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
 
     def _prepared(self) -> Table:
-        assert self._table is not None, "prepare() comes before"
+        assert self._table is not None, "prepare() must be called first"
         return self._table
 
-    def _refuse_odd_names(self, rows: pa.Table) -> None:
+    def _reject_invalid_names(self, rows: pa.Table) -> None:
         refuse_taken_names(rows, self._where)
         odd = next((name for name in self._groups if "\0" in name), None)
         if odd is not None:
-            raise InvalidInputError(f"query {odd!r} has a NUL in its name, which PostgreSQL cannot hold.")
+            raise InvalidInputError(
+                f"query name {odd!r} contains a NUL character, which PostgreSQL cannot store. Rename the query."
+            )
 
 
 def _one(cursor: psycopg.Cursor[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Rows that Spark makes up, so many a second."""
+"""Rate source: rows that Spark generates at a fixed rate."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ __all__ = ["RateSource"]
 
 
 class RateSource(SourceModel):
-    """Made-up rows; their columns are timestamp and value."""
+    """Generates rows with the columns timestamp and value."""
 
-    source: Literal["rate"] = Field(default="rate", description="rows that Spark makes up")
+    source: Literal["rate"] = Field(default="rate", description="rows that Spark generates")
     options: dict[str, Scalar] = Field(
-        default={}, repr=False, description="Options of Spark's reader, passed on as they are."
+        default={}, repr=False, description="Options of Spark's reader, passed through unchanged."
     )
     rows_per_second: Count | None = Field(
         default=None,
-        description="How many rows Spark makes up each second; columns are timestamp and value. Default 1.",
+        description="The number of rows that Spark generates per second, with columns timestamp and value. Default: 1.",
         examples=[1000],
     )
 
     def read(self, how: Reading) -> DataFrame:
-        """The rows as they are made."""
+        """Return the generated rows."""
         options: dict[str, Any] = {**self.options, "rowsPerSecond": self.rows_per_second or 1}
         return how.spark.readStream.format("rate").options(**options).load()
 
     def settled(self, folder: Path) -> Self:
-        """The time is that of the making."""
+        """Return a copy with timestamp as the default time column."""
         return self.model_copy(update={"time": self.time or "timestamp"})
 
     def described(self) -> str:
-        """How many rows."""
-        return f"{self.rows_per_second or 1} made-up rows a second"
+        """Return the rate."""
+        return f"{self.rows_per_second or 1} generated rows per second"
 
     @classmethod
     def given_columns(cls, raw: Mapping[str, Any]) -> Iterable[str]:
-        """Those that Spark makes up."""
+        """Return the columns that Spark generates."""
         return ("timestamp", "value")

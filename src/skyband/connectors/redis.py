@@ -1,4 +1,4 @@
-"""Redis or Valkey: the newest answers in sorted sets. The writer, which needs redis-py, is loaded when it is opened."""
+"""Redis and Valkey sink: the newest answers in sorted sets. The writer, which needs redis-py, is imported on open."""
 
 from __future__ import annotations
 
@@ -24,68 +24,68 @@ __all__ = ["RedisSink"]
 
 
 class RedisSink(ServerSink):
-    """Keeps the newest answer of each query, and of each of its groups, in a sorted set.
+    """Stores the newest answer of each query, or of each of its groups, in a sorted set.
 
     >>> RedisSink(url="redis://127.0.0.1:6379/0", expire="1 hour").target
     ' to keys skyband:… at redis://127.0.0.1:6379/0'
     """
 
-    missing: ClassVar[Mapping[str, str]] = {"url": "say where the server is, such as redis://127.0.0.1:6379/0"}
+    missing: ClassVar[Mapping[str, str]] = {"url": "set the address of the server, such as redis://127.0.0.1:6379/0"}
     schemes: ClassVar[tuple[str, ...]] = ("redis://", "rediss://", "unix://")
     secrets_rule: ClassVar[SecretsRule | None] = SecretsRule(
-        "set REDISCLI_AUTH in the environment, or write ${NAME}, and set NAME there."
+        "set REDISCLI_AUTH in the environment, or write ${NAME} and set NAME there."
     )
     conditions: ClassVar[tuple[Schema, ...]] = ({"properties": {"output": {"not": {"const": "changes"}}}},)
 
     type: Literal["redis"] = Field(default="redis", description="sorted sets of Redis or Valkey")
     url: Text = Field(
         repr=False,
-        description="Where the server is. A password in it must come from the environment.",
+        description="The address of the server. A password in it must come from the environment.",
         examples=["rediss://cache.example:6379/0"],
     )
     options: dict[str, Scalar] = Field(
         default={},
         repr=False,
-        description="Arguments of redis-py's client. A secret among them must come from the environment.",
+        description="Arguments of the redis-py client. Secrets must come from the environment.",
         examples=[{"ssl_ca_certs": "ca.pem"}],
     )
     prefix: Text | None = Field(
         default=None,
-        description="What the names of keys begin with. Default skyband.",
+        description="The prefix of key names. Default: skyband.",
         examples=["skyband", "shop:best"],
     )
     member: Text | None = Field(
         default=None,
-        description="The column that members of the sorted sets are. Default: the whole row, as JSON.",
+        description="The column to use as member of the sorted sets. Default: the whole row, as JSON.",
         examples=["trade_id"],
     )
     sort: Literal["score", "rank"] | None = Field(
         default=None,
-        description="What members are scored by: the row's score, or its place in the answer. Default score.",
+        description="The score of members: the row's score, or its place in the answer. Default: score.",
     )
     expire: Gap | None = Field(
         default=None,
-        description="How long an answer stays when no newer one comes. Default: for ever.",
+        description="How long to retain an answer that no newer answer replaces. Default: no limit.",
         examples=["1 hour"],
     )
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """A set holds an answer, and holds it for some time."""
+        """Reject output: changes, and durations of expire that are too short."""
         yield from super().rules(raw)
         if raw.get("output") == "changes":
-            yield "output", "'changes' have no newest answer, which is what a sorted set holds; write answers."
+            yield "output", "'changes' is not supported: a sorted set stores the newest answer; write answers."
         expire = raw.get("expire")
-        with suppress(InvalidQueryError):  # told where durations are read
+        with suppress(InvalidQueryError):  # reported by the validation of durations
             if isinstance(expire, str) and parse_duration(expire, field="expire") < 1_000:
-                yield "expire", f"{expire!r} is over at once; the shortest time is 1 millisecond."
+                yield "expire", f"must be at least 1 millisecond, got {expire!r}."
 
     def open(self, opening: Opening) -> SortedSets:
-        """A writer of the sets."""
+        """Return a writer of the sorted sets."""
         from skyband.connectors.redis_writer import SortedSets
 
         return SortedSets(
-            opening.asked(self.queries),
+            opening.queries(self.queries),
             url=self.url,
             options=self.options,
             prefix=self.prefix or "skyband",
@@ -97,5 +97,5 @@ class RedisSink(ServerSink):
 
     @property
     def target(self) -> str:
-        """The keys, and where the server is."""
+        """The keys and the server."""
         return f" to keys {self.prefix or 'skyband'}:…{self.address}"

@@ -1,4 +1,4 @@
-"""The writer of sorted sets in Redis or Valkey: the newest answer of each query and group, replaced in one step."""
+"""Writes sorted sets to Redis or Valkey: the newest answer of each query or group, replaced atomically."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ __all__ = ["SortedSets", "key_of"]
 
 T = TypeVar("T")
 
-# The older protocol: the newer one gives nothing here, and says less clearly that a password is missing.
+# RESP2: RESP3 has no benefit here, and its error for a missing password is less clear.
 _DEFAULTS: dict[str, Any] = {
     "client_name": "skyband",
     "socket_timeout": 10,
     "socket_connect_timeout": 10,
     "protocol": 2,
 }
-_AT_ONCE = 500  # answers in one transaction: the server does nothing else meanwhile
-# What may pass by itself: the server restarts or is another now, somebody else wrote, there is no room at present.
-_PASSING = (
+_AT_ONCE = 500  # answers in one transaction, which blocks the server
+# Transient errors: restart, failover, concurrent writes, no memory left.
+_TRANSIENT = (
     wrong.ConnectionError,
     wrong.TimeoutError,
     wrong.WatchError,
@@ -59,12 +59,12 @@ _PASSING = (
     wrong.ClusterDownError,
     wrong.OutOfMemoryError,
 )
-_STAYING = (wrong.AuthenticationError, wrong.AuthorizationError)
+_PERMANENT = (wrong.AuthenticationError, wrong.AuthorizationError)
 
 
 @dataclass
 class _Answer:
-    """What one key is to hold."""
+    """The content of one key."""
 
     end: int
     members: dict[str, float]
@@ -72,7 +72,7 @@ class _Answer:
 
 
 def key_of(prefix: str, query: str, group: str = "[]") -> str:
-    """The key of the answers of a query, or of one of its groups; no two share one.
+    """Return the unique key of the answers of a query, or of one of its groups.
 
     >>> key_of("skyband", "big"), key_of("skyband", "a:b", '["AAPL", null]')
     ('skyband:big', 'skyband:a%3Ab:["AAPL", null]')
@@ -82,27 +82,27 @@ def key_of(prefix: str, query: str, group: str = "[]") -> str:
 
 
 class SortedSets:
-    """Keeps the newest answer of each query, and of each of its groups, in a sorted set.
+    """Stores the newest answer of each query, or of each of its groups, in a sorted set.
 
-    Beside each set stands a hash, ``<key>:about``, with the window and its ``end`` as a number. Both are replaced in
-    one transaction, and never by an older window.
+    Each set has a hash, ``<key>:about``, with the window and its ``end`` as a number. Both are replaced in one
+    transaction, and never by an older window.
 
     Parameters
     ----------
     queries
-        The queries whose answers come.
+        The queries whose answers are written.
     url, options
-        Where the server is, and what redis-py's client is told besides.
+        The address of the server, and arguments of the redis-py client.
     prefix
-        What keys begin with.
+        The prefix of keys.
     member
-        The column that members are; None for the whole row, as JSON.
+        The column to use as member; None: the whole row, as JSON.
     by_rank
-        Members are scored by their place in the answer, and not by the row's score.
+        Use the place in the answer as score of members, instead of the row's score.
     expire
-        After how many seconds an answer goes that no newer one has replaced; None for never.
+        After how many seconds an answer is deleted if no newer answer replaces it; None: never.
     retry
-        For how many seconds a server that is gone is waited for.
+        How many seconds to retry while the server is unavailable.
 
     Examples
     --------
@@ -137,24 +137,24 @@ class SortedSets:
         return self._where
 
     def reach(self) -> None:
-        """See whether the server lets us in. There is no waiting: what is wrong now may have been wrong all along."""
+        """Connect to the server, without retries: at startup, a failure is likely to be a wrong configuration."""
         self._once(lambda: self._connected().ping())
 
     def prepare(self, rows: pa.Table) -> None:
-        """See whether such rows have what members are made of."""
+        """Check that the rows have the member column."""
         refuse_taken_names(rows, self._where)
         if self._member is not None and self._member.lower() not in map(str.lower, rows.column_names):
             raise InvalidInputError(
-                f"member: {self._member!r} is no column of the answers in {self._where}; they have "
+                f"member: {self._member!r} is not a column of the answers in {self._where}; columns: "
                 f"{', '.join(rows.column_names)}."
             )
 
     def ask(self, queries: Iterable[Query]) -> None:
-        """From here on, rows are answers of these queries."""
+        """Set the queries whose answers follow."""
         self._groups = groups_of(queries)
 
     def holds_rows(self) -> bool:
-        """Whether answers of these queries are there."""
+        """Whether the server stores answers of these queries."""
         keys = [f"{key_of(self._prefix, name)}:about" for name in self._groups]
         return bool(keys and self._once(lambda: self._connected().exists(*keys)))
 
@@ -163,42 +163,42 @@ class SortedSets:
         self._once(self._remove)
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Write the newest answers of a micro-batch; those that are there and newer stay."""
+        """Write the newest answers of a micro-batch; newer stored answers are retained."""
         if not rows.num_rows:
             return
         answers = self._answers(rows)
-        lost = "the stream stops, and nothing is lost: once the server takes answers again, run it again."
+        what_next = "The stream stopped; no answers are lost. Fix the problem and run it again."
         try:
             for part in _parts(answers, _AT_ONCE):
-                self._patience.attempt(lambda part=part: self._write(part), self._passing_reason)  # type: ignore[misc]
+                self._patience.attempt(lambda part=part: self._write(part), self._transient_reason)  # type: ignore[misc]
         except GivenUpError as error:
             raise PipelineError(
-                f"{self._where} could not be written for {self._patience.seconds:g} seconds ({error}); {lost}"
+                f"{self._where} could not be written for {self._patience.seconds:g} seconds ({error}). {what_next}"
             ) from None
         except wrong.RedisError as error:
-            raise PipelineError(f"{self._where} cannot be written: {self._reason(error)}; {lost}") from None
+            raise PipelineError(f"{self._where} cannot be written: {self._reason(error)}. {what_next}") from None
 
     def stop_waiting(self) -> None:
-        """Make no further attempt where the server is gone."""
+        """Stop retrying."""
         self._patience.end()
 
     def close(self) -> None:
-        """Leave the server."""
+        """Close the connection."""
         self._patience.end()
         if self._client is not None:
             self._client.close()
             self._client = None
 
     def _answers(self, rows: pa.Table) -> dict[str, _Answer]:
-        """By key: its newest answer. A query with groups has a key of its own, too, that says how new the newest is."""
+        """Return the newest answer of each key. A query with groups also has a key with its newest window."""
         rows = newest_answers(placed(rows, self._groups), ["query", GROUP])
         moment, ends = moment_of(rows.column_names), ends_of(rows)
         bounds = [name for name in ("window_start", moment) if name in rows.column_names]
-        told = [
+        windows = [
             dict(zip(bounds, row, strict=True)) for row in zip(*(values_of(rows[name]) for name in bounds), strict=True)
         ]
         found: dict[str, _Answer] = {}
-        columns = (rows["query"].to_pylist(), rows[GROUP].to_pylist(), ends.tolist(), told)
+        columns = (rows["query"].to_pylist(), rows[GROUP].to_pylist(), ends.tolist(), windows)
         values = zip(*columns, self._members(rows), self._scores(rows), strict=True)
         for query, group, end, window, member, score in values:
             about = {"query": query, "order": self._orders[query], "end": end}
@@ -209,7 +209,7 @@ class SortedSets:
                     whole.end, whole.about = end, about
             key = key_of(self._prefix, query, group)
             answer = found.setdefault(key, _Answer(end, {}, {**about, "group": group, "rows": 0}))
-            answer.members.setdefault(member, score)  # of equal members the better row is the first
+            answer.members.setdefault(member, score)  # for equal members, the first row ranks higher
             answer.about["rows"] = len(answer.members)
         return found
 
@@ -223,14 +223,14 @@ class SortedSets:
         return [float(value) for value in rows[PLACE if self._by_rank else "score"].to_pylist()]
 
     def _write(self, answers: Sequence[tuple[str, _Answer]]) -> None:
-        """Replace the answers that are not newer than these; who writes in between makes us look again."""
+        """Replace stored answers that are not newer. A concurrent write raises WatchError, which is retried."""
         client = self._connected()
         with client.pipeline(transaction=True) as changes:
             changes.watch(*(f"{key}:about" for key, _ in answers))  # type: ignore[no-untyped-call]
-            with client.pipeline(transaction=False) as looking:
+            with client.pipeline(transaction=False) as lookup:
                 for key, _ in answers:
-                    looking.hget(f"{key}:about", "end")
-                ends = looking.execute()
+                    lookup.hget(f"{key}:about", "end")
+                ends = lookup.execute()
             changes.multi()
             for (key, answer), end in zip(answers, ends, strict=True):
                 if end is None or int(end) <= answer.end:
@@ -263,34 +263,34 @@ class SortedSets:
             given = {**_DEFAULTS, **self._options}
             if "password" not in given and os.environ.get("REDISCLI_AUTH"):
                 given["password"] = os.environ["REDISCLI_AUTH"]
-            # What is tried again is tried again by us, and from the beginning.
+            # No retries in the client: this class retries the whole transaction.
             self._client = redis.Redis.from_url(self._url, decode_responses=True, retry=Retry(NoBackoff(), 0), **given)
         return self._client
 
     def _once(self, work: Callable[[], T]) -> T:
-        """Do it, or say why not."""
+        """Run `work` without retries; raise InvalidInputError if it fails."""
         try:
             return work()
         except (wrong.RedisError, ValueError, TypeError, OSError) as error:
-            self._hang_up()
+            self._disconnect()
             raise InvalidInputError(f"{self._where} cannot be used: {self._reason(error)}.") from None
 
-    def _passing_reason(self, error: Exception) -> str | None:
-        """Why an attempt failed that may be repeated; the next one begins with a new connection."""
+    def _transient_reason(self, error: Exception) -> str | None:
+        """Return the reason of a transient error, or None. The next attempt opens a new connection."""
         said = self._reason(error)
-        if not isinstance(error, _PASSING) or isinstance(error, _STAYING) or "certificate" in said:
+        if not isinstance(error, _TRANSIENT) or isinstance(error, _PERMANENT) or "certificate" in said:
             return None
-        self._hang_up()
+        self._disconnect()
         return said
 
     def _reason(self, error: Exception) -> str:
-        """What the server said, in a line, without secrets."""
+        """Return the server's message in one line, without secrets."""
         said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         for secret in sorted({self._url, *self._secrets, os.environ.get("REDISCLI_AUTH", "")} - {""}, key=len)[::-1]:
             said = said.replace(secret, shown_address(secret) if secret == self._url else HIDDEN)
         return said
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -303,6 +303,6 @@ def _parts(answers: Mapping[str, _Answer], size: int) -> Iterator[list[tuple[str
 
 
 def _text(value: Any) -> str:
-    """As JSON has it, without the quotes of text."""
+    """Format a value as JSON, without the quotes of text."""
     text = as_json(value)
     return text[1:-1] if text.startswith('"') and "\\" not in text else text

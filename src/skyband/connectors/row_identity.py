@@ -1,8 +1,8 @@
-"""Which answer a row belongs to, and where it stands in it: what keeps rows apart that ranks and groups do not.
+"""The identity of a row in an answer: the text of its group, and its place in the answer of that group.
 
-A rank is shared where a query says ``ties="rank"``, a group may be null, several columns may tell a group, and a query
-without groups has the row's own value in a column that tells the groups of another. So a row is known by the text of
-its group and by its place in its answer, both of which are there and unequal.
+Ranks and group columns do not identify a row. With ``ties="rank"`` rows share a rank, group columns can be null, a
+group can have several columns, and a query without groups has the row's value in the group column of another query.
+The text of the group and the place are never null, and their combination is unique within an answer.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["GROUP", "PLACE", "ends_of", "groups_of", "newest_answers", "refuse_t
 
 GROUP = "answer_group"
 PLACE = "answer_place"
-_LONGEST = 500  # bytes of a group's text: an index holds no more than 2,700 for a row
+_LONGEST = 500  # bytes of a group's text: an index of PostgreSQL stores at most 2,700 bytes per row
 
 
 def groups_of(queries: Iterable[Query]) -> dict[str, tuple[str, ...]]:
-    """The columns that tell the groups of each query, by its name.
+    """Return the group columns of each query, by its name.
 
     >>> import skyband as sb
     >>> groups_of([sb.TopK(name="big", k=1, size=10), sb.TopK(name="each", k=1, size=10, partition_by="symbol")])
@@ -39,19 +39,19 @@ def groups_of(queries: Iterable[Query]) -> dict[str, tuple[str, ...]]:
 
 
 def refuse_taken_names(rows: pa.Table, where: str) -> None:
-    """The columns that answers get must not be the stream's own."""
+    """Reject streams with a column that has the name of an added column."""
     for name in (GROUP, PLACE):
         if name in map(str.lower, rows.column_names):
             raise InvalidInputError(
-                f"column {name!r} of the stream has the name of a column that answers get in {where}; give it another "
-                "one under columns of the stream."
+                f"column name {name!r} is reserved: answers in {where} get a column of that name. Rename the stream's "
+                "column."
             )
 
 
 def with_places(rows: pa.Table, groups: Mapping[str, tuple[str, ...]]) -> pa.Table:
-    """The rows with their group as JSON text, and their place in the answer of that group, from 1 on.
+    """Add the group as JSON text, and the place in the answer of that group, from 1.
 
-    The rows of an answer come in its order.
+    The rows of an answer must be in its order.
 
     >>> rows = pa.table({"query": ["each"] * 3, "symbol": ["A", "A", None], "window_end": [5, 5, 5], "rank": [1, 1, 1]})
     >>> with_places(rows, {"each": ("symbol",)}).drop_columns(["query", "window_end"]).to_pylist()[1:]
@@ -65,7 +65,7 @@ def with_places(rows: pa.Table, groups: Mapping[str, tuple[str, ...]]) -> pa.Tab
 
 
 def newest_answers(rows: pa.Table, of: Sequence[str]) -> pa.Table:
-    """The rows of the newest answer of each value of the columns.
+    """Return the rows of the newest answer of each combination of values in the columns `of`.
 
     >>> rows = pa.table({"query": ["a", "a", "b"], "window_end": [5, 6, 5], "rank": [1, 1, 1]})
     >>> newest_answers(rows, ["query"])["window_end"].to_pylist()
@@ -79,7 +79,7 @@ def newest_answers(rows: pa.Table, of: Sequence[str]) -> pa.Table:
 
 
 def ends_of(rows: pa.Table) -> Ints:
-    """When the answers of the rows were final: in microseconds since 1970, or the number of a row."""
+    """Return the window ends of the rows: microseconds since 1970, or row numbers."""
     moment = rows[moment_of(rows.column_names)]
     if pa.types.is_timestamp(moment.type):
         moment = moment.cast(pa.timestamp("us", moment.type.tz))
@@ -88,11 +88,11 @@ def ends_of(rows: pa.Table) -> Ints:
 
 
 def _groups(rows: pa.Table, groups: Mapping[str, tuple[str, ...]]) -> tuple[Ints, list[str]]:
-    """A number for the group of each row, and the text of each number."""
+    """Return the group number of each row, and the text of each group."""
     spelled = {name.lower(): name for name in rows.column_names}
     found, texts = np.zeros(rows.num_rows, np.int64), ["[]"]
     for columns in sorted({columns for columns in groups.values() if columns}):
-        names = [name for name, told in groups.items() if told == columns]
+        names = [name for name, of_query in groups.items() if of_query == columns]
         mine = np.flatnonzero(pc.is_in(rows["query"], pa.array(names, pa.string())).to_numpy(zero_copy_only=False))
         part = rows.select([spelled.get(name.lower(), name) for name in columns]).take(pa.array(mine))
         _, first, code = np.unique(
@@ -105,7 +105,7 @@ def _groups(rows: pa.Table, groups: Mapping[str, tuple[str, ...]]) -> tuple[Ints
 
 
 def _codes(column: pa.ChunkedArray) -> Ints:
-    """A number for each value; null has one, too."""
+    """Return a code for each value, including null."""
     if pa.types.is_nested(column.type):
         column = pa.chunked_array([[as_json(value) for value in values_of(column)]], pa.string())
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
@@ -114,7 +114,7 @@ def _codes(column: pa.ChunkedArray) -> Ints:
 
 
 def _together(codes: list[Ints]) -> Ints:
-    """A number for each combination."""
+    """Return a code for each combination of codes."""
     found = np.zeros(len(codes[0]), np.int64)
     for code in codes:
         _, found = np.unique(found * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
@@ -122,7 +122,7 @@ def _together(codes: list[Ints]) -> Ints:
 
 
 def _places(answer: Ints) -> Ints:
-    """1, 2, 3, … within each answer, in the order of the rows."""
+    """Return 1, 2, 3, … within each answer, in row order."""
     order = np.argsort(answer, kind="stable")
     begins = np.flatnonzero(np.diff(answer[order], prepend=-1))
     lengths = np.diff(np.append(begins, len(answer)))
@@ -132,7 +132,7 @@ def _places(answer: Ints) -> Ints:
 
 
 def _short(text: str) -> str:
-    """The text, or its beginning and a fingerprint of all of it."""
+    """Return the text; if it is too long, its beginning and a hash of it."""
     raw = text.encode()
     if len(raw) <= _LONGEST:
         return text

@@ -1,4 +1,4 @@
-"""What is a secret, in options and in addresses of servers, and messages without it."""
+"""Detect secrets in options and server addresses, and mask them in messages."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = [
 ]
 
 HIDDEN = "***"
-SHORT = 3  # letters of a secret that may be anywhere by chance
+SHORT = 3  # secrets up to this length are not masked, because they match by chance
 _SECRET = re.compile(
     r"pass(word|wd|phrase)|pwd|secret|token|credential|authorization|(private|access|api|account|shared|sas).?key|\bsas\b"
     r"|jaas|keystore\.key|_auth$",
     re.IGNORECASE,
 )
-# Up to the last @: a password that should have been escaped is hidden all the same.
+# Matches up to the last @, so that a password with an unescaped @ is masked too.
 _PASSWORD = re.compile(r"^([A-Za-z][\w+.:-]*://[^:/@?#]*:|(?![^@]*://)[^:/@?#\s=]*:)(.*)(?=@)", re.DOTALL)
 _URI = re.compile(r"\s*[A-Za-z][\w+.:-]*://")
 _PARAMETER = re.compile(r"(?P<before>[?&])(?P<name>[^=&#?]*)(?P<equals>=)(?P<value>[^&#]*)")
-# libpq's `name = value`, or an option of JAAS. A value in quotes may hold anything; any other goes on up to the next
-# name that libpq has: a password with a space in it should have had quotes, and is hidden all the same.
+# libpq's `name = value`, or an option of JAAS. A value in quotes can contain anything. An unquoted value extends to the
+# next parameter name of libpq, so that an unquoted password with a space is masked too.
 _KEYWORD = re.compile(
     r"""(?P<before>^|[\s;])(?P<name>[\w.%+-]+)(?P<equals>\s*=\s*)
         (?P<value>(?:'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$)|).*?)
@@ -48,14 +48,14 @@ _ADDRESSES = ("url", "dsn", "path", "host", "servers", "master", "checkpoint")
 
 
 class SecretsRule(NamedTuple):
-    """How the secrets of a connector reach it, if not by being written in a workload file."""
+    """How to pass secrets to a connector without writing them in a workload file."""
 
-    instead: str  # what to do, in a message
-    allows_default: bool = False  # whether the default of a variable may be a secret
+    instead: str  # the hint in messages
+    allows_default: bool = False  # whether the default of a variable may contain a secret
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key, or a variable's name, sounds like something nobody else should read.
+    """Whether a key, or a variable's name, denotes a secret.
 
     >>> is_secret("fs.s3a.secret.key"), is_secret("DB_PASSWORD"), is_secret("port")
     (True, True, False)
@@ -64,7 +64,7 @@ def is_secret(key: str) -> bool:
 
 
 def hidden(message: str, secrets: Iterable[str]) -> str:
-    """The message without the secrets in it.
+    """Mask secrets in a message.
 
     >>> hidden("no login for alice with hunter2", {"hunter2"})
     'no login for alice with ***'
@@ -77,14 +77,14 @@ def hidden(message: str, secrets: Iterable[str]) -> str:
 
 
 def shown_address(url: str) -> str:
-    """The address without what opens the door.
+    """Mask secrets in an address.
 
     >>> shown_address("postgresql://me:hunter2@db:5432/sales?sslmode=require&password=hunter2")
     'postgresql://me:***@db:5432/sales?sslmode=require&password=***'
     >>> shown_address("host=db user=me password = 'hunter 2' dbname=sales")
     'host=db user=me password = *** dbname=sales'
     """
-    # The parameters first: the @ of a password among them is not the one before the host.
+    # Parameters first: an @ in a parameter's password does not precede the host.
     shown = _parameter(url).sub(_without_value, url)
     return _PASSWORD.sub(rf"\1{HIDDEN}", shown)
 
@@ -100,7 +100,7 @@ def _without_value(found: re.Match[str]) -> str:
 
 
 def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, secret ones hidden.
+    """Mask secret values in options.
 
     >>> shown_options({"sslmode": "require", "password": "hunter2"})
     {'sslmode': 'require', 'password': '***'}
@@ -109,7 +109,7 @@ def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def secrets_of(url: str | None, options: Mapping[str, Any]) -> set[str]:
-    """The secrets in an address and its options, as they are written and as they are meant.
+    """Return the secrets in an address and its options, in encoded and decoded form.
 
     >>> sorted(secrets_of("redis://:a%2Fb@host", {"password": "c"}))
     ['a%2Fb', 'a/b', 'c']
@@ -122,7 +122,7 @@ def secrets_of(url: str | None, options: Mapping[str, Any]) -> set[str]:
 
 
 def secrets_within(text: str) -> list[str]:
-    """The secrets in a text: the password of an address, and values under names that sound like a secret.
+    """Return the secrets in a text: the password of an address, and values of secret parameters.
 
     >>> secrets_within("host=db password='hunter 2' user=me"), secrets_within("redis://:hunter2@host?db=1")
     (["'hunter 2'"], ['hunter2'])
@@ -134,7 +134,7 @@ def secrets_within(text: str) -> list[str]:
 
 
 def secrets_of_file(raw: Any) -> set[str]:
-    """The secrets in the addresses and options of a workload file, wherever they came from.
+    """Return the secrets in the addresses and options of a workload file, including substituted variables.
 
     >>> sorted(secrets_of_file({"sinks": [{"url": "redis://:hunter2@host"}]}))
     ['hunter2']
@@ -154,9 +154,9 @@ def secrets_of_file(raw: Any) -> set[str]:
 
 
 def _as_written(secret: str) -> set[str]:
-    """A secret in the ways it may appear in a message: as it stands, without quotes, decoded, encoded, in pieces.
+    """Return the forms of a secret that can appear in a message: raw, unquoted, decoded, encoded, and parts.
 
-    A server that takes an address apart at the wrong place shows a piece.
+    A server that splits an address at the wrong place reports a part.
     """
     plain = re.sub(r"\\(.)", r"\1", secret[1:-1]) if secret[:1] in ("'", '"') and secret[:1] == secret[-1:] else secret
     forms = {secret, plain, unquote(secret), unquote(plain), quote(unquote(plain), safe="")}
@@ -165,7 +165,7 @@ def _as_written(secret: str) -> set[str]:
 
 
 def has_literal_secret(written: str) -> bool:
-    """Whether an address, as it is written in the file, holds a secret that is not a variable's.
+    """Whether an address, as written in the file, contains a literal secret.
 
     >>> has_literal_secret("postgresql://me:hunter2@db/sales"), has_literal_secret("postgresql://me:${PW}@db/sales")
     (True, False)

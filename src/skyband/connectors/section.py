@@ -1,4 +1,4 @@
-"""What the sections of a workload file have in common: their keys are checked one by one and together, in our words."""
+"""The base class of all workload-file sections: validates keys one by one and in combination, with our messages."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from skyband.connectors.values import refused
 
 __all__ = ["Section", "Wording", "Wrong", "among", "nearest", "shown", "worded"]
 
-Wrong = Iterator[tuple[str | tuple[str, ...], str]]  # a key, or a key and one below it, and what is wrong with it
+Wrong = Iterator[tuple[str | tuple[str, ...], str]]  # a key, or a key and a nested key, and the problem with it
 Loc = tuple[str | int, ...]
 
 
 class Section(BaseModel):
-    """A part of the file with keys: unknown ones are refused, and a file that was read does not change.
+    """A mapping in a workload file. Unknown keys are rejected; instances are immutable.
 
-    All that is wrong with a section is told at once: what pydantic finds wrong with single keys, and what `rules` find
-    wrong with keys together. Validated with a dictionary as context, it is noted there under the `id` of what it was
-    made from, so that a section without problems need not be validated again where another section has some.
+    All problems of a section are reported together: those that pydantic finds in single keys, and those that `rules`
+    find in combinations of keys. If the validation context is a dictionary, a valid section is stored there under the
+    `id` of its input. It then need not be validated again when another section has problems.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    other_names: ClassVar[Mapping[str, str]] = {}  # what people write who know a key by another name
-    missing: ClassVar[Mapping[str, str]] = {}  # by key: what to do where it is missing or empty
+    other_names: ClassVar[Mapping[str, str]] = {}  # alternative name → the key to suggest
+    missing: ClassVar[Mapping[str, str]] = {}  # by key: what to do if it is missing or empty
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """What keys ask of each other; checked on what was written, whether or not each key is right by itself."""
+        """Yield problems with combinations of keys. Runs on the raw input, even if single keys are invalid."""
         yield from ()
 
     @classmethod
     def needed_keys(cls) -> list[str]:
-        """The keys that the section must have."""
+        """Return the required keys."""
         return [name for name, field in cls.model_fields.items() if field.is_required()]
 
     @classmethod
     def known_keys(cls) -> Iterable[str]:
-        """The keys that may be suggested."""
+        """Return the keys that error messages may suggest."""
         return cls.model_fields
 
     @classmethod
     def unknown_key(cls, name: str) -> str:
-        """The message for a key that the section has not."""
+        """Return the message for an unknown key."""
         if name == "<<":
-            return "merging is not part of YAML any more; write the keys out."
+            return "merge keys (<<) are not supported; write the keys out."
         near = cls.other_names.get(name.lower()) or nearest(name, cls.known_keys())
-        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(cls.known_keys())}."
-        return f"there is no such key; {hint}"
+        hint = f"did you mean {near!r}?" if near else f"known keys: {', '.join(cls.known_keys())}."
+        return f"unknown key; {hint}"
 
     @model_validator(mode="wrap")
     @classmethod
@@ -68,7 +68,7 @@ class Section(BaseModel):
                     missing.add(one["loc"])
         for key, message in cls.rules(value) if isinstance(value, dict) else ():
             wrong.setdefault(tuple(filter(None, (key,) if isinstance(key, str) else key)), message)
-        if () in wrong:  # what a rule says about the whole section is not repeated for each key that is missing
+        if () in wrong:  # a problem of the whole section already covers its missing keys
             wrong = {loc: why for loc, why in wrong.items() if loc not in missing}
         if made is None or wrong:
             details = [InitErrorDetails(type=refused(why), loc=loc, input=value) for loc, why in wrong.items()]
@@ -79,16 +79,16 @@ class Section(BaseModel):
 
 
 class Wording(Protocol):
-    """What a section says about its own keys."""
+    """The messages that a section provides about its keys."""
 
     missing: Mapping[str, str]
 
     def unknown_key(self, name: str) -> str:
-        """The message for a key that the section has not."""
+        """Return the message for an unknown key."""
 
 
 def worded(error: ErrorDetails, section: Wording) -> str:  # noqa: PLR0911 - one message for each kind of error
-    """The message for one of pydantic's errors about a section."""
+    """Return our message for a pydantic error in a section."""
     value, context, loc = error["input"], error.get("ctx", {}), error["loc"]
     match error["type"]:
         case "skyband":
@@ -96,33 +96,34 @@ def worded(error: ErrorDetails, section: Wording) -> str:  # noqa: PLR0911 - one
         case "extra_forbidden":
             return section.unknown_key(str(loc[-1]))
         case "missing":
-            return f"is missing; {section.missing.get(str(loc[-1]), 'give it a value')}."
+            return f"is missing; {section.missing.get(str(loc[-1]), 'set a value')}."
         case "literal_error" | "enum":
             return among(value, re.findall(r"'([^']*)'", str(context["expected"])))
         case "greater_than_equal":
-            return f"{shown(value)} must be at least {context['ge']}."
+            return f"must be at least {context['ge']}, got {shown(value)}."
         case "less_than_equal":
-            return f"{shown(value)} must be at most {context['le']}."
+            return f"must be at most {context['le']}, got {shown(value)}."
         case "string_pattern_mismatch":
-            return _unfit_text(value, loc)
+            return _invalid_text(value, loc)
         case "too_short":
-            return f"is empty; {section.missing.get(str(loc[-1]), 'give at least one, or leave the key out')}."
+            return f"is empty; {section.missing.get(str(loc[-1]), 'list at least one entry or omit the key')}."
     return _wrong_kind(error["type"], value)
 
 
 def among(value: object, known: Iterable[str]) -> str:
-    """The message for a value that is none of those known.
+    """Return the message for a value that is not one of the known values.
 
     >>> among("fiels", ["files", "rate"])
-    "'fiels' is none of files, rate; did you mean 'files'?"
+    "must be one of files, rate, got 'fiels'; did you mean 'files'?"
     """
     names = list(known)
     near = nearest(value, names)
-    return f"{shown(value)} is none of {', '.join(names)}{f'; did you mean {near!r}?' if near else '.'}"
+    hint = f"; did you mean {near!r}?" if near else "."
+    return f"must be one of {', '.join(names)}, got {shown(value)}{hint}"
 
 
 def nearest(value: object, known: Iterable[str]) -> str | None:
-    """The known name that comes closest, if any comes close.
+    """Return the most similar known name, or None if no name is similar.
 
     >>> nearest("Trades", ["trades", "quotes"]), nearest(7, ["trades"])
     ('trades', None)
@@ -133,7 +134,7 @@ def nearest(value: object, known: Iterable[str]) -> str | None:
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: short, and in the words of YAML.
+    """Format a value for a message: short, in YAML terms.
 
     >>> shown("10 minutes"), shown(True), shown(None), shown([1])
     ("'10 minutes'", 'true', 'nothing', 'a list')
@@ -150,10 +151,10 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…'"
 
 
-def _unfit_text(value: object, loc: Loc) -> str:
+def _invalid_text(value: object, loc: Loc) -> str:
     if loc[-1] == "memory":
-        return f"{shown(value)} is no amount of memory; write 4g or 512m."
-    return "is empty text; give it a value, or leave the key out."
+        return f"{shown(value)} is not a memory size; write 4g or 512m."
+    return "must not be empty; set a value or omit the key."
 
 
 def _wrong_kind(kind: str, value: object) -> str:
@@ -170,15 +171,15 @@ def _wrong_kind(kind: str, value: object) -> str:
         "list_type": "a list (lines that begin with '- ')",
     }.get(kind)
     if wanted is None:
-        return f"{shown(value)} does not fit here; skyband schema --keys lists what each key takes."
+        return f"{shown(value)} is not a valid value; `skyband schema --keys` lists the values of each key."
     fix = ""
     if wanted == "text" and isinstance(value, int | float):
         fix = f" Put quotes around it: '{shown(value)}'."
     elif isinstance(value, str) and _unquoted(value, wanted):
-        fix = " Take the quotes away."
+        fix = " Remove the quotes."
     elif wanted == "true or false" and isinstance(value, str) and value.lower() in ("yes", "on", "no", "off", "y", "n"):
         fix = f" Write {'true' if value.lower() in ('yes', 'on', 'y') else 'false'}."
-    return f"{shown(value)} is here, but {wanted} is expected.{fix}"
+    return f"must be {wanted}, got {shown(value)}.{fix}"
 
 
 def _unquoted(value: str, wanted: str) -> bool:

@@ -1,6 +1,4 @@
-"""What sinks that are servers have in common: an address, options of the client, and how long one that is gone is
-waited for.
-"""
+"""The base class of server sinks: an address, client options, and retries while the server is unavailable."""
 
 from __future__ import annotations
 
@@ -33,46 +31,49 @@ T = TypeVar("T")
 
 
 class ServerSink(SinkModel):
-    """A sink somewhere else, which may refuse, or be gone for a while."""
+    """A sink that writes to a server, which may be unavailable or reject connections."""
 
-    schemes: ClassVar[tuple[str, ...]] = ()  # what its addresses begin with
+    schemes: ClassVar[tuple[str, ...]] = ()  # prefixes of its addresses
 
     url: Text | None = Field(
         default=None,
-        repr=False,  # a password may have come into it from the environment
-        description="Where the server is. A password in it must come from the environment.",
+        repr=False,  # may contain a password from the environment
+        description="The address of the server. A password in it must come from the environment.",
     )
     options: dict[str, Scalar] = Field(default={}, repr=False, description="Options of the client.")
     retry: Gap | None = Field(
         default=None,
-        description="How long a server that is gone is waited for before the stream stops. Default 60 seconds.",
+        description="How long to retry while the server is unavailable, before the stream stops. Default: 60 seconds.",
         examples=["5 minutes"],
     )
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """The address is one of such a server."""
+        """Check the scheme of the address."""
         url = raw.get("url")
         if isinstance(url, str) and url.strip() and not url.startswith(cls.schemes):
-            yield "url", f"{shown_address(url)!r} is no address of a {cls.kind()} server; write {cls.schemes[0]}host…"
+            yield (
+                "url",
+                f"{shown_address(url)!r} is not an address of a {cls.kind()} server; write {cls.schemes[0]}host…",
+            )
 
     def settled(self, folder: Path) -> Self:
-        """With the paths of certificates made absolute."""
+        """Return a copy with absolute paths of certificates."""
         return self.model_copy(update={"options": _with_absolute_files(self.options, folder)})
 
     @property
     def patience(self) -> float:
-        """For how many seconds a server that is gone is waited for."""
+        """How many seconds to retry while the server is unavailable."""
         return seconds(self.retry or _PATIENCE)
 
     @property
     def address(self) -> str:
-        """The address, as a page on the file says it."""
+        """The address, for explain output; without secrets."""
         return f" at {shown_address(self.url)}" if self.url else ""
 
 
 def seconds(text: str) -> float:
-    """The seconds of a duration.
+    """Convert a duration to seconds.
 
     >>> seconds("2 minutes")
     120.0
@@ -81,31 +82,31 @@ def seconds(text: str) -> float:
 
 
 def _with_absolute_files(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The options with paths of certificates and the like, which are relative to the workload file's folder.
+    """Resolve certificate and key paths in the options against the workload file's folder.
 
     >>> _with_absolute_files({"sslmode": "verify-full", "sslrootcert": "ca.pem"}, Path("/work"))
     {'sslmode': 'verify-full', 'sslrootcert': '/work/ca.pem'}
     """
     return {
-        # libpq's word for the certificates that the system trusts
+        # "system" is libpq's value for the system's trusted certificates
         name: absolute(value, folder) if name in _FILES and isinstance(value, str) and value != "system" else value
         for name, value in options.items()
     }
 
 
 class GivenUpError(Exception):
-    """The time is over; the message is that of the last attempt."""
+    """All retries failed; the message is the reason of the last attempt."""
 
 
 class Patience:
-    """Makes attempts for a bounded time.
+    """Retries an operation for a limited time.
 
     Parameters
     ----------
     seconds
-        How long after the first failure new attempts are made.
+        How long to retry after the first failure.
     where
-        What is waited for, as messages name it.
+        The target of the operation, for messages.
 
     Examples
     --------
@@ -125,7 +126,7 @@ class Patience:
         self._ended = threading.Event()
 
     def attempt(self, work: Callable[[], T], reason: Callable[[Exception], str | None]) -> T:
-        """What `work` returns, at last. `reason` says why an error may pass, or None: then it is raised as it is."""
+        """Return the result of `work`. `reason` returns why an error is transient, or None to raise it unchanged."""
         until, pause = None, _FIRST
         while True:
             try:
@@ -138,11 +139,11 @@ class Patience:
                 if until is None:
                     until = now + self.seconds
                     if self.seconds:
-                        _LOG.warning("%s: %s; trying again for %g seconds", self._where, why, self.seconds)
+                        _LOG.warning("%s: %s; retrying for %g seconds", self._where, why, self.seconds)
                 if now >= until or self._ended.wait(min(pause, until - now)):
                     raise GivenUpError(why) from None
             pause = min(pause * 2, _LONGEST)
 
     def end(self) -> None:
-        """Make no attempt after the present one: somebody wants to stop."""
+        """Stop retrying after the current attempt."""
         self._ended.set()

@@ -1,4 +1,4 @@
-"""What all sinks have in common: the keys of every one of them, and how it is opened."""
+"""The base class of all sinks: the keys that every sink has, and how it is opened."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["SinkModel"]
 
 
 class SinkModel(Kind):
-    """Where answers go."""
+    """A destination of answers."""
 
     tag: ClassVar[str] = "type"
     kinds: ClassVar[dict[str, Any]] = {}
     noun: ClassVar[str] = "a sink of type {kind}"
     purpose: ClassVar[str] = "where answers go"
-    foreign: ClassVar[str] = "is for a sink of type {owners}; this one is of type {kind}."
+    foreign: ClassVar[str] = "is for a sink of type {owners}; this sink has type {kind}."
     other_names: ClassVar[Mapping[str, str]] = {
         "folder": "path",
         "mode": "output",
@@ -42,31 +42,34 @@ class SinkModel(Kind):
     type: str = Field(description="Where answers go.")
     output: Literal["answers", "changes"] = Field(
         default="answers",
-        description="answers: every window in full. changes: what came, went and moved since the window before; for "
-        "queries of type topk.",
+        description="answers: every window in full. changes: rows that entered, left or moved since the previous "
+        "window; for queries of type topk.",
     )
     queries: list[Text] | None = Field(
-        default=None, min_length=1, description="Only the answers of these queries. Default: all.", examples=[["big"]]
+        default=None,
+        min_length=1,
+        description="Write only the answers of these queries. Default: all.",
+        examples=[["big"]],
     )
 
     def open(self, opening: Opening) -> Outlet | None:
-        """What takes the answers of a stream; None where the program that runs it shows them itself."""
+        """Return the writer for the answers of a stream; None if the running program displays them itself."""
         raise NotImplementedError
 
     def settled(self, folder: Path) -> Self:
-        """The same with absolute paths; those of the sink are relative to a folder."""
+        """Return a copy with paths resolved against `folder`."""
         return self
 
     @property
     def place(self) -> str | None:
-        """The folder or table that answers are found in afterwards, if there is one to look into."""
+        """The folder or table that contains the answers, if there is one."""
         return None
 
     @property
     def target(self) -> str:
-        """Where answers go, as a page on the file says it after the type; without secrets."""
+        """The destination, as explain output shows it after the type; without secrets."""
         return ""
 
     def serves(self, query: str) -> bool:
-        """Whether answers of a query go here."""
+        """Whether this sink receives the answers of a query."""
         return self.queries is None or query in self.queries

@@ -1,4 +1,4 @@
-"""Lines of a TCP connection, each a row."""
+"""Socket source: each line of a TCP connection is a row."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["SocketSource"]
 
 
 class SocketSource(ParsedSource):
-    """Lines of CSV or JSON from a machine and port."""
+    """Reads CSV or JSON lines from a host and port."""
 
     missing: ClassVar[Mapping[str, str]] = {
         **ParsedSource.missing,
-        "host": "say where to connect to",
-        "port": "say where to connect to",
+        "host": "set the host to connect to",
+        "port": "set the port to connect to",
         "format": "write csv or json; each line is a row",
     }
     conditions: ClassVar[tuple[Schema, ...]] = (
@@ -34,23 +34,25 @@ class SocketSource(ParsedSource):
     )
 
     source: Literal["socket"] = Field(default="socket", description="lines of a TCP connection")
-    host: Text = Field(description="The machine to connect to.", examples=["127.0.0.1", "localhost"])
+    host: Text = Field(description="The host to connect to.", examples=["127.0.0.1", "localhost"])
     port: Count = Field(le=65535, description="The port to connect to.", examples=[9999])
-    format: Format = Field(description="How rows are written: csv or json, a line a row.")
+    format: Format = Field(description="The format of the rows: csv or json, one line per row.")
     time: Text = Field(description="The column with the event time.", examples=["ts"])
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """Lines have columns, and nothing but a schema says which."""
+        """Check that there is a schema and that the format is line-based."""
         if "schema" not in raw:
-            yield "schema", "is missing; lines have no types of their own; write 'column: type' for each."
+            yield (
+                "schema",
+                "is missing; it is required because lines have no types. Write 'column: type' for each column.",
+            )
         if raw.get("format") in ("parquet", "text"):
-            why = "has no lines of columns, so it cannot come over a socket; write csv or json."
-            yield "format", f"{raw['format']!r} {why}"
+            yield "format", f"{raw['format']!r} is not supported for sockets; write csv or json."
         yield from super().rules(raw)
 
     def read(self, how: Reading) -> DataFrame:
-        """The rows in the lines as they come."""
+        """Return the rows parsed from the lines."""
         from pyspark.sql import functions as sf
 
         from skyband.spark.expressions import quoted
@@ -62,5 +64,5 @@ class SocketSource(ParsedSource):
         return lines.load().select(parse(sf.col("value"), shape, options).alias("row")).select("row.*")
 
     def described(self) -> str:
-        """What is read from where."""
-        return f"lines of {self.format} from {self.host}:{self.port}"
+        """Return the format and the address."""
+        return f"{self.format} lines from {self.host}:{self.port}"

@@ -1,4 +1,4 @@
-"""What all sources have in common: the keys that every stream has, and how its rows are read."""
+"""The base class of all sources: the keys that every stream has, and how its rows are read."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _PATTERN_LETTERS = "GyMLdEFDQqahHKkmsSVzOXx"
 
 
 class Reading(NamedTuple):
-    """How the rows of a stream are to be read."""
+    """How to read the rows of a stream."""
 
     spark: SparkSession
     name: str  # of the stream
-    streaming: bool = True  # or what is there now, as a batch
-    at_once: bool = False  # a micro-batch takes all there is, whatever the stream says about the size of one
-    with_record: bool = False  # with where each row stands, for dead letters
-    asked: str | None = None  # all text in which queries may name columns; None: every column is wanted
+    streaming: bool = True  # False: the current content, as a batch
+    at_once: bool = False  # one micro-batch takes all available input and ignores the stream's batch size
+    with_record: bool = False  # also return the location of each row, for dead letters
+    query_text: str | None = None  # all text in which queries can name columns; None: read every column
 
 
 class SourceModel(Kind):
-    """Where rows come from, and which column has their time."""
+    """Where rows come from, and which column contains their event time."""
 
     tag: ClassVar[str] = "source"
     usual: ClassVar[str] = "files"
@@ -62,68 +62,68 @@ class SourceModel(Kind):
         "dead_letter": "dead_letters",
     }
     missing: ClassVar[Mapping[str, str]] = {"time": "name the column with the event time"}
-    is_bounded: ClassVar[bool] = False  # whether there is an end to what is there now
-    marks_malformed: ClassVar[bool] = False  # whether rows come with what is wrong with each
+    is_bounded: ClassVar[bool] = False  # whether the current content is finite
+    marks_malformed: ClassVar[bool] = False  # whether `read` adds a column with the problem of each row
     needs_time: ClassVar[bool] = False  # whether a row without a time is malformed
 
     source: str = Field(description="Where rows come from.")
     columns: dict[str, Text] = Field(
         default={},
-        description="Further columns, each an SQL expression over those before it; computed before anything else.",
+        description="Computed columns. Each is an SQL expression over the columns before it; computed first.",
         examples=[{"value": "price * size"}],
     )
     time: Text | None = Field(
         default=None,
-        description="The column with the event time. A rate source's is timestamp; that of a Kafka record itself "
-        "is kafka_timestamp.",
+        description="The column with the event time. A rate source uses timestamp; kafka_timestamp is the time of the "
+        "Kafka record.",
         examples=["ts"],
     )
     time_format: Text | None = Field(
         default=None,
-        description="How to read a time column that is no timestamp: seconds, milliseconds or microseconds since "
-        "1970, or a Spark pattern.",
+        description="How to parse a time column that is not a timestamp: seconds, milliseconds or microseconds since "
+        "1970, or a Spark datetime pattern.",
         examples=["seconds", "milliseconds", "microseconds", "yyyy-MM-dd HH:mm:ss"],
     )
     watermark: Gap = Field(
         default="10 seconds",
-        description="How far behind the newest row a row may come. What comes later is late: left out and counted.",
+        description="How far a row may be behind the newest row. Later rows are late: they are dropped and counted.",
         examples=["10 seconds", "0 seconds"],
     )
     id: Text | None = Field(
         default=None,
-        description="The column that breaks ties: of equal score and time, the larger id is the better row.",
+        description="The column that breaks ties: at equal score and time, the row with the larger id ranks higher.",
     )
 
     def read(self, how: Reading) -> DataFrame:
-        """The rows, before columns are computed; where malformed ones are marked, with the mark."""
+        """Return the rows before computed columns are added. If `marks_malformed`, includes the problem column."""
         raise NotImplementedError
 
     def settled(self, folder: Path) -> Self:
-        """The same with absolute paths, those here being relative to a folder, and with defaults filled in."""
+        """Return a copy with paths resolved against `folder` and with defaults filled in."""
         return self
 
     def described(self) -> str:
-        """The source, as a page on the file says it."""
+        """Return a short description of the source, for explain output."""
         raise NotImplementedError
 
     @property
     def dead_letter_folder(self) -> str | None:
-        """The folder for malformed rows, if there is one."""
+        """The folder for malformed rows, if configured."""
         return None
 
     def without_dead_letters(self) -> Self:
-        """The same, malformed rows being counted only."""
+        """Return a copy that only counts malformed rows."""
         kept = {"dead_letters", "dead_letter_topic"} & type(self).model_fields.keys()
         return self.model_copy(update=dict.fromkeys(kept))
 
     @classmethod
     def given_columns(cls, raw: Mapping[str, Any]) -> Iterable[str]:
-        """The columns of the source's rows, where its keys tell all of them."""
+        """Return all columns of the rows if the keys determine them, else nothing."""
         return raw["schema"] if _is_map(raw.get("schema")) else ()
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """The time can be read; and where all columns are known, time and id are among them."""
+        """Check time_format; if all columns are known, check that time and id name one of them."""
         yield from _time_rules(raw)
         given = list(cls.given_columns(raw))
         known = [*given, *(raw["columns"] if _is_map(raw.get("columns")) else [])]
@@ -133,27 +133,27 @@ class SourceModel(Kind):
             if isinstance(name, str) and name.strip() and re.fullmatch(r"\w+", name) and name.lower() not in lower:
                 near = nearest(name, known)
                 hint = f"did you mean {near!r}?" if near else f"columns: {', '.join(map(str, known))}."
-                yield key, f"{shown(name)} is no column of this stream; {hint}"
+                yield key, f"{shown(name)} is not a column of this stream; {hint}"
 
 
 with warnings.catch_warnings():
-    # The key is called `schema` in the file, so the field is, too; what it hides is a method pydantic has given up.
+    # The field has the name of the key, `schema`. It shadows a deprecated method of pydantic.
     warnings.filterwarnings("ignore", message='Field name "schema"')
 
     class ParsedSource(SourceModel):
-        """A source whose rows are written in some format, and have columns that a schema may name."""
+        """A source that parses rows from a format, with columns that a schema can declare."""
 
-        format: Format | None = Field(default=None, description="How rows are written.")
+        format: Format | None = Field(default=None, description="The format of the rows.")
         options: dict[str, Scalar] = Field(
             default={},
             repr=False,  # secrets may be among them
-            description="Options of Spark's reader, passed on as they are.",
+            description="Options of Spark's reader, passed through unchanged.",
         )
         schema: dict[str, SqlType] | None = Field(  # type: ignore[assignment]  # see above
             None,
             min_length=1,
-            description="Columns and their Spark SQL types. Left out, files are looked at; a socket needs it, and so "
-            "does Kafka unless its format is text.",
+            description="Columns and their Spark SQL types. Default for files: inferred. Required for socket, and for "
+            "kafka unless the format is text.",
             examples=[{"ts": "timestamp", "price": "double"}],
         )
 
@@ -164,20 +164,18 @@ def _time_rules(raw: Mapping[str, Any]) -> Wrong:
         return
     near = nearest(pattern, _TIME_WORDS)
     if near:
-        yield "time_format", f"{pattern!r} is no unit of time since 1970; did you mean {near!r}?"
+        yield "time_format", f"{pattern!r} is not a unit of time since 1970; did you mean {near!r}?"
         return
     bare = re.sub(r"'[^']*'", "", pattern)
     strange = [letter for letter in bare if letter.isalpha() and letter not in _PATTERN_LETTERS]
     if strange or "y" not in bare:
         why = (
-            f"{strange[0]!r} stands for nothing (text goes in single quotes: 'T')"
+            f"{strange[0]!r} is not a pattern letter (put literal text in single quotes: 'T')"
             if strange
             else "it has no year (yyyy)"
         )
-        yield (
-            "time_format",
-            f"{pattern!r} is neither {', '.join(_TIME_WORDS)} nor a Spark pattern like 'yyyy-MM-dd HH:mm:ss': {why}.",
-        )
+        rule = f"must be {', '.join(_TIME_WORDS)} or a Spark datetime pattern like 'yyyy-MM-dd HH:mm:ss'"
+        yield "time_format", f"{rule}, got {pattern!r}: {why}."
 
 
 def _is_map(value: object) -> bool:

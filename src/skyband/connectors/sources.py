@@ -1,4 +1,4 @@
-"""The rows of a stream, whatever its source: malformed ones counted and left out, columns computed, time understood."""
+"""Open a stream of any source: count and drop malformed rows, add computed columns, parse the event time."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from skyband.spark.spark_errors import first_line
 __all__ = ["RECORD", "WRONG", "dead_letters_of", "open_batch", "open_stream"]
 
 # The columns that mark malformed rows and records on their way through Spark.
-WRONG = f"{HIDDEN}wrong"  # the column that says what is wrong with a record; null for nothing
+WRONG = f"{HIDDEN}wrong"  # the column with the problem of a record; null: no problem
 RECORD = f"{HIDDEN}record"  # the record itself, for dead letters
 
 
-_SINCE_1970 = {  # how many make a second, the type of the number, and what makes a time of it
+_SINCE_1970 = {  # units in a second, type of the number, function that converts it to a timestamp
     "seconds": (1, "double", sf.timestamp_seconds),
     "milliseconds": (1_000, "long", sf.timestamp_millis),
     "microseconds": (1_000_000, "long", sf.timestamp_micros),
 }
-# Times of the years 1 to 9999. A number in another unit than the file says lies far outside: it would move the
-# watermark so far that every row after it were late.
+# Times of the years 1 to 9999. A number in a unit other than the declared one is usually far outside this range. It
+# would advance the watermark so far that every following row is late.
 _FIRST, _END = -62_135_596_800, 253_402_300_800  # seconds since 1970
 
 
 def open_stream(
     spark: SparkSession, name: str, stream: SourceModel, *, asked: Workload[Any] | None = None, at_once: bool = False
 ) -> DataFrame:
-    """The rows of a stream as they come, with its computed columns and its time as a timestamp.
+    """Return the rows of a stream as a streaming data frame, with computed columns and the time as a timestamp.
 
-    `asked` are the queries over it: columns that none of them can name need not be looked at.
-    `at_once`: a micro-batch takes all there is, whatever the stream says about the size of one.
+    `asked` are the queries over the stream; columns that no query can name are not checked.
+    `at_once`: one micro-batch takes all available input and ignores the stream's batch size.
     """
-    rows = read_rows(stream, Reading(spark, name, at_once=at_once, asked=_named_in(stream, asked)))
+    rows = read_rows(stream, Reading(spark, name, at_once=at_once, query_text=_named_in(stream, asked)))
     if stream.marks_malformed:
-        # Counted before they are left out; Spark evaluates the parser of records twice where nothing stands between.
+        # Count before dropping. The observation also keeps Spark from evaluating the record parser twice.
         rows = rows.observe("skyband_source", sf.count(WRONG).alias("malformed"))
-    return _sound(name, stream, rows)
+    return _valid_rows(name, stream, rows)
 
 
 def open_batch(
@@ -58,48 +58,48 @@ def open_batch(
     *,
     asked: Workload[Any] | None = None,
 ) -> DataFrame:
-    """The rows that are there now, all at once; how many there are, and how many of them malformed, is `counted`."""
+    """Return the current rows as a batch. `counted` observes the number of rows and of malformed rows."""
     if not stream.is_bounded:
         raise InvalidInputError(
-            f"stream {name!r} is of source {stream.source!r}, which has no end; only files and topics can be read as a "
-            "whole."
+            f"stream {name!r} has source {stream.source!r}, which is unbounded; only files and Kafka topics can be "
+            "read as a batch."
         )
-    rows = read_rows(stream, Reading(spark, name, streaming=False, asked=_named_in(stream, asked)))
+    rows = read_rows(stream, Reading(spark, name, streaming=False, query_text=_named_in(stream, asked)))
     if counted is not None:
         rows = rows.observe(counted, sf.count(sf.lit(1)).alias("rows"), sf.count(WRONG).alias("malformed"))
-    return _sound(name, stream, rows)
+    return _valid_rows(name, stream, rows)
 
 
 def dead_letters_of(
     spark: SparkSession, name: str, stream: SourceModel, asked: Workload[Any], *, streaming: bool = True
 ) -> DataFrame:
-    """The malformed records of a topic, or rows of files, as they come or all at once: what is wrong with which."""
-    how = Reading(spark, name, streaming=streaming, with_record=True, asked=_named_in(stream, asked))
+    """Return the malformed records of a topic, or rows of files, with the reason for each; streaming or as a batch."""
+    how = Reading(spark, name, streaming=streaming, with_record=True, query_text=_named_in(stream, asked))
     malformed = read_rows(stream, how).where(sf.col(WRONG).isNotNull())
     return malformed.select(sf.col(WRONG).alias("reason"), f"{RECORD}.*")
 
 
 def read_rows(stream: SourceModel, how: Reading) -> DataFrame:
-    """A stream's rows with what is wrong with each; where it needs a time, one without is malformed, too."""
-    with _told(how.name):
+    """Return the rows of a stream and the problem of each. If the source needs a time, rows without are malformed."""
+    with _reported_as_stream(how.name):
         rows = stream.read(how)
         if not stream.needs_time:
             return rows
         rows = _with_time(how.name, stream, _with_columns(how.name, stream, rows))
         time = next(column for column in rows.columns if column.lower() == str(stream.time).lower())
-        no_time = sf.when(sf.col(quoted(time)).isNull(), f"column {time!r} has no time in it")
+        no_time = sf.when(sf.col(quoted(time)).isNull(), f"column {time!r} contains no valid time")
         return rows.withColumn(WRONG, sf.coalesce(WRONG, no_time))
 
 
-def _sound(name: str, stream: SourceModel, rows: DataFrame) -> DataFrame:
-    """The rows that nothing is wrong with, with computed columns and time."""
+def _valid_rows(name: str, stream: SourceModel, rows: DataFrame) -> DataFrame:
+    """Return the well-formed rows, with computed columns and time."""
     if stream.marks_malformed:
         rows = rows.where(sf.col(WRONG).isNull()).drop(WRONG)
     return rows if stream.needs_time else _with_time(name, stream, _with_columns(name, stream, rows))
 
 
 def _named_in(stream: SourceModel, asked: Workload[Any] | None) -> str | None:
-    """All text in which a column may be named, in small letters; None where answers give whole rows back."""
+    """Return all text in which a column can be named, in lower case; None if answers return whole rows."""
     if asked is None or family_of(asked).supports("whole rows"):
         return None
     texts = [*stream.columns.values(), stream.time, stream.id]
@@ -128,7 +128,7 @@ def _with_time(name: str, stream: SourceModel, rows: DataFrame) -> DataFrame:
         raise UnknownNameError.among(f"stream {name!r}: time column", wanted, rows.columns)
     if stream.time_format in _SINCE_1970:
         return rows.withColumn(field.name, _as_time(name, stream, field))
-    # What is a timestamp already Spark has read, whatever it looked like.
+    # Spark has already parsed a timestamp column; time_format does not apply.
     is_time = isinstance(field.dataType, TIMES)
     rows = rows if is_time else rows.withColumn(field.name, _as_time(name, stream, field))
     time = sf.col(quoted(field.name))
@@ -138,29 +138,29 @@ def _with_time(name: str, stream: SourceModel, rows: DataFrame) -> DataFrame:
 
 
 def _as_time(name: str, stream: SourceModel, field: st.StructField) -> Column:
-    """A time that cannot be read is null: such a row is left out, and counted."""
-    value, told = sf.col(quoted(field.name)), stream.time_format
+    """Return the time as a timestamp; null if it cannot be parsed. Such rows are dropped and counted."""
+    value, pattern = sf.col(quoted(field.name)), stream.time_format
     kind = field.dataType
-    if told in _SINCE_1970:
+    if pattern in _SINCE_1970:
         if not isinstance(kind, st.NumericType | st.StringType):
             raise InvalidInputError(
-                f"stream {name!r}: time column {field.name!r} is of type {kind.simpleString()} and time_format is "
-                f"{told!r}; {told} since 1970 must be a number. Leave time_format out."
+                f"stream {name!r}: time_format {pattern!r} requires a number, but time column {field.name!r} has type "
+                f"{kind.simpleString()}. Remove time_format."
             )
-        each, number, made = _SINCE_1970[told]
+        each, number, made = _SINCE_1970[pattern]
         value = value.try_cast(number)
         return made(sf.when((value >= _FIRST * each) & (value < _END * each), value))
     if isinstance(kind, st.DateType):
         return value.cast("timestamp")
     if not _is_text(kind):
         raise InvalidInputError(
-            f"stream {name!r}: time column {field.name!r} is of type {kind.simpleString()}; windows are over event "
-            "time. Say what the numbers are with time_format: seconds, milliseconds or microseconds."
-            if told is None
-            else f"stream {name!r}: time column {field.name!r} is of type {kind.simpleString()}; the pattern "
-            f"time_format: {told!r} is for text. Leave time_format out, or say seconds, milliseconds or microseconds."
+            f"stream {name!r}: time column {field.name!r} must be a timestamp, got {kind.simpleString()}. Set "
+            "time_format to the unit of the numbers: seconds, milliseconds or microseconds."
+            if pattern is None
+            else f"stream {name!r}: the pattern time_format {pattern!r} requires text, but time column {field.name!r} "
+            f"has type {kind.simpleString()}. Remove time_format, or set it to seconds, milliseconds or microseconds."
         )
-    return sf.try_to_timestamp(value) if told is None else sf.try_to_timestamp(value, sf.lit(told))
+    return sf.try_to_timestamp(value) if pattern is None else sf.try_to_timestamp(value, sf.lit(pattern))
 
 
 def _is_text(kind: st.DataType) -> bool:
@@ -168,12 +168,12 @@ def _is_text(kind: st.DataType) -> bool:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
-    """What Spark finds wrong with a source is told in the stream's name, in a line."""
+def _reported_as_stream(name: str) -> Iterator[None]:
+    """Convert errors of Spark to one line with the name of the stream."""
     try:
         with unlogged():
             yield
     except SkybandError:
         raise
-    except Exception as error:  # Spark's own, and those of the bridge to Java
+    except Exception as error:  # from Spark or from Py4J
         raise InvalidInputError(f"stream {name!r} cannot be read: {first_line(error)}") from None

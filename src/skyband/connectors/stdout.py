@@ -1,4 +1,4 @@
-"""Standard output: answers as lines of CSV, for the next program of a pipe."""
+"""Standard output sink: answers as CSV lines, for the next program in a pipe."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ __all__ = ["StdoutSink", "StdoutWriter"]
 
 
 class StdoutSink(SinkModel):
-    """Writes answers to standard output. A micro-batch that is run again is written again.
+    """Writes answers to standard output. A repeated micro-batch is written again.
 
     >>> StdoutSink(queries=["big"]).format
     'csv'
     """
 
     type: Literal["stdout"] = Field(default="stdout", description="lines on standard output")
-    format: Literal["csv"] = Field(default="csv", description="How rows are written; before the first stand the names.")
+    format: Literal["csv"] = Field(
+        default="csv", description="The format of the rows; column names are in the first line."
+    )
 
     def open(self, opening: Opening) -> StdoutWriter:
-        """A writer of lines."""
+        """Return a writer of CSV lines."""
         return StdoutWriter()
 
 
 class StdoutWriter:
-    """Writes rows as lines of CSV."""
+    """Writes rows as CSV lines."""
 
     def __init__(self) -> None:
         self._has_begun = False
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Write them, the names of the columns before the first."""
+        """Write the rows, with a header line before the first row."""
         import pyarrow.csv as pcsv
 
         from skyband.data.json_lines import flat
@@ -55,7 +57,7 @@ class StdoutWriter:
             sys.stdout.flush()
         except BrokenPipeError:
             raise PipelineError(
-                "answers cannot be written to standard output, which nobody reads any more; the stream stops, and "
-                "nothing is lost: run it again to go on."
+                "answers cannot be written to standard output: the reader closed the pipe. The stream stopped; no "
+                "answers are lost. Run it again to resume."
             ) from None
         self._has_begun = True

@@ -1,4 +1,4 @@
-"""Answers on the terminal, as they come. `skyband run` shows them itself."""
+"""Terminal sink: `skyband run` displays answers as they arrive."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["TerminalSink"]
 
 
 class TerminalSink(SinkModel):
-    """Shows answers as they come. Only the process that has the terminal can."""
+    """Displays answers as they arrive. Only `skyband run` supports it."""
 
-    type: Literal["terminal"] = Field(default="terminal", description="shown as they come")
+    type: Literal["terminal"] = Field(default="terminal", description="displayed as they arrive")
 
     def open(self, opening: Opening) -> None:
-        """Nothing: who has a terminal watches."""
+        """Return None: the running program displays answers itself."""

@@ -1,4 +1,4 @@
-"""The kinds of values that many keys take, each checked by itself and described for the published schema."""
+"""Value types of many keys, with their validation and their published JSON Schema."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from skyband.errors import InvalidQueryError
 
 __all__ = ["DURATION", "Count", "Gap", "Scalar", "SqlType", "Text", "checked_duration", "refused"]
 
-# Signs, digits, a unit; or ISO 8601. The parser reports what is wrong inside. Not every validator has lookaheads and
-# flags.
+# Signs, digits, a unit; or ISO 8601. The parser reports details. The pattern has no lookaheads and flags, which not
+# every JSON Schema validator supports.
 DURATION = r"^\s*([Ii][Nn][Tt][Ee][Rr][Vv][Aa][Ll]\s+)?(([+-]?[0-9]+(\.[0-9]+)?\s*[A-Za-z]+\s*)+|[Pp][0-9A-Za-z.]+\s*)$"
 _TYPES = """
     array bigint binary boolean byte char character date dec decimal double float int integer interval long map
@@ -24,12 +24,12 @@ _TYPES = """
 
 
 def refused(why: str) -> PydanticCustomError:
-    """The error of a check made here; its words reach the user as they are."""
+    """Return a validation error with this message, which is shown unchanged."""
     return PydanticCustomError("skyband", "{why}", {"why": why})
 
 
 def checked_duration(value: str, info: ValidationInfo) -> str:
-    """The text, if it is a duration and not negative."""
+    """Return the text if it is a duration and not negative."""
     field = info.field_name or "value"
     try:
         ticks = parse_duration(value, field=field)
@@ -38,13 +38,13 @@ def checked_duration(value: str, info: ValidationInfo) -> str:
         never_counted = field in ("watermark", "trigger")
         raise refused(why.partition("; an integer makes")[0] + "." if never_counted else why) from error
     if ticks < 0:
-        raise refused(f"{value!r} must not be negative; time does not wait for the future.")
+        raise refused(f"must not be negative, got {value!r}.")
     return value
 
 
 def _scalar(value: Any) -> bool | int | float | str:
     if not isinstance(value, bool | int | float | str):
-        raise refused("a single value is expected here: text, a number, true or false.")
+        raise refused("must be a single value: text, a number, true or false.")
     return value
 
 
@@ -54,7 +54,7 @@ def _sql_type(value: str) -> str:
         return value
     near = get_close_matches(word, _TYPES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "types are timestamp, double, bigint, string, boolean, …"
-    raise refused(f"{value!r} is no type of Spark SQL; {hint}")
+    raise refused(f"{value!r} is not a Spark SQL type; {hint}")
 
 
 Text = Annotated[str, Field(pattern=r"\S")]

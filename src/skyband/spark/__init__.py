@@ -1,7 +1,7 @@
 """Skyband on Spark: the same queries over batch and streaming data frames.
 
-`answers` turns a data frame of rows into a data frame of answers, `start` runs one to its end or for ever, `session`
-makes a local Spark that is set up right. `skyband.jobs.run` runs a workload file.
+`answers` turns a data frame of rows into a data frame of answers. `start` runs a bounded or unbounded stream. `session`
+creates a local Spark session with the required settings. `skyband.jobs.run` runs a workload file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import lazy_loader
 
 from skyband.spark import requirements
 
-requirements.check()  # what is missing is said first
+requirements.check()  # report missing dependencies before anything else fails
 
 if TYPE_CHECKING:
     from skyband.spark.control import Control
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Control", "Handle", "Metrics", "answers", "session", "start"]
 
-# Spark's workers load this package each time a stream starts, and need little of it.
+# Lazy, because Spark's workers import this package each time a stream starts and need little of it.
 __getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={

@@ -1,4 +1,4 @@
-"""The folder of a running workload: Spark's checkpoint, our control messages, and what the two were made for."""
+"""The checkpoint folder of a workload: Spark's checkpoint, control messages, and the description of the workload."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-(\d{8,})(?:\.\w+)?$")
 
 
 def _without_second_copies(description: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 also names second copies of columns that groups are told by, which follow from the queries."""
+    """Version 1 also lists second copies of group columns, which follow from the queries."""
     columns = description.get("columns")
     if not isinstance(columns, dict):
         return description
@@ -36,28 +36,30 @@ DESCRIPTION = StateFormat("description of a checkpoint", [_without_second_copies
 
 
 class Checkpoint:
-    """Reads and writes what tells our checkpoints from others. Spark does the writing, wherever the folder is."""
+    """Reads and writes the description of a checkpoint, through Spark, so that the folder can be remote."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         if not isinstance(folder, str) or not folder.strip():
-            raise InvalidInputError(f"checkpoint={folder!r} must be a folder; the stream's state is kept there.")
+            raise InvalidInputError(
+                f"checkpoint must be the path of a folder, got {folder!r}. The stream's state is stored there."
+            )
         self._spark = spark
         self.folder = folder.rstrip("/")
         self.control = f"{self.folder}/{CONTROL_FOLDER}"
         self.late = f"{self.folder}/skyband/late"
         self.dead = f"{self.folder}/skyband/dead"
         self._description = f"{self.folder}/skyband/about"
-        self.lock = self._lock()  # the file to lock, where the folder is on this machine
+        self.lock = self._lock()  # the file to lock, if the folder is local
 
     def read(self) -> dict[str, Any] | None:
-        """What the checkpoint was made for, as this version has it; None if there is none yet."""
+        """Return the description, migrated to the current version; None if the checkpoint is new."""
         found = self._first(self._description)
         if not found and self._first(f"{self.folder}/metadata") is None:
-            return None  # nothing has run; where there is something without content, its first start was killed
+            return None  # new; an empty description means that the first start was killed
         if found is None:
             raise SnapshotError(
-                f"checkpoint={self.folder!r} was written by another stream, not by Skyband; its state is of no use "
-                "here, and writing to it would spoil it. Give a folder of its own."
+                f"checkpoint={self.folder!r} was written by another stream, not by Skyband. Its state cannot be used, "
+                "and this stream would damage it. Use another folder."
             )
         try:
             description = json.loads(found)
@@ -65,8 +67,8 @@ class Checkpoint:
                 raise ValueError(found)
         except ValueError:
             raise SnapshotError(
-                f"checkpoint={self.folder!r} is damaged: what it says about itself cannot be read. Restore it "
-                "from a copy, or start with a new folder."
+                f"checkpoint={self.folder!r} is damaged: its description cannot be read. Restore it from a backup, or "
+                "start with a new folder."
             ) from None
         try:
             return DESCRIPTION.migrated(description)
@@ -74,28 +76,28 @@ class Checkpoint:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be resumed: {error}") from None
 
     def agree(self, plan: Mapping[str, Any], description: dict[str, Any] | None) -> None:
-        """Refuse a plan that does not fit what is there; write down a new one."""
+        """Reject a plan that does not match the description; write the description of a new checkpoint."""
         if description is None:
             self._write(DESCRIPTION.stamped(plan))
             return
         for what, value in plan.items():
             if description.get(what) != value:
                 raise SnapshotError(
-                    f"checkpoint={self.folder!r} was written with {what}={description.get(what)!r} and is taken up "
-                    f"with {what}={value!r}; what it holds would not fit. Go on as before, or start with a new folder."
+                    f"checkpoint={self.folder!r} was written with {what}={description.get(what)!r} and cannot be "
+                    f"resumed with {what}={value!r}. Restore the previous value, or start with a new folder."
                 )
 
     def last_batch(self, folder: str) -> int:
-        """The number of the last micro-batch that Spark has planned in a folder; -1 before the first.
+        """Return the number of the last micro-batch that Spark has planned in a folder; -1 before the first.
 
-        It may not have been noted down as done, and is then run again.
+        If the micro-batch was not committed, Spark repeats it.
         """
         context: Any = self._spark.sparkContext
         path = context._jvm.org.apache.hadoop.fs.Path(f"{folder}/offsets")
         try:
             files = path.getFileSystem(context._jsc.hadoopConfiguration())
-            there = files.listStatus(path) if files.exists(path) else []
-            names = [str(status.getPath().getName()) for status in there]
+            statuses = files.listStatus(path) if files.exists(path) else []
+            names = [str(status.getPath().getName()) for status in statuses]
         except Exception as error:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {first_line(error)}") from error
         return max((int(name) for name in names if name.isdecimal()), default=-1)
@@ -115,17 +117,17 @@ class Checkpoint:
         folder = self.folder.removeprefix("file://").removeprefix("file:")
         remote = type(self._spark).__module__.startswith("pyspark.sql.connect")
         if remote or has_scheme(folder) or not (self._spark.conf.get("spark.master", "") or "").startswith("local"):
-            return None  # what is a path here may be one of another file system there
+            return None  # a path on this machine may refer to another file system on the cluster
         return Path(folder) / "skyband" / "lock"
 
     def refuse_unwritable(self, write: Callable[[], None]) -> None:
-        """Do the first writing below the folder; say so if it cannot be done."""
+        """Run the first write below the folder; raise InvalidInputError if it fails."""
         try:
             write()
         except Exception as error:
             raise InvalidInputError(
-                f"checkpoint={self.folder!r} cannot be written ({first_line(error)}); the stream's state must survive "
-                "it, so nothing was started. Give a folder that Spark may write to."
+                f"checkpoint={self.folder!r} cannot be written ({first_line(error)}), so the stream was not started. "
+                "Use a folder that Spark can write to."
             ) from None
 
     def _write(self, description: dict[str, Any]) -> None:
@@ -134,12 +136,12 @@ class Checkpoint:
 
 
 def refuse_newer_files(kept: Checkpoint, folders: Sequence[Folder], stream: str) -> None:
-    """Refuse to go on from a state that is older than the files in a folder.
+    """Reject a checkpoint that is older than the files in an output folder.
 
-    A micro-batch is planned in the checkpoint before its file is written, so in whatever moment a run is killed, no
-    file has a larger number than the last plan. One that does was written after the state was copied: its windows
-    would be answered again, in files of other numbers, and be there twice. The files are not removed here: the rows
-    behind them may be gone, and with them the answers.
+    Spark plans a micro-batch in the checkpoint before its file is written. Whenever a run is killed, no file has a
+    larger number than the last planned batch. A file with a larger number was written after the checkpoint was copied.
+    Resuming would answer its windows again, in files with other numbers, and duplicate the answers. The files are not
+    removed here, because the input rows of those answers may no longer exist.
     """
     for folder in folders:
         newest = max((_number(path) for path in folder.files()), default=-1)
@@ -147,13 +149,13 @@ def refuse_newer_files(kept: Checkpoint, folders: Sequence[Folder], stream: str)
             continue
         last = kept.last_batch(kept.dead if folder.of_dead_letters else kept.folder)
         if newest > last:
-            ends = f"ends with batch {last}" if last >= 0 else "has no batch yet"
+            ends = f"ends with batch {last}" if last >= 0 else "has no batches"
             raise SnapshotError(
-                f"{str(folder.folder)!r} holds {folder.holds} of stream {stream!r} up to batch {newest}, but the "
-                f"checkpoint {kept.folder!r} {ends}, so it is an older copy of the state. Going on would write "
-                f"{folder.holds} of batches {last + 1} to {newest} a second time; nothing was started. Restore the "
+                f"{str(folder.folder)!r} contains {folder.holds} of stream {stream!r} up to batch {newest}, but the "
+                f"checkpoint {kept.folder!r} {ends}, so it is an older copy of the state. Resuming would write "
+                f"{folder.holds} of batches {last + 1} to {newest} twice, so the stream was not started. Restore the "
                 f"newer checkpoint; or remove the files of this stream with numbers above {last:08} (they are written "
-                "again if their rows can still be read); or begin anew: with --fresh (fresh=True), or in "
+                "again if their input can still be read); or start without state: with --fresh (fresh=True), or in "
                 "other folders."
             )
 
@@ -164,11 +166,11 @@ def _number(path: Path) -> int:
 
 
 def refuse_unresumable(before: ShardPlan, after: ShardPlan) -> None:
-    """Refuse a plan that a shard would refuse when it loads what it stored under the plan `before`.
+    """Reject a plan with which a shard cannot load the state that it stored under the plan `before`.
 
-    A shard that has seen the stream, and holds nothing, is stored and resumed: so the checks are those of the shard.
+    Stores and resumes an empty shard that has seen the stream, so that the shard's own checks apply.
     """
-    from skyband.sharding.shard import shard_type  # noqa: PLC0415 - loads compiled code, and few runs need it
+    from skyband.sharding.shard import shard_type  # noqa: PLC0415 - imports compiled code, which few runs need
 
     kind = shard_type(before)
     for number in range(0, before.units, before.shards):  # one of each scan

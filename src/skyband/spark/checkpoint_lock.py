@@ -1,4 +1,4 @@
-"""A lock on a folder that only one process may use at a time. The system releases it when its process ends, however."""
+"""A lock on a checkpoint folder for one process. The operating system releases it when the process ends."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _HELD: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
 class Lock:
-    """Takes a file for this process, and says who has it if another does.
+    """Locks a file for this process, and reports the owner if another process has locked it.
 
-    None for the path: nothing is locked, because the folder is not on this machine or the caller has locked it.
+    With None as path nothing is locked: the folder is remote, or the caller has already locked it.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -49,13 +49,13 @@ class Lock:
         self._file: int | None = None
 
     def take(self) -> None:
-        """Take it; InvalidInputError if another run has it. Where files cannot be locked, nothing happens."""
+        """Acquire the lock; raise InvalidInputError if another run holds it. Does nothing if files cannot be locked."""
         if self._path is None or self._file is not None or fcntl is None:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:  # who cannot write here is told by whoever writes next
+        except OSError as error:  # the next write to the folder reports the problem
             _LOG.info("%s cannot be locked: %s", self._path, error)
             return
         try:
@@ -67,13 +67,13 @@ class Lock:
                 _LOG.info("%s cannot be locked: %s", self._path, error)
                 return
             raise InvalidInputError(
-                f"checkpoint {str(self._path.parent)!r} is in use by {owner}; two runs would spoil each other's state, "
-                "so nothing was started. Stop that run first, or give another checkpoint."
+                f"checkpoint {str(self._path.parent)!r} is in use by {owner}, so the stream was not started: two runs "
+                "would corrupt the state. Stop that run first, or use another checkpoint."
             ) from None
         self._file = file
         _HELD.add(self)
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        with suppress(OSError):  # the lock holds without it
+        with suppress(OSError):  # the lock is valid without the owner's details
             os.truncate(file, 0)
             os.pwrite(file, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}).encode(), 0)
 
@@ -81,7 +81,7 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         file, self._file = self._file, None
         _HELD.discard(self)
         if file is not None:
@@ -90,7 +90,7 @@ class Lock:
 
 
 def _owner(file: int) -> str:
-    """Who wrote into the file that it has the lock."""
+    """Return the owner of the lock, from the content of the file."""
     try:
         found = json.loads(os.pread(file, 4096, 0))
         return f"process {int(found['pid'])} on {found['host']!s:.255} since {found['since']!s:.64}"
@@ -98,11 +98,11 @@ def _owner(file: int) -> str:
         return "another process"
 
 
-def _let_go_in_child() -> None:
-    """A forked process must not keep the lock of one that has ended."""
+def _release_in_child() -> None:
+    """Release inherited locks in a forked process, so that they end with the parent."""
     for lock in list(_HELD):
         lock.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_in_child)
+    os.register_at_fork(after_in_child=_release_in_child)

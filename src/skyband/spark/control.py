@@ -1,4 +1,4 @@
-"""Messages to a running stream: a folder of small JSON files that the stream reads beside its rows."""
+"""Control messages to a running stream: a folder of small JSON files that the stream reads in addition to its rows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MESSAGE = "message string"
 class Control:
     """Writes messages for the stream that reads `folder`.
 
-    Spark itself writes the files, so that the folder may be wherever Spark can write. A message reaches every shard in
-    one micro-batch.
+    Spark writes the files, so the folder can be on any storage that Spark supports. A message reaches every shard in
+    the same micro-batch.
 
     >>> control = Control(spark, "/tmp/checkpoint/skyband/control")  # doctest: +SKIP
     >>> control.end()  # doctest: +SKIP
@@ -32,18 +32,21 @@ class Control:
         self.folder = folder
 
     def open(self) -> None:
-        """Make the folder, with a message that nobody heeds."""
+        """Create the folder, with a message that has no effect."""
         self._send({"kind": "open"})
 
     def end(self) -> None:
-        """End the stream as far as it has come: every window that holds a row is answered.
+        """End the stream at its current position: every window that contains a row is answered.
 
-        What comes later and belongs into such a window is late.
+        Rows that arrive later for such a window are late.
         """
         self._send({"kind": "end"})
 
     def advance(self, position: int) -> None:
-        """Move time to `position` (microseconds): what ends before it becomes final, what comes before it is late."""
+        """Advance time to `position` (microseconds).
+
+        Windows that end at or before it become final. Rows before it are late.
+        """
         self._send({"kind": "advance", "at": position // 1000 * 1000})
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -52,7 +55,7 @@ class Control:
 
 
 def control_envelopes(spark: SparkSession, folder: str, keys: Iterable[int]) -> DataFrame:
-    """The messages in `folder` as envelopes, one for each shard."""
+    """Return the messages in `folder` as envelopes, one for each shard."""
     messages = spark.readStream.schema(_MESSAGE).json(folder)
     columns = {
         "shard": sf.explode(sf.array(*(sf.lit(key).cast("long") for key in keys))),

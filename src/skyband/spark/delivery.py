@@ -1,7 +1,7 @@
-"""Answers handed to sinks, a micro-batch at a time; a batch that is run again replaces itself.
+"""Delivery of answers to sinks, one micro-batch at a time. A repeated micro-batch replaces its previous output.
 
-A sink is opened for a stream and gives an outlet. Answers are brought to this process once, and each outlet is given
-the part that it wants.
+Opening a sink for a stream returns an outlet. Answers are collected in the driver process once, and each outlet
+receives its part of them.
 """
 
 from __future__ import annotations
@@ -40,104 +40,104 @@ __all__ = [
 
 
 class Outlet(Protocol):
-    """Something that takes answers."""
+    """A writer of answers."""
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Take the answers of a micro-batch; the same number again means the same answers again."""
+        """Write the answers of a micro-batch. The same batch number again means that the batch is repeated."""
 
 
 class Wanted(NamedTuple):
-    """An outlet and what it is to be given."""
+    """An outlet and the part of the answers that it receives."""
 
     outlet: Outlet
     output: Output
-    queries: Sequence[str] | None = None  # all
+    queries: Sequence[str] | None = None  # None: all
 
 
 @runtime_checkable
 class Folder(Protocol):
-    """A place whose files belong to one run, and are told apart by stream and micro-batch."""
+    """An output folder of one run, with files named by stream and micro-batch."""
 
     folder: Path
     holds: str
     of_dead_letters: bool
 
     def files(self) -> list[Path]:
-        """What the stream has written there."""
+        """Return the files that the stream has written."""
 
     def clear(self) -> None:
-        """Remove that."""
+        """Remove the files that the stream has written."""
 
 
 @runtime_checkable
 class Server(Protocol):
-    """An outlet somewhere else, which may refuse, or be gone for a while."""
+    """An outlet that writes to a server, which may be unavailable or reject connections."""
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Take the answers of a micro-batch; the same number again means the same answers again."""
+        """Write the answers of a micro-batch. The same batch number again means that the batch is repeated."""
 
     def reach(self) -> None:
-        """See whether it is there and lets us in."""
+        """Connect to the server."""
 
     def prepare(self, rows: pa.Table) -> None:
-        """Get ready for such rows, of which there need not be any."""
+        """Prepare for rows of this schema; `rows` can be empty."""
 
     def ask(self, queries: Sequence[Query]) -> None:
-        """From here on, answers are those of these queries."""
+        """Set the queries whose answers follow."""
 
     def holds_rows(self) -> bool:
-        """Whether answers of these queries are there."""
+        """Whether the server stores answers of these queries."""
 
     def clear(self) -> None:
-        """Remove them."""
+        """Remove the answers of these queries."""
 
     def stop_waiting(self) -> None:
-        """Make no further attempt where it is gone."""
+        """Stop retrying."""
 
     def close(self) -> None:
-        """Leave it."""
+        """Close the connection."""
 
 
 class Opening(NamedTuple):
-    """What a sink is opened for."""
+    """The stream that a sink is opened for."""
 
     spark: SparkSession
     stream: str  # its name
-    workload: Callable[[], Workload[Any]]  # the queries over it; what is asked may change while it runs
+    workload: Callable[[], Workload[Any]]  # returns the queries, which can change while the stream runs
 
-    def asked(self, names: Sequence[str] | None) -> list[Query]:
-        """The queries of these names; None: all."""
+    def queries(self, names: Sequence[str] | None) -> list[Query]:
+        """Return the queries with these names; None: all."""
         return queries_named(self.workload(), names)
 
 
 @runtime_checkable
 class Sink(Protocol):
-    """Where answers are to go, as `skyband.sinks` and workload files say it."""
+    """A destination of answers, from `skyband.sinks` or a workload file."""
 
     @property
     def type(self) -> str:
-        """What kind of sink it is."""
+        """The type of the sink."""
 
     @property
     def output(self) -> Literal["answers", "changes"]:
-        """Whether it takes whole answers or what changed."""
+        """Whether it receives whole answers or changes."""
 
     @property
     def queries(self) -> list[str] | None:
-        """The queries whose answers it takes; None: all."""
+        """The queries whose answers it receives; None: all."""
 
     def open(self, opening: Opening) -> Outlet | None:
-        """What takes the answers of a stream; None where the program that runs it shows them itself."""
+        """Return the outlet for the answers of a stream; None if the running program displays them itself."""
 
 
 def output_of(wanted: Sequence[Wanted]) -> Output:
-    """What the pipeline must give to serve all outlets; answers, where there are none."""
+    """Return the output that the pipeline must produce for all outlets; answers if there are none."""
     found = {one.output for one in wanted} or {"answers"}
     return "both" if len(found) > 1 else found.pop()
 
 
 def write_to(wanted: Sequence[Wanted], workload: Workload[Any], output: Output) -> Callable[[DataFrame, int], None]:
-    """What Spark is to call with each micro-batch of answers: they are brought here once, and handed to each outlet."""
+    """Return the function that Spark calls with each micro-batch of answers. It collects them once for all outlets."""
 
     def take(frame: DataFrame, batch: int) -> None:
         for outlet, rows in parts_of(frame.toArrow(), wanted, workload, output):
@@ -149,7 +149,7 @@ def write_to(wanted: Sequence[Wanted], workload: Workload[Any], output: Output) 
 def parts_of(
     rows: pa.Table, wanted: Sequence[Wanted], workload: Workload[Any], output: Output
 ) -> Iterator[tuple[Outlet, pa.Table]]:
-    """What each outlet is given of the pipeline's rows."""
+    """Yield each outlet and its part of the rows."""
     places = {query.name: place for place, query in enumerate(workload)}
     groups = list(dict.fromkeys(name for query in workload for name in query.groups))
     rows = _whole(_in_order(rows, places), groups)
@@ -158,12 +158,12 @@ def parts_of(
 
 
 def servers_among(wanted: Sequence[Wanted]) -> list[Server]:
-    """Those of the outlets that are servers."""
+    """Return the outlets that are servers."""
     return [one.outlet for one in wanted if isinstance(one.outlet, Server)]
 
 
 def ask_servers(wanted: Sequence[Wanted], workload: Workload[Any]) -> None:
-    """Tell the servers whose answers will come; the workload has been changed."""
+    """Pass the changed workload to the servers."""
     for one in wanted:
         if isinstance(one.outlet, Server):
             one.outlet.ask(queries_named(workload, one.queries))
@@ -178,22 +178,22 @@ def open_servers(
     replace: bool = False,
     kept: bool = False,
 ) -> None:
-    """Get the servers ready for answers like these, which are to `replace` what is there or not.
+    """Prepare the servers for these answers. `replace`: the answers will replace stored answers.
 
-    Answers of a run whose state is `kept` are not replaced.
+    Raises InvalidInputError if stored answers belong to a run whose state is `kept`.
     """
     servers = servers_among(wanted)
     if not servers:
         return
-    none_yet = to_arrow_schema(answers.schema, timezone="UTC").empty_table()
-    for outlet, rows in parts_of(none_yet, wanted, workload, output):
+    empty = to_arrow_schema(answers.schema, timezone="UTC").empty_table()
+    for outlet, rows in parts_of(empty, wanted, workload, output):
         if isinstance(outlet, Server):
             outlet.prepare(rows)
     for server in servers if replace and kept else ():
         if server.holds_rows():
             raise InvalidInputError(
-                f"{server} holds answers that belong to a run whose state is kept; answering once would replace them. "
-                "Write elsewhere, go on with that run, or begin anew with --fresh (fresh=True), which removes both."
+                f"{server} contains answers of a run whose state is stored; this batch run would replace them. Write "
+                "to another place, resume that run, or use --fresh (fresh=True), which removes its answers and state."
             )
 
 
@@ -204,7 +204,7 @@ def clear_servers(wanted: Sequence[Wanted]) -> None:
 
 
 def queries_named(workload: Workload[Any], names: Sequence[str] | None) -> list[Query]:
-    """The queries of these names; None: all."""
+    """Return the queries with these names; None: all."""
     return [query for query in workload if names is None or query.name in names]
 
 
@@ -220,7 +220,7 @@ def _part(rows: pa.Table, wanted: Wanted, output: Output) -> pa.Table:
 
 
 def _whole(rows: pa.Table, groups: Sequence[str]) -> pa.Table:
-    """Columns that groups are told by, with the row's own value where a query has no groups."""
+    """Fill group columns with the row's own value for queries without groups."""
     spelled = {name.lower(): name for name in rows.column_names}
     for group in groups:
         column, own = spelled.get(group.lower(), group), spelled.get(f"row_{group}".lower())
@@ -231,7 +231,7 @@ def _whole(rows: pa.Table, groups: Sequence[str]) -> pa.Table:
 
 
 def _in_order(rows: pa.Table, places: dict[str, int]) -> pa.Table:
-    """By when they were final, query in workload order, and as they came: a group's rows are together and ranked."""
+    """Sort by window end, then by query in workload order; stable, so that a group's rows stay adjacent and ranked."""
     place = pc.index_in(rows["query"], pa.array(list(places)))
     order = pc.sort_indices(
         pa.table({"end": rows[moment_of(rows.column_names)], "place": place, "row": pa.array(range(rows.num_rows))}),

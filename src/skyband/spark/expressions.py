@@ -1,4 +1,4 @@
-"""Columns as Spark has them: expressions of queries, checked before anything runs, and the types of answers."""
+"""Columns in Spark: validated expressions of queries, and the types of answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from skyband.sharding.plan import COPY
 
 __all__ = ["HIDDEN", "TIMES", "Columns", "answer_type", "plain", "quoted", "reason", "unlogged"]
 
-_EXACT = 2**53  # whole numbers up to here are exact as scores
+_EXACT = 2**53  # integers up to this are exact as double scores
 HIDDEN = "__skyband_"
 TIMES = (st.TimestampType, st.TimestampNTZType)
 _SCORES = (st.NumericType,)
 _NOT_ORDERED = (st.ArrayType, st.MapType, st.StructType, st.VariantType, st.NullType, st.CalendarIntervalType)
-_BY_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"  # what Spark calls it
+_NONDETERMINISTIC = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
 _KINDS: dict[str, type[st.DataType]] = {
     "text": st.StringType,
     "rank": st.IntegerType,
@@ -35,7 +35,7 @@ _KINDS: dict[str, type[st.DataType]] = {
 
 
 class Columns:
-    """The columns of a data frame, found by name, and expressions over them, checked in the name of a query."""
+    """The columns of a data frame by name, and validated expressions over them. Errors name the query."""
 
     def __init__(self, df: DataFrame, taken: tuple[str, ...]) -> None:
         self._df = df
@@ -46,38 +46,38 @@ class Columns:
         again = {name for name in names if sum(name.lower() == other.lower() for other in names) > 1}
         if again:
             raise InvalidInputError(
-                f"the stream has more than one column named {sorted(again)[0]!r}; answers give whole rows back and "
-                "could not tell them apart. Rename one."
+                f"the stream has more than one column named {sorted(again)[0]!r}. Answers return whole rows, so column "
+                "names must be unique. Rename one."
             )
         for name in names:
             if name.startswith(HIDDEN):
                 raise InvalidInputError(
-                    f"column {name!r} begins with {HIDDEN!r}, which is kept for Skyband; rename it."
+                    f"column {name!r} begins with {HIDDEN!r}, which is reserved for Skyband. Rename it."
                 )
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._by_lower
 
     def time(self, name: object) -> str:
-        field = self._field("time", name, "event time is read from it")
+        field = self._field("time", name, "it contains the event time")
         if not isinstance(field.dataType, TIMES):
             raise InvalidInputError(
-                f"time={name!r} is of type {field.dataType.simpleString()}; windows are over event time, so it must "
-                f"be a timestamp. Convert it first, for example withColumn({name!r}, timestamp_seconds({name}))."
+                f"time={name!r} must be a timestamp column, got type {field.dataType.simpleString()}. Convert it "
+                f"first, for example withColumn({name!r}, timestamp_seconds({name}))."
             )
         return field.name
 
     def id(self, name: object) -> str:
-        field = self._field("id", name, "ties are broken by it")
-        _refuse_orderless(f"id={name!r}", field.dataType, "ties are broken by id")
+        field = self._field("id", name, "it breaks ties")
+        _reject_orderless(f"id={name!r}", field.dataType, "id breaks ties")
         return field.name
 
     def time_and_id(self, time: object, id_: object) -> tuple[Column, Column]:
-        """The columns of time and id; the identity of a row where there is no id."""
+        """Return the columns of time and id; without an id, the hash of the row."""
         return sf.col(quoted(self.time(time))), self.identity() if id_ is None else sf.col(quoted(self.id(id_)))
 
     def identity(self) -> Column:
-        """What stands for the id of a row that has none: its content, so that it does not depend on batches."""
+        """Return the default id: a hash of the row's content, which does not depend on batches."""
         plain = [
             sf.col(quoted(field.name)).cast("string") if _has_map(field.dataType) else sf.col(quoted(field.name))
             for field in self._schema.fields
@@ -85,28 +85,28 @@ class Columns:
         return sf.xxhash64(*plain)
 
     def number(self, query: Query, what: str, text: str, rule: str) -> Column:
-        """A number as a double; NaN where there is none."""
+        """Return an expression as a double; NaN for null."""
         kind = self.type_of(query, what, text)
         if not isinstance(kind, _SCORES):
-            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} is of type {kind.simpleString()}; {rule}.")
+            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} has type {kind.simpleString()}; {rule}.")
         value = sf.expr(text)
         number = sf.coalesce(value.cast("double"), sf.lit(float("nan")))
         if not isinstance(kind, st.LongType):
             return number
-        # As in process: whole numbers that a double cannot tell apart would be ranked by chance.
+        # As in process: integers that are equal as doubles would be ranked arbitrarily.
         said = (
-            f"query {query.name!r}: a value of {what}={text!r} is beyond 2**53, where whole numbers stop being exact; "
-            "scale it down."
+            f"query {query.name!r}: a value of {what}={text!r} is beyond 2**53, where integers are not exact as "
+            "double. Scale it down."
         )
         return sf.when(sf.abs(value) > _EXACT, sf.raise_error(sf.lit(said)).cast("double")).otherwise(number)
 
     def label(self, query: Query, what: str, text: str, rule: str) -> Column:
-        """What answers name things by: of a type that has an order, null where a row has none."""
+        """Return an identifying expression, of a type with an order; null for rows without a value."""
         kind = self.type_of(query, what, text)
         if not isinstance(kind, st.IntegralType | st.StringType | st.DateType | st.TimestampType | st.DoubleType):
             raise InvalidQueryError(
-                f"query {query.name!r}: {what}={text!r} is of type {kind.simpleString()}; {rule}, so it must be a "
-                "whole number, a text, a double, a date or a time. Cast it, for example to a string."
+                f"query {query.name!r}: {what}={text!r} has type {kind.simpleString()}; {rule}, so it must be an "
+                "integer, a string, a double, a date or a timestamp. Cast it, for example to a string."
             )
         found = sf.expr(text)
         if isinstance(kind, st.DoubleType):
@@ -114,41 +114,40 @@ class Columns:
         return found.cast("long") if isinstance(kind, st.IntegralType) else found
 
     def filter(self, where: str, query: Query) -> Column:
-        """A filter that is true or false."""
+        """Return a Boolean filter."""
         if not isinstance(kind := self.type_of(query, "where", where), st.BooleanType):
             raise InvalidQueryError(
-                f"query {query.name!r}: where={where!r} is of type {kind.simpleString()}; a filter must be true "
-                "or false."
+                f"query {query.name!r}: where={where!r} must be Boolean, got type {kind.simpleString()}."
             )
         return sf.expr(where)
 
     def groups(self, partition_by: Iterable[str], query: Query) -> dict[str, Column]:
-        """The group columns of a scan by the name they have in answers."""
+        """Return the group columns of a scan, by their name in answers."""
         found = {}
         for text in partition_by:
             kind = self.type_of(query, "partition_by", text)
-            _refuse_orderless(f"query {query.name!r}: partition_by={text!r}", kind, "groups are told apart by it")
+            _reject_orderless(f"query {query.name!r}: partition_by={text!r}", kind, "it identifies groups")
             if text.lower() in self._taken:
                 raise InvalidQueryError(
-                    f"query {query.name!r}: partition_by={text!r} has the name of a column that every answer has; "
-                    "rename the stream's column."
+                    f"query {query.name!r}: partition_by={text!r} has the name of a column of every answer. Rename the "
+                    "stream's column."
                 )
             found[plain(self._spelled(text))] = sf.expr(text)
         return found
 
     def spelled(self, partition_by: Iterable[str]) -> list[str]:
-        """The names of groups in answers."""
+        """Return the names of group columns in answers."""
         return [self._spelled(text) for text in partition_by]
 
     def _spelled(self, text: str) -> str:
-        """However a column is spelled, it is one column."""
+        """Return the name of a column as the data frame spells it; other expressions unchanged."""
         return self._by_lower[text.lower()].name if text in self else text
 
     def returned(self, workload: Workload, groups: set[str], *, row_copies: bool) -> dict[str, str]:
-        """The row's columns that come back, by the name they have in answers.
+        """Return the row's columns that answers contain, by their name in answers.
 
-        A column with the name of one that every answer has comes back as ``row_<name>``; a column that is the score
-        of every query does not come back twice.
+        A column with the name of a column of every answer is renamed to ``row_<name>``. A column ``score`` that is the
+        score of every query is not repeated.
         """
         grouped = {name.lower() for name in groups}
         taken = {field.name.lower() for field in self._schema.fields}
@@ -163,10 +162,10 @@ class Columns:
                 name = f"{COPY}{name}"
                 if name.lower() in taken:
                     raise InvalidInputError(
-                        f"columns {field.name!r} and {name!r}: the first has the name of a column that every answer "
-                        "has, and would come back under the name of the second. Rename one."
+                        f"column {field.name!r} has the name of a column of every answer and would be renamed to "
+                        f"{name!r}, which the stream also has. Rename one."
                     )
-            _refuse_untransportable(field)
+            _reject_untransportable(field)
             found[name] = field.name
         return found
 
@@ -174,7 +173,7 @@ class Columns:
         if isinstance(name, str) and name.lower() in self._by_lower:
             return self._by_lower[name.lower()]
         if not isinstance(name, str):
-            raise InvalidInputError(f"{what}={brief(name)} must be the name of a column; {use}.")
+            raise InvalidInputError(f"{what} must be the name of a column, got {brief(name)}; {use}.")
         raise UnknownNameError.among(f"{what}= column", name, [field.name for field in self._schema.fields])
 
     def type_of(self, query: Query, what: str, text: str) -> st.DataType:
@@ -184,25 +183,24 @@ class Columns:
         except (AnalysisException, ParseException) as error:
             raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} {reason(error, self._schema)}") from None
         try:
-            with unlogged():  # an aggregate takes no aggregate, window, generator or chance
+            with unlogged():  # aggregates reject nested aggregates, windows, generators and randomness
                 _ = self._df.agg(sf.count(sf.expr(text))).schema
         except AnalysisException as error:
-            if error.getCondition() == _BY_CHANCE:
+            if error.getCondition() == _NONDETERMINISTIC:
                 raise InvalidQueryError(
-                    f"query {query.name!r}: {what}={text!r} must give the same value whenever it is computed; a batch "
-                    "that is run again after a failure would be answered with other values. Store what you need as a "
-                    "column of the source."
+                    f"query {query.name!r}: {what}={text!r} must be deterministic: a micro-batch that is repeated "
+                    "after a failure must give the same answers. Store the value as a column of the source."
                 ) from None
             raise InvalidQueryError(
-                f"query {query.name!r}: {what}={text!r} must follow from one row; aggregates, window functions and "
-                "generators look at several or make several."
+                f"query {query.name!r}: {what}={text!r} must be computed from one row; aggregates, window functions "
+                "and generators are not supported."
             ) from None
         return kind
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """What Spark refuses inside is told by us; its own logger would print the Java stack beside it."""
+    """Disable Spark's query loggers, which would print a Java stack trace in addition to our message."""
     loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
@@ -215,7 +213,7 @@ def unlogged() -> Iterator[None]:
 
 
 def reason(error: PySparkException, schema: st.StructType) -> str:
-    """Why Spark refused an expression, in one line."""
+    """Return why Spark rejected an expression, in one line."""
     condition = error.getCondition() or ""
     parameters: dict[str, str] = error.getMessageParameters() or {}
     if condition.startswith("UNRESOLVED_COLUMN"):
@@ -223,24 +221,24 @@ def reason(error: PySparkException, schema: st.StructType) -> str:
         hint = str(UnknownNameError.among("column", name, [field.name for field in schema.fields]))
         return f"cannot be computed: {hint}"
     if condition.startswith("PARSE_SYNTAX_ERROR"):
-        return f"is no SQL expression: syntax error at or near {parameters.get('error', '?')}."
+        return f"is not an SQL expression: syntax error at or near {parameters.get('error', '?')}."
     text = str(error).strip().splitlines()[0]
     return f"cannot be computed: {text}"
 
 
-def _refuse_orderless(what: str, kind: st.DataType, use: str) -> None:
+def _reject_orderless(what: str, kind: st.DataType, use: str) -> None:
     if isinstance(kind, _NOT_ORDERED):
         raise InvalidInputError(
-            f"{what} is of type {kind.simpleString()}, which has no order, but {use}; "
-            "take a text, a number or a time instead."
+            f"{what} has type {kind.simpleString()}, which has no order, but {use}. "
+            "Use a string, a number or a timestamp."
         )
 
 
-def _refuse_untransportable(field: st.StructField) -> None:
+def _reject_untransportable(field: st.StructField) -> None:
     if _contains(field.dataType, lambda kind: isinstance(kind, st.CalendarIntervalType)):
         raise InvalidInputError(
-            f"column {field.name!r} is of type {field.dataType.simpleString()}, which Spark cannot hand to Python; "
-            "cast it to text or drop it."
+            f"column {field.name!r} has type {field.dataType.simpleString()}, which Spark cannot pass to Python. Cast "
+            "it to a string or drop it."
         )
 
 
@@ -262,7 +260,7 @@ def _contains(kind: st.DataType, test: Callable[[st.DataType], bool]) -> bool:
 
 
 def plain(name: str) -> str:
-    """A name that tasks can look up: Spark takes a dot in the name of a column for a field of it.
+    """Return a name that tasks can look up: Spark reads a dot in a column name as access to a field.
 
     >>> plain("price"), plain("a.b")
     ('price', '__skyband_612e62')
@@ -271,7 +269,7 @@ def plain(name: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it.
+    """Quote a name for SQL.
 
     >>> quoted("my column")
     '`my column`'
@@ -287,9 +285,9 @@ def answer_type(
     wanted: Collection[str] = (),
     rest: Mapping[str, st.DataType] | None = None,
 ) -> st.StructType:
-    """The type of answers: `own` has the types that come with the rows, `wanted` the optional columns asked for.
+    """Return the type of answers. `own` has the types that depend on the rows, `wanted` the requested optional columns.
 
-    Columns of `groups` stand after the query, the `rest` of the row's columns at the end.
+    The columns of `groups` follow the query; the `rest` of the row's columns is at the end.
     """
     first, *others = [column for column in columns if not column.optional or column.name in wanted]
     fields = {first.name: _type(first, own), **(groups or {})}

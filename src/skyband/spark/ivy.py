@@ -1,6 +1,6 @@
-"""Jars from Maven's registry, fetched by the resolver that comes with Spark: no Maven, no session, no cache of its own.
+"""Download jars from Maven Central with Ivy, the resolver that Spark includes. Needs no Maven, session or Ivy cache.
 
-Where the registry is, the resolver knows, or the settings file that SKYBAND_IVY_SETTINGS names.
+SKYBAND_IVY_SETTINGS names an Ivy settings file for another repository.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ PATIENCE = 600  # seconds
 
 
 class NotFetchedError(MissingDependencyError):
-    """Jars that could not be had."""
+    """Jars could not be downloaded."""
 
 
 class AbsentError(NotFetchedError):
-    """The registry answers, and does not have them."""
+    """The repository does not contain the jars."""
 
 
 class Module(NamedTuple):
-    """A published module by its coordinates.
+    """The coordinates of a published module.
 
     >>> Module.parse("org.apache.kafka:kafka-clients:3.9.2")
     Module(group='org.apache.kafka', name='kafka-clients', version='3.9.2')
@@ -45,13 +45,13 @@ class Module(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Module:
-        """Read ``group:name:version``."""
+        """Parse ``group:name:version``."""
         group, name, version = text.split(":")
         return cls(group, name, version)
 
     @property
     def file(self) -> str:
-        """The name of its jar."""
+        """The file name of the jar."""
         return f"{self.name}-{self.version}.jar"
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Module(NamedTuple):
 
 
 def fetch(modules: Iterable[Module], folder: Path, *, with_all_they_need: bool = False) -> list[Path]:
-    """Put the jars of the modules into a folder; raise NotFetchedError if one cannot be had.
+    """Download the jars of the modules into a folder; raise NotFetchedError if one is unavailable.
 
     >>> fetch([Module.parse("org.apache.kafka:kafka-clients:3.9.2")], Path("jars"))  # doctest: +SKIP
     [PosixPath('jars/kafka-clients-3.9.2.jar')]
@@ -81,25 +81,27 @@ def fetch(modules: Iterable[Module], folder: Path, *, with_all_they_need: bool =
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         except subprocess.TimeoutExpired:
-            raise NotFetchedError(f"the registry did not answer within {PATIENCE} s; nothing was fetched.") from None
+            raise NotFetchedError(
+                f"the Maven repository did not respond within {PATIENCE} s; no jars were downloaded."
+            ) from None
     said = done.stdout + done.stderr
     missing = sorted(set(re.findall(r":: (\S+#\S+;\S+): not found", said)))
     if missing or done.returncode:
-        raise _refusal(missing, said)
+        raise _failure(missing, said)
     found = sorted(folder.glob("*.jar"))
     gone = [module.file for module in wanted if folder / module.file not in found]
     if gone:
-        raise NotFetchedError(f"the registry gave no {', '.join(gone)}; nothing was fetched.")
+        raise NotFetchedError(f"the Maven repository did not provide {', '.join(gone)}; no jars were downloaded.")
     return found
 
 
 def spark_jars() -> Path:
-    """The folder of the jars that come with Spark."""
+    """Return the folder of Spark's jars."""
     home = os.environ.get("SPARK_HOME")
     if home:
         return Path(home, "jars")
     spec = find_spec("pyspark")
-    assert spec is not None  # needs.check() has seen it
+    assert spec is not None  # requirements.check() has found it
     assert spec.submodule_search_locations
     return Path(spec.submodule_search_locations[0], "jars")
 
@@ -108,14 +110,14 @@ def _resolver() -> Path:
     found = sorted(spark_jars().glob("ivy-*.jar"))
     if not found:
         raise MissingDependencyError(
-            f"{spark_jars()} has no ivy-….jar, the resolver that comes with Spark; nothing was fetched. Put the jars "
-            "there by hand, or use a Spark from: pip install 'skyband[spark]'"
+            f"{spark_jars()} has no ivy-….jar, the resolver that Spark includes; no jars were downloaded. Copy the "
+            "jars there manually, or install Spark with: pip install 'skyband[spark]'"
         )
     return found[-1]
 
 
 def _request(modules: Iterable[Module], transitive: bool) -> str:
-    """What the resolver is asked for, in its own words; a module's `master` is its jar without what it needs."""
+    """Return the Ivy file of the request; the `master` configuration of a module is its jar without dependencies."""
     lines = "".join(
         f"    <dependency org={quoteattr(module.group)} name={quoteattr(module.name)} rev={quoteattr(module.version)} "
         f'conf="default->{"default" if transitive else "master"}" transitive="{str(transitive).lower()}"/>\n'
@@ -128,15 +130,15 @@ def _request(modules: Iterable[Module], transitive: bool) -> str:
     )
 
 
-def _refusal(missing: list[str], said: str) -> NotFetchedError:
+def _failure(missing: list[str], said: str) -> NotFetchedError:
     unreachable = re.search(r"(?im)^.*(server access error|host \S+ not found).*$", said)
     if unreachable:
         return NotFetchedError(
-            f"Maven's registry cannot be reached ({unreachable[0].strip()}); nothing was fetched. Behind a mirror, "
-            f"name its settings file in {SETTINGS}."
+            f"the Maven repository is unreachable ({unreachable[0].strip()}); no jars were downloaded. To use a "
+            f"mirror, set {SETTINGS} to the path of its Ivy settings file."
         )
     if missing:
         named = ", ".join(name.replace("#", ":").replace(";", ":") for name in missing)
-        return AbsentError(f"Maven's registry has no {named}; nothing was fetched.")
+        return AbsentError(f"the Maven repository does not contain {named}; no jars were downloaded.")
     last = [line.strip() for line in said.splitlines() if line.strip()][-1:]
-    return NotFetchedError(f"the resolver stopped ({''.join(last) or 'it said nothing'}); nothing was fetched.")
+    return NotFetchedError(f"the resolver failed ({''.join(last) or 'without output'}); no jars were downloaded.")

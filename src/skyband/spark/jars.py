@@ -1,4 +1,4 @@
-"""The jars with which Spark reads and writes Kafka: fetched once into a folder, and found there ever after."""
+"""The jars of Spark's Kafka connector: downloaded once into a folder, and read from there."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ __all__ = ["FOLDER", "Jars", "fetch_jars", "folder", "kafka_jars"]
 
 FOLDER = "SKYBAND_JARS"
 _PINNED = Path(__file__).with_name("kafka_jars.toml")
-_LIST = "jars.json"  # what is in the folder, written last
+_LIST = "jars.json"  # the list of jars in the folder, written last
 
 
 class Jars(NamedTuple):
-    """The jars of a folder, and what they are for."""
+    """The jars of a folder, and their versions."""
 
     folder: Path
     files: tuple[str, ...]
-    spark: str  # the version of Spark they were fetched for
-    connector: str  # the version of the connector: that of Spark, or the one that stands in for it
+    spark: str  # the version of Spark that they were downloaded for
+    connector: str  # the version of the connector: that of Spark, or the fallback
 
     @property
     def paths(self) -> str:
-        """As ``spark.jars`` takes them.
+        """The paths, in the format of ``spark.jars``.
 
         >>> Jars(Path("/jars"), ("a.jar", "b.jar"), "4.3.0", "4.3.0").paths
         '/jars/a.jar,/jars/b.jar'
@@ -43,36 +43,36 @@ class Jars(NamedTuple):
 
 
 def folder() -> Path:
-    """Where the jars are: SKYBAND_JARS, or a folder for this Spark in the user's cache."""
-    told = os.environ.get(FOLDER)
-    if told:
-        return Path(told).expanduser().absolute()
+    """Return the folder of the jars: SKYBAND_JARS, or a folder for this version of Spark in the user's cache."""
+    configured = os.environ.get(FOLDER)
+    if configured:
+        return Path(configured).expanduser().absolute()
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser().absolute() / "skyband" / f"kafka-for-spark-{_spark()}"
 
 
 def kafka_jars() -> Jars:
-    """The jars that were fetched; raise MissingDependencyError, with the command to run, if there are none."""
+    """Return the downloaded jars; raise MissingDependencyError, with the command to run, if there are none."""
     where = folder()
     try:
-        told = json.loads((where / _LIST).read_text(encoding="utf-8"))
-        found = Jars(where, tuple(told["jars"]), str(told["spark"]), str(told["connector"]))
+        listed = json.loads((where / _LIST).read_text(encoding="utf-8"))
+        found = Jars(where, tuple(listed["jars"]), str(listed["spark"]), str(listed["connector"]))
         there = all((where / file).is_file() for file in found.files)
     except (OSError, ValueError, KeyError, TypeError):
         found, there = None, False
     if found is None or not there or found.spark != _spark():
-        what = f"those in {str(where)!r} are for Spark {found.spark}" if there and found else f"{str(where)!r} has none"
+        what = f"{str(where)!r} has those of Spark {found.spark}" if there and found else f"{str(where)!r} has none"
         raise MissingDependencyError(
-            f"Kafka needs jars that do not come with Spark {_spark()}, and {what}; fetch them once with: skyband jars"
+            f"Kafka needs jars that Spark {_spark()} does not include, and {what}. Fetch them once with: skyband jars"
         )
     return found
 
 
 def fetch_jars(fetch: Callable[..., list[Path]] = ivy.fetch) -> Jars:
-    """Fetch the jars into `folder`, in place of what it held before, and return them; the folder changes in one step.
+    """Download the jars, replace the content of `folder` atomically, and return the jars.
 
-    The connector has the version of Spark. Where the registry does not have that, the one that was tried in its stead
-    is taken. Raises NotFetchedError if neither can be had, or if a jar is not the one it should be.
+    The connector has the version of Spark. If the repository does not contain that version, a tested fallback is used.
+    Raises NotFetchedError if neither is available, or if the checksum of a jar is wrong.
 
     >>> fetch_jars().connector  # doctest: +SKIP
     '4.3.0'
@@ -94,9 +94,9 @@ def fetch_jars(fetch: Callable[..., list[Path]] = ivy.fetch) -> Jars:
             connector = instead
             fetch([*instead, *beside], unfinished)
         made = Jars(where, tuple(module.file for module in (*connector, *beside)), _spark(), connector[0].version)
-        _refuse_changed(unfinished, made.files, sums)
-        told = {"spark": made.spark, "connector": made.connector, "jars": list(made.files)}
-        (unfinished / _LIST).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        _reject_changed(unfinished, made.files, sums)
+        listed = {"spark": made.spark, "connector": made.connector, "jars": list(made.files)}
+        (unfinished / _LIST).write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
         unfinished.chmod(0o755)
         _put(unfinished, where)
     finally:
@@ -107,30 +107,30 @@ def fetch_jars(fetch: Callable[..., list[Path]] = ivy.fetch) -> Jars:
 def _spark() -> str:
     try:
         return version("pyspark")
-    except PackageNotFoundError:  # on the path without having been installed, as Spark's own scripts do it
+    except PackageNotFoundError:  # on the path but not installed, as Spark's scripts do
         import pyspark  # noqa: PLC0415
 
         return str(pyspark.__version__)
 
 
-def _refuse_changed(where: Path, files: tuple[str, ...], sums: dict[str, str]) -> None:
+def _reject_changed(where: Path, files: tuple[str, ...], sums: dict[str, str]) -> None:
     for file in files:
         found = sha256((where / file).read_bytes()).hexdigest()
         if file in sums and found != sums[file]:
             raise NotFetchedError(
-                f"{file} has the SHA-256 {found}, but {sums[file]} was expected; what the registry gave is not what it "
-                "gave before. Nothing was fetched."
+                f"{file} has the SHA-256 checksum {found} instead of {sums[file]}: the repository provided a different "
+                "file. No jars were downloaded."
             )
 
 
 def _put(new: Path, where: Path) -> None:
-    """Let the folder take its place; what was there before must be ours."""
+    """Move the new folder to its place. Reject an existing folder with files that are not ours."""
     if where.exists():
         foreign = [path.name for path in where.iterdir() if path.name != _LIST and path.suffix != ".jar"]
         if foreign:
             raise NotFetchedError(
-                f"{str(where)!r} has other files in it ({foreign[0]!r}), which would be lost; name a folder of its own "
-                f"in {FOLDER}."
+                f"{str(where)!r} contains other files ({foreign[0]!r}), which would be deleted. Set {FOLDER} to a "
+                "folder that contains only jars."
             )
         old = Path(mkdtemp(prefix=f".{where.name}-", dir=where.parent))
         os.replace(where, old)

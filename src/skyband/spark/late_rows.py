@@ -1,4 +1,4 @@
-"""The rows that come behind the watermark, as a data frame of their own."""
+"""Rows behind the watermark, as a separate data frame."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["late_rows"]
 
 
 def late_rows(df: DataFrame, time: str, keys: dict[int, int], control: str | None, *, final_at_end: bool) -> DataFrame:
-    """All rows of `df` that are behind the watermark when they arrive, as they are.
+    """Return all rows of `df` that are behind the watermark when they arrive, unchanged.
 
-    `final_at_end`: the watermark makes nothing final; only rows behind a message of an earlier run are late.
-    A watermark is known to operators with state only, so that rows travel there whole, packed by the batch.
+    `final_at_end`: the watermark makes no window final; only rows behind a message of an earlier run are late.
+    Only stateful operators know the watermark, so whole rows are sent to one, packed by batch.
     """
     names, df = df.columns, df.toDF(*map(plain, df.columns))
     time = plain(time)
@@ -50,7 +50,7 @@ def _pack_all(time: str, keys: Mapping[int, int]) -> tasks.Task:
 
 
 class _LateProcessor(StatefulProcessor):
-    """Lets through what is behind the watermark; remembers only how far time has moved."""
+    """Emits rows behind the watermark; its state is only the current time."""
 
     def __init__(self, time: str, *, final_at_end: bool) -> None:
         self._time = time
@@ -78,4 +78,4 @@ class _LateProcessor(StatefulProcessor):
             self._clock.update((moved,))
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no resources to release."""

@@ -1,4 +1,4 @@
-"""What a stream has done so far, gathered from the progress that Spark reports after every micro-batch."""
+"""Metrics of a stream, collected from the progress that Spark reports after every micro-batch."""
 
 from __future__ import annotations
 
@@ -20,49 +20,50 @@ from skyband.spark.plan import StreamInfo
 __all__ = ["Metrics", "StreamProgress", "show_progress"]
 
 _COUNTED_IN = {"taken": "rows", "dropped_null": "dropped_null", "pruned": "pruned"}
-_COUNTED_AT_THE_SOURCE = {"malformed": "malformed"}  # of topics and files
-_COUNTED_HELD = {"late": "late", "over_limit": "over_limit", "unrankable": "unrankable"}  # where shards are merged
+_COUNTED_AT_SOURCE = {"malformed": "malformed"}  # topics and files only
+# If the answers of shards are merged.
+_COUNTED_HELD = {"late": "late", "over_limit": "over_limit", "unrankable": "unrankable"}
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 
 
 class StreamProgress:
-    """Adds up the micro-batches of one run of a stream, each once."""
+    """Sums the metrics of the micro-batches of one run; each micro-batch is counted once."""
 
     def __init__(self, stream_info: StreamInfo | None = None) -> None:
         self.stream_info = stream_info
         self._lock = threading.Lock()
         self._batches = 0
-        self._last: dict[str, int] = {}  # by run of Spark's: the batch that was reported last
-        self._looked_at: dict[str, tuple[int, str]] = {}  # and the report after which nothing is new
+        self._last: dict[str, int] = {}  # by Spark run id: the last counted batch
+        self._processed: dict[str, tuple[int, str]] = {}  # by Spark run id: the last processed report
         self._counts = dict.fromkeys([*_COUNTED_IN.values(), *_COUNTED_OUT.values()], 0)
         self._shard_sizes: dict[str, int] = {}
         self._newest: int | None = None
-        self._newest_of: dict[str, int] = {}  # by stream, where several make up the rows
+        self._newest_of: dict[str, int] = {}  # by stream, if rows come from several streams
         self._last_end: int | None = None
         self._milliseconds = 0
 
     def take(self, query: StreamingQuery) -> None:
-        """Take in what the query has reported lately.
+        """Count the new progress reports of a query.
 
-        Spark writes all of a hundred reports out anew for whoever asks, so the last is asked for first: mostly it is
-        known, or follows the one that is.
+        `recentProgress` serializes up to a hundred reports, so this reads `lastProgress` first. Usually that report is
+        already counted, or directly follows the last counted one.
         """
         last = query.lastProgress
         if last is None:
             return
-        run, batch, told_at = str(last["runId"]), int(last["batchId"]), str(last["timestamp"])
+        run, batch, reported_at = str(last["runId"]), int(last["batchId"]), str(last["timestamp"])
         with self._lock:
-            if self._looked_at.get(run) == (batch, told_at):
+            if self._processed.get(run) == (batch, reported_at):
                 return
             known = self._last.get(run)
         follows = known is not None and batch == known + 1 and last["observedMetrics"]
         for report in [last] if follows else query.recentProgress:
             self.add(report)
         with self._lock:
-            self._looked_at[run] = (batch, told_at)
+            self._processed[run] = (batch, reported_at)
 
     def add(self, report: Any) -> None:
-        """Take in the report on one micro-batch, unless it is known."""
+        """Count the report on one micro-batch, unless it is already counted."""
         run, batch = str(report["runId"]), int(report["batchId"])
         with self._lock:
             seen = report["observedMetrics"] or {}
@@ -72,7 +73,7 @@ class StreamProgress:
             self._batches += 1
             self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
             observations = (
-                ("skyband_source", _COUNTED_AT_THE_SOURCE),
+                ("skyband_source", _COUNTED_AT_SOURCE),
                 ("skyband_in", _COUNTED_IN),
                 ("skyband_held", _COUNTED_HELD),
                 ("skyband_out", _COUNTED_OUT),
@@ -81,7 +82,7 @@ class StreamProgress:
                 for column, metric in source.items():
                     if (count := _value(seen.get(name), column)) is not None:
                         self._counts[metric] = self._counts.get(metric, 0) + count
-            # Where every query has a filter, rows that none of them wants do not reach the tasks that count.
+            # If every query has a filter, rows that match none of them do not reach the tasks that count.
             filtered = self.stream_info is not None and self.stream_info.filtered
             sources = report["sources"] or [] if filtered else []
             read = [source for source in sources if CONTROL_FOLDER not in source["description"]]
@@ -94,14 +95,14 @@ class StreamProgress:
                     self._newest_of[name] = max(newest, self._newest_of.get(name, newest))
             out = seen.get("skyband_out")
             self._last_end = _latest(self._last_end, _value(out, "last_end"))
-            for shards in (out, seen.get("skyband_held")):  # where answers are merged, state is told of before that
+            for shards in (out, seen.get("skyband_held")):  # if answers are merged, sizes are observed before the merge
                 self._newest = _latest(self._newest, _value(shards, "newest"))
                 for column in _fields(shards):
                     if column.startswith(("candidates_", "bytes_")) and _value(shards, column) is not None:
                         self._shard_sizes[column] = _value(shards, column) or 0
 
     def count(self, *, batches: int = 0, milliseconds: int = 0, **counts: int | None) -> None:
-        """Add what was counted otherwise than in micro-batches; None: nothing was."""
+        """Add counts from outside of micro-batches; None is ignored."""
         with self._lock:
             self._batches += batches
             self._milliseconds += milliseconds
@@ -111,11 +112,11 @@ class StreamProgress:
 
     @property
     def newest(self) -> int | None:
-        """The newest position of all rows so far; None before the first."""
+        """The newest position of all rows so far; None before the first row."""
         return self._newest
 
     def metrics(self) -> dict[str, Any]:
-        """The numbers, by name."""
+        """Return the metrics, by name."""
         with self._lock:
             found: dict[str, Any] = {"algorithm": self.stream_info.algorithm if self.stream_info else None}
             found |= {"batches": self._batches, **self._counts}
@@ -139,7 +140,7 @@ class StreamProgress:
 
 
 class Metrics(StreamingQueryListener):
-    """A listener that keeps the numbers of every Skyband stream of a session.
+    """A listener that collects the metrics of every Skyband stream of a session.
 
     >>> listener = Metrics()
     >>> spark.streams.addListener(listener)  # doctest: +SKIP
@@ -151,11 +152,11 @@ class Metrics(StreamingQueryListener):
         self._streams: dict[str, StreamProgress] = {}
 
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """The numbers of each stream, by its name, or its id where it has none."""
+        """Return the metrics of each stream, by its name, or by its id if it has no name."""
         return {name: progress.metrics() for name, progress in list(self._streams.items())}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Nothing has been counted yet."""
+        """Do nothing."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Count a micro-batch."""
@@ -165,10 +166,10 @@ class Metrics(StreamingQueryListener):
             self._streams.setdefault(str(report.name or report.id), StreamProgress()).add(report)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing happened."""
+        """Do nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """The numbers stay."""
+        """Do nothing: the metrics are retained."""
 
 
 def _fields(row: Any) -> list[str]:
@@ -190,7 +191,7 @@ def _latest(before: int | None, now: int | None) -> int | None:
 
 @contextmanager
 def show_progress(collect: Callable[[], StreamProgress], *, wanted: bool | None) -> Iterator[None]:
-    """Show how far a run has come, on a terminal or where it is `wanted`, while the block waits."""
+    """Display a progress line while the block runs. Default for `wanted`: only if stderr is a terminal."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield
         return

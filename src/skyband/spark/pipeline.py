@@ -1,4 +1,4 @@
-"""Data frames of rows in, a data frame of answers out, whatever family the queries are of."""
+"""Turn data frames of rows into a data frame of answers, for queries of any family."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def answers(
     workload: Query | Iterable[Query] | Workload[Any],
     *,
     time: str,
-    id: str | None = None,  # noqa: A002 - the word users have for it
+    id: str | None = None,  # noqa: A002 - the usual name
     watermark: str | timedelta | None = None,
     algorithm: str = "auto",
     late: Late = "count",
@@ -67,46 +67,49 @@ def answers(
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
     """Answer a workload over a streaming or batch data frame, exactly, in one pass.
 
-    The result is a plain data frame, so that every sink works. Of top-k queries it has ``query``, the partition columns
-    (null where a query has none), ``window_start``, ``window_end``, ``rank``, ``score``, then the row's other columns;
-    of aggregate queries ``key`` and ``score`` after the rank; of queries over incomplete streams ``query``, ``time``,
-    ``rank``, ``object``, ``score``; of uncertain streams ``query``, ``time``, ``rank``, ``id``, ``score``,
-    ``probability``. A window leaves once, when the watermark has reached its end. A batch data frame is
-    answered to its end; a stream's trailing windows wait for the watermark (`start` with ``bounded=True`` ends a
-    stream).
+    The result is a plain data frame, so every Spark sink works. Its columns depend on the queries:
+
+    - top-k: ``query``, the partition columns (null for queries without them), ``window_start``, ``window_end``,
+      ``rank``, ``score``, then the row's other columns;
+    - aggregates: ``query``, the partition columns, ``window_start``, ``window_end``, ``rank``, ``key``, ``score``;
+    - incomplete streams: ``query``, ``time``, ``rank``, ``object``, ``score``;
+    - uncertain streams: ``query``, ``time``, ``rank``, ``id``, ``score``, ``probability``.
+
+    A window is emitted once, when the watermark has reached its end. A batch data frame is answered to its end. The
+    trailing windows of a stream wait for the watermark; `start` with ``bounded=True`` also answers those.
 
     Parameters
     ----------
     df
         The rows. `by`, `where`, `partition_by`, `key`, `object`, … of the queries are SQL expressions over its columns.
-        For incomplete streams also one data frame for each stream, by name: ``{"north": df1, "south": df2}``.
+        For incomplete streams also a mapping with one data frame per stream: ``{"north": df1, "south": df2}``.
     workload
         One query, several, or a `Workload`; all of one family.
     time
         The column with the event time, a timestamp.
     id
-        The column that breaks ties: of equal score and time, the larger id is the better row. None: ties are broken
-        by a hash of the row's content, so that answers do not depend on batches either.
+        The column that breaks ties: at equal score and time, the row with the larger id ranks higher. None: a hash of
+        the row's content breaks ties, so answers still do not depend on batches.
     watermark
-        How far behind the newest row a row may come (``"10 seconds"``). Needed for a stream unless `df` has a
-        watermark already. What comes later is late: it is left out, and counted.
+        How far a row may be behind the newest row (``"10 seconds"``). Required for a stream unless `df` already has a
+        watermark. Later rows are late: they are dropped and counted.
     algorithm
-        ``"auto"`` or, for top-k queries, a name from `skyband.algorithms`; for uncertain ones the name of a plan, see
-        `skyband.uncertain.schedule`.
+        ``"auto"``; or, for top-k queries, a name from `skyband.algorithms`; or, for uncertain queries, the name of a
+        plan, see `skyband.uncertain.schedule`.
     late
-        ``"count"``: late rows are counted (see `metrics`). ``"return"``: a second data frame with the late rows comes
-        with the answers, as a pair; it is a query of its own. ``"refuse"``: a late row stops the stream; since none can
-        then come between two others, tasks can drop more of their rows before anything is shuffled.
+        ``"count"``: late rows are counted (see `metrics`). ``"return"``: returns a pair of the answers and a data frame
+        of the late rows, which runs as a separate Spark query. ``"refuse"``: a late row stops the stream. No late row
+        can then come between two others, so tasks can drop more rows before the shuffle.
     output
-        For top-k queries. ``"answers"``: every window's whole answer. ``"changes"``: only what differs from the window
-        before, of each query and group: a column ``change`` says ``entered``, ``left`` or ``moved``, ``rank`` is the
-        new rank (null for who left) and ``old_rank`` the one before (null for who entered). A window without objects is
-        told as all leaving, when the watermark reaches its end.
+        For top-k queries. ``"answers"``: the whole answer of every window. ``"changes"``: only the differences from the
+        previous window, for each query and group. The column ``change`` is ``entered``, ``left`` or ``moved``, ``rank``
+        is the new rank (null for ``left``) and ``old_rank`` the previous one (null for ``entered``). For an empty
+        window, all rows are reported as ``left`` when the watermark reaches its end.
     shards
-        How many parts the state is cut into. By default as many as there are shuffle partitions, at most 32; one for
-        each score where no query has groups.
+        The number of partitions of the state. Default: the number of shuffle partitions, at most 32; one for each score
+        if no query has groups.
     control
-        A folder that `Control` writes to: messages to a running stream.
+        The folder from which the running stream reads messages of `Control`.
 
     Examples
     --------
@@ -147,26 +150,27 @@ def check(
     sole_watermark: bool = False,
     final_at_end: bool = False,
 ) -> SparkPlan:
-    """Refuse what cannot be answered, and settle how the rest will be. Nothing runs, nothing is written."""
+    """Validate a request and return its plan. Runs and writes nothing."""
     for frame in frames_of(df):
         require(frame.sparkSession, streaming=frame.isStreaming)
     if late not in ("count", "return", "refuse"):
-        raise InvalidInputError(f"late={late!r} must be 'count', 'return' or 'refuse'.")
+        raise InvalidInputError(f"late must be 'count', 'return' or 'refuse', got {late!r}.")  # words: allow
     if watermark is not None:
-        parsed_delay(watermark)  # a batch needs none, but a wrong one is wrong there as well
-    asked: Workload[Any] = Workload(workload)
+        parsed_delay(watermark)  # validated for batches too, which do not use it
+    queries: Workload[Any] = Workload(workload)
     request = Request(
-        df, asked, time, id_, watermark, algorithm, late, output, shards, row_copies, sole_watermark, final_at_end
+        df, queries, time, id_, watermark, algorithm, late, output, shards, row_copies, sole_watermark, final_at_end
     )
     refuse_unsupported_request(request)
-    found: SparkPlan = FAMILIES[asked.family].part("spark").draft(request)
+    found: SparkPlan = FAMILIES[queries.family].part("spark").draft(request)
     return found
 
 
 def checked_output(output: object) -> Output:
-    """What users may ask for."""
+    """Return the output if it is valid for users."""
     if isinstance(output, str) and output in ("answers", "changes"):
         return "answers" if output == "answers" else "changes"
     raise InvalidInputError(
-        f"output={output!r} must be 'answers' (every window's whole answer) or 'changes' (who entered, left or moved)."
+        f"output must be 'answers' (the whole answer of every window) or 'changes' (rows that entered, left or moved), "
+        f"got {output!r}."
     )

@@ -1,4 +1,4 @@
-"""What a family of queries makes of a request: checked, settled, and ready to be put together."""
+"""Requests to answer a workload on Spark, and the parts of plans that all query families share."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ __all__ = [
 ]
 
 Late = Literal["count", "return", "refuse"]
-MOST_SHARDS = 32  # each costs about a millisecond a batch, whether it has work or not
-_WATERMARK = "spark.watermarkDelayMs"  # what Spark writes into the metadata of a column with a watermark
+MOST_SHARDS = 32  # each costs about a millisecond per batch, even without work
+_WATERMARK = "spark.watermarkDelayMs"  # Spark's metadata key of a column with a watermark
 
 
 class Request(NamedTuple):
-    """What `answers` and `start` were asked for, as it was given but for the workload."""
+    """The arguments of `answers` or `start`, with the parsed workload."""
 
-    df: Any  # a data frame, or one for each stream by name
+    df: Any  # a data frame, or a mapping with one per stream
     workload: Workload[Any]
     time: str
     id: str | None
@@ -52,27 +52,27 @@ class Request(NamedTuple):
     late: Late
     output: Output
     shards: int | None
-    row_copies: bool  # whether answers bring back the row's own value of columns that groups are told by, too
-    sole_watermark: bool  # whether the watermark follows the rows of this stream and nothing else
-    final_at_end: bool = False  # whether nothing is final before the end of the stream, whatever the watermark
+    row_copies: bool  # whether answers also contain the row's own values of group columns
+    sole_watermark: bool  # whether the watermark depends only on the rows of this stream
+    final_at_end: bool = False  # whether no window is final before the end of the stream
 
     def watermark_lag(self, delay: int | None) -> int | None:
-        """How far the next watermark will stand behind the newest row, in microseconds; `delay` is in milliseconds.
+        """Return how far the next watermark is behind the newest row, in microseconds; `delay` is in milliseconds.
 
-        None where it may be held back by others: a data frame may be made of streams with watermarks of their own.
-        And None where it makes nothing final.
+        None if other watermarks can hold it back, because the data frame may combine several streams. Also None if the
+        watermark makes no window final.
         """
         return 1000 * delay if self.sole_watermark and delay is not None and not self.final_at_end else None
 
 
 class StreamInfo(NamedTuple):
-    """What progress reports say about a stream beside its counts."""
+    """Information about a stream in progress reports, in addition to its counts."""
 
     algorithm: str
     axis: Axis
-    bound: int | None  # what the candidates of one group can never exceed; None: there is no such number
-    filtered: bool  # whether rows that no query wants are dropped before they are counted
-    streams: tuple[str, ...] = ()  # that rows come from, where each is watched for how far it lags
+    bound: int | None  # upper bound of the candidates of one group; None: no bound
+    filtered: bool  # whether rows that match no query are dropped before they are counted
+    streams: tuple[str, ...] = ()  # the input streams, if the lag of each is measured
 
 
 class Pipeline(NamedTuple):
@@ -83,7 +83,7 @@ class Pipeline(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What is counted while a bounded input is answered; a stream's counts are in its progress."""
+    """The observations of a bounded input. The counts of a stream are in its progress instead."""
 
     read: Observation
     shards: Observation
@@ -91,12 +91,12 @@ class Observed(NamedTuple):
 
     @classmethod
     def new(cls) -> Observed:
-        """Nothing counted yet."""
+        """Create new observations."""
         return cls(*(Observation(f"skyband_{name}") for name in ("in", "held", "out")))
 
 
 def refuse_unsupported_request(request: Request) -> None:
-    """Refuse what the family of the queries does not support; the registry says what that is."""
+    """Reject features that the family of the queries does not support, according to the registry of families."""
     family, first = family_of(request.workload), request.workload.queries[0]
     requested: list[tuple[bool, Feature, str]] = [
         (isinstance(request.df, Mapping), "frames by name", "df= with a data frame for each stream"),
@@ -113,80 +113,79 @@ def refuse_unsupported_request(request: Request) -> None:
 
 
 def frames_of(df: Any) -> Iterator[DataFrame]:
-    """The data frames of a request; what is none is refused."""
+    """Yield the data frames of a request; reject other objects."""
     for name, frame in df.items() if isinstance(df, Mapping) else [(None, df)]:
         if not isinstance(frame, DataFrame):
             what = "df" if name is None else f"df[{name!r}]"
-            raise InvalidInputError(f"{what} must be a Spark DataFrame, not {type_name(frame)}.")
+            raise InvalidInputError(f"{what} must be a Spark DataFrame, got {type_name(frame)}.")
         yield frame
 
 
 def checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None, there: int | None) -> int | None:
-    """The delay of the watermark that is to be set, in milliseconds; None where the stream has one already."""
+    """Return the delay of the watermark to set, in milliseconds; None if the stream already has a watermark."""
     field = _field(df, time)
     if field is None or not isinstance(field.dataType, TIMES):
-        return None  # refused where columns are checked
+        return None  # rejected when columns are validated
     if watermark is None:
         if there is not None:
             return None
         raise InvalidInputError(
-            "watermark=None, but rows of a stream come in any order, and without a watermark no window ever becomes "
-            "final. Say how far behind the newest a row may come: watermark='10 seconds' "
-            "('0 seconds' if times never go backwards)."
+            "a stream needs a watermark, got None: without it no window becomes final. Set how far a row may be behind "
+            "the newest row: watermark='10 seconds' ('0 seconds' if rows arrive in time order)."
         )
     if there is not None:
         raise InvalidInputError(
-            f"watermark={watermark!r}, but {time!r} has a watermark already; a stream has one. Leave watermark= out."
+            f"watermark={watermark!r} is not allowed, because {time!r} already has a watermark. Omit watermark=."
         )
     return parsed_delay(watermark)
 
 
 def watermark_delays(df: DataFrame, request: Request) -> tuple[int | None, int | None]:
-    """The delay of the watermark that the data frame has already, and of the one that is to be set, in milliseconds."""
+    """Return the delays of the existing watermark and of the watermark to set, in milliseconds."""
     there = delay_of(df, request.time)
     return there, checked_delay(df, request.time, request.watermark, there) if df.isStreaming else None
 
 
 def parsed_delay(watermark: str | timedelta) -> int:
-    """How far behind the newest a row may come, in milliseconds."""
+    """Return the delay of a watermark in milliseconds."""
     if not isinstance(watermark, str | timedelta):
         raise InvalidInputError(
-            f"watermark={watermark!r} must be interval text such as '10 seconds' or a timedelta, not "
-            f"{type(watermark).__name__}; it says how far behind the newest a row may come."
+            f"watermark must be interval text such as '10 seconds' or a timedelta, got {watermark!r} of type "
+            f"{type(watermark).__name__}."
         )
     delay = parse_duration(watermark, field="watermark")
     if delay < 0:
-        raise InvalidInputError(f"watermark={watermark!r} must not be negative; time does not wait for the future.")
+        raise InvalidInputError(f"watermark must not be negative, got {watermark!r}.")
     return -(-delay // 1000)
 
 
 def delay_of(df: DataFrame, time: str) -> int | None:
-    """The delay of the watermark that the data frame has already, in milliseconds; None where it has none."""
+    """Return the delay of the data frame's existing watermark, in milliseconds; None if it has no watermark."""
     field = _field(df, time)
     return None if field is None else (field.metadata or {}).get(_WATERMARK)
 
 
 def _field(df: DataFrame, time: str) -> StructField | None:
     if not isinstance(time, str):
-        return None  # refused where columns are checked
+        return None  # rejected when columns are validated
     name = spelled(df, time)
     return next((field for field in df.schema.fields if field.name == name), None)
 
 
 def spelled(df: DataFrame, name: str) -> str:
-    """A column's name as the data frame has it."""
+    """Return a column's name as the data frame spells it."""
     return next((known for known in df.columns if known.lower() == str(name).lower()), name)
 
 
 def checked_shards(shards: Any) -> int:
-    """The number of parts that the state is cut into."""
+    """Return the number of shards if it is valid."""
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 1024:
-        raise InvalidInputError(f"shards={shards!r} must be a whole number in 1..1024; the state is cut into so many.")
+        raise InvalidInputError(f"shards must be an integer between 1 and 1024, got {shards!r}.")
     return shards
 
 
 def shards_for(request: Request, df: DataFrame, most: int = MOST_SHARDS) -> int:
-    """As many shards as were asked for; otherwise as many as there are shuffle partitions, at most so many."""
+    """Return the requested number of shards; by default the number of shuffle partitions, at most `most`."""
     if request.shards is not None:
         return checked_shards(request.shards)
     partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)

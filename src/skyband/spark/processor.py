@@ -1,7 +1,7 @@
-"""Shards as Spark sees them: one value each, segments if the family has some, and one timer.
+"""The stateful processor of a shard: one state value, segments if the family uses them, and one timer.
 
-The driver loads this module, too, to ask which state there is: what is compiled is imported by workers only, when they
-handle their first micro-batch.
+The driver also imports this module, to read the schema of the state. Compiled code is imported only by workers, when
+they handle their first micro-batch.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MILLISECOND = 1000  # Spark's timers and watermarks are in milliseconds, ours in
 
 
 class ShardProcessor(StatefulProcessor):
-    """Hands a shard its envelopes and the watermark, and stores it before anything leaves.
+    """Passes envelopes and the watermark to a shard, and stores the shard before it emits output.
 
-    `delay` is how far the watermark stands behind the newest row, in microseconds; None where others have a say in it.
-    `final_at_end`: whether the watermark makes nothing final, and no row late. Then only a message does, such as that
-    the stream has ended. Of what leaves, ``unit`` is the shard's number.
+    `delay` is how far the watermark is behind the newest row, in microseconds; None if other watermarks can hold it
+    back. `final_at_end`: the watermark makes no window final and no row late; only control messages do, such as the end
+    of the stream. In the output, ``unit`` is the number of the shard.
     """
 
     handle: StatefulProcessorHandle
@@ -56,7 +56,7 @@ class ShardProcessor(StatefulProcessor):
         self._columns = tuple(part.split()[0] for part in OUTPUT.split(", "))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the shard's state. Spark calls it once a task."""
+        """Open the shard's state. Spark calls this once per task."""
         self.handle = handle
         self._value = handle.getValueState(self._plan.value_state, VALUE)
         self._segments: Segments | None = None
@@ -68,24 +68,24 @@ class ShardProcessor(StatefulProcessor):
         yield from self.handle_batch(key[0], rows, timerValues.getCurrentWatermarkInMs())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
-        """Time has moved on without rows."""
+        """Handle the expired timer: time advanced without rows."""
         yield from self.handle_batch(key[0], (), timerValues.getCurrentWatermarkInMs())
 
     def handle_batch(self, key: Any, rows: Iterable[Row], watermark: int) -> Iterator[Row]:
-        """Let the shard take a step for the envelopes and one for each message, and store it.
+        """Run one step of the shard for the envelopes and one for each message, then store the shard.
 
-        What cannot be resumed raises here: nothing has been stored by then, so that the state is as it was.
+        State that cannot be resumed raises here, before anything is stored, so the stored state is unchanged.
         """
-        from skyband.sharding.envelope import expected_watermark  # noqa: PLC0415 - only workers load what is compiled
+        from skyband.sharding.envelope import expected_watermark  # noqa: PLC0415 - only workers import compiled code
         from skyband.sharding.shard import shard_type  # noqa: PLC0415
         from skyband.spark.tasks import opened  # noqa: PLC0415
 
         number, kind = self._numbers[key], shard_type(self._plan)
         tables, notes, messages = opened(rows, kind.note_type)
         shard = self._loaded(kind, number)
-        at = watermark * MILLISECOND or None  # Spark's watermark stands at 0 until it has seen a row
+        at = watermark * MILLISECOND or None  # Spark's watermark is 0 before the first row
         if self._final_at_end:
-            shard.begin_queries(at)  # it still tells how far the stream has come
+            shard.begin_queries(at)  # the watermark still gives the position of the stream
             at = None
         parts = [shard.step(tables, notes, at, next_watermark=expected_watermark(notes, self._delay))]
         parts += [shard.step([], [], message.get("at", at), end=message["kind"] == "end") for message in messages]
@@ -103,10 +103,10 @@ class ShardProcessor(StatefulProcessor):
         return kind.resume(self._plan, number, bytes(saved[0]), self._segments)
 
     def set_timer(self, end: int | None) -> None:
-        """Set the timer for a window that ends at `end`; None: only envelopes make the shard take a step.
+        """Set the timer for a window that ends at `end`; None: the shard runs only when envelopes arrive.
 
-        Spark's timers fire when the watermark is beyond them. Where answers of shards are merged, it must be as soon
-        as the watermark reaches the end: shards with rows answer then, and a micro-batch must have all answers.
+        Spark's timers fire when the watermark is beyond them. If answers of shards are merged, the timer must fire as
+        soon as the watermark reaches the end: shards with rows answer then, and one micro-batch must have all answers.
         """
         at = None
         if end is not None and not self._final_at_end:
@@ -118,7 +118,7 @@ class ShardProcessor(StatefulProcessor):
             self.handle.registerTimer(at)
 
     def _rows(self, number: int, answers: list[pa.Table], tally: Tally, size: int) -> Iterator[Row]:
-        """A row with the counts, and one for each table of answers."""
+        """Yield one row with the counts, and one for each table of answers."""
         from skyband.data.arrow import to_bytes  # noqa: PLC0415
 
         same = {
@@ -141,7 +141,7 @@ class ShardProcessor(StatefulProcessor):
             once = dict.fromkeys(once, 0)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no resources to release."""
 
 
 class _MapSegments:

@@ -1,4 +1,4 @@
-"""A local Spark session that is set up right, and what a session made elsewhere lacks."""
+"""Create a local Spark session with the required settings, and check the settings of other sessions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _QUIET = Path(__file__).with_name("log4j2.properties")
 
 
 class Setting(NamedTuple):
-    """A setting of Spark, the value it must have, and why.
+    """A Spark setting, its required value, and the reason.
 
-    >>> Setting("spark.ui.enabled", "false", "nobody looks at it").line
-    '.config("spark.ui.enabled", "false")  # nobody looks at it'
+    >>> Setting("spark.ui.enabled", "false", "not needed").line
+    '.config("spark.ui.enabled", "false")  # not needed'
     """
 
     name: str
@@ -39,7 +39,7 @@ class Setting(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The line to paste where the session is built."""
+        """The line to add to the builder of the session."""
         return f'.config("{self.name}", "{self.value}")  # {self.why}'
 
 
@@ -47,19 +47,19 @@ REQUIRED = (
     Setting(
         "spark.sql.streaming.stateStore.providerClass",
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        "the only state store of Spark's that takes a processor with state of its own",
+        "the only state store of Spark that supports transformWithState",
     ),
 )
 RECOMMENDED = (
     Setting(
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
         "true",
-        "a micro-batch saves what changed, not the whole state",
+        "a micro-batch saves only changes, not the whole state",
     ),
     Setting(
         "spark.sql.execution.arrow.maxBytesPerBatch",
         "2147483647",
-        "with any smaller value Spark measures the batch after every row it hands to Python",
+        "with any smaller value Spark computes the batch size after every row it passes to Python",
     ),
 )
 
@@ -72,33 +72,32 @@ def session(
     verbose: bool = False,
     kafka: bool = False,
 ) -> SparkSession:
-    """Start Spark on this machine, set up for Skyband and quiet; a session that runs already is returned as it is.
+    """Start a local Spark session with the settings for Skyband; return a running session unchanged.
 
     Parameters
     ----------
     app
-        The name Spark knows the application by.
+        The application name in Spark.
     master
-        Where to run: `local[*]`, the default, takes all cores, `local[2]` two of them.
+        The Spark master. `local[*]`, the default, uses all cores, `local[2]` two cores.
     memory
-        What the Java machine may take: by default a quarter of the machine's memory, between 1 and 8 GB. It holds for
-        the first session of a process: the machine outlives the session that started it.
+        The maximum heap of the JVM. Default: a quarter of the machine's memory, between 1 and 8 GB. Applies only to the
+        first session of a process, because the JVM outlives that session.
     settings
-        Settings of Spark by name. They win over what is set here. With `spark.remote` among them, or SPARK_REMOTE in
-        the environment, the session is one of Spark Connect.
+        Spark settings by name. They override the settings made here. With `spark.remote`, or SPARK_REMOTE in the
+        environment, the session uses Spark Connect.
     verbose
-        Let Java and its workers write to this process's stderr. Else what they write goes to a file named
-        ``spark.log`` in a new folder ``skyband-spark-<process id>-…`` among the temporary files, which only this user
-        can read.
+        Let the JVM and its workers write to this process's stderr. Otherwise their output goes to a file named
+        ``spark.log`` in a new temporary folder ``skyband-spark-<process id>-…``, which only this user can read.
     kafka
-        Whether Kafka is to be read or written: then the jars that ``skyband jars`` fetched are on the class path,
-        unless the settings name such jars or packages themselves.
+        Add the Kafka connector to the class path: the jars that ``skyband jars`` downloaded, unless the settings name
+        Kafka jars or packages.
 
     Raises
     ------
     MissingDependencyError
-        If Spark would have to start Java and there is none that will do; if `kafka` is wanted and its jars have not
-        been fetched.
+        If Spark must start Java and no supported Java is found; or if `kafka` is true and its jars have not been
+        downloaded.
 
     Examples
     --------
@@ -106,7 +105,8 @@ def session(
     """
     running = _running()
     if running is not None:
-        _tell_what_is_lacking(running, ignored=bool(master or memory or settings))  # of Kafka, who reads it tells
+        # A missing Kafka connector is reported when it is used.
+        _warn_if_lacking(running, ignored=bool(master or memory or settings))
         return running
     given = {name: _text(value) for name, value in (settings or {}).items()}
     if kafka and not any("kafka" in given.get(name, "") for name in ("spark.jars", "spark.jars.packages")):
@@ -114,20 +114,20 @@ def session(
     remote = given.get("spark.remote", os.environ.get("SPARK_REMOTE"))
     if remote is not None and not remote.startswith("local"):
         return _build({"spark.app.name": app, **_for_queries(), **given})
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java already
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise spark-submit has already started Java
         java.check()
     master = remote or given.get("spark.master") or master or "local[*]"
     wanted = {"spark.app.name": app, **_for_queries(), **_for_machine(master, memory or _quarter()), **given}
     if remote is None and ("PYSPARK_GATEWAY_PORT" not in os.environ or "spark.master" in given):
         wanted["spark.master"] = master  # spark-submit has its own
-    if wanted.get("spark.pyspark.python") == sys.executable:  # another Python need not have Skyband
+    if wanted.get("spark.pyspark.python") == sys.executable:  # another Python may not have Skyband installed
         wanted.setdefault("spark.python.daemon.module", "skyband.spark.worker_daemon")
-    with _workers_run(wanted.get("spark.pyspark.python")), _apart(not verbose):
+    with _workers_run(wanted.get("spark.pyspark.python")), _stderr_to_file(not verbose):
         return _build(wanted)
 
 
 def lacking(spark: SparkSession, among: Sequence[Setting] = REQUIRED + RECOMMENDED) -> list[Setting]:
-    """List the settings a session lacks, each with the value it needs and why; what is required comes first.
+    """Return the missing settings of a session, each with its value and the reason; required settings first.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def lacking(spark: SparkSession, among: Sequence[Setting] = REQUIRED + RECOMMEND
 
 
 def require(spark: SparkSession, streaming: bool) -> None:
-    """Raise UnsupportedError if the session cannot run Skyband; whatever is not streaming, any session can run.
+    """Raise UnsupportedError if the session cannot run a streaming query; every session can run batch queries.
 
     Examples
     --------
@@ -148,32 +148,32 @@ def require(spark: SparkSession, streaming: bool) -> None:
     if missing:
         lines = "".join(f"\n    {setting.line}" for setting in missing)
         raise UnsupportedError(
-            "this Spark session lacks settings without which a streaming query of Skyband fails; "
-            f"take one from skyband.spark.session(), or add where yours is built:{lines}"
+            "this Spark session lacks settings that streaming queries of Skyband require. "
+            f"Create it with skyband.spark.session(), or add to your session builder:{lines}"
         )
 
 
 def _fits(there: str | None, needed: str) -> bool:
     if there is None:
         return False
-    # A number of bytes may carry its unit; a platform's own provider goes by the same name in another package.
+    # A number of bytes may have a unit. A platform may have its own provider class of the same name in another package.
     return there.lower().removesuffix("b") == needed or there.rpartition(".")[2] == needed.rpartition(".")[2]
 
 
 def _running() -> SparkSession | None:
     try:
         return SparkSession.active()
-    except PySparkRuntimeError:  # which is how it says that there is none
+    except PySparkRuntimeError:  # no active session
         return None
 
 
-def _tell_what_is_lacking(spark: SparkSession, ignored: bool) -> None:
+def _warn_if_lacking(spark: SparkSession, ignored: bool) -> None:
     missing = lacking(spark)
     if ignored:
-        _LOG.warning("a Spark session runs already and is used as it is; master, memory and settings have no effect.")
+        _LOG.warning("using the running Spark session; master, memory and settings are ignored.")
     if missing:
         lines = "".join(f"\n    {setting.line}" for setting in missing)
-        _LOG.warning("the Spark session that runs already lacks settings that Skyband would have made:%s", lines)
+        _LOG.warning("the running Spark session lacks settings that Skyband requires or recommends:%s", lines)
 
 
 def _build(settings: Mapping[str, str]) -> SparkSession:
@@ -181,26 +181,26 @@ def _build(settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
-        # A local Connect server is started with all settings, and then warns of each that a client may not change.
+        # A local Connect server gets all settings at startup, and then warns about each that clients cannot change.
         warnings.filterwarnings("ignore", message=r"Failed to set spark\.", category=UserWarning)
         return builder.getOrCreate()
 
 
 def _for_queries() -> dict[str, str]:
-    """What any session may set, a remote one too."""
+    """Return the settings of every session, including remote sessions."""
     return {
         **{setting.name: setting.value for setting in REQUIRED + RECOMMENDED},
         "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.stopTimeout": "30s",  # by default a micro-batch that hangs is waited for without end
+        "spark.sql.streaming.stopTimeout": "30s",  # the default waits for a hanging micro-batch without limit
     }
 
 
 def _for_machine(master: str, memory: str) -> dict[str, str]:
-    """What is settled when Java starts."""
+    """Return the settings that apply only when the JVM starts."""
     settings = {
         "spark.driver.memory": memory,
-        # Spark puts these before spark.driver.extraJavaOptions, which thereby stays the user's and wins.
+        # spark.driver.extraJavaOptions, which is left to users, overrides these.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -209,7 +209,7 @@ def _for_machine(master: str, memory: str) -> dict[str, str]:
     if cores is not None:
         settings |= {
             "spark.sql.shuffle.partitions": str(cores),
-            "spark.driver.bindAddress": "127.0.0.1",  # looks up no host name, and warns of none
+            "spark.driver.bindAddress": "127.0.0.1",  # avoids a host name lookup and its warnings
             "spark.driver.host": "127.0.0.1",
         }
     if master.startswith("local"):
@@ -218,7 +218,7 @@ def _for_machine(master: str, memory: str) -> dict[str, str]:
 
 
 def _cores(master: str) -> int | None:
-    """How many cores a local master takes; None for one that is not local.
+    """Return the number of cores of a local master; None if the master is not local.
 
     >>> _cores("local"), _cores("local[3]"), _cores("local[2,4]"), _cores("spark://host:7077")
     (1, 3, 2, None)
@@ -231,10 +231,10 @@ def _cores(master: str) -> int | None:
 
 @contextmanager
 def _workers_run(python: str | None) -> Iterator[None]:
-    """Name the workers' interpreter in the environment too.
+    """Set the workers' interpreter in the environment too.
 
-    When Python starts Spark, spark.pyspark.python is not read: workers run PYSPARK_PYTHON, or the PATH's python3, which
-    need not have Skyband.
+    When Python starts Spark, spark.pyspark.python is ignored: workers run PYSPARK_PYTHON, or python3 from the PATH,
+    which may not have Skyband installed.
     """
     before = os.environ.get("PYSPARK_PYTHON")
     if python is not None:
@@ -249,10 +249,10 @@ def _workers_run(python: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def _apart(wanted: bool) -> Iterator[None]:
-    """Processes that are started inside write their stderr to a file.
+def _stderr_to_file(wanted: bool) -> Iterator[None]:
+    """Redirect the stderr of processes that are started in the block to a file.
 
-    Java warns of its own modules before any setting is read, and Spark's workers tell each step they take.
+    Java prints warnings about its modules before it reads any setting, and Spark's workers log every step.
     """
     if not wanted:
         yield
@@ -270,23 +270,23 @@ def _apart(wanted: bool) -> Iterator[None]:
 
 
 def _new_log() -> int:
-    """Open a file that nobody else can have made, or pointed elsewhere: in a folder that only this user can enter."""
+    """Open a new log file in a folder that only this user can access, so that no other user can replace it."""
     folder = mkdtemp(prefix=f"skyband-spark-{os.getpid()}-")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     return os.open(Path(folder, "spark.log"), flags, 0o600)
 
 
 def _quarter() -> str:
-    """A quarter of this machine's memory as Java reads it, between 1 and 8 GB."""
+    """Return a quarter of this machine's memory, between 1 and 8 GB, in Java's notation."""
     try:
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
+    except (AttributeError, ValueError, OSError):  # not available on this system
         pages = 8.0
     return f"{max(1, min(8, int(pages / 4)))}g"
 
 
 def _text(value: object) -> str:
-    """Write a value the way Spark reads it.
+    """Format a value of a Spark setting.
 
     >>> _text(True), _text(8), _text("2g")
     ('true', '8', '2g')

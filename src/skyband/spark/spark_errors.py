@@ -1,4 +1,4 @@
-"""What went wrong inside Spark, said as this library says it."""
+"""Convert errors of Spark to errors of this library."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from skyband.errors import InvalidInputError, PipelineError, SkybandError
 
 __all__ = ["first_line", "is_gone", "is_stuck", "plain_error", "reason_of", "uncomputable", "unless_gone"]
 
-# A line of a traceback that tells something; that the bridge to Java or a waiting thread failed is nothing to tell.
+# A traceback line with a reason; wrapper errors of Py4J and of waiting threads are skipped.
 _REASON = re.compile(
     r"\s*(?:Caused by)?:?\s*"
     r"([\w.$]*(?:Error|Exception): (?!An error occurred while calling|Exception thrown in awaitResult)\S.*)"
 )
 _FULL = "No space left on device"
-_UNCOMPUTABLE = re.compile(r"SQLSTATE: 22\w{3}\s+== SQL [^\n]*==\n([^\n]+)\n")  # class 22: a value that does not fit
+_UNCOMPUTABLE = re.compile(r"SQLSTATE: 22\w{3}\s+== SQL [^\n]*==\n([^\n]+)\n")  # class 22: data exception
 _NAMED = re.compile(r":?\s*[\w.$]*(?:Error|Exception): (?=\S)")
 
 
@@ -31,10 +31,10 @@ _HEADER = re.compile(
 
 
 def first_line(error: BaseException) -> str:
-    r"""The reason in one line: of Python's below its traceback, of Java's without its class.
+    r"""Return the reason of an error in one line; for errors from Java, without the class name.
 
-    >>> first_line(ValueError("An error occurred while calling o4.load.\n: org.example.SomeException: it is gone"))
-    'it is gone'
+    >>> first_line(ValueError("An error occurred while calling o4.load.\n: org.example.SomeException: not found"))
+    'not found'
     >>> first_line(OSError())
     'OSError'
     """
@@ -47,7 +47,7 @@ def first_line(error: BaseException) -> str:
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether an error says that Java, which runs Spark, has ended: there is nobody to ask or to stop any more.
+    """Whether an error means that the JVM, which runs Spark, has ended.
 
     >>> is_gone(ConnectionRefusedError()), is_gone(ValueError())
     (True, False)
@@ -57,7 +57,7 @@ def is_gone(error: BaseException) -> bool:
 
 @contextmanager
 def unless_gone() -> Iterator[None]:
-    """Ask Spark for something, or nothing where Java has ended.
+    """Ignore errors in the block if the JVM has ended.
 
     >>> with unless_gone():
     ...     raise ConnectionRefusedError
@@ -70,7 +70,7 @@ def unless_gone() -> Iterator[None]:
 
 
 def is_stuck(error: BaseException) -> bool:
-    """Whether a stream did not stop when it was asked to.
+    """Whether a stream did not stop within the timeout.
 
     >>> is_stuck(RuntimeError("java.util.concurrent.TimeoutException: … failed to stop within 1 ms"))
     True
@@ -79,9 +79,9 @@ def is_stuck(error: BaseException) -> bool:
 
 
 def uncomputable(error: BaseException) -> str | None:
-    r"""The part of an expression that could not be computed for some row, where Spark quotes it; else None.
+    r"""Return the part of an expression that failed for a row, if Spark quotes it; else None.
 
-    For messages only: rows and queries can put anything into the text of an error.
+    For messages only: rows and queries can inject any text into an error.
 
     >>> uncomputable(ValueError("… SQLSTATE: 22018\n== SQL (line 1, position 1) ==\nCAST(g AS INT)\n"))
     'CAST(g AS INT)'
@@ -91,9 +91,12 @@ def uncomputable(error: BaseException) -> str | None:
 
 
 def plain_error(error: BaseException) -> BaseException:
-    """What a user did wrong, said as this library says it; what Spark did wrong, in its first line."""
+    """Return our error if one is wrapped in a Spark error, else a PipelineError with the reason in one line.
+
+    Errors that are not from Spark are returned unchanged.
+    """
     text = str(error)
-    if (another := _another_header(f"{text}\n{getattr(error, '_stackTrace', '')}")) is not None:
+    if (another := _different_header(f"{text}\n{getattr(error, '_stackTrace', '')}")) is not None:
         return another
     for name in re.findall(r"skyband\.errors\.(\w+): ", text):
         kind = getattr(skyband.errors, name, None)
@@ -102,34 +105,36 @@ def plain_error(error: BaseException) -> BaseException:
             return kind(said)
     if is_gone(error) or "JAVA_GATEWAY_EXITED" in text:
         return PipelineError(
-            "the stream stopped: Java, which runs Spark, has ended; it was killed, or there was not enough memory for "
-            "it. Nothing is lost: run it again."
+            "the stream stopped: the Java process that runs Spark has ended. It was killed, or ran out of memory. No "
+            "data is lost; run it again."
         )
     if _FULL in text:
-        # Of many lines about the same, the shortest that says where: Spark wraps it in the names of its own errors.
+        # Use the shortest line with a path: Spark wraps the message in several errors.
         lines = {re.sub(r"^.*(?:Error|Exception): ", "", line.strip()) for line in text.splitlines() if _FULL in line}
         why = min((line for line in lines if "/" in line), key=len, default=_FULL)
-        return PipelineError(f"the stream stopped: a disk is full ({why}). Nothing is lost: make room, and run again.")
-    if isinstance(error, PySparkException) or type(error).__name__ == "Py4JJavaError":  # the bridge's: planning failed
+        return PipelineError(
+            f"the stream stopped: a disk is full ({why}). No data is lost; free disk space and run it again."
+        )
+    if isinstance(error, PySparkException) or type(error).__name__ == "Py4JJavaError":  # Py4J: planning failed
         return PipelineError(f"the stream stopped: {reason_of(error)}")
     return error
 
 
 def reason_of(error: BaseException) -> str:
-    """The first line of an error's text that gives a reason."""
+    """Return the first line of an error's text with a reason."""
     reasons = [found[1] for line in str(error).splitlines() if (found := _REASON.match(line))]
     return reasons[0] if reasons else first_line(error)
 
 
-def _another_header(text: str) -> InvalidInputError | None:
-    """What to say where Spark has found a CSV file with another header; None if it says nothing of the kind."""
+def _different_header(text: str) -> InvalidInputError | None:
+    """Return our error if Spark found a CSV file with a different header; else None."""
     found = _HEADER.search(text)
     if found is None:
         return None
     said = "; ".join(line.strip() for line in found[1].splitlines() if line.strip())
     return InvalidInputError(
-        f"the stream stopped: the header of {found[2]} is not that of the other files ({said}). Read by position, its "
-        "columns would be mixed up, so this micro-batch was not answered. Write the file again under its name, with "
-        "the columns in that order, and run again; nothing is lost. To read files by position, whatever their headers "
-        "say, write options: {enforceSchema: true}."
+        f"the stream stopped: the header of {found[2]} differs from the header of the other files ({said}). Columns "
+        "are read by position and would be mixed up, so this micro-batch was not answered. Rewrite the file under the "
+        "same name with its columns in that order, and run it again; no data is lost. To ignore headers and read "
+        "columns by position, set options: {enforceSchema: true}."
     )

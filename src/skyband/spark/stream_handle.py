@@ -1,4 +1,4 @@
-"""Handles of what runs in the background: follow a stream, end it, ask how far it has come."""
+"""Handles of background runs: wait for a stream, stop it, read its metrics."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["Handle", "RunHandle", "Write"]
 
 Write = Callable[[DataFrame], DataStreamWriter]
-BETWEEN_LOOKS = 0.05  # seconds
-UNDER_WAY = ("Processing new data", "No new data but cleaning up state")  # what Spark says of a micro-batch
+POLL_INTERVAL = 0.05  # seconds
+# Spark's status messages of a running micro-batch.
+RUNNING_STATUSES = ("Processing new data", "No new data but cleaning up state")
 _LOG = logging.getLogger(__name__)
 
 
 class RunHandle:
-    """A run in the background: whether it has ended, what stopped it, and what it has counted."""
+    """A background run: its status, its error and its metrics."""
 
     def __init__(self, progress: StreamProgress) -> None:
         self._progress = progress
@@ -49,23 +50,23 @@ class RunHandle:
 
     @property
     def is_active(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the run has not ended."""
         return not self._ended.is_set()
 
     def await_end(self, timeout: float | None = None, *, progress: bool | None = None) -> bool:
-        """Wait until the run has ended, at most `timeout` seconds; return whether it has. What stops it is raised."""
+        """Wait at most `timeout` seconds for the run to end; return whether it has. Raises the error that ended it."""
         ended = self._ended.wait(timeout)
         if ended and self._error is not None:
             raise self._error
         return ended
 
     def metrics(self) -> dict[str, Any]:
-        """The counts so far, by name."""
+        """Return the current metrics, by name."""
         return self._progress.metrics()
 
 
 class Handle(RunHandle):
-    """A running stream. Made by `start`."""
+    """A running stream, returned by `start`."""
 
     def __init__(
         self,
@@ -84,78 +85,79 @@ class Handle(RunHandle):
     ) -> None:
         super().__init__(progress)
         self._pipeline = pipeline
-        self.plan = plan  # what its state is written under
+        self.plan = plan  # the plan of the stored state
         self._lock = lock
         self._opened = opened
         self._checkpoint = checkpoint
         self._control = control
         self._write = write
-        self._side_outputs = side_outputs  # what else is written of the stream, what it is, and the folder of its state
+        self._side_outputs = side_outputs  # further outputs: writer, data frame, folder of the state
         self._limits = limits
         self._bounded = bounded
         self._queries: list[StreamingQuery] = []
-        self._name: str | None = None  # of the stream
-        self.failure: BaseException | None = None  # what stopped it, as Spark says it
+        self._name: str | None = None  # the name of the stream
+        self.failure: BaseException | None = None  # the original error from Spark
         self._rows_before = progress.metrics()["rows"]
 
     @property
     def has_done_a_batch(self) -> bool:
-        """Whether a micro-batch with rows was completed since it was started; one without shows nothing."""
+        """Whether a micro-batch with rows has completed since the start; empty micro-batches do not count."""
         return bool(self._collected().metrics()["rows"] > self._rows_before)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for rows, or for the time of its next micro-batch."""
+        """Whether the stream waits for rows or for its next trigger."""
         with unless_gone():
             return self.is_active and str(self._queries[0].status["message"]).startswith("Waiting for")
         return False
 
     @property
     def progress(self) -> StreamProgress:
-        """What has been counted."""
+        """The collected progress."""
         return self._collected()
 
     @property
     def query(self) -> StreamingQuery:
-        """Spark's own handle of the stream that writes the answers."""
+        """Spark's handle of the query that writes the answers."""
         return self._queries[0]
 
     def await_end(self, timeout: float | None = None, *, progress: bool | None = None) -> bool:
-        """Wait until the stream has ended, at most `timeout` seconds; return whether it has.
+        """Wait at most `timeout` seconds for the stream to end; return whether it has ended.
 
-        A bounded stream ends by itself. With `progress`, or on a terminal, a line tells how far it has come. What stops
-        the stream is raised here.
+        A bounded stream ends by itself. With `progress`, or on a terminal, a progress line is displayed. Raises the
+        error that stopped the stream.
         """
         with show_progress(self._collected, wanted=progress):
             self._ended.wait(timeout)
         return super().await_end(0)
 
     def metrics(self) -> dict[str, Any]:
-        """Counts since the start of this run: rows, dropped_null, late, pruned, windows, answers, candidates, bound, …
+        """Return metrics since the start of this run: rows, dropped_null, late, pruned, windows, answers, …
 
-        `dropped_null` are rows without a time or a score; `malformed`, of topics and files, what could not be read;
-        `pruned` those that tasks dropped before anything was shuffled;
-        `candidates` the rows held now, `bound` what the candidate set of one group can never exceed; `emit_lag` how
-        far, in seconds of event time, the newest window answered lags behind the newest row.
+        `dropped_null` counts rows without a time or a score; `malformed` counts unreadable records of topics and files;
+        `pruned` counts rows that tasks dropped before the shuffle. `candidates` is the current number of candidates,
+        `bound` the maximum size of the candidate set of one group. `emit_lag` is the event time between the end of the
+        newest answered window and the newest row, in seconds.
         """
         return self._collected().metrics()
 
     def beats(self) -> list[Beat]:
-        """Of the stream, and of what is written beside it: the last batch, and whether a micro-batch is running.
+        """Return the status of the query for answers and of further outputs: last batch, and whether one is running.
 
-        Spark calls a trigger active also while it looks for rows, so this reads the status message instead.
+        Spark's trigger is also active while it looks for rows, so this reads the status message instead.
         """
         if self._ended.is_set():
             return [Beat(has_failed=self._error is not None)]
         return [
-            Beat((str(query.runId), _last_batch(query)), query.isActive and query.status["message"] in UNDER_WAY)
+            Beat((str(query.runId), _last_batch(query)), query.isActive and query.status["message"] in RUNNING_STATUSES)
             for query in list(self._queries)
         ]
 
     def flush(self, *, wait: bool = True) -> None:
-        """Answer every window that holds a row now. Rows that come later for such a window will be late.
+        """Answer every window that currently contains a row. Rows that arrive later for such a window are late.
 
-        Without `wait` the next micro-batch does so; a stream that never falls silent has no moment to wait for.
+        Without `wait`, return at once; the next micro-batch answers the windows. Waiting for a stream with continuous
+        input may never end.
         """
         if self._ended.is_set():
             return
@@ -164,7 +166,7 @@ class Handle(RunHandle):
             self._process_all()
 
     def advance(self, to: datetime | int, *, wait: bool = True) -> None:
-        """Move time on without rows: windows that end at or before `to` are answered. For sources that fall silent."""
+        """Advance time without rows: answer windows that end at or before `to`. For sources that become idle."""
         if self._ended.is_set():
             return
         position = position_column([to]).values[0]
@@ -173,16 +175,16 @@ class Handle(RunHandle):
             self._process_all()
 
     def finish(self) -> None:
-        """Read what is there, answer every window that holds a row, and stop. What stops it before is raised."""
+        """Process available input, answer every window that contains a row, and stop. Raises errors of the stream."""
         if not self._ended.is_set():
             self._process_all()
         self.flush()
         self.stop()
 
     def stop(self) -> None:
-        """Stop at the next safe moment; `start` with the same checkpoint goes on.
+        """Stop at the next safe point; `start` with the same checkpoint resumes.
 
-        Raises PipelineError if there is none within the session's `spark.sql.streaming.stopTimeout`.
+        Raises PipelineError if the stream does not stop within the session's `spark.sql.streaming.stopTimeout`.
         """
         self._stopping = True
         if self._opened is not None:
@@ -192,22 +194,22 @@ class Handle(RunHandle):
         self._ended.wait(60)
 
     def await_batch(self, timeout: float) -> None:
-        """Wait until no micro-batch is under way, or the one that is has ended, at most `timeout` seconds."""
+        """Wait at most `timeout` seconds until the current micro-batch, if any, has ended."""
         query, until = self._queries[0], monotonic() + timeout
         before = _last_batch(query)
         while query.isActive and query.status["isTriggerActive"] and _last_batch(query) == before:
             if monotonic() >= until:
                 return
-            sleep(BETWEEN_LOOKS)
+            sleep(POLL_INTERVAL)
 
     def begin(self) -> None:
-        """Start its queries. `start` has done so."""
+        """Start the Spark queries. Called by `start`."""
         self._queries = self._start_queries()
         self._name = self._queries[0].name
         threading.Thread(target=self._follow, name="skyband-stream", daemon=True).start()
 
     def _follow(self) -> None:
-        """Wait for the queries; of a bounded stream, end it and let it run once more."""
+        """Wait for the queries. A bounded stream is then ended with a message and run once more."""
         try:
             self._await_queries()
             if self._bounded and not self._stopping:
@@ -217,7 +219,7 @@ class Handle(RunHandle):
         except Exception as error:
             self._error, self.failure = plain_error(error), error
             for query in self._queries:
-                with suppress(PipelineError):  # what came first is told
+                with suppress(PipelineError):  # only the first error is reported
                     _stop(query)
         finally:
             self._collected()
@@ -239,7 +241,7 @@ class Handle(RunHandle):
         writer = write(frame)
         if not hasattr(writer, "start"):
             raise InvalidInputError(
-                f"write= returned {brief(writer)}; it must return the writer: lambda out: out.writeStream.…"
+                f"write must return a writer, such as lambda out: out.writeStream.…, but returned {brief(writer)}."
             )
         writer = writer.option("checkpointLocation", folder)
         if self._bounded:
@@ -256,10 +258,10 @@ class Handle(RunHandle):
             self._limits.watch(self._collected().metrics(), self._name)
 
     def _process_all(self) -> None:
-        """Wait until what is there now is processed.
+        """Wait until the available input is processed.
 
-        Spark's method may return at the end of a trigger that looked for rows before they were there. The second call
-        returns at the end of a later one.
+        Spark's method may return at the end of a trigger that looked for rows before they arrived. The second call
+        returns at the end of a later trigger.
         """
         for query in [*self._queries, *self._queries]:
             if query.isActive:
@@ -274,21 +276,21 @@ class Handle(RunHandle):
 
 
 def _stop(query: StreamingQuery) -> None:
-    """Stop a query; where Java has ended, it has, too."""
+    """Stop a query; do nothing if the JVM has ended."""
     with unless_gone():
         try:
             query.stop()
         except Exception as error:
             if not is_stuck(error):
                 raise
-            _LOG.info("%s", error)  # it says what the stream was about
+            _LOG.info("%s", error)  # contains the details of the stream
             named = "the stream" if query.name is None else f"stream {query.name!r}"
             raise PipelineError(
-                f"{named} did not stop in time and ends when Spark stops. Nothing is lost: run it again."
+                f"{named} did not stop in time; it ends when Spark stops. No data is lost; run it again."
             ) from error
 
 
 def _last_batch(query: StreamingQuery) -> int | None:
-    """The number of the micro-batch that has ended last."""
+    """Return the number of the last completed micro-batch."""
     report = query.lastProgress
     return None if report is None else int(report["batchId"])

@@ -1,4 +1,4 @@
-"""Starting a stream: the workload is checked, sinks are opened, the checkpoint is locked; then its queries run."""
+"""Start a stream: validate the workload, open the sinks, lock the checkpoint, then start the Spark queries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start(
     name: str = "answers",
     checkpoint: str,
     time: str,
-    id: str | None = None,  # noqa: A002 - the word users have for it
+    id: str | None = None,  # noqa: A002 - the usual name
     watermark: str | timedelta | None = None,
     bounded: bool = False,
     algorithm: str = "auto",
@@ -43,35 +43,35 @@ def start(
     output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
 ) -> Handle:
-    """Answer a workload over a stream, and write the answers where `sinks` or `write` say: one of the two.
+    """Answer a workload over a stream, and write the answers to `sinks` or with `write`. Exactly one is required.
 
     Parameters
     ----------
     df, workload, time, id, watermark, algorithm, output, shards
         As for `answers`.
     write
-        Given the answers, returns the writer of them:
-        ``lambda out: out.writeStream.format("parquet").option("path", folder)``. Its checkpoint is set here.
+        A function from the data frame of answers to its writer:
+        ``lambda out: out.writeStream.format("parquet").option("path", folder)``. `start` sets its checkpoint.
     sinks
-        Where answers go, in the words of a workload file: ``[sb.sinks.Parquet(path="answers")]``, see `skyband.sinks`.
-        This process writes them, a micro-batch at a time, and one that is run again replaces itself. Each says with
-        ``output=`` whether it takes answers or changes, and with ``queries=`` of which queries.
+        The sinks, as in a workload file: ``[sb.sinks.Parquet(path="answers")]``, see `skyband.sinks`. This process
+        writes to them, one micro-batch at a time; a repeated micro-batch replaces its output. ``output=`` of a sink
+        selects answers or changes, ``queries=`` selects queries.
     name
-        What the stream is called: files of `sinks` begin with it, and ``{stream}`` of a table stands for it.
+        The name of the stream. Files of `sinks` begin with it; it replaces ``{stream}`` in the name of a table.
     checkpoint
-        A folder for the stream's state and its control messages. Start again with the same folder to go on where the
-        stream stopped or was killed: the sink then holds every answer once. The workload may have changed: removed
-        queries stop, added ones are answered from the first window on that begins after all rows seen.
+        A folder for the stream's state and its control messages. Start again with the same folder to resume after the
+        stream stopped or was killed: the sink then contains every answer once. The workload may change: removed
+        queries stop, added queries are answered from the first window that begins after all rows seen.
     bounded
-        Read all of what there is now, answer every window that holds a row, the trailing ones too, and stop. Nothing is
-        final before all is read, so no row is late, whatever the order of files and partitions and whatever the
-        watermark; only rows of windows that an earlier run with this checkpoint has answered are. What tasks cannot
-        drop waits in the state meanwhile: for an input larger than memory, `answers` of a batch data frame sorts on
-        disk. That ends the stream: rows that a later run finds for windows answered so are late. To go on with new
-        files day by day, leave `bounded` out and give the writer ``trigger(availableNow=True)``.
+        Read all available input, answer every window that contains a row, including trailing windows, and stop. No
+        window is final before all input is read, so no row is late, independent of the order of files and partitions
+        and of the watermark. Only rows of windows that an earlier run with this checkpoint has answered are late. Rows
+        that tasks cannot drop are stored in the state meanwhile; for input larger than memory, use `answers` with a
+        batch data frame, which sorts on disk. This ends the stream: rows that a later run reads for answered windows
+        are late. To process new files every day, omit `bounded` and set ``trigger(availableNow=True)`` on the writer.
     late
-        ``"count"`` or ``"refuse"``, as for `answers`; or a function that, given the late rows, returns the writer of
-        them: they run as a query of their own.
+        ``"count"`` or ``"refuse"``, as for `answers`; or a function from the data frame of late rows to its writer,
+        which runs as a separate Spark query.
 
     Examples
     --------
@@ -83,16 +83,16 @@ def start(
     1440
     """
     if (write is None) == (sinks is None):
-        raise InvalidInputError("start() writes where write= or sinks= say; give one of the two.")
-    asked, wanted, opened = workload, checked_output(output), None
+        raise InvalidInputError("start() requires exactly one of write= and sinks=.")
+    queries, wanted, opened = workload, checked_output(output), None
     if sinks is not None:
-        asked, opened = _open(df, workload, sinks, name, checkpoint, wanted)
+        queries, opened = _open(df, workload, sinks, name, checkpoint, wanted)
         write, wanted = opened.write, opened.output
     assert write is not None
     try:
         return launch(
             df,
-            asked,
+            queries,
             write=write,
             checkpoint=checkpoint,
             time=time,
@@ -120,12 +120,12 @@ def _open(
     checkpoint: str,
     output: Output,
 ) -> tuple[Workload[Any], OpenedSinks]:
-    """The sinks of a stream, before it is started."""
+    """Open the sinks of a stream before it starts."""
     if output != "answers":
-        raise InvalidInputError(f"output={output!r} is said by each of the sinks; leave it out here.")
-    asked: Workload[Any] = Workload(workload)
+        raise InvalidInputError(f"output={output!r} cannot be combined with sinks=; set output on each sink instead.")
+    queries: Workload[Any] = Workload(workload)
     spark = _streaming(df)[0].sparkSession
-    opened = OpenedSinks(sinks, asked, spark, name)
+    opened = OpenedSinks(sinks, queries, spark, name)
     try:
         kept = Checkpoint(spark, checkpoint)
         if kept.read() is None:
@@ -135,15 +135,13 @@ def _open(
     except BaseException:
         opened.close()
         raise
-    return asked, opened
+    return queries, opened
 
 
 def _streaming(df: Frames) -> list[DataFrame]:
     frames = list(frames_of(df))
     if not frames or not all(frame.isStreaming for frame in frames):
-        raise InvalidInputError(
-            "start() runs a stream, and df is none; for a batch DataFrame write answers(df, …), which is complete."
-        )
+        raise InvalidInputError("df must be a streaming DataFrame; for a batch DataFrame use answers(df, …).")
     return frames
 
 
@@ -170,14 +168,14 @@ def launch(
     locked: bool = False,
     opened: OpenedSinks | None = None,
 ) -> Handle:
-    """What `start` does; answers and changes may be asked for together, and rows with all their columns.
+    """Implement `start`, with further options: answers and changes together, and rows with all their columns.
 
-    `sole_watermark`: whether the data frame is a stream as its source gives it, without watermarks of its own. Windows
-    are then answered in the micro-batch that ends them, not in the next.
-    `dead_letters` are malformed records and their writer; they run as a query of their own, from their own place in the
-    source. `progress` is that of a run which this one goes on with: its numbers go on, too. `before` is the plan that
-    the state was written under. `locked`: whether the caller has locked the checkpoint already.
-    `limits` says how many rows may be late. `opened` are sinks that are closed when the stream ends.
+    `sole_watermark`: the data frame comes directly from its source, without other watermarks. Windows are then
+    answered in the micro-batch that ends them, not in the next one.
+    `dead_letters` are malformed records and their writer; they run as a separate Spark query with its own position in
+    the source. `progress` is the progress of a run that this one continues; its metrics continue too. `before` is the
+    plan of the stored state. `locked`: the caller has already locked the checkpoint.
+    `limits` are the limits of late rows. `opened` are sinks to close when the stream ends.
     """
     spark = _streaming(df)[0].sparkSession
     kept = Checkpoint(spark, checkpoint)
@@ -233,68 +231,70 @@ def launch(
 
 
 class OpenedSinks:
-    """Sinks that are given the answers of a workload over a stream."""
+    """The open sinks of a stream."""
 
     def __init__(self, sinks: Sequence[Sink], workload: Workload[Any], spark: SparkSession, stream: str) -> None:
         if type(spark).__module__.startswith("pyspark.sql.connect"):
             raise UnsupportedError(
-                "sinks= are held by this process, and this session is one of Spark Connect, which would run them "
-                "elsewhere; take a session of its own, or write with write=."
+                "sinks= is not supported with Spark Connect, because this process must write to the sinks. Use a "
+                "classic Spark session, or write=."
             )
         self._workload, self._stream = workload, stream
         opening = Opening(spark, stream, lambda: workload)
         self._wanted = [_opened(sink, opening) for sink in _checked(sinks, workload)]
         try:
             for server in servers_among(self._wanted):
-                server.reach()  # before anything is written
+                server.reach()  # before any output is changed
         except BaseException:
             self.close()
             raise
 
     @property
     def output(self) -> Output:
-        """What the pipeline must give to serve all of them."""
+        """The output that the pipeline must produce for all sinks."""
         return output_of(self._wanted)
 
     @property
     def folders(self) -> list[Folder]:
-        """Those of them that write files."""
+        """The sinks that write files."""
         return [one.outlet for one in self._wanted if isinstance(one.outlet, Folder)]
 
     def refuse_foreign_files(self, checkpoint: str) -> None:
-        """Refuse folders that hold files of another run, which those of this one would be mixed with."""
+        """Reject folders with files of another run."""
         for folder in self.folders:
             if folder.files():
                 raise InvalidInputError(
-                    f"{str(folder.folder)!r} holds {folder.holds} of stream {self._stream!r} from another run, "
-                    f"and {checkpoint!r} has no state to go on from; new files would be mixed with them. Give another "
-                    "path or checkpoint, or remove them."
+                    f"{str(folder.folder)!r} contains {folder.holds} of stream {self._stream!r} from another run, but "
+                    f"checkpoint {checkpoint!r} has no state to resume. New files would be mixed with them. Use "
+                    "another path or checkpoint, or remove the files."
                 )
 
     def write(self, out: DataFrame) -> DataStreamWriter:
-        """The writer of the answers."""
+        """Return the writer of the answers."""
         open_servers(self._wanted, self._workload, self.output, out)
         return out.writeStream.foreachBatch(write_to(self._wanted, self._workload, self.output)).queryName(self._stream)
 
     def stop_waiting(self) -> None:
-        """Make no further attempt where a server is gone."""
+        """Stop retrying unavailable servers."""
         for server in servers_among(self._wanted):
             server.stop_waiting()
 
     def close(self) -> None:
-        """Leave the servers."""
+        """Close the connections to servers."""
         for server in servers_among(self._wanted):
             server.close()
 
 
 def _checked(sinks: Sequence[Sink], workload: Workload[Any]) -> Sequence[Sink]:
-    """The sinks, if they are some, and take the answers of queries there are."""
+    """Return the sinks if they are valid and name existing queries."""
     if not isinstance(sinks, Sequence) or not sinks:
-        raise InvalidInputError(f"sinks={brief(sinks)} must be a list of sinks: sinks=[skyband.sinks.Parquet(path=…)].")
+        raise InvalidInputError(
+            f"sinks must be a list of sinks, such as [skyband.sinks.Parquet(path=…)], got {brief(sinks)}."
+        )
     names = [query.name for query in workload]
     for sink in sinks:
         if not isinstance(sink, Sink):
-            raise InvalidInputError(f"sinks= holds {brief(sink)}, which is no sink; skyband.sinks has them.")
+            raise InvalidInputError(f"sinks must contain only sinks from skyband.sinks, got {brief(sink)}.")
         for name in sink.queries or ():
             if name not in names:
                 raise UnknownNameError.among(f"a sink of type {sink.type}: query", name, names)
@@ -305,7 +305,7 @@ def _opened(sink: Sink, opening: Opening) -> Wanted:
     outlet = sink.open(opening)
     if outlet is None:
         raise InvalidInputError(
-            f"a sink of type {sink.type} is shown by skyband run, and by nothing else; use write=lambda out: "
+            f"a sink of type {sink.type} is supported only by `skyband run`. Use write=lambda out: "
             'out.writeStream.format("console"), or another sink.'
         )
     return Wanted(outlet, sink.output, sink.queries)

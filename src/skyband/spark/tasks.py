@@ -1,4 +1,4 @@
-"""What runs inside Spark's tasks: rows into envelopes, envelopes into answers. Only Arrow crosses the border."""
+"""Functions that run in Spark tasks: rows to envelopes, envelopes to answers. Data crosses to Python only as Arrow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ENVELOPES = (
     "shard long, rows binary, note binary, control string, newest timestamp, oldest long, "
     "taken long, dropped_null long, pruned long"
 )
-# What a shard of a bounded input gives; a stream's processors have columns of their own beside `answers`.
+# The output of a shard of a bounded input. The processors of a stream have other columns in addition to `answers`.
 LOCAL = "answers binary, unit long, first_end long, windows long, over_limit long, unrankable long"
 
 Batches = Iterable[pa.RecordBatch]
@@ -50,9 +50,9 @@ def to_shards(
     keys: Mapping[int, int],
     cut_by: Callable[[pa.Table], Ints] | None = None,
 ) -> Task:
-    """The task that makes envelopes of rows, and addresses them to shards by their keys.
+    """Return the task that packs rows into envelopes, addressed to shards by their keys.
 
-    For a bounded input, envelopes are cut by time: `cut_by` gives the positions of their rows.
+    For a bounded input, envelopes are split by time: `cut_by` returns the positions of their rows.
     """
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -64,9 +64,9 @@ def to_shards(
 
 
 def answer_in_order(plan: ShardPlan, keys: Mapping[int, int], end: str) -> Task:
-    """The task that answers every window of a bounded input, given its shards' envelopes by shard and oldest row.
+    """Return the task that answers every window of a bounded input, from envelopes sorted by shard and oldest row.
 
-    `end` is the column of the shards' tables that says when a window ends.
+    `end` is the column with the window end in the shards' tables.
     """
     numbers = {key: number for number, key in keys.items()}
 
@@ -86,7 +86,7 @@ def answer_in_order(plan: ShardPlan, keys: Mapping[int, int], end: str) -> Task:
 
 
 def _local(answers: list[pa.Table], tally: Tally, unit: int, end: str) -> pa.RecordBatch:
-    """What a step gave: a row for each table of answers, and one with the counts."""
+    """Return the output of a step: one row with the counts, and one for each table of answers."""
     tables = [table for table in answers if table.num_rows]
     firsts = [pc.min(table[end]).cast(pa.int64()).as_py() for table in tables]
     counts = (tally.windows, tally.over_limit, tally.unrankable)
@@ -100,7 +100,7 @@ def _local(answers: list[pa.Table], tally: Tally, unit: int, end: str) -> pa.Rec
 
 
 def local_answers(batches: Batches) -> Iterator[tuple[int, int, pa.Table]]:
-    """What shards answered with: the shard, where the table's first window ends (a stream's do not tell), the table."""
+    """Yield shard, end of the first window (ALWAYS for streams) and table, for each table of answers."""
     for batch in batches:
         names = batch.schema.names
         units = batch["unit"].to_pylist() if "unit" in names else [0] * batch.num_rows
@@ -111,7 +111,7 @@ def local_answers(batches: Batches) -> Iterator[tuple[int, int, pa.Table]]:
 
 
 def opened(rows: Iterable[Any], note_type: type[Note]) -> tuple[list[pa.Table], list[Note], list[dict[str, Any]]]:
-    """What a shard's envelopes hold, with notes of this type, and the control messages among them."""
+    """Return the tables and notes of a shard's envelopes, and the control messages among them."""
     tables, notes, controls = [], [], []
     for row in rows:
         if row.control is not None:
@@ -123,7 +123,7 @@ def opened(rows: Iterable[Any], note_type: type[Note]) -> tuple[list[pa.Table], 
 
 
 def pass_on(kinds: pa.Schema) -> Task:
-    """The task that gives the answers of shards as they are, with the columns and types of all answers."""
+    """Return the task that passes on the answers of shards, with the columns and types of all answers."""
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for _, _, table in local_answers(batches):
@@ -133,7 +133,7 @@ def pass_on(kinds: pa.Schema) -> Task:
 
 
 def shaped(table: pa.Table, kinds: pa.Schema) -> pa.Table:
-    """A table of answers with these columns and types; a column that only other queries ask for is null."""
+    """Return a table of answers with these columns and types; columns of other queries only are null."""
     for name in kinds.names:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows, kinds.field(name).type))
@@ -141,9 +141,9 @@ def shaped(table: pa.Table, kinds: pa.Schema) -> pa.Table:
 
 
 def unpack(kinds: pa.Schema | None = None) -> Task:
-    """The task that turns packed rows into rows, of these types where they are told.
+    """Return the task that unpacks rows, with these types if given.
 
-    A group column that no row has had yet, because its query has just joined, has no type until it is told here.
+    A group column of a query that was just added has no values and no type yet, so its type comes from `kinds`.
     """
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -164,7 +164,7 @@ def _typed(table: pa.Table, kinds: pa.Schema) -> pa.Table:
 
 
 def pack(envelope: Envelope, keys: Mapping[int, int]) -> pa.RecordBatch:
-    """An envelope as the one row that Spark sees of it."""
+    """Return an envelope as one row for Spark."""
     newest = envelope.note.newest
     return pa.RecordBatch.from_arrays(
         [

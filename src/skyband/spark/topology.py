@@ -1,6 +1,6 @@
-"""How the pipelines of all families are put together: rows to shards, and answers of shards to one data frame.
+"""The pipelines of all families: from rows to shards, and from the answers of shards to one data frame.
 
-A family subclasses `SparkPlan` in its own `spark.py`, and says there how rows are reduced and answers are merged.
+A family subclasses `SparkPlan` in its `spark.py`, and defines there how rows are reduced and answers are merged.
 """
 
 from __future__ import annotations
@@ -33,63 +33,63 @@ _MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SparkPlan:
-    """A workload that has been found to fit its data frames. Nothing runs yet, nothing is written."""
+    """A validated workload over data frames. Nothing runs or is written yet."""
 
-    moment: ClassVar[str] = "time"  # the column of answers that tells when a window ended
-    end: ClassVar[str] = "time"  # the same of the shards' tables
-    counts: ClassVar[tuple[str, ...]] = ("late",)  # what shards count where their answers are merged
+    moment: ClassVar[str] = "time"  # the column of answers with the window end
+    end: ClassVar[str] = "time"  # the same column in the shards' tables
+    counts: ClassVar[tuple[str, ...]] = ("late",)  # the counts of shards if their answers are merged
 
-    rows: DataFrame  # what is reduced
-    plan: Any  # a ShardPlan: what the state is written under
-    answers: st.StructType  # as tasks name its columns
-    types: dict[str, str]  # of the columns that a checkpoint must agree with
-    delay: int | None  # of the watermark that is to stand after the reducer, in milliseconds
-    watermark_lag: int | None  # how far the next watermark will stand behind the newest row, in microseconds
-    final_at_end: bool  # whether nothing is final before the end of the stream
+    rows: DataFrame  # the input of the reducer
+    plan: Any  # a ShardPlan, the plan of the stored state
+    answers: st.StructType  # with the column names of tasks
+    types: dict[str, str]  # types of the columns in the description of a checkpoint
+    delay: int | None  # of the watermark after the reducer, in milliseconds
+    watermark_lag: int | None  # how far the next watermark is behind the newest row, in microseconds
+    final_at_end: bool  # whether no window is final before the end of the stream
 
     @property
     def description(self) -> dict[str, Any]:
-        """What a checkpoint must agree with, by name; ``shards`` is among it."""
+        """The values that must equal the description of a checkpoint, by name, including ``shards``."""
         plan = self.plan
         return {"axis": plan.axis, "family": plan.family, "columns": self.types, "shards": plan.shards}
 
     @property
     def stream_info(self) -> StreamInfo:
-        """What progress reports say about the stream."""
+        """Information about the stream for progress reports."""
         raise NotImplementedError
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of answers, as users name them."""
+        """The columns of answers, with the names for users."""
         return tuple(self.answers.names)
 
     @property
     def reducer(self) -> Callable[[Batches], Iterable[Envelope]]:
-        """What makes envelopes of a task's rows. It travels to the tasks, without this plan's data frames."""
+        """The function that reduces rows to envelopes. It is serialized for tasks, without this plan's data frames."""
         raise NotImplementedError
 
     @property
     def positions(self) -> Callable[[pa.Table], Ints]:
-        """The positions of an envelope's rows, by which those of a bounded input are cut."""
+        """The function that returns the positions of an envelope's rows, by which a bounded input is split."""
         return partial(positions_of, time="position")
 
     def merger(self, kinds: pa.Schema) -> Task:
-        """The task that puts the answers of all shards together. It is given all answers of a micro-batch."""
+        """Return the task that merges the answers of all shards. Its input is all answers of a micro-batch."""
         return pass_on(kinds)
 
     @property
     def merge_order(self) -> list[Column]:
-        """In which order the merger is given the answers to a bounded input."""
+        """The order in which the merger receives the answers of a bounded input."""
         return [sf.col("first_end")]
 
     def source(self) -> DataFrame:
-        """The rows, with what is observed of them before they are reduced."""
+        """Return the rows, with observations before they are reduced."""
         return self.rows
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
-        """The data frames; a stream's also read the control messages in the folder `control`.
+        """Build the data frames. A stream also reads the control messages in the folder `control`.
 
-        What happens to a bounded input's rows is `counted` if somebody asks.
+        `counted` collects the counts of a bounded input, if given.
         """
         keys, streaming = spread(self.plan.units), self.rows.isStreaming
         reduce = to_shards(self.reducer, keys, None if streaming else self.positions)
@@ -98,15 +98,15 @@ class SparkPlan:
         return Pipeline(self.collect(local, counted).toDF(*self.names), None)
 
     def collect(self, local: DataFrame, counted: Observed | None) -> DataFrame:
-        """The answers of all shards put together.
+        """Merge the answers of all shards.
 
-        Those to a bounded input come by the end of their first window: windows are put together as soon as nothing more
-        can come for them.
+        The answers of a bounded input are sorted by the end of their first window. A window is merged as soon as no
+        more answers can arrive for it.
 
-        The watermark of a micro-batch is one number for all of its tasks, and a message reaches all shards in one
-        micro-batch. So all of them answer a window in the same one, the first whose watermark has reached its end:
-        those with rows when they get them, the others by their timer. What they say in one micro-batch is all that
-        there is to say about a window, and putting it together takes no state.
+        All tasks of a micro-batch have the same watermark, and a message reaches all shards in one micro-batch. So all
+        shards answer a window in the same micro-batch, the first whose watermark has reached its end: shards with rows
+        when they receive them, other shards by their timer. One micro-batch therefore contains all answers for a
+        window, and merging needs no state.
         """
         merge = self.merger(to_arrow_schema(self.answers, timezone="UTC"))
         windows = sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows")
@@ -122,11 +122,11 @@ class SparkPlan:
         return found.observe("skyband_out", answered, windows, sf.max(last).alias("last_end"))
 
     def _stream(self, envelopes: DataFrame, keys: Mapping[int, int], control: str | None) -> DataFrame:
-        """What the shards of a stream give: its envelopes are counted, and seen by the watermark."""
+        """Return the output of a stream's shards: count the envelopes, set the watermark, run the processors."""
         envelopes = envelopes.observe("skyband_in", *sums(*COUNTED_IN))
         if self.delay is not None:
             envelopes = envelopes.withWatermark("newest", f"{self.delay} milliseconds")
-        # Spark would drop an envelope that is behind the watermark: what is late is settled row by row, in the shard.
+        # Spark would drop envelopes behind the watermark. Shards decide about late rows one by one instead.
         envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
         if control is not None:
             envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
@@ -134,9 +134,9 @@ class SparkPlan:
         return envelopes.groupBy("shard").transformWithState(processor, OUTPUT, "Append", "EventTime")
 
     def _bounded(self, envelopes: DataFrame, keys: Mapping[int, int], counted: Observed | None) -> DataFrame:
-        """What the shards of a bounded input give: each is given its envelopes by their oldest row.
+        """Return the output of a bounded input's shards: each receives its envelopes in the order of their oldest row.
 
-        There is no watermark and no stored state. Spark sorts on disk what does not fit into memory.
+        There is no watermark and no stored state. Spark sorts on disk if the input does not fit into memory.
         """
         if counted is not None:
             envelopes = envelopes.observe(counted.read, *sums(*COUNTED_IN))
@@ -146,12 +146,12 @@ class SparkPlan:
 
 
 def sums(*names: str) -> list[Column]:
-    """The sums of columns, by the same names."""
+    """Return the sums of columns, under the same names."""
     return [sf.sum(name).alias(name) for name in names]
 
 
 def shard_sizes(shards: int) -> list[Column]:
-    """What each shard holds, as columns of an observation."""
+    """Return the sizes of each shard, as columns of an observation."""
     return [
         sf.max(sf.when(sf.col("unit") == number, sf.col(name))).alias(f"{name}_{number}")
         for number in range(shards)
@@ -160,9 +160,9 @@ def shard_sizes(shards: int) -> list[Column]:
 
 
 def spread(shards: int) -> dict[int, int]:
-    """A key for each shard: with as many partitions as shards, each has a partition to itself.
+    """Return a key for each shard, so that with as many partitions as shards each shard has its own partition.
 
-    They follow from the number of shards alone: keys name the state in a checkpoint, whatever session takes it up.
+    Keys depend only on the number of shards, because they identify the state in a checkpoint for every session.
 
     >>> keys = spread(4)
     >>> sorted(_murmur3(key) % 4 for key in keys.values())
@@ -180,7 +180,7 @@ def spread(shards: int) -> dict[int, int]:
 
 
 def _murmur3(value: int) -> int:
-    """Spark's hash of a non-negative long, as a signed number."""
+    """Return Spark's hash of a non-negative long, as a signed integer."""
     state = _mixed(_SEED, value & _MASK)
     state = _mixed(state, value >> 32 & _MASK) ^ 8
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):

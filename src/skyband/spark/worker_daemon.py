@@ -1,10 +1,10 @@
-"""The process that Spark's Python workers are forked from, with all that they run loaded before the first of them.
+"""The process from which Spark's Python workers are forked, with all modules of the workers imported in advance.
 
-Spark's own has loaded nothing, because a fork copies none of the threads that some libraries start. Each worker then
-spends seconds of processor time on loading the same, and after every task some more on looking for garbage in it. The
-one thread that our libraries start is that of an allocator; it is told not to.
+Spark's own daemon imports nothing in advance, because a fork does not copy the threads that some libraries start. Each
+worker then spends seconds of CPU time on the same imports, and after every task more on garbage collection of the
+imported objects. The only thread that our libraries start belongs to an allocator; it is disabled here.
 
-Run by Spark as ``python -m skyband.spark.worker_daemon pyspark.worker``, in place of ``pyspark.daemon``.
+Spark runs this as ``python -m skyband.spark.worker_daemon pyspark.worker``, instead of ``pyspark.daemon``.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from skyband.queries.families import FAMILIES
 __all__ = ["main"]
 
 SPARKS_OWN = "pyspark.daemon"
-WORKER = "pyspark.worker"  # others, which Spark has for its planning, run nothing of ours
+WORKER = "pyspark.worker"  # other workers, which Spark uses for planning, do not run our code
 SHARDS = tuple(f"{family.package}.shard" for family in FAMILIES.values())
 LOADED = ("pandas", "pyarrow.pandas_compat", "skyband.spark.tasks", "skyband.spark.processor", *SHARDS, WORKER)
 
 
 def main() -> None:
-    """Load, and fork workers until Spark closes stdin."""
+    """Import the modules, then fork workers until Spark closes stdin."""
     if sys.argv[1:2] == [WORKER]:
         os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
         for module in LOADED:
             importlib.import_module(module)
-        if threads() != 1:  # one that holds a lock when a worker is forked would hold it there for ever
+        if threads() != 1:  # a lock that another thread holds during the fork would never be released
             os.execv(sys.executable, [sys.executable, "-m", SPARKS_OWN, *sys.argv[1:]])
         gc.collect()
-        gc.freeze()  # workers look for garbage after every task; there is none in what was loaded
+        gc.freeze()  # exclude imported objects from garbage collection after every task
     daemon.manager()
 
 
 def threads() -> int | None:
-    """How many threads this process has; None where the system does not tell."""
+    """Return the number of threads of this process; None if the system does not provide it."""
     try:
         return len(list(Path("/proc/self/task").iterdir()))
     except OSError:

@@ -10,8 +10,8 @@ from tests.connectors.kafka.topics import Sent, value_of
 from tests.connectors.kafka.work import answers, finished, rows_of, wanted, workload
 from tests.spark.frames import read_lines
 
-MORE = "the value goes on after its JSON object"
-UNFIT = "the value is no JSON object that fits the schema"
+MORE = "the value has text after its JSON object"
+UNFIT = "the value is not a JSON object that matches the schema"
 POISON = {
     "a tombstone": (None, "the value is null"),
     "nothing": (b"", UNFIT),
@@ -21,7 +21,7 @@ POISON = {
     "a null": (b"null", UNFIT),
     "a score that is a word": (b'{"ts": "2024-01-01T00:00:00Z", "s": "high"}', UNFIT),
     "a time that is none": (b'{"ts": "yesterday", "s": 9e9}', UNFIT),
-    "no time": (b'{"s": 9e9}', "column 'ts' has no time in it"),
+    "no time": (b'{"s": 9e9}', "column 'ts' contains no valid time"),
     "an object too many": (
         b'{"ts": "2024-01-01T00:00:00Z", "s": 9e9} {"s": 1}',
         MORE,
@@ -30,7 +30,7 @@ POISON = {
         value_of((1, 9e9, 1, "a")) + b"\n" + value_of((2, 9e9, 2, "b")),
         MORE,
     ),
-    "no UTF-8": (b'{"ts": "2024-01-01T00:00:00Z", "g": "\xff", "s": 9e9}', "the value is no UTF-8"),
+    "no UTF-8": (b'{"ts": "2024-01-01T00:00:00Z", "g": "\xff", "s": 9e9}', "the value is not valid UTF-8"),
     "deep": (b'{"g":' + b"[" * 1100 + b"]" * 1100 + b"}", UNFIT),
     "large": (b'{"g": "' + b"x" * 5000 + b'"}', "the value has 5009 bytes, more than 5000"),
 }
@@ -50,11 +50,11 @@ def test_what_is_wrong_with_each(spark, topics, tmp_path, kind):
         file = file.model_copy(update={"format": "csv"})
         sent = {
             b"2024-01-01T00:00:00Z,1,a,2.5": None,
-            b"2024-01-01T00:00:00Z,1,a": "the value is no line of CSV that fits the schema",
-            b"2024-01-01T00:00:00Z,1,a,2.5,more": "the value is no line of CSV that fits the schema",
-            b"2024-01-01T00:00:00Z,1,a,high": "the value is no line of CSV that fits the schema",
-            b",1,a,2.5": "column 'ts' has no time in it",
-            b"\xff,1,a,2.5": "the value is no UTF-8",
+            b"2024-01-01T00:00:00Z,1,a": "the value is not a CSV line that matches the schema",
+            b"2024-01-01T00:00:00Z,1,a,2.5,more": "the value is not a CSV line that matches the schema",
+            b"2024-01-01T00:00:00Z,1,a,high": "the value is not a CSV line that matches the schema",
+            b",1,a,2.5": "column 'ts' contains no valid time",
+            b"\xff,1,a,2.5": "the value is not valid UTF-8",
         }
     else:
         sent = dict(POISON.values()) | {SOUND: None}

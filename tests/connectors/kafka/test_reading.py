@@ -8,7 +8,7 @@ import time
 import pytest
 
 import skyband as sb
-from skyband.connectors.kafka_records import refuse_missing_connector
+from skyband.connectors.kafka_records import reject_missing_connector
 from skyband.connectors.sources import open_batch
 from tests.connectors.kafka.topics import Sent, value_of
 from tests.connectors.kafka.work import FILE, SECOND, answers, finished, rows_of, wanted, workload
@@ -129,7 +129,7 @@ def test_where_a_run_begins(spark, topics, tmp_path):
     assert ids("earliest") == sorted(row[2] for row in rows)
     assert ids(f"{{{topic}: {{0: 15, 1: 10}}}}") == sorted(row[2] for row in [*rows[15:20], *rows[30:]])
     assert ids(now.isoformat()) == sorted(row[2] for row in rows[30:])
-    with pytest.raises(sb.InvalidInputError, match="starting: latest leaves nothing to read"):
+    with pytest.raises(sb.InvalidInputError, match="starting: latest skips all current records"):
         ids("latest")
 
 
@@ -147,6 +147,6 @@ def test_several_topics_and_a_pattern(spark, topics, tmp_path):
 def test_a_session_without_the_connector_says_what_to_do():
     with (
         pytest.raises(sb.MissingDependencyError, match=r"skyband jars.*session\(kafka=True\)"),
-        refuse_missing_connector(),
+        reject_missing_connector(),
     ):
         raise ValueError("Failed to find data source: kafka. Make sure the provider name is correct")

@@ -114,7 +114,7 @@ def test_a_crash_between_writing_and_noting_it_down(spark, tmp_path, database):
     write_files(tmp_path / "in", [[(rows[159][0] + 500 * SECOND, 1.0, 1, "a")]], 9)
     finished(file, spark, "catch-up")
     assert whole(database) == in_order(wanted(rows[:160]))
-    with pytest.raises(sb.InvalidInputError, match=r"holds answers that belong to a run whose state is kept.*--fresh"):
+    with pytest.raises(sb.InvalidInputError, match=r"contains answers of a run whose state is stored.*--fresh"):
         run(file, "once", spark=spark)
 
 
@@ -173,7 +173,7 @@ def test_a_server_that_does_not_come_back_stops_the_run_and_nothing_is_lost(spar
     stopped = []
     running = run(file, spark=spark, watchers={"rows": [Wanted(Stopping(), "answers")]})
     try:
-        with pytest.raises(sb.PipelineError, match="nothing is lost: once the server takes answers again") as caught:
+        with pytest.raises(sb.PipelineError, match=r"no answers are lost\. Fix the problem and run it again") as caught:
             running.await_end(300)
     finally:
         database.server.start()
@@ -200,7 +200,7 @@ def test_who_waits_for_a_server_can_be_stopped(spark, tmp_path, database, caplog
     running = run(file, spark=spark, watchers={"rows": [Wanted(Stopping(), "answers")]})
     try:
         assert taken.wait(300)
-        wait_for(lambda: "trying again for 600 seconds" in caplog.text)
+        wait_for(lambda: "retrying for 600 seconds" in caplog.text)
         began = time.monotonic()
         running.stop()
         assert time.monotonic() - began < 300
@@ -233,7 +233,7 @@ def _shape(row):
 def test_streams_of_different_columns_in_one_table_are_refused(spark, tmp_path, database, data):
     write_families(tmp_path, data)
     text = FILE.replace("sinks: [{type: memory}, {type: jsonl, path: out}]", SINK)
-    with pytest.raises(sb.InvalidInputError, match=r"table 'answers' is there already, and has no column .*{stream}"):
+    with pytest.raises(sb.InvalidInputError, match=r"table 'answers' exists, but has no column .*{stream}"):
         run(workload(tmp_path, text), "once", spark=spark)
     assert [query for query in spark.streams.active if query.isActive] == []
 
