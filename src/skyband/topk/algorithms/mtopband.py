@@ -80,7 +80,7 @@ class MTopBand(SharedEngine):
             self._bands = self._bands._replace(references=references)
             return
         self._grow_views()
-        if self._pool.registers[pretopk.FREE] == pretopk.NOBODY:
+        if self._pool.registers[pretopk.FREE] == pretopk.NO_SLOT:
             capacity = self._pool.keys.size
             self._pool = with_room(self._pool, 2 * capacity, keep=["registers"])
             self._pool.references[capacity:] = _chain(capacity, 2 * capacity)
@@ -117,5 +117,5 @@ class MTopBand(SharedEngine):
 def _chain(low: int, high: int) -> Any:
     """The `references` of free slots from `low` to `high`, each leading to the next."""
     following = np.arange(low + 1, high + 1, dtype=np.int64)
-    following[-1] = pretopk.NOBODY
+    following[-1] = pretopk.NO_SLOT
     return -2 - following

@@ -47,12 +47,12 @@ class MTopList(SharedEngine):
         super().__init__(queries, since)
         self._list = skiplist.empty_list(16)
         minima = np.zeros(self._meta.views.starts.size, np.int64)
-        self._careers = kernels.Careers(np.zeros((16, 2), np.int64), minima)
+        self._view_marks = kernels.ViewMarks(np.zeros((16, 2), np.int64), minima)
         self._extract = _extract(16)
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(
-            self._list, self._careers, self._meta, self._extract, rows, at, watermark, first, answers
+            self._list, self._view_marks, self._meta, self._extract, rows, at, watermark, first, answers
         )
 
     def _grow(self) -> None:
@@ -61,14 +61,14 @@ class MTopList(SharedEngine):
             self._list = skiplist.grown_list(self._list)
             capacity = self._list.keys.size
             marks = np.zeros((capacity, 2), np.int64)
-            marks[: self._careers.marks.shape[0]] = self._careers.marks
-            self._careers = self._careers._replace(marks=marks)
+            marks[: self._view_marks.marks.shape[0]] = self._view_marks.marks
+            self._view_marks = self._view_marks._replace(marks=marks)
             self._extract = _extract(capacity)
 
     def _move_views(self, live: Ints, capacity: int) -> None:
         # Whoever is listed has its marks on live views; those of free slots mean nothing.
-        marks, minima = self._careers
-        self._careers = kernels.Careers(np.searchsorted(live, marks), moved(minima, live, capacity))
+        marks, minima = self._view_marks
+        self._view_marks = kernels.ViewMarks(np.searchsorted(live, marks), moved(minima, live, capacity))
 
     @property
     def candidates(self) -> int:
@@ -86,12 +86,12 @@ class MTopList(SharedEngine):
         return {"views": self.views}
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "list": packed(self._list), "careers": packed(self._careers)}
+        return {**super().state(), "list": packed(self._list), "careers": packed(self._view_marks)}
 
     def load(self, state: State) -> None:
         super().load(state)
         self._list = skiplist.SkipList(**state["list"])
-        self._careers = kernels.Careers(**state["careers"])
+        self._view_marks = kernels.ViewMarks(**state["careers"])
         self._extract = _extract(self._list.keys.size)
 
 

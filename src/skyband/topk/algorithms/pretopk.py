@@ -74,7 +74,7 @@ class PreTopk(Engine):
 
     def _grow(self) -> None:
         capacity, width = self._pool.keys.size, self._sets.heaps.shape[1]
-        if self._pool.registers[kernels.FREE] == kernels.NOBODY:
+        if self._pool.registers[kernels.FREE] == kernels.NO_SLOT:
             self._pool = with_room(self._pool, 2 * capacity, keep=["registers"])
             self._pool.references[capacity:] = _chain(capacity, 2 * capacity)
             self._pool.registers[kernels.FREE] = capacity
@@ -107,5 +107,5 @@ class PreTopk(Engine):
 def _chain(low: int, high: int) -> Any:
     """The `references` of free slots from `low` to `high`, each leading to the next."""
     following = np.arange(low + 1, high + 1, dtype=np.int64)
-    following[-1] = kernels.NOBODY
+    following[-1] = kernels.NO_SLOT
     return -2 - following

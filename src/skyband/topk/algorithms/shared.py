@@ -47,7 +47,7 @@ class SharedEngine(Engine):
             progress, grown = kernels.with_more_records(progress), True
         if kernels.lacks_views(views):
             live = kernels.live_numbers(views)
-            views, grown = kernels.without_dead(views), True
+            views, grown = kernels.without_closed(views), True
             capacity = views.starts.size
             progress = progress._replace(first_records=kernels.moved(progress.first_records, live, capacity))
             self._move_views(live, capacity)
