@@ -137,8 +137,15 @@ class TestExplain:
             ]
         )
         page = work.explain()
-        assert "3 queries on the time axis, 2 sharing classes" in page
-        assert "60 alive, for 70 windows of the queries" in page
+        summary, costs, *_ = page.splitlines()
+        assert summary == (
+            "3 queries over event time: the 10 best of 10 minutes, every 1 minute, by price * size; "
+            "the 50 best of 1 hour, every 1 minute, by price * size; the 3 lowest of 1 hour, every 7 minutes, by price."
+        )
+        assert costs.startswith("Each row is processed 2 times, once per sharing class, for all 3 queries together.")
+        assert " (at most 3,027). It keeps more if it switches to the algorithm sap (see below)." in costs
+        assert "2 sharing classes" in page
+        assert "60 open, for 70 open windows of the queries" in page
         assert "50 (60 views)" in page
         assert "never more than 3000" in page
         assert "4 minutes" in page  # 60 = 8 * 7 + 4: where the starts of "low" cut its slides
@@ -152,7 +159,7 @@ class TestExplain:
 
     def test_windows_too_many_to_list_are_explained_at_once(self):
         page = sb.Workload(sb.TopK(k=10, size="1 day", slide="1 millisecond")).explain()
-        assert "86400000 alive" in page
+        assert "86400000 open" in page
 
     def test_thousands_of_queries_make_a_short_page(self):
         work = sb.Workload(

@@ -402,8 +402,9 @@ def test_a_snapshot_of_one_policy_is_not_resumed_under_the_other():
 def test_the_page_promises_no_bound_where_scores_may_tie():
     plain = sb.TopK(name="plain", k=10, size="10 minutes", slide="1 minute")
     page = sb.Workload([plain, ranked(plain, name="tied")]).explain()
+    assert "Memory: about 59 candidate rows (more if scores tie)." in page
     assert "2 sharing classes" in page
     assert "about 29 expected, never more than 100" in page
-    assert "about 29 expected, and all that tie with them" in page
+    assert "about 29 expected, plus all rows that tie with them" in page
     assert "class 2: by the given score, desc, with ties" in page
-    assert "panes: keeps the minimal candidate set with all its ties" in page
+    assert "panes: keeps the minimal candidate set including ties" in page
