@@ -90,8 +90,8 @@ class OrderedShard(Shard):
             self.waiting = pa.concat_tables(known, promote_options="default")
         if late and self.plan.refuse_late:
             raise InvalidInputError(
-                f"a row at {min(note.oldest for note in notes)} came behind the watermark, which stands at {limit} "
-                "(microseconds), and late='refuse'. Run with late='count', or with a longer watermark."
+                f"a row at {min(note.oldest for note in notes)} is behind the watermark {limit} (microseconds), and "
+                "late='refuse'. Use late='count' or a longer watermark."
             )
         return late
 
@@ -117,8 +117,8 @@ class OrderedShard(Shard):
         """Continue from what `save` returned."""
         if saved["shards"] != self.plan.shards:
             raise SnapshotError(
-                f"the checkpoint was written with shards={saved['shards']} and is resumed with "
-                f"shards={self.plan.shards}; what it holds would be looked for elsewhere. Go on with the former."
+                f"the checkpoint was written with shards={saved['shards']}, but the stream was started with "
+                f"shards={self.plan.shards}, so shards would not find their state. Use shards={saved['shards']}."
             )
         self.clock, self.newest = saved["clock"], saved["newest"]
         self.waiting = None if saved["waiting"] is None else from_bytes(saved["waiting"])

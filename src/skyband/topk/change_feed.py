@@ -26,14 +26,14 @@ _LONG_AGO = -(2**62)
 
 
 class ChangeFeed:
-    """Turns the answers of a monitor into changes: who entered, who left, who moved, with the old and the new rank.
+    """Convert the answers of a monitor to changes: rows that entered, left or moved, with old and new rank.
 
-    It keeps the newest answer of each query and group, to compare the next one with. Objects are known by their id.
+    The feed keeps the newest answer of each query and group and compares the next one with it, by id.
 
     Parameters
     ----------
     queries
-        The queries that the answers are of.
+        The queries whose answers are compared.
 
     Examples
     --------
@@ -56,10 +56,10 @@ class ChangeFeed:
         self._shown: pa.Table | None = None
 
     def take(self, answers: pa.Table, now: Any = None) -> pa.Table:
-        """What these answers change, after those taken before; they must come as `Monitor.answers` gives them.
+        """Return the changes between these answers and the previous ones. Pass tables from `Monitor.answers`.
 
-        With `now`, a time, a window that ends by then and is not among the answers held no object: all have left. In
-        any case they have when a later window has an answer.
+        If `now` is given, windows that end by then and have no answer are empty: all their rows have left. Without
+        `now`, this is reported when a later window has an answer.
 
         >>> import skyband as sb
         >>> query = sb.TopK(k=2, size="10 seconds")
@@ -101,8 +101,8 @@ class ChangeFeed:
         if places.null_count:
             strange = table["query"].filter(pc.is_null(places))[0].as_py()
             raise InvalidInputError(
-                f"the answers are of query {strange!r}, which this feed was not made for; "
-                f"it compares windows of {', '.join(map(repr, names))}."
+                f"the answers contain query {strange!r}, which is not a query of this ChangeFeed. "
+                f"Its queries are {', '.join(map(repr, names))}."
             )
         queries: Ints = places.to_numpy(zero_copy_only=False).astype(np.int64)
         groups = np.zeros(table.num_rows, np.int64)

@@ -199,9 +199,9 @@ class GroupPools:
         """Go on from what `state` returned."""
         counted, since = state["counted"], np.ascontiguousarray(state["since"], np.int64)
         if since.ndim != 2 or since.shape[1] != len(self._queries) or counted.min(initial=0) < 0:
-            raise ValueError("what is known of the groups does not fit the queries")
+            raise ValueError("the state of the groups does not match the queries")
         if not 0 <= state["kinds"].min(initial=0) <= state["kinds"].max(initial=0) < len(since):
-            raise ValueError("a group has window starts that are not there")
+            raise ValueError("a group refers to window starts that do not exist")
         groups = [counted, *(pool["group"] for pool in state["pools"])]
         self.reserve(1 + max(int(some.max(initial=-1)) for some in groups))
         self.answered_until(state["answered"])

@@ -35,17 +35,17 @@ _SCHEMA = FAMILIES["topk"].answers
 
 
 class Monitor(MonitorBase[TopK, RankedWindows]):
-    """Answers continuous top-k queries over a stream that is pushed to it, exactly and incrementally.
+    """Answer continuous top-k queries over a stream of pushed rows, exactly and incrementally.
 
     Parameters
     ----------
     queries
         One query, several, or a `Workload`.
     algorithm
-        ``"auto"`` or a name from `skyband.algorithms`. A single-query algorithm runs several queries one by one.
+        ``"auto"`` or a name from `skyband.algorithms`. A single-query algorithm runs each query separately.
     computed
-        True where `where` and the expressions of the queries have been applied already by whoever passes the arrays;
-        else a query that has some is refused.
+        True if the caller has already applied `where` and the expressions of the queries to the arrays. Otherwise a
+        query with a filter or an expression is rejected.
 
     Examples
     --------
@@ -86,18 +86,18 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         return self._executors.candidates + (len(self._ids) if self._ids else 0)
 
     def push(self, positions: Any, scores: Any, ids: Any = None, *, groups: Any = None) -> None:
-        """Take in the next rows of the stream. A push that is refused changes nothing.
+        """Push the next rows of the stream. A rejected push changes nothing.
 
         Parameters
         ----------
         positions
-            int64 microseconds or timestamps that do not go backwards; None for count windows.
+            int64 microseconds or timestamps in ascending order; None for count windows.
         scores
-            Numbers; a null or NaN score leaves the row out.
+            Numbers. A row with a null or NaN score is dropped.
         ids
-            What ties are broken by and answers speak of; None numbers the rows from 0.
+            Ids of the rows, returned in answers and used to break ties. With None, rows are numbered from 0.
         groups
-            One value a row: each group has its own windows and its own top k. Null and NaN are one group.
+            One value per row. Each group has its own windows and its own top k. Null and NaN are one group.
         """
         self._refuse_after_end()
         self._refuse_missing_groups(groups)
@@ -119,8 +119,8 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         grouped = len(self.queries) in self._grouped(after.queries)
         if self._intake.rows and grouped and after.axis == "count" and not self._grouped(self.queries):
             raise InvalidInputError(
-                f"{query.name!r} counts the objects of each group, and nobody has counted them so far; "
-                "start a monitor that does."
+                f"{query.name!r} has count windows per group, but this monitor has not counted the rows of each group "
+                "so far. Start a new monitor with this query."
             )
         start = self._first_exact_start(query, grouped)
         since = [*([ALWAYS] * len(self.queries)), start]
@@ -331,10 +331,10 @@ def replay(
     *,
     groups: Any = None,
 ) -> pa.Table:
-    """All answers of the queries over a whole, bounded stream.
+    """Return all answers of the queries over a bounded stream.
 
     The columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank, id,
-    score``, by window end, query in workload order, group and rank.
+    score``, ordered by window end, query (in workload order), group and rank.
 
     >>> import skyband as sb
     >>> query = sb.TopK(k=2, size="1 minute", slide="30 seconds")

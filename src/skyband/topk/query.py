@@ -36,25 +36,24 @@ class TopK(Query):
     Parameters
     ----------
     k
-        How many objects an answer ranks, at least 1.
+        Number of objects in an answer, at least 1.
     size, slide
         Interval text (``"10 minutes"``) or `timedelta` for a window over event time, integers for a window over the
         last `size` objects. `slide` defaults to `size` and need not divide it.
     name
-        What the query is called in its answers; unique in a workload.
+        Name of the query in its answers; unique in a workload.
     by, where, partition_by
-        SQL expressions for the score, the filter and the groups. Arrays carry scores and groups themselves, so that
-        `skyband.replay` and `skyband.Monitor` need none of them and refuse what they would have to compute; a plain
-        column name is fine.
+        SQL expressions for the score, the filter and the groups. `skyband.replay` and `skyband.Monitor` get scores and
+        groups as arrays: they accept plain column names and reject expressions, which they cannot compute.
     order
         ``"desc"``: higher scores first; ``"asc"``: lower scores first.
     origin
-        Where the windows are anchored: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
+        A position at which a window ends: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
     full_only
         Report only windows that begin at or after the first object of the stream.
     ties
-        ``"row_number"``: k rows, of equal scores the newest first. ``"rank"``: every object with the score of the k-th
-        is in too, and equal scores share a rank (1, 1, 3); answers may then be longer than k, and more may be held.
+        ``"row_number"``: k rows, of equal scores the newest first. ``"rank"``: also every object with the score of the
+        k-th, and equal scores share a rank (1, 1, 3). Answers may then be longer than k, and more objects are kept.
 
     Examples
     --------
@@ -118,7 +117,7 @@ class TopK(Query):
 
     @property
     def sliding(self) -> SlidingWindow:
-        """The query's windows where they have one size and one slide; a query with other windows is rejected.
+        """The query's windows, which must have one size and one slide.
 
         >>> import skyband as sb
         >>> sb.TopK(k=3, size=10_000, slide=100).sliding.most_alive
@@ -127,12 +126,12 @@ class TopK(Query):
         if isinstance(self.window, SlidingWindow):
             return self.window
         raise UnsupportedError(
-            f"{self.name!r} has windows that are listed by their starts and ends; this needs windows of one size and "
-            "one slide. Monitor, replay and shards answer it with algorithm='panes' or 'naive'."
+            f"{self.name!r} has windows listed by starts and ends; this operation supports only windows with one size "
+            "and one slide. Use Monitor, replay or shards with algorithm='panes' or 'naive'."
         )
 
     def to_sql(self, *, named: bool = False) -> str:
-        """The query as one line of SQL, its canonical form; `skyband.sql` reads it back.
+        """Return the query as one line of SQL in canonical form; `skyband.sql` parses it.
 
         >>> import skyband as sb
         >>> print(sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute", by="price * size"))
@@ -159,8 +158,8 @@ def _checked_ties(ties: object) -> Ties:
     if isinstance(ties, str) and ties in ("row_number", "rank"):
         return "row_number" if ties == "row_number" else "rank"
     raise InvalidQueryError(
-        f"ties={ties!r} must be 'row_number' (k rows, the newest of equal scores first) or 'rank' (all that equal the "
-        "k-th are in)."
+        f"ties={ties!r} must be 'row_number' (k rows, the newest of equal scores first) or 'rank' (also all rows that "
+        "tie with the k-th)."
     )
 
 
@@ -193,7 +192,7 @@ class ListedTopK(TopK):
 
 
 def topk_from(fields: Mapping[str, Any]) -> TopK:
-    """The query that `to_dict` returned these fields of.
+    """Return the query from the fields that its `to_dict` returned.
 
     >>> import skyband as sb
     >>> query = ListedTopK(k=1, windows=ListedWindows([0], [10]))

@@ -56,9 +56,9 @@ class TopKShard(Shard):
             late += note.histogram.before(limit) if note.histogram else 0
             if not self.plan.may_be_late and note.oldest < limit:
                 raise InvalidInputError(
-                    f"a row at {note.oldest} came behind the watermark, which stands at {limit} (microseconds), and "
-                    "late='refuse': rows were dropped for it already, so that answers would be wrong. "
-                    "Run with late='count', or with a longer watermark."
+                    f"a row at {note.oldest} is behind the watermark {limit} (microseconds), and late='refuse'. Rows "
+                    "of earlier windows have already been dropped, so answers would be wrong. Use late='count' or a "
+                    "longer watermark."
                 )
             for identity, cells in note.firsts.items():
                 timely = cells[np.searchsorted(cells, limit) :]
@@ -209,14 +209,14 @@ class TopKShard(Shard):
         known = {query.name: query for query in before}
         if self.plan.axis != before[0].axis:
             raise SnapshotError(
-                f"the checkpoint is of a workload with {before[0].axis} windows and this one has {self.plan.axis} "
-                "windows; nothing held serves them. Start it with a new checkpoint."
+                f"the checkpoint belongs to a workload with {before[0].axis} windows, but this workload has "
+                f"{self.plan.axis} windows, so the stored rows cannot be used. Start with a new checkpoint."
             )
         joined_now = [query for query in self.plan.queries if known.get(query.name) != query]
         if joined_now and self.plan.axis == "count":
             raise SnapshotError(
-                f"query {joined_now[0].name!r} is new to this checkpoint, and objects that have gone are not counted "
-                "anew for it: its count windows would be wrong. Remove it, or start it with a new checkpoint."
+                f"query {joined_now[0].name!r} is new to this checkpoint. Earlier rows were not counted for it, so its "
+                "count windows would be wrong. Remove the query, or start with a new checkpoint."
             )
         old_scans = {scan.identity for scan in scans_of(before)}
         self.firsts = {name: at for name, at in self.firsts.items() if name in old_scans}
@@ -239,8 +239,8 @@ def _refuse_other_rows(plan: TopKPlan, saved: dict[str, Any]) -> None:
     ):
         if old != new:
             raise SnapshotError(
-                f"the checkpoint was written with {what}={old!r} and is resumed with {what}={new!r}; the rows it holds "
-                f"would not fit. Go on with {what}={old!r}, or start with a new checkpoint."
+                f"the checkpoint was written with {what}={old!r}, but the stream was started with {what}={new!r}, so "
+                f"the stored rows do not fit. Use {what}={old!r}, or start with a new checkpoint."
             )
 
 

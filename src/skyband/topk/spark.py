@@ -190,8 +190,8 @@ def _score(columns: Columns, scan: Scan, query: TopK) -> Column:
     """The scan's score; null where the filter removes the row, NaN where the row has no score."""
     if scan.by is None:
         raise InvalidQueryError(
-            f"query {query.name!r} has no by=; on Spark the score is computed from the row's columns. "
-            "Give by= as an SQL expression, for example by='price * size'."
+            f"query {query.name!r} has no by=. On Spark, the score is computed from the row's columns. "
+            "Set by= to an SQL expression, for example by='price * size'."
         )
     number = columns.number(query, "by", scan.by, "a score must be a number, or rows cannot be ranked")
     return number if scan.where is None else sf.when(columns.filter(scan.where, query), number)

@@ -177,9 +177,8 @@ class Engine(ABC):
         for query in queries:
             if query.ties == "rank" and not cls.ranks_ties:
                 raise UnsupportedError(
-                    f"{query.name!r} has ties='rank', and {cls.name} rests on an order in which no two objects are "
-                    "equal: it lets go of objects that tie with the k-th, so that answers would lack them; "
-                    "use algorithm='panes'."
+                    f"{query.name!r} has ties='rank', which {cls.name} does not support: it drops objects that tie "
+                    "with the k-th. Use algorithm='panes'."
                 )
 
     @classmethod
@@ -188,9 +187,8 @@ class Engine(ABC):
         for query in queries:
             if not cls.takes_lists and not isinstance(query.window, SlidingWindow):
                 raise UnsupportedError(
-                    f"{query.name!r} has windows that are listed by their starts and ends, and {cls.name} works on "
-                    "windows of one size and one slide: it finds the next view by arithmetic; "
-                    "use algorithm='panes' or 'naive'."
+                    f"{query.name!r} has windows listed by starts and ends, but {cls.name} supports only windows with "
+                    "one size and one slide. Use algorithm='panes' or 'naive'."
                 )
 
     @property

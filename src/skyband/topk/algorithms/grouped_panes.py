@@ -119,7 +119,7 @@ class GroupedPanes:
         """Go on from what `state` returned."""
         groups = state["group"]
         if not all(state[name].shape == groups.shape for name in _COLUMNS) or (np.diff(groups) < 0).any():
-            raise ValueError("the columns of the groups' candidates do not fit together")
+            raise ValueError("the columns of the groups' candidates differ in length, or their groups are not sorted")
         self.reserve(int(groups.max(initial=-1)) + 1)
         columns: dict[str, Any] = {name: np.ascontiguousarray(state[name], np.int64) for name in _COLUMNS[1:]}
         columns["keys"] = np.ascontiguousarray(state["keys"], np.float64)

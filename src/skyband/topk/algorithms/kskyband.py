@@ -44,7 +44,7 @@ class KSkyband(Engine):
     """
 
     name = "kskyband"
-    summary = "one pass with dominance counters, every object enters (one-pass rival)"
+    summary = "one pass with dominance counters; every object enters the candidate set (TODS 2005)"
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)

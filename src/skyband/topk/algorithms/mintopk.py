@@ -45,8 +45,9 @@ class MinTopk(Engine):
         windows = queries[0].window.most_alive
         if windows > MOST_WINDOWS:
             raise UnsupportedError(
-                f"{queries[0].name!r} has {windows} windows open at once and mintopk keeps a pointer for each, at most "
-                f"{MOST_WINDOWS}; use algorithm='panes', which needs none, or a longer slide."
+                f"{queries[0].name!r} has {windows} windows open at once, but mintopk keeps a pointer for each and "
+                f"supports at most {MOST_WINDOWS}. Use algorithm='panes', which keeps nothing per window, or a longer "
+                "slide."
             )
         self._list = skiplist.empty_list(16)
         self._topk = kernels.SuperTopk(

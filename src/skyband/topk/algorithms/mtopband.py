@@ -72,8 +72,8 @@ class MTopBand(SharedEngine):
         if self._bands.registers[kernels.RESUME_AT] != NONE:
             if self._bands.references.size >= MOST_REFERENCES:
                 raise UnsupportedError(
-                    f"the sets of {self.views} live views have outgrown {MOST_REFERENCES} references, the most that "
-                    "mtopband serves; use algorithm='mtoplist', which keeps one pointer a view."
+                    f"the sets of {self.views} open views exceed {MOST_REFERENCES} references, the limit of mtopband. "
+                    "Use algorithm='mtoplist', which keeps one pointer per view."
                 )
             references = np.zeros(2 * self._bands.references.size, np.int32)
             references[: self._bands.references.size] = self._bands.references

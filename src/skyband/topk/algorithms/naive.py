@@ -28,7 +28,7 @@ class Naive(Engine):
     """
 
     name = "naive"
-    summary = "the whole window, selected anew at every slide (baseline)"
+    summary = "keeps the whole window and selects the k best at every slide (baseline)"
     ranks_ties = True
     takes_lists = True
 

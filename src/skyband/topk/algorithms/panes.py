@@ -53,7 +53,7 @@ class Panes(Engine):
     """
 
     name = "panes"
-    summary = "the minimal candidate set, kept a pane at a time for one query or thousands: what `auto` runs"
+    summary = "the minimal candidate set, updated once per pane, for one query or thousands; the default of `auto`"
     shares = True
     ranks_ties = True
     takes_lists = True

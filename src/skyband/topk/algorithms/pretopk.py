@@ -50,11 +50,11 @@ class PreTopk(Engine):
         windows = query.window.most_alive
         fullest = min(query.k, query.sliding.size) if query.axis == "count" else query.k
         if windows > MOST_WINDOWS or windows * fullest > MOST_REFERENCES:
-            one_pointer = "'mintopk', which keeps one pointer a window, or " if windows <= MOST_WINDOWS else ""
+            one_pointer = "'mintopk', which keeps one pointer per window, or " if windows <= MOST_WINDOWS else ""
             raise UnsupportedError(
-                f"{query.name!r} has {windows} windows open at once and pretopk keeps up to {fullest} references for "
-                f"each; it serves at most {MOST_WINDOWS} windows and {MOST_REFERENCES} references. Use the algorithm "
-                f"{one_pointer}'panes', which keeps nothing for a window, or a longer slide."
+                f"{query.name!r} has {windows} windows open at once, and pretopk keeps up to {fullest} references for "
+                f"each. It supports at most {MOST_WINDOWS} windows and {MOST_REFERENCES} references. Use the algorithm "
+                f"{one_pointer}'panes', which keeps nothing per window, or a longer slide."
             )
         self._pool = kernels.Pool(
             np.zeros(64),

@@ -28,9 +28,9 @@ class SharedEngine(Engine):
         plan = kernels.plan_of(kernel_queries(self._queries, self._since))
         if (most := kernels.most_views(plan)) > MOST_VIEWS:
             raise UnsupportedError(
-                f"the {len(self._queries)} queries can have {most} windows with different starts open at once and "
-                f"{self.name} keeps an entry for each, at most {MOST_VIEWS}; use algorithm='panes', which needs none, "
-                "or longer slides."
+                f"the {len(self._queries)} queries can have {most} windows with different starts open at once, but "
+                f"{self.name} keeps an entry for each start and supports at most {MOST_VIEWS}. Use algorithm='panes', "
+                "which keeps nothing per window, or longer slides."
             )
         self._meta = kernels.SharedViews(
             plan, kernels.empty_views(), kernels.empty_progress(plan), *kernels.empty_agendas(plan)

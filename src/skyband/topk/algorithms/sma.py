@@ -52,7 +52,7 @@ class SMA(Engine):
     """
 
     name = "sma"
-    summary = "the whole window in an index, a small skyband filled anew from it (multi-pass rival, SIGMOD 2006)"
+    summary = "the whole window in an index, and a small skyband that is refilled from it (SIGMOD 2006)"
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
