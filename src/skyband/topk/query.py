@@ -1,4 +1,4 @@
-"""Continuous top-k queries: sliding windows, or windows listed by their starts and ends. Checked once, then frozen."""
+"""Continuous top-k queries over sliding windows, or over windows listed by starts and ends. Validated and frozen."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class TopK(Query):
         return self.order == "asc"
 
     def _windowed(self) -> dict[str, Any]:
-        """The fields that say which windows the query has, in the form they keep."""
+        """The fields that define the query's windows, normalized."""
         slide = self.size if self.slide is None else self.slide
         axis = same_axis(self.size, slide, "slide")
         window = window_of(axis, self.size, slide, self.origin)
@@ -140,11 +140,11 @@ class TopK(Query):
         return writer.write(self.to_dict(), named=named)
 
     def scan_key(self) -> tuple[str | None, str | None, tuple[str, ...]]:
-        """What queries must agree in to rank the same rows by the same score in the same groups."""
+        """The key of a scan: queries with equal keys rank the same rows by the same score in the same groups."""
         return self.by, self.where, tuple(self.partition_by)
 
     def sharing_key(self) -> tuple[Axis, str | None, str | None, tuple[str, ...], Order, Ties]:
-        """What queries must agree in to share one set of candidates: also the direction and the policy for ties."""
+        """The key of a sharing class: queries with equal keys share one set of candidates."""
         return (self.axis, *self.scan_key(), self.order, self.ties)
 
 
@@ -183,12 +183,12 @@ class ListedTopK(TopK):
         return {"axis": "time", "window": self.windows, "size": spelled("time", self.windows.longest)}
 
     def to_dict(self) -> dict[str, Any]:
-        """The query as plain values, ready for JSON; `topk_from` makes the same query of them."""
+        """Return the query as plain values for JSON; `topk_from` restores it."""
         listed = {"starts": list(self.windows.starts), "ends": list(self.windows.ends)}
         return {**super().to_dict(), "windows": listed}
 
     def to_sql(self, *, named: bool = False) -> None:  # type: ignore[override]  # a list of windows has no SQL
-        """Nothing: a list of windows has no SQL."""
+        """Return None: SQL cannot express a list of windows."""
 
 
 def topk_from(fields: Mapping[str, Any]) -> TopK:

@@ -19,15 +19,15 @@ __all__ = ["MTopList"]
 
 
 class MTopList(SharedEngine):
-    """Serves any number of queries together; holds exactly their minimal candidate set, every object once.
+    """Answer any number of queries together; keep exactly their minimal candidate set, every object once.
 
-    The union of the top k of all live views stands in one list, best first. A minimum pointer per view names the worst
-    object of its top k, the one that a newcomer must beat; two marks per object name the first and the last view that
-    it is in. With several k an object can be missing from a view and be in a younger one again (Lemma 6.2): it is in
+    The union of the top k of all live views is one list, best first. A minimum pointer per view refers to the worst
+    object of its top k, which a new object must beat. Two marks per object refer to the first and the last view that
+    contains it. With several k an object can be missing from a view and be in a younger one again (Lemma 6.2): it is in
     those between its marks whose minimum is not in front of it (Lemma 6.3). It leaves the list with the last of them.
-    Nothing is ever recomputed. State: the candidates once, and a few numbers for each live view. Cost: one comparison
-    for an object that no view wants; else a comparison for every 64 views, O(log candidates), and for each view entered
-    a pointer's step or two and a few comparisons to move marks.
+    Nothing is recomputed. State: the candidates once, and a few numbers for each live view. Cost: one comparison for an
+    object that no view accepts; otherwise a comparison for every 64 views, O(log candidates), and for each view entered
+    one or two pointer steps and a few comparisons to move marks.
 
     Shastri, Yang, Rundensteiner, Ward: MTopS: Scalable Processing of Continuous Top-K Multi-Query Workloads, CIKM 2011.
 
@@ -66,7 +66,7 @@ class MTopList(SharedEngine):
             self._extract = _extract(capacity)
 
     def _move_views(self, live: Ints, capacity: int) -> None:
-        # Whoever is listed has its marks on live views; those of free slots mean nothing.
+        # Objects in the list have marks on live views; marks of free slots are undefined.
         marks, minima = self._view_marks
         self._view_marks = kernels.ViewMarks(np.searchsorted(live, marks), moved(minima, live, capacity))
 
@@ -96,7 +96,7 @@ class MTopList(SharedEngine):
 
 
 def _extract(capacity: int) -> kernels.Extract:
-    """An empty copy with room for the whole list."""
+    """Return an empty copy with capacity for the whole list."""
     return kernels.Extract(
         np.empty(capacity),
         np.empty(capacity, np.int64),

@@ -1,4 +1,4 @@
-"""What the engines that serve many queries together have in common: the meta query."""
+"""The common part of engines that answer many queries together: the meta query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_VIEWS = 1 << 24  # about a hundred bytes each
 
 
 class SharedEngine(Engine):
-    """Keeps the live views of all its queries: one for each start of a window that is still to be answered."""
+    """Keep the live views of all queries: one for each start of an unanswered window."""
 
     shares = True
 
@@ -38,10 +38,10 @@ class SharedEngine(Engine):
 
     @abstractmethod
     def _move_views(self, live: Ints, capacity: int) -> None:
-        """The views `live` are numbered from 0 on now, in a ring with `capacity` places; all others are dead."""
+        """Renumber the views `live` from 0 on, in a ring with `capacity` entries; all others are closed."""
 
     def _grow_views(self) -> bool:
-        """Make room for one more view and one more record; whether any was lacking."""
+        """Make room for one more view and one more record; return whether room was missing."""
         views, progress, grown = self._meta.views, self._meta.progress, False
         if kernels.lacks_records(progress):
             progress, grown = kernels.with_more_records(progress), True
@@ -56,7 +56,7 @@ class SharedEngine(Engine):
 
     @property
     def views(self) -> int:
-        """How many views are live."""
+        """Number of live views."""
         return int(self._meta.views.registers[kernels.LIVE])
 
     @property
