@@ -96,7 +96,7 @@ def test_pages_tell_what_is_kept():
         for name, slide in (("a", "1 minute"), ("b", "5 minutes"))
     ]
     page = sb.Workload(queries).explain()
-    assert "2 queries over event time: the 1 keys with the highest sum of 1 hour, every 1 minute; " in page
+    assert f"2 queries over event time: {queries[0].ranked_text} in 1 hour, every 1 minute; " in page
     assert "one partial result per key in each of at most 60 panes of 1 minute, plus" in page
     assert "1 set of partials" in page
     assert "at most 60 panes" in page

@@ -137,13 +137,16 @@ class TestExplain:
             ]
         )
         page = work.explain()
-        summary, costs, *_ = page.splitlines()
+        summary, work_line, memory, *_ = page.splitlines()
         assert summary == (
-            "3 queries over event time: the 10 best of 10 minutes, every 1 minute, by price * size; "
-            "the 50 best of 1 hour, every 1 minute, by price * size; the 3 lowest of 1 hour, every 7 minutes, by price."
+            "3 queries over event time: the 10 best in 10 minutes, every 1 minute, by price * size; "
+            "the 50 best in 1 hour, every 1 minute, by price * size; the 3 lowest in 1 hour, every 7 minutes, by price."
         )
-        assert costs.startswith("Each row is processed 2 times, once per sharing class, for all 3 queries together.")
-        assert " (at most 3,027). It keeps more if it switches to the algorithm sap (see below)." in costs
+        assert work_line == "Each row is processed 2 times, once per sharing class, for all 3 queries together."
+        assert memory == (
+            "Memory: about 242 candidate rows (at most 3,027). It keeps more if it switches to the algorithm sap "
+            "(see below)."
+        )
         assert "2 sharing classes" in page
         assert "60 open, for 70 open windows of the queries" in page
         assert "50 (60 views)" in page

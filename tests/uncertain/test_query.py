@@ -72,7 +72,7 @@ def test_families_do_not_mix():
 def test_the_page_shows_groups_plan_and_cost():
     page = sb.Workload([Q1, dataclasses.replace(Q1, name="q2", k=2), Q3, Q5]).explain()
     for text in (
-        "4 queries over event time, on tuples with probabilities: the 3 likeliest",
+        f"4 queries over event time, on tuples with probabilities: {Q1.ranked_text} in 20 minutes, at least every ",
         "Work: 2.1 times less than without sharing.",
         "1 sharing class;",
         "group 1       at least every 2 minutes, k = 3: q1, q2",

@@ -31,7 +31,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
         alive = max(query.window.most_alive for query in sharing)
         made = "in every task, before the shuffle" if on_spark else "as rows arrive"
         lines += [
-            "",
+            *([""] if number > 1 else []),
             f"partials {number}: of {value or 'the value'} by {key or 'key'}"
             + (f" in {', '.join(groups)}" if groups else "")
             + (f" where {where}" if where else ""),
@@ -45,7 +45,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
     head = [
         overview(queries),
         (
-            f"Each row is processed {passes}. Memory: one partial result per key in each of at most "
+            f"Each row is processed {passes}.\nMemory: one partial result per key in each of at most "
             f"{' and '.join(shown)}, plus a running score per key and query; it grows with the number of distinct keys."
         ),
         "",

@@ -38,7 +38,7 @@ def page(queries: Sequence[IncompleteTopK], *, on_spark: bool = False) -> str:
     """Describe what these queries answer, keep and cost, then each query in detail."""
     lines = [
         overview(queries, "on incomplete streams"),
-        f"Each query processes each tuple once and has its own state. {_memory({query.method for query in queries})}",
+        f"Each query processes each tuple once and has its own state.\n{_memory({query.method for query in queries})}",
     ]
     for query in queries:
         low, high = query.bounds

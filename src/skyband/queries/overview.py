@@ -19,12 +19,16 @@ def overview(queries: Sequence[Query], rows: str = "") -> str:
 
     >>> import skyband as sb
     >>> print(overview([sb.TopK(k=10, size="1 hour", slide="5 minutes", by="price")]))
-    1 query over event time: the 10 best of 1 hour, every 5 minutes, by price.
+    1 query over event time: the 10 best in 1 hour, every 5 minutes, by price.
     """
     axis = "over event time" if queries[0].axis == "time" else "over counts of rows"
-    described = [
-        query.headline + (f", by {by}" if (by := getattr(query, "by", None)) else "") for query in queries[:_SHOWN]
-    ]
+    described = [_described(query) for query in queries[:_SHOWN]]
     if len(queries) > _SHOWN:
         described.append(f"and {len(queries) - _SHOWN:,} more")
     return f"{counted(len(queries), 'query', 'queries')} {axis}{rows and f', {rows}'}: {'; '.join(described)}."
+
+
+def _described(query: Query) -> str:
+    each = f", for each {', '.join(query.groups)}" if query.groups else ""
+    by = getattr(query, "by", None)
+    return f"{query.ranked_text} in {query.window_text}{each}{f', by {by}' if by else ''}"

@@ -66,17 +66,16 @@ class Workload(Generic[Q]):
     def explain(self, *, on_spark: bool = False, plan: str | None = None) -> str:
         """Describe what this workload answers, how much it keeps, and how it runs, in process or on Spark.
 
-        The first two lines are a summary; details follow. For queries over uncertain streams, `plan` names the plan
+        The first lines are a summary; details follow. For queries over uncertain streams, `plan` names the plan
         that runs them, if it is not the greedy one.
 
         >>> import skyband as sb
         >>> print(sb.Workload([sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute")]).explain())
-        1 query over event time: the 10 best of 10 minutes, every 1 minute.
-        Each row is processed once. Memory: about 29 candidate rows (at most 100). It keeps more if it switches to \
-the algorithm sap (see below).
+        1 query over event time: the 10 best in 10 minutes, every 1 minute.
+        Each row is processed once.
+        Memory: about 29 candidate rows (at most 100). It keeps more if it switches to the algorithm sap (see below).
         <BLANKLINE>
-        1 sharing class; the queries of a class share one set of candidate rows
-        <BLANKLINE>
+        1 sharing class; the queries of a class share their candidates, the rows that can be in an answer
         class 1: by the given score, desc
           queries       1: big
           window        10 minutes

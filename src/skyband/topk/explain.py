@@ -86,17 +86,17 @@ def sharing(queries: Sequence[TopK]) -> Sharing:
 def page(queries: Sequence[TopK], *, on_spark: bool = False) -> str:
     """Describe what these queries answer, keep and cost, then each sharing class in detail."""
     chosen = choose_on_spark if on_spark else choose
-    classes = sharing_classes(queries)
     axis = queries[0].axis
     parts = [
         _Class(shared, meta, _figures(meta), chosen(meta.queries), not on_spark and may_switch(meta.queries))
-        for shared, meta in classes.items()
+        for shared, meta in sharing_classes(queries).items()
     ]
     lines = [overview(queries), _costs(parts, len(queries), on_spark=on_spark and axis == "time"), ""]
-    lines.append(f"{counted(len(parts), 'sharing class')}; the queries of a class share one set of candidate rows")
+    classes = counted(len(parts), "sharing class")
+    lines.append(f"{classes}; the queries of a class share their candidates, the rows that can be in an answer")
     for number, part in enumerate(parts, 1):
         lines += [
-            "",
+            *([""] if number > 1 else []),
             f"class {number}: {_described(part.shared)}",
             *(f"  {line}" for line in _class_page(part, axis)),
         ]
@@ -115,7 +115,7 @@ class _Class:
 
 
 def _costs(parts: Sequence[_Class], queries: int, *, on_spark: bool) -> str:
-    """Summarize work and memory in one line."""
+    """Summarize work and memory, a line each."""
     passes = "once" if len(parts) == 1 else f"{len(parts):,} times, once per sharing class"
     work = f"Each row is processed {passes}{f', for all {queries:,} queries together' if queries > len(parts) else ''}."
     groups: dict[tuple[str, ...], list[_Class]] = {}
@@ -138,7 +138,7 @@ def _costs(parts: Sequence[_Class], queries: int, *, on_spark: bool) -> str:
         more = " Rows ahead of the watermark are kept in addition."
     elif any(part.switches for part in parts):
         more = " It keeps more if it switches to the algorithm sap (see below)."
-    return f"{work} Memory: {', plus '.join(kept)}.{more}"
+    return f"{work}\nMemory: {', plus '.join(kept)}.{more}"
 
 
 def _kept(figures: Sequence[_Figures], bounded: bool) -> str:

@@ -24,7 +24,7 @@ def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str 
     plans = [planned(_requests(mine), method) for mine in classes]
     lines = [
         overview(queries, "on tuples with probabilities"),
-        f"{_memory(classes)} {_work(classes, plans, method)}",
+        f"{_work(classes, plans, method)}\n{_memory(classes)}",
         "",
         f"{counted(len(classes), 'sharing class')}; the queries of a class are answered from one window by one plan",
     ]
@@ -32,7 +32,11 @@ def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str 
         by, probability, rule, where = mine[0].sharing_key()
         described = [f"by {by or 'the given score'}", f"with probability {probability or 'as given'}"]
         described += [f"one of each {rule}"] * (rule is not None) + [f"where {where}"] * (where is not None)
-        lines += ["", f"class {number}: {', '.join(described)}", *(f"  {line}" for line in _class_page(mine, found))]
+        lines += [
+            *([""] if number > 1 else []),
+            f"class {number}: {', '.join(described)}",
+            *(f"  {line}" for line in _class_page(mine, found)),
+        ]
     if on_spark:
         lines += ["", "On Spark, one task ranks all tuples of a class, because any tuple can rank before any other."]
         if queries[0].axis == "time":
