@@ -85,10 +85,12 @@ def sharing(queries: Sequence[TopK]) -> Sharing:
 
 def page(queries: Sequence[TopK], *, on_spark: bool = False) -> str:
     """Describe what these queries answer, keep and cost, then each sharing class in detail."""
-    chosen = choose_on_spark if on_spark else choose
+    # In process, one engine answers all queries, and several queries always run on panes.
+    alone = len(queries) == 1 and not on_spark
+    chosen = choose if alone else choose_on_spark
     axis = queries[0].axis
     parts = [
-        _Class(shared, meta, _figures(meta), chosen(meta.queries), not on_spark and may_switch(meta.queries))
+        _Class(shared, meta, _figures(meta), chosen(meta.queries), alone and may_switch(meta.queries))
         for shared, meta in sharing_classes(queries).items()
     ]
     lines = [overview(queries), _costs(parts, len(queries), on_spark=on_spark and axis == "time"), ""]
@@ -125,18 +127,18 @@ def _costs(parts: Sequence[_Class], queries: int, *, on_spark: bool) -> str:
         _kept([part.figures for part in mine], all(part.shared.ties == "row_number" for part in mine))
         + (f" for each {', '.join(by)}" if by else "")
         for by, mine in sorted(groups.items())
-        if not all(part.choice.algorithm == "sap" for part in mine)
     ]
-    kept += [
-        f"8 to 24 bytes for each of the {part.meta.size:,} rows of a window, because the algorithm is sap (buffers may "
-        "take twice that)"
-        for part in parts
-        if part.choice.algorithm == "sap"
-    ]
+    if parts[0].choice.algorithm == "sap":  # of a single query
+        kept = [
+            (
+                f"8 to 24 bytes for each of the {parts[0].meta.size:,} rows of a window, because the algorithm is sap "
+                "(buffers may take twice that)"
+            )
+        ]
     more = ""
     if on_spark:
         more = " Rows ahead of the watermark are kept in addition."
-    elif any(part.switches for part in parts):
+    elif parts[0].switches:
         more = " It keeps more if it switches to the algorithm sap (see below)."
     return f"{work}\nMemory: {', plus '.join(kept)}.{more}"
 
