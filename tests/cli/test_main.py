@@ -95,6 +95,8 @@ class TestFirstSteps:
         page = skyband("explain", cwd=tmp_path)
         assert page.returncode == 0, page.stderr
         assert "csv files" in page.stdout
+        assert " over event time: the " in page.stdout
+        assert "Memory: about " in page.stdout
         assert "sharing class" in page.stdout
         plain = json.loads(skyband("explain", "--json", cwd=tmp_path).stdout)
         queries = plain["streams"]["sales"]["queries"]

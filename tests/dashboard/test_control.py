@@ -35,7 +35,7 @@ def test_a_query_is_explained_then_added_then_dropped(page, run):
     assert status == 200
     assert (found["name"], found["stream"]) == ("recent", "trades")
     assert found["cost"] == str(run.file.workloads["trades"].cost(found_query(sql)))
-    assert "4 queries on the time axis" in found["text"]
+    assert "4 queries over event time" in found["text"]
     assert run.file is before  # nothing was changed
     status, found = page.post("add", {"sql": sql, "stream": "trades"})
     assert (status, "added 'recent'" in found["done"]) == (200, True)

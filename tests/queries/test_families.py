@@ -81,18 +81,22 @@ def test_families_do_not_mix():
 
 def test_pages_tell_what_is_kept():
     page = sb.Workload(sb.IncompleteTopK(intervals=True, weights={"a": 2}, **INCOMPLETE)).explain(on_spark=True)
-    for told in (
+    for text in (
+        "1 query over event time, on incomplete streams: the ",
+        "Memory: the objects that can still enter an answer, plus a short record of every tuple in the window.",
         "weights a 2",
-        "who is sure to stay",
-        "0 now, 1 at best",
-        "reported too often",
-        "answers of the shards",
+        "whether it is certain to stay among the k best",
+        "a missing value counts as 0, at best as 1",
+        "to drop tuples beyond `occurrences`",
+        "the answers of all shards are merged",
     ):
-        assert told in page
+        assert text in page
     queries = [
         sb.AggregateTopK(name=name, k=1, size="1 hour", slide=slide)
         for name, slide in (("a", "1 minute"), ("b", "5 minutes"))
     ]
     page = sb.Workload(queries).explain()
+    assert f"2 queries over event time: {queries[0].ranked_text} in 1 hour, every 1 minute; " in page
+    assert "one partial result per key in each of at most 60 panes of 1 minute, plus" in page
     assert "1 set of partials" in page
     assert "at most 60 panes" in page

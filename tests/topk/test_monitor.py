@@ -285,7 +285,7 @@ class TestRefusedAtBirth:
 
     def test_more_windows_than_pointers(self):
         query = sb.TopK(name="dense", k=1, size="365 days", slide="1 microsecond")
-        with pytest.raises(sb.UnsupportedError, match=r"'dense' has \d+ windows open at once.*use algorithm='panes'"):
+        with pytest.raises(sb.UnsupportedError, match=r"'dense' has \d+ windows open at once.*Use algorithm='panes'"):
             sb.Monitor(query, "mintopk")
         sb.Monitor(query, "panes").push([1], [1.0])
         # Not only when the first group comes: then the push would have changed the monitor.

@@ -64,24 +64,27 @@ class Workload(Generic[Q]):
         return self.queries[0].axis
 
     def explain(self, *, on_spark: bool = False, plan: str | None = None) -> str:
-        """Return a description of how the workload runs, in process or on Spark: sharing, state and algorithms.
+        """Describe what this workload answers, how much it keeps, and how it runs, in process or on Spark.
 
-        `plan` is the name of the plan for queries over uncertain streams; the default is the greedy plan.
+        The first lines are a summary; details follow. For queries over uncertain streams, `plan` names the plan
+        that runs them, if it is not the greedy one.
 
         >>> import skyband as sb
         >>> print(sb.Workload([sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute")]).explain())
-        1 query on the time axis, 1 sharing class
+        1 query over event time: the 10 best in 10 minutes, every 1 minute.
+        Each row is processed once.
+        Memory: about 29 candidate rows (at most 100). It keeps more if it switches to the algorithm sap (see below).
         <BLANKLINE>
+        1 sharing class; the queries of a class share their candidates, the rows that can be in an answer
         class 1: by the given score, desc
           queries       1: big
-          meta query    window 10 minutes, slide and k adaptive
-          views         10 alive, for 10 windows of the queries
+          window        10 minutes
+          views         10 open, for 10 open windows of the queries
           k per view    10 (10 views)
           panes         1 minute
           candidates    about 29 expected, never more than 100
-          share factor  1.0: run alone, the queries would hold about 29 candidates and look at each object 1 time
-          algorithm     panes: keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time; \
-sap takes over if windows turn out to hold many objects and slides few
+          algorithm     panes: keeps MinTopk's minimal candidate set, updated once per pane instead of once per row; \
+switches to sap if windows contain many rows and slides few; sap also keeps 8 to 24 bytes per row of the window
         """
         family = family_of(self)
         if plan is not None:
@@ -90,7 +93,7 @@ sap takes over if windows turn out to hold many objects and slides few
         return str(family.part("explain").page(self.queries, on_spark=on_spark, **named))
 
     def cost(self, query: Q) -> Cost:
-        """Return the estimated cost of adding `query`: additional views, candidates and work per object.
+        """Return the cost of adding `query`: additional views and candidates, and additional work per row.
 
         >>> import skyband as sb
         >>> work = sb.Workload([sb.TopK(name="day", k=20, size="1 day", slide="1 hour")])

@@ -1,4 +1,4 @@
-"""Top-k queries on Spark: reducer, shards and extractor put together."""
+"""Top-k queries on Spark: combines reducer, shards and output."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ __all__ = ["draft"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _TopKSparkPlan(SparkPlan):
-    """Rows with their scores, and the plan to answer them by. Shards answer alone; nothing is merged."""
+    """Rows with scores, and the plan for them. Each shard's answers are complete; no merge is needed."""
 
     moment = end = "window_end"
 
-    given: DataFrame  # the rows without scores, with the watermark where it stands at the source
+    given: DataFrame  # the rows without scores, with a watermark if it is set at the source
     time: str
     late: Late
     answer_names: tuple[str, ...]  # as users name them
@@ -99,14 +99,14 @@ class _TopKSparkPlan(SparkPlan):
 
 
 def draft(request: Request) -> _TopKSparkPlan:
-    """Refuse what cannot be answered, and settle how the rest will be."""
+    """Reject unsupported requests, and plan the others."""
     df, late, scans = request.df, request.late, scans_of(request.workload)
-    # Groups can be spread over all shards; a scan without groups lives in one.
+    # Groups are distributed over all shards; a scan without groups is in one shard.
     shards = shards_for(request, df, MOST_SHARDS if any(scan.partition_by for scan in scans) else len(scans))
     there, delay = watermark_delays(df, request)
     watermark_lag = request.watermark_lag(delay)
-    # Rows that every filter removes move time too. They are seen by a watermark at the source; where all rows reach the
-    # tasks it is cheaper to look at the newest of each batch only.
+    # Rows that every filter removes also advance time. A watermark at the source sees them. If all rows reach the
+    # tasks, it is cheaper to use only the newest row of each batch.
     if delay is not None and (late == "return" or all(query.where for query in request.workload)):
         df, there, delay = df.withWatermark(spelled(df, request.time), f"{delay} milliseconds"), delay, None
     prepared = _prepare(df, request, shards, 1000 * ((there if delay is None else delay) or 0))
@@ -122,7 +122,7 @@ def draft(request: Request) -> _TopKSparkPlan:
 
 
 class _Prepared(NamedTuple):
-    """Rows with their scores, the plan to answer them by, and the shape of the answers."""
+    """Rows with scores, the plan for them, and the schema of the answers."""
 
     rows: DataFrame
     plan: TopKPlan
@@ -132,10 +132,10 @@ class _Prepared(NamedTuple):
 
 
 def _prepare(df: DataFrame, request: Request, shards: int, delay: int) -> _Prepared:
-    """Check the workload against the columns of `df`, and compute on the JVM what it ranks by.
+    """Validate the workload against the columns of `df`, and let Spark compute scores and groups.
 
-    A column that groups are told by is null in the answers of queries that have none; with `row_copies` the row's own
-    value comes back besides, as ``row_<name>``.
+    A group column is null in the answers of queries without groups. With `row_copies`, answers also contain the row's
+    own value as ``row_<name>``.
     """
     workload, algorithm = request.workload, request.algorithm
     engine = engine_named(choose_on_spark(workload.queries).algorithm if algorithm == "auto" else algorithm)
@@ -180,28 +180,28 @@ def _prepare(df: DataFrame, request: Request, shards: int, delay: int) -> _Prepa
         output=request.output,
     )
     types = {name: rows.schema[name].dataType.simpleString() for name in without_copies(plan.columns)}
-    asked_for = _only_what_is_asked_for(rows, plan)
+    matching = _matching_rows(rows, plan)
     shown = {**grouped, **dict(zip(returned, named, strict=True))}
     answers = _answer_type(rows.schema, plan)
-    return _Prepared(asked_for, plan, answers, tuple(shown.get(name, name) for name in answers.names), types)
+    return _Prepared(matching, plan, answers, tuple(shown.get(name, name) for name in answers.names), types)
 
 
 def _score(columns: Columns, scan: Scan, query: TopK) -> Column:
-    """The scan's score; null where the filter removes the row, NaN where the row has no score."""
+    """The scan's score; null if the filter removes the row, NaN if the row has no score."""
     if scan.by is None:
         raise InvalidQueryError(
-            f"query {query.name!r} has no by=; on Spark the score is computed from the row's columns. "
-            "Give by= as an SQL expression, for example by='price * size'."
+            f"query {query.name!r} has no by=. On Spark, the score is computed from the row's columns. "
+            "Set by= to an SQL expression, for example by='price * size'."
         )
     number = columns.number(query, "by", scan.by, "a score must be a number, or rows cannot be ranked")
     return number if scan.where is None else sf.when(columns.filter(scan.where, query), number)
 
 
-def _only_what_is_asked_for(rows: DataFrame, plan: TopKPlan) -> DataFrame:
-    """Drop rows that no scan takes, where each has a filter; their times have been seen by the watermark already."""
+def _matching_rows(rows: DataFrame, plan: TopKPlan) -> DataFrame:
+    """Drop rows that no scan uses, if every scan has a filter; the watermark has already seen their times."""
     if not all(scan.where for scan in plan.scans):
         return rows
-    # Spark pushes a filter below the watermark, where it would hide times from it, unless it is about the time itself.
+    # Spark pushes a filter below the watermark, where it would hide times from it, unless it refers to the time.
     wanted = sf.col(quoted(plan.time)) < sf.lit("0001-01-01").cast(rows.schema[plan.time].dataType)
     for name in plan.scores:
         wanted = wanted | sf.col(name).isNotNull()
