@@ -34,7 +34,7 @@ from benchmarks.report import Ratio
 from skyband.connectors.postgres_writer import PostgresWriter
 from skyband.connectors.row_identity import with_places
 from skyband.jobs import run as run_file
-from skyband.jobs.control_server import Attendant
+from skyband.jobs.control_server import ControlServer
 from skyband.jobs.mailbox import mailbox_of
 from skyband.spark import session
 from skyband.topk.warmup import warm_up
@@ -321,7 +321,7 @@ def _how_soon_changed(spark: SparkSession, home: Path, times: int) -> list[Ratio
     running = run_file(file, "stream", spark=spark)
     replied, taken = [], []
     try:
-        with Attendant(running):
+        with ControlServer(running):
             box = mailbox_of(file)
             for number in range(times):
                 _await_batches(running, 2)
