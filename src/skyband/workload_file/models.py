@@ -62,9 +62,10 @@ class EngineSection(Section):
     late: LateRows = Field(
         default="count",
         description="What happens to rows behind the watermark. count: they are dropped and counted, and a warning is "
-        "logged if they exceed 0.1% of all rows. refuse: a late row stops the stream. Limits: above the share warn a "
-        "warning is logged, above the share fail the stream stops. With --once no row is late, because all rows are "
-        "read before a window is emitted.",
+        "logged if they exceed 0.1% of all rows. "
+        "refuse: a late row stops the stream. "  # words: allow
+        "Limits: above the share warn a warning is logged, above the share fail the stream stops. With --once no row "
+        "is late, because all rows are read before a window is emitted.",
         examples=["count", {"warn": "0.1%", "fail": "5%"}],
     )
     trigger: Gap | None = Field(

@@ -101,7 +101,7 @@ class FamilyQuery(QuerySection, Kind):
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """Report a section without any required key once, as a whole."""
+        """Report a section without any required key as one problem."""
         needed = cls.needed_keys()
         if not any(key in raw for key in needed):
             yield "", f"is not a query; set {', '.join(needed)}, or sql."

@@ -101,7 +101,7 @@ sinks:
 #   master: local[*]       # the Spark master
 #   memory: 4g             # memory of Spark's driver
 #   settings: {spark.sql.shuffle.partitions: 4}
-"""
+"""  # words: allow
 
 RATE = (
     _TOP.format()

@@ -66,7 +66,8 @@ def _late(value: Any) -> str | dict[str, float]:
     if isinstance(value, str) and value in ("count", "refuse"):
         return value
     if not isinstance(value, dict) or not value or not value.keys() <= {"warn", "fail"}:
-        raise refused(f"must be count, refuse or limits such as {{warn: 0.1%, fail: 5%}}, got {value!r}.")
+        limits = "limits such as {warn: 0.1%, fail: 5%}"
+        raise refused(f"must be count, refuse or {limits}, got {value!r}.")  # words: allow
     return {name: _percentage(share) for name, share in value.items()}
 
 
