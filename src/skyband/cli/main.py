@@ -62,7 +62,10 @@ def init(
     file: Annotated[Path, typer.Option(help="Where to write the workload file.")] = STARTER,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a commented workload file for your data, or for generated rows."""
+    """Write a commented workload file for your data.
+
+    If there is no data, the file uses rows that Spark generates.
+    """
     from skyband.cli.init import begin
 
     typer.echo(begin(data, file, force=force))
@@ -265,7 +268,10 @@ def _send(file: Path, message: dict[str, str | None], *, as_json: bool) -> None:
 
 @app.command()
 def jars() -> None:
-    """Download Spark's Kafka connector, once, from the Maven repository."""
+    """Download Spark's Kafka connector, once.
+
+    The jars come from the Maven repository and are stored in your cache folder.
+    """
     from skyband.cli.jars import fetch
     from skyband.cli.terminal import console
 
