@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import skyband as sb
-from skyband.cli.init import begin
+from skyband.cli.init import init_file
 from tests.workload_file.layouts import LAYOUTS, separated, write_layout
 
 
 def begun(folder, data=None):
-    begin(data, folder / "skyband.yaml", force=False)
+    init_file(data, folder / "skyband.yaml", force=False)
     file = sb.read_workload(folder / "skyband.yaml", {})
     (stream,) = file.streams.values()
     return stream
@@ -38,7 +38,7 @@ def test_the_folder_of_the_workload_file_itself(tmp_path):
 def test_a_glob(tmp_path, monkeypatch):
     write_layout(tmp_path, "parts")
     monkeypatch.chdir(tmp_path)
-    begin(Path("part-*.csv"), Path("skyband.yaml"), force=False)
+    init_file(Path("part-*.csv"), Path("skyband.yaml"), force=False)
     assert sb.read_workload("skyband.yaml", {}).streams["part"].path == str(tmp_path / "part-*.csv")
 
 
@@ -60,7 +60,7 @@ def test_what_is_not_clear_is_told(tmp_path, files, message):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(separated([("2024-01-01 09:00:00", 1, "a", 2)]))
     with pytest.raises(sb.InvalidInputError, match=message):
-        begin(None, tmp_path / "skyband.yaml", force=False)
+        init_file(None, tmp_path / "skyband.yaml", force=False)
     assert not (tmp_path / "skyband.yaml").exists()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
-from skyband.cli.signals import Ending
+from skyband.cli.signals import StopSignals
 from skyband.cli.terminal import console
 from skyband.dashboard.board_state import LiveShow
 from skyband.dashboard.connections import address_of
@@ -93,10 +93,10 @@ class Page:
         if self._open:
             open_browser(self.url)
 
-    def serve_ended(self, talk: Console, asked: threading.Event) -> None:
+    def serve_ended(self, talk: Console, stop: threading.Event) -> None:
         """Serve the answers of the ended job until a stop is requested."""
         self._show.end()
-        _serve(talk, f"the run has ended; dashboard at {self.url} until Ctrl-C", asked)
+        _serve(talk, f"the run has ended; dashboard at {self.url} until Ctrl-C", stop)
 
     @property
     def _file(self) -> WorkloadFile:
@@ -109,20 +109,20 @@ def page_folder(answers: Path, workload: Path | None, at: str | None, *, open_it
     file = None if workload is None else read_workload(workload)
     talk = console(stderr=True)
     with (
-        Ending() as ending,
+        StopSignals() as signals,
         FolderShow(answers, file) as show,
         PageServer(show, address_of(at, "--at"), "--at") as server,
     ):
-        ending.heed()
+        signals.defer()
         if open_it:
             open_browser(server.url)
-        _serve(talk, f"dashboard of {answers} at {server.url} until Ctrl-C", ending.asked, seconds)
+        _serve(talk, f"dashboard of {answers} at {server.url} until Ctrl-C", signals.requested, seconds)
 
 
-def _serve(talk: Console, message: str, asked: threading.Event, seconds: float | None = None) -> None:
+def _serve(talk: Console, message: str, stop: threading.Event, seconds: float | None = None) -> None:
     """Print the message and wait for a stop request, or for `seconds`."""
     talk.print(message, soft_wrap=True)
-    if asked.wait(seconds):
+    if stop.wait(seconds):
         talk.print("stopped")
 
 

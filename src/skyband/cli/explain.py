@@ -1,4 +1,4 @@
-"""`skyband explain`: show the plan of a workload file without running it."""
+"""`skyband explain`: what a workload file means, without running it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["explain_file"]
 
 
 def explain_file(path: Path, *, as_json: bool) -> str:
-    """Describe the file's streams, queries and sinks, as text or JSON."""
+    """A page on the file's streams, queries and sinks; or the same for machines."""
     file, warnings = read_with_data(path)
     if as_json:
         told = [{"line": one.line, "column": one.column, "key": one.key, "message": one.message} for one in warnings]
@@ -53,7 +53,7 @@ def _shown(file: WorkloadFile, sink: Sink) -> dict[str, Any]:
 
 
 def _sql(query: Query) -> str | None:
-    """The query as SQL; None if SQL cannot express it."""
+    """The query as SQL, where SQL can say it."""
     return query.to_sql()
 
 
@@ -74,7 +74,7 @@ def _plain(file: WorkloadFile) -> dict[str, Any]:
 
 
 def _hidden(file: WorkloadFile, value: Any) -> Any:
-    """The same values, with secrets removed from all texts."""
+    """The same values, without secrets in any text."""
     if isinstance(value, dict):
         return {key: _hidden(file, one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -83,7 +83,7 @@ def _hidden(file: WorkloadFile, value: Any) -> Any:
 
 
 def _without_secrets(file: WorkloadFile, section: dict[str, Any]) -> dict[str, Any]:
-    """A section with secrets hidden: by the option's name, and by values from the environment."""
+    """A section as it may be shown: an option that sounds like a secret is one, wherever it came from."""
     options = {
         name: HIDDEN if is_secret(name) else file.hide(value) if isinstance(value, str) else value
         for name, value in section.get("options", {}).items()

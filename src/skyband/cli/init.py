@@ -16,7 +16,7 @@ from skyband.errors import InvalidInputError
 from skyband.workload_file import sample_of, starter
 from skyband.workload_file.data_files import is_partition, is_visible, visible_files
 
-__all__ = ["begin", "search_data"]
+__all__ = ["init_file", "search_data"]
 # Suffixes of data files that are not supported.
 _UNREADABLE = ("arrow", "avro", "duckdb", "feather", "h5", "hdf5", "ipc", "orc", "sqlite", "sqlite3", "xls", "xlsx")
 _ARCHIVES = (".7z", ".rar", ".tar", ".xz", ".zip")
@@ -25,7 +25,7 @@ _MOST = 2000  # files of a subfolder that are checked
 _NUMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
 
 
-def begin(data: Path | None, file: Path, *, force: bool) -> str:
+def init_file(data: Path | None, file: Path, *, force: bool) -> str:
     """Write the file; return the message for the user."""
     if file.exists() and not force:
         raise InvalidInputError(

@@ -42,13 +42,13 @@ class Follower:
     def __init__(self, out: Console, queries: Callable[[], Sequence[Query]], board: Board | None) -> None:
         self._out, self._board, self._current_queries = out, board, queries
 
-    def follow(self, running: Run, asked: threading.Event, seconds: float | None = None) -> bool:
+    def follow(self, running: Run, stop: threading.Event, seconds: float | None = None) -> bool:
         """Draw until the job has ended, a stop is requested, or `seconds` have passed; return whether it has ended."""
         with Live(console=self._out, auto_refresh=False, transient=True) as live:
 
             def draw() -> bool:
                 live.update(self._screen(running), refresh=True)
-                return asked.is_set()
+                return stop.is_set()
 
             return await_end(running, draw, seconds, every=REFRESH)
 

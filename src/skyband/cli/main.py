@@ -66,9 +66,9 @@ def init(
 
     If there is no data, the file uses rows that Spark generates.
     """
-    from skyband.cli.init import begin
+    from skyband.cli.init import init_file
 
-    typer.echo(begin(data, file, force=force))
+    typer.echo(init_file(data, file, force=force))
 
 
 @app.command()

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from skyband.cli.line_writers import JsonLines, PlainLines, write_logs
 from skyband.cli.live_view import Follower, await_end
-from skyband.cli.signals import INTERRUPTED, Ending
+from skyband.cli.signals import INTERRUPTED, StopSignals
 from skyband.cli.spark_session import progress, spark_for
 from skyband.cli.terminal import COUNTED, console, dropped_queries, dropped_rows
 from skyband.errors import PipelineError, SkybandError
@@ -59,10 +59,10 @@ def run_file(
     served = None if page is None else _page(file, page, mode)
     try:
         with (
-            Ending() as ending,
+            StopSignals() as signals,
             spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark,
         ):
-            job = _ShownJob(file, mode, ending, as_json=as_json, metrics=metrics, page=served)
+            job = _ShownJob(file, mode, signals, as_json=as_json, metrics=metrics, page=served)
             return job.run(spark, talk, fresh=fresh, seconds=seconds, command=command)
     except SkybandError:
         raise
@@ -87,10 +87,17 @@ class _ShownJob:
     """A job with its outputs: live view or lines, metrics endpoint, dashboard."""
 
     def __init__(
-        self, file: WorkloadFile, mode: Mode, ending: Ending, *, as_json: bool, metrics: str | None, page: Page | None
+        self,
+        file: WorkloadFile,
+        mode: Mode,
+        signals: StopSignals,
+        *,
+        as_json: bool,
+        metrics: str | None,
+        page: Page | None,
     ) -> None:
         self._file, self._mode, self._as_json, self._page = file, mode, as_json, page
-        self._ending = ending
+        self._signals = signals
         self._running: Run | None = None
         self._pulse = Pulse(lambda: {} if self._running is None else self._running.beats())
         self._metrics_server = None
@@ -112,7 +119,7 @@ class _ShownJob:
                 for name, workload in self._file.workloads.items()
             }
             running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
-        self._ending.heed()
+        self._signals.defer()
         self._running = running
         if self._page is not None:
             self._page.begin(running, self._pulse)
@@ -126,11 +133,13 @@ class _ShownJob:
                 self._page or nullcontext(),
             ):
                 if self._is_live():
-                    ended = follower.follow(running, self._ending.asked, seconds)
+                    ended = follower.follow(running, self._signals.requested, seconds)
                 else:
-                    ended = await_end(running, lambda: self._ending.asked.is_set() or self._readers_gone(), seconds)
+                    ended = await_end(
+                        running, lambda: self._signals.requested.is_set() or self._readers_gone(), seconds
+                    )
                 if ended and self._page is not None and seconds is None:
-                    self._page.serve_ended(talk, self._ending.asked)
+                    self._page.serve_ended(talk, self._signals.requested)
         except SkybandError as error:
             raise PipelineError(str(error)) from error  # exit code 3: it was valid and failed while it ran
         if not ended:
@@ -142,7 +151,7 @@ class _ShownJob:
             talk.print(self._summary(running.metrics()), soft_wrap=True)
         if not ended and not self._readers_gone():
             talk.print(self._how_to_resume(command), soft_wrap=True)  # unwrapped, so that it can be copied
-        return INTERRUPTED if self._ending.asked.is_set() and not ended else 0
+        return INTERRUPTED if self._signals.requested.is_set() and not ended else 0
 
     @staticmethod
     def _stop(running: Run, talk: Console) -> None:

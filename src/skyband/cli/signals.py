@@ -9,31 +9,31 @@ from time import monotonic
 from types import FrameType
 from typing import Any, Self
 
-__all__ = ["INTERRUPTED", "Ending"]
+__all__ = ["INTERRUPTED", "StopSignals"]
 
 INTERRUPTED = 130
 TWICE = 1.0  # seconds within which two signals count as one: a terminal and a wrapper can both forward it
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Ending:
+class StopSignals:
     """Handle SIGINT and SIGTERM while the block runs; a second signal exits the process at once.
 
-    Before `heed` is called, a signal raises KeyboardInterrupt. Afterwards it only sets `asked`, and the block must
+    Before `defer` is called, a signal raises KeyboardInterrupt. Afterwards it only sets `requested`, and the block must
     check it: an exception in the middle of a call to Java would leave the reply unread, and the next call, the one
     that stops the stream, would read that reply as its own.
 
-    >>> with Ending() as ending:
-    ...     ending.heed()
+    >>> with StopSignals() as signals:
+    ...     signals.defer()
     ...     signal.raise_signal(signal.SIGINT)
-    ...     ending.asked.is_set()
+    ...     signals.requested.is_set()
     True
     """
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self._first: float | None = None  # time of the first signal
-        self._heeded = False
+        self._deferred = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -44,9 +44,9 @@ class Ending:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def heed(self) -> None:
-        """Set `asked` on a signal from now on, instead of raising KeyboardInterrupt."""
-        self._heeded = True
+    def defer(self) -> None:
+        """Set `requested` on a signal from now on, instead of raising KeyboardInterrupt."""
+        self._deferred = True
         for number in _SIGNALS:
             signal.signal(number, self._handle)  # Spark has replaced it with a handler that calls Java
 
@@ -57,6 +57,6 @@ class Ending:
                 os._exit(INTERRUPTED)  # Java exits too; the next run repeats the open micro-batch
             return
         self._first = now
-        self.asked.set()
-        if not self._heeded:
+        self.requested.set()
+        if not self._deferred:
             raise KeyboardInterrupt

@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from skyband.cli.live_view import Follower, await_end
-from skyband.cli.signals import INTERRUPTED, Ending
+from skyband.cli.signals import INTERRUPTED, StopSignals
 from skyband.cli.spark_session import spark_for
 from skyband.cli.terminal import console
 from skyband.queries.workload import Workload
@@ -59,10 +59,10 @@ def run(*, seed: int, page: PageOptions | None = None) -> int:
         file = _write(stream, Path(folder))
         served = None if page is None else _page(file, page)
         try:
-            with Ending() as ending, spark_for(out, "skyband demo") as spark, served or nullcontext():
-                right = show(out, file, stream, spark, ending, served)
+            with StopSignals() as signals, spark_for(out, "skyband demo") as spark, served or nullcontext():
+                right = show(out, file, stream, spark, signals, served)
                 if served is not None:
-                    served.serve_ended(out, ending.asked)
+                    served.serve_ended(out, signals.requested)
         except KeyboardInterrupt:
             out.print("\nstopped", style="dim")
             return INTERRUPTED
@@ -76,7 +76,12 @@ def _page(file: WorkloadFile, options: PageOptions) -> Page:
 
 
 def show(
-    out: Console, file: WorkloadFile, stream: Trades, spark: SparkSession, ending: Ending, page: Page | None = None
+    out: Console,
+    file: WorkloadFile,
+    stream: Trades,
+    spark: SparkSession,
+    signals: StopSignals,
+    page: Page | None = None,
 ) -> bool:
     """Run the file, live on a terminal; return whether no trade is missing and no answer is wrong."""
     from skyband.connectors.memory import Board  # noqa: PLC0415
@@ -86,13 +91,15 @@ def show(
     workload, board, began = file.workloads["trades"], Board(), monotonic()
     watchers = [Wanted(board, "both"), *([page.watcher("trades")] if page else [])]
     running = run_file(file, "stream", watchers={"trades": watchers}, spark=spark)
-    ending.heed()
+    signals.defer()
     threading.Thread(target=_finish, args=(running,), daemon=True).start()
     if page is not None:
         page.begin(running)
         page.announce(out)
     follower = Follower(out, lambda: workload.queries, board)
-    ended = follower.follow(running, ending.asked) if out.is_terminal else await_end(running, ending.asked.is_set)
+    ended = (
+        follower.follow(running, signals.requested) if out.is_terminal else await_end(running, signals.requested.is_set)
+    )
     if not ended:
         running.stop()
         raise KeyboardInterrupt

@@ -144,8 +144,8 @@ def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], repor
     for number, sink in enumerate(_list(raw, "sinks")):
         if not report.is_sound("sinks", number) or sink.get("output") != "changes":
             continue
-        asked = (query for workload in made.values() for query in workload if not family_of(query).supports("changes"))
-        other = next((query for query in asked if query.name in sink.get("queries", [query.name])), None)
+        others = (query for workload in made.values() for query in workload if not family_of(query).supports("changes"))
+        other = next((query for query in others if query.name in sink.get("queries", [query.name])), None)
         if other is not None:
             report.add(
                 ("sinks", number, "output"),
