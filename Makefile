@@ -76,9 +76,9 @@ clean: ## remove .venv and all build outputs
 # Runs again only if the dependencies have changed.
 $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { \
-	  echo "$(PYTHON) was not found. Skyband needs Python 3.11 or newer: install it, or name yours with 'make PYTHON=/path/to/python3'." >&2; exit 1; }
+	  echo "$(PYTHON) was not found. Skyband needs Python 3.11 or newer: install it, or set its path with 'make PYTHON=/path/to/python3'." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "$(PYTHON) is $$($(PYTHON) -V 2>&1). Skyband needs Python 3.11 or newer: install it, or name yours with 'make PYTHON=/path/to/python3'." >&2; exit 1; }
+	  echo "$(PYTHON) is $$($(PYTHON) -V 2>&1). Skyband needs Python 3.11 or newer: install it, or set its path with 'make PYTHON=/path/to/python3'." >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "$(PYTHON) has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }

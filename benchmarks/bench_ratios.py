@@ -1,4 +1,4 @@
-"""The ratios that Skyband promises, measured in one run: target, measured, met.
+"""Ratios with a target, measured in one run: target, result, met.
 
 python -m benchmarks.bench_ratios [--quick]
 """
@@ -28,7 +28,7 @@ MILLION = 1_000_000
 
 
 def check_answers() -> int:
-    """The baselines and all engines compared must answer alike on a slice; returns the number of answers compared."""
+    """Check that the baselines and all engines return equal answers on a slice; return the number compared."""
     size, slide, k = 100_000, 1_000, 100
     scores = workloads.uniform(300_000)
     query = sb.TopK(k=k, size=size, slide=slide, full_only=True)
@@ -93,7 +93,7 @@ def against_pane(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
         scores = workloads.uniform(4 * MILLION)
         user = baselines.seconds_a_slide(scores, place.size, place.slide, place.k, 3, 0.5 if quick else 3.0)
         user_ns = 1e9 * user.best / place.slide
-        # Long enough to be timed, short enough for the answers to fit in memory: at most ten million rows.
+        # Long enough for timing, short enough for the answers to fit in memory: at most ten million rows.
         objects = int(min(2 * MILLION, max(place.size, 10 * MILLION * place.slide // place.k)))
         objects = max(place.slide, objects // place.slide * place.slide)
         timing = public(place, objects, 3 if quick else 7)
@@ -140,7 +140,7 @@ def against_pane(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
 
 
 def against_scan(quick: bool) -> list[Ratio]:
-    """`panes` against a compiled loop that compares every score with a bar."""
+    """`panes` against a compiled loop that compares every score with a threshold."""
     scores = workloads.uniform(3 * MILLION)
     query = sb.TopK(k=1_000, size=MILLION, slide=100_000)
     bar = float(np.partition(scores, -1_000)[-1_000])
@@ -178,7 +178,7 @@ def law(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
             slides = place.size // place.slide
             backs = np.arange(1, slides + 1)
             stated = place.k * float((1 / backs).sum())
-            # A slide holds no more objects than it has: where it is shorter than k/i, all of it stays.
+            # A slide shorter than k/i contributes all of its objects.
             limited = float(np.minimum(place.k / backs, place.slide).sum())
             if cell.skipped:
                 continue
@@ -246,7 +246,7 @@ print(imported - begin, time.perf_counter() - begin)
 
 
 def fresh(quick: bool) -> list[Ratio]:
-    """A process that has nothing loaded, with and without compiled kernels on disk."""
+    """Time to the first answer in a new process, with and without compiled kernels on disk."""
     found = []
     with tempfile.TemporaryDirectory() as kernels:
         surroundings = {**os.environ, "NUMBA_CACHE_DIR": kernels}

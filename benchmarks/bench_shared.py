@@ -1,4 +1,4 @@
-"""Many queries at once: the grid of the MTopS paper (its figures 8 to 15), and what Skyband promises for it.
+"""Many queries at once: the grid of the MTopS paper (its figures 8 to 15), and the ratios with a target.
 
 python -m benchmarks shared [--quick] [--cap SECONDS]
 """
@@ -40,9 +40,9 @@ SHARED = ("panes", "mtoplist", "mtopband")
 ALONE = "mintopk, each alone"
 COUNTS = (10, 100, 1000)
 SEED = 7
-SAMPLE = 50  # of a thousand independent runs, those that are timed
+SAMPLE = 50  # number of timed runs, of a thousand independent ones
 CHUNK = 100_000  # objects in a call
-NEVER = 2**61  # as the stream's first object: no window begins so late, so that none is written
+NEVER = 2**61  # as the position of the stream's first object: no window starts that late, so no answers are written
 HEADS = (
     "queries",
     "engine",

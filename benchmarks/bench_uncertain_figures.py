@@ -30,7 +30,7 @@ SEEDS = 5  # draws of queries
 
 
 class Measure(NamedTuple):
-    """One of the things that a figure shows."""
+    """A measure that a figure shows."""
 
     name: str
     of: Callable[[Outcome], float]
@@ -47,7 +47,7 @@ MEASURES = (
 
 
 class Figure(NamedTuple):
-    """One figure of the paper: what is varied, and what each method comes to."""
+    """One figure of the paper: the varied parameter, and the results of each method."""
 
     name: str
     title: str
@@ -68,7 +68,7 @@ class Figure(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Figures about the same kind of stream, whose unit of time is that of one default place."""
+    """Figures about the same kind of stream, with the time unit of one default point."""
 
     name: str
     make: Callable[..., Uncertain]
@@ -182,7 +182,7 @@ def laws(quick: bool) -> None:
 
 
 def figures(*, quick: bool) -> list[Ratio]:
-    """Measure and show all of them; nothing is promised of them but that they are there."""
+    """Measure and print all figures; they have no targets."""
     found = {"single": single("single", "Drawn tuples", (7, 8, 9), uncertain_streams.drawn, quick)}
     if uncertain_streams.there_are_icebergs():
         found["icebergs"] = single("icebergs", "Icebergs", (10, 11, 12), uncertain_streams.icebergs, quick)

@@ -131,7 +131,7 @@ class TestFirstSteps:
     def test_once_or_catch_up(self, tmp_path):
         done = skyband("run", "--once", "--catch-up", cwd=tmp_path)
         assert done.returncode == 2
-        assert "exclude each other" in done.stderr
+        assert "cannot be combined" in done.stderr
 
     def test_java_that_is_not_there(self, tmp_path):
         skyband("init", cwd=tmp_path)
@@ -177,7 +177,7 @@ class TestDemo:
         lines = done.stdout.splitlines()
         assert sum("price × size" in line for line in lines) == 3
         assert "6 windows" in lines[-1]
-        assert "6 of 6 answers checked equal a full sort of their window." in lines[-1]
+        assert "6 of 6 answers checked are equal to a full sort of their window." in lines[-1]
         assert "\x1b" not in done.stdout
 
     def test_same_seed_same_answers(self):

@@ -126,12 +126,12 @@ def test_a_file_that_is_empty_or_changes_after_it_was_read_is_warned_of(spark, t
         process_all(running.handles["s"].query)
         said = [record.getMessage() for record in caplog.records if record.name == "skyband.sources"]
         assert len(said) == 1
-        assert "in/2.csv is empty, and counts as read" in said[0]
+        assert "in/2.csv is empty and counts as read" in said[0]
         csv_stream(tmp_path, {"2.csv": TURNED, "3.csv": FIRST})
         process_all(running.handles["s"].query)
         said = [record.getMessage() for record in caplog.records if record.name == "skyband.sources"][1:]
         assert len(said) == 1
-        assert f"in/2.csv has changed since it was read (from 0 to {len(TURNED)} bytes)" in said[0]
+        assert f"in/2.csv changed after it was read (from 0 to {len(TURNED)} bytes)" in said[0]
     finally:
         running.stop()
     assert running.metrics()["s"]["rows"] == 4

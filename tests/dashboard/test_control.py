@@ -66,15 +66,18 @@ def test_an_uncertain_query_has_a_plan_and_no_cost(page):
     ("body", "said"),
     [
         ({"sql": "TOPK price, OVER"}, "line 1"),
-        ({"sql": "x: TOPK price, 3 OVER 5 MINUTES"}, "several streams run"),
+        ({"sql": "x: TOPK price, 3 OVER 5 MINUTES"}, "the job has several streams"),
         ({"sql": "x: TOPK price, 3 OVER 5 MINUTES", "stream": "nope"}, "'nope' does not exist"),
-        ({"sql": "largest: TOPK price, 3 OVER 5 MINUTES", "stream": "trades"}, "name of a query that runs"),
+        ({"sql": "largest: TOPK price, 3 OVER 5 MINUTES", "stream": "trades"}, "a query named 'largest' already runs"),
         (
             {"sql": "x: TOPK reflect('java.lang.System', 'exit'), 3 OVER 5 MINUTES", "stream": "trades"},
-            "beyond the row",
+            "uses reflect, which is not allowed in a running job",
         ),
         ({"sql": "x: TOPK price, 200000 OVER 5 MINUTES", "stream": "trades"}, "100,000"),
-        ({"sql": "x: TOPK 3 OVER 5 MINUTES; y: TOPK 3 OVER 5 MINUTES", "stream": "trades"}, "2 statements"),
+        (
+            {"sql": "x: TOPK 3 OVER 5 MINUTES; y: TOPK 3 OVER 5 MINUTES", "stream": "trades"},
+            "must contain one statement, got 2",
+        ),
         ({"sql": "x: TOPK price, 3 OVER 500 ROWS", "stream": "trades"}, "one axis"),
     ],
 )
@@ -89,7 +92,7 @@ def test_what_the_run_would_refuse_is_refused_before(page, run, body, said):
 def test_what_the_run_refuses_is_told(page, run):
     status, found = page.post("add", {"sql": "largest: TOPK price, 3 OVER 5 MINUTES", "stream": "trades"})
     assert status == 422
-    assert "name of a query that runs" in found["error"]
+    assert "a query named 'largest' already runs" in found["error"]
     assert "The job continues unchanged." in found["error"]
     assert page.post("drop", {"name": "nope"})[0] == 422
 
