@@ -66,7 +66,11 @@ MISTAKES = {
     "by": (query(by="ss + 1"), {}, "query 'big': by='ss + 1' cannot be computed: column 'ss' does not exist; did"),
     "where": (query(where="od"), {}, "query 'big': where='od' cannot be computed: column 'od' does not exist; did you"),
     "group": (query(partition_by=["gg"]), {}, "query 'big': partition_by='gg' cannot be computed: column 'gg' does"),
-    "score of another type": (query(by="g"), {}, "query 'big': by='g' has type string; by must be numeric to rank rows"),
+    "score of another type": (
+        query(by="g"),
+        {},
+        "by='g' has type string; by must be numeric to rank rows",
+    ),
     "filter of another type": (query(where="id"), {}, "query 'big': where='id' must be Boolean, got type bigint."),
     "ties": (query(ties="rank"), {"algorithm": "mintopk"}, "'big' has ties='rank', which mintopk does not support:"),
     "output": (

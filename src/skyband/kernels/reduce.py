@@ -1,6 +1,6 @@
 """Prune the rows of a batch: keep those that fewer than k later rows beat before the next window ends.
 
-Only later rows count against a row: if the watermark lies between two rows, the earlier one is late and is dropped.
+Only later rows count against a row: if the watermark is between two rows, the earlier one is late and is dropped.
 So between two window ends, a row is pruned only if k rows at its position or later are better. Equal scores at one
 position are all kept, because the ids that order them are not known here. With ties, rows of equal score never count
 against each other.

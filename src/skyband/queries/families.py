@@ -24,7 +24,7 @@ Feature = Literal[
     "plan",  # a schedule for all queries of a class, chosen by name
     "changes",  # the change feed
     "late rows",  # returned to the caller
-    "refusing late rows",
+    "rejecting late rows",
     "frames by name",  # several data frames, one for each stream
     "shards",  # state split into shards
     "count windows",  # on Spark
@@ -147,7 +147,7 @@ FAMILIES: dict[str, Family] = {
                 "plan": _NO_SCHEDULE,
                 "changes": "every window reports its complete answer. Omit output=.",
                 "late rows": "late rows are only counted. Omit late=.",
-                "refusing late rows": "late rows are only counted. Omit late=.",
+                "rejecting late rows": "late rows are only counted. Omit late=.",
                 "frames by name": "they rank the keys of one data frame. Pass a single data frame, or a union.",
                 "count windows": "on Spark they need time windows. Give size= and slide= as durations, or use "
                 "skyband.aggregate.Monitor, which supports both.",

@@ -91,7 +91,7 @@ class OrderedShard(Shard):
         if late and self.plan.refuse_late:
             raise InvalidInputError(
                 f"a row at {min(note.oldest for note in notes)} is behind the watermark {limit} (microseconds), and "
-                "late='refuse'. Use late='count' or a longer watermark."
+                "late='refuse'. Use late='count' or a longer watermark."  # words: allow
             )
         return late
 

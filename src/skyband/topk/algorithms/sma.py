@@ -31,7 +31,7 @@ class SMA(Engine):
     window as long as it contains k objects (or all of them). If expiry leaves fewer when an answer is due, it is
     refilled. The index avoids a scan of the window: a refill visits only the best cells by score. The bounds of the
     cells come from a sample of the scores, so that cells are equally full. Cells are rebuilt when the window has
-    doubled, or when refills have visited as many objects in vain as the window contains.
+    doubled, or when refills have visited as many objects without result as the window contains.
 
     `candidates` counts all objects in the index, because any of them may be needed by the next refill; `counters` has
     the size of the skyband, the number of refills and the objects they visited. State: O(n) objects. Cost:

@@ -1,7 +1,7 @@
 """Irregular windows as kernels read them: sorted arrays of starts and ends.
 
 Kernels that support both kinds get None if all windows are regular. None is a separate type, so Numba compiles a kernel
-for each kind, and regular windows do not pay for the lists. A function may test the kind only on one of its own
+for each kind, and regular windows do not pay for the lists. A function may test the kind only on one of its
 arguments: only then does the compiler drop the branch that does not apply.
 """
 

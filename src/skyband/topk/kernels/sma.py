@@ -176,7 +176,7 @@ def refill(grid: Grid, band: Band, work: SmaScratch, k: int) -> None:
     r[REFILLS] += 1
     r[REFILL_VISITS] += visited
     # Visiting two extra cells is acceptable. Rebuilding the cells visits every object, so it waits until as many
-    # objects have been visited in vain.
+    # objects have been visited without result.
     r[STRAYED] += max(0, visited - best - 2 * (r[BUILT] // r[CELLS] + 1))
     if r[STRAYED] > held:
         draw_cells(grid, work, k)
