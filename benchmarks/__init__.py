@@ -1,1 +1,1 @@
-"""What Skyband is measured with: `python -m benchmarks` measures everything and rewrites the tables of the docs."""
+"""Benchmarks of Skyband. `python -m benchmarks` runs all of them and rewrites the tables and reports."""

@@ -1,6 +1,6 @@
-"""Everything: one query, many at once, Spark, the front door, the other families of queries; or the parts named.
+"""Run all benchmarks, or the named parts.
 
-`--quick` finishes in minutes and writes nothing.
+With `--quick` they finish in minutes and write nothing.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ CAPPED = ("single", "shared", "sap")  # grids
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; all if none is named")
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; default: all")
     parser.add_argument("--quick", action="store_true", help="smaller windows, fewer rounds, nothing written")
-    parser.add_argument("--cap", type=float, help="the most seconds for a cell of a grid")
-    asked = parser.parse_args()
-    if unknown := set(asked.parts) - set(PARTS):
-        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    capped = {} if asked.cap is None else {"cap": asked.cap}
-    for part in asked.parts or PARTS:
+    parser.add_argument("--cap", type=float, help="maximum seconds for a cell of a grid")
+    options = parser.parse_args()
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"unknown part {', '.join(sorted(unknown))}; parts: {', '.join(PARTS)}")
+    capped = {} if options.cap is None else {"cap": options.cap}
+    for part in options.parts or PARTS:
         run: Callable[..., None] = PARTS[part]
-        run(quick=asked.quick, **(capped if part in CAPPED else {}))
+        run(quick=options.quick, **(capped if part in CAPPED else {}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a NumPy user would write, as sharp as it gets without a compiler; and the floor that a compiler gives."""
+"""Baselines: fast NumPy implementations, and a compiled lower bound."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.measure import Timing, best_of
 
 
 def best_of_array(values: Any, k: int) -> Any:
-    """The places of the k highest values, best first."""
+    """Indices of the k highest values, best first."""
     found = np.argpartition(values, values.size - k)[values.size - k :] if values.size > k else np.arange(values.size)
     return found[np.argsort(-values[found])]
 
@@ -28,7 +28,7 @@ def by_window(scores: Any, size: int, slide: int, k: int, first_end: int) -> Ite
 class ByPane:
     """`np.argpartition` of each slide's objects; then, for each window, of the tops of its panes.
 
-    The tops stand in a ring, so that a window's candidates are one array without being put together.
+    The best of each slide are in a ring, so the candidates of a window are one array without copying.
     """
 
     def __init__(self, scores: Any, size: int, slide: int, k: int) -> None:
@@ -38,7 +38,7 @@ class ByPane:
         self.ids = np.empty((size // slide, self.kept), np.int64)
 
     def take(self, pane: int) -> None:
-        """Take in one slide."""
+        """Push the objects of one slide."""
         begin = pane * self.slide
         mine = self.scores[begin : begin + self.slide]
         ring = pane % self.keys.shape[0]
@@ -49,7 +49,7 @@ class ByPane:
             self.keys[ring], self.ids[ring] = mine[top], top + begin
 
     def answer(self) -> Any:
-        """The ids of the window that ends here, best first."""
+        """Ids of the answer of the current window, best first."""
         return self.ids.ravel()[best_of_array(self.keys.ravel(), self.k)]
 
 
@@ -63,7 +63,7 @@ def by_pane(scores: Any, size: int, slide: int, k: int) -> Iterator[Any]:
 
 
 def seconds_a_window(scores: Any, size: int, k: int, samples: int, rounds: int) -> list[float]:
-    """CPU time of single windows, recomputed: the best of some rounds for each of the sampled windows.
+    """CPU time of recomputing single windows: the best of several rounds for each sampled window.
 
     How long a selection takes depends on the window, so it is the mean over windows that stands for all of them.
     """
@@ -94,7 +94,7 @@ def seconds_a_slide(scores: Any, size: int, slide: int, k: int, rounds: int, wit
 
 @njit(cache=False)
 def threshold_scan(scores: Any, bar: float) -> int:
-    """How many scores reach the bar: the least that any exact algorithm must do, if it were told the bar."""
+    """Count the scores that reach the threshold: the minimum work of an exact algorithm that knows it in advance."""
     found = 0
     for i in range(scores.size):
         found += scores[i] >= bar

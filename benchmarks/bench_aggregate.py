@@ -39,7 +39,7 @@ AGGREGATES = ("sum", "count", "avg", "max", "min")
 
 
 def drawn(number: int, rows: int) -> pa.Table:
-    """Rows at a steady pace; some keys come often, most rarely. Values are quarters, so that doubles add up exactly."""
+    """Rows at a constant rate with skewed keys. Values are multiples of 1/4, so sums of doubles are exact."""
     rng = np.random.default_rng(number)
     ids = np.arange(number * rows, (number + 1) * rows)
     return pa.table(
@@ -63,7 +63,7 @@ def query(**more: Any) -> sb.AggregateTopK:
 
 
 def mixed(n: int) -> list[sb.AggregateTopK]:
-    """Queries of five sizes, two slides, five aggregates and as many k as there are queries."""
+    """Queries with five sizes, two slides, five aggregates and different k."""
     return [
         query(
             name=f"q{number}",
@@ -81,7 +81,7 @@ def ours(queries: Any) -> Callable[[DataFrame], DataFrame]:
 
 
 def own(df: DataFrame) -> DataFrame:
-    """What Spark's own functions give: every row goes into sixty windows, then the best of each window."""
+    """The same with Spark's functions: each row goes into sixty windows, then the best of each window are selected."""
     timed = df.withWatermark("ts", WATERMARK)
     totals = timed.groupBy("key", sf.window("ts", "1 hour", "1 minute")).agg(sf.sum("value").alias("total"))
     return totals.groupBy("window").agg(sf.max_by(sf.struct("key", "total"), "total", K).alias("best"))
@@ -92,7 +92,7 @@ def scan(df: DataFrame) -> DataFrame:
 
 
 def first_batch(bench: Bench, name: str, make: Callable[[DataFrame], DataFrame]) -> None:
-    """Run one batch of a job that takes minutes for it: that Spark plans and compiles in it too does not matter.
+    """Run one batch of a job that takes minutes, so the time of planning and compiling does not matter.
 
     After `LIMIT` seconds it is stopped, and has taken that long at least.
     """
@@ -114,7 +114,7 @@ def first_batch(bench: Bench, name: str, make: Callable[[DataFrame], DataFrame])
 
 
 def is_the_same(bench: Bench, rows: int) -> bool:
-    """Whether both give the same answers for the first rows, ties included."""
+    """Whether both return the same answers for the first rows, including ties."""
     df = bench.spark.createDataFrame(drawn(0, rows))
     totals = df.groupBy("key", sf.window("ts", "1 hour", "1 minute").alias("w"))
     found = totals.agg(sf.sum("value").alias("score"), sf.max("ts").alias("last"))
@@ -128,7 +128,7 @@ def is_the_same(bench: Bench, rows: int) -> bool:
 
 
 def in_process(queries: list[sb.AggregateTopK], table: pa.Table, rounds: int) -> Timing:
-    """CPU seconds for pushing the rows a hundred thousand at a time."""
+    """CPU seconds for pushing the rows in batches of 100,000."""
     positions = table["ts"].cast(pa.int64()).to_numpy()
     keys, values = table["key"].to_numpy(), table["value"].to_numpy()
     times = []
@@ -144,7 +144,7 @@ def in_process(queries: list[sb.AggregateTopK], table: pa.Table, rounds: int) ->
 
 
 def run(*, quick: bool = False) -> None:
-    """Measure all of it; `quick` only to see that it runs."""
+    """Run this benchmark; `quick` only checks that it runs."""
     rows, files = (50_000, 3) if quick else (600_000, 12 + FULL)
     home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
     machine = report.machine()
@@ -159,12 +159,12 @@ def run(*, quick: bool = False) -> None:
 def _run(bench: Bench, machine: str, *, quick: bool) -> None:
     began = time.perf_counter()
     same = is_the_same(bench, 10_000 if quick else 30_000)
-    print(f"the same answers: {same}", flush=True)
+    print(f"answers equal: {same}", flush=True)
     bench.job("scan and sum", scan, mode="complete")
     for name, queries in (("one query", query()), ("50 queries", mixed(50))):
         bench.job(name, ours(queries))
         found = bench.found[name]
-        # Only when an hour has passed the windows are full, and as much leaves them as enters.
+        # Windows are full after an hour; from then on, as many rows leave them as enter.
         bench.found[name] = found._replace(seconds=found.seconds[-FULL:])
     first_batch(bench, "Spark's own windows", own)
     local = _local(bench, quick=quick)
@@ -183,10 +183,10 @@ def _local(bench: Bench, *, quick: bool) -> dict[str, tuple[Timing, int]]:
 
 def _report(bench: Bench, local: dict[str, tuple[Timing, int]], machine: str, *, same: bool, write: bool) -> None:
     found = bench.found
-    heads = ["job", "rows a second", "best batch, s", "median above best", "batches", "first batch, s"]
+    heads = ["job", "rows per second", "best batch, s", "median above best", "batches", "first batch, s"]
     rows = [batches.row(name) for name, batches in found.items()]
     report.show("aggregate-jobs", "Jobs over files of rows", heads, rows, write=write, page=PAGE)
-    heads = ["in process", "rows a second", "CPU s", "median above best"]
+    heads = ["in process", "rows per second", "CPU s", "median above best"]
     rows = [
         [name, report.amount(count / timing.best), f"{timing.best:.2f}", f"{timing.spread:+.0%}"]
         for name, (timing, count) in local.items()
@@ -203,6 +203,6 @@ def _report(bench: Bench, local: dict[str, tuple[Timing, int]], machine: str, *,
     ]
     heads = ["ratio", "target", "measured", "met"]
     rows = [ratio.row() for ratio in ratios]
-    report.show("aggregate-ratios", "Promised and measured", heads, rows, write=write, page=PAGE)
+    report.show("aggregate-ratios", "Targets and results", heads, rows, write=write, page=PAGE)
     if write:
         report.into_page("aggregate-machine", machine, page=PAGE)

@@ -1,4 +1,4 @@
-"""The front door: how long help takes, reading SQL, the first answer of a new user; what a change feed spares a sink.
+"""Start-up times: --help, parsing SQL, the first answer; and the rows that a change feed saves a sink.
 
 python -m benchmarks front [--quick]
 """
@@ -28,7 +28,7 @@ SQL = "q{n}: TOPK price * size, {k} WHERE exchange <> 'D' BY symbol OVER {size} 
 
 
 def run(*, quick: bool = False) -> None:
-    """Measure, print, and unless it is quick write the page."""
+    """Run this benchmark and print the results; write the report unless `quick`."""
     ratios = [_help(3 if quick else 11), *_first_answer(2_000 if quick else 100_000), _sql(100 if quick else 1_000)]
     report.show(
         "front-ratios",
@@ -59,7 +59,7 @@ CHANGE_CASES = (
 
 
 def _help(rounds: int) -> Ratio:
-    """Wall time of a process: that is what somebody waits for."""
+    """Wall time of a process, as the user experiences it."""
     found = best_of(
         lambda: subprocess.run([*COMMAND, "--help"], check=True, capture_output=True), rounds, time.perf_counter
     )
@@ -68,7 +68,7 @@ def _help(rounds: int) -> Ratio:
 
 
 def _first_answer(rows: int) -> list[Ratio]:
-    """A CSV, `skyband init`, `skyband run`: until the first line of an answer is out."""
+    """Time of `skyband init` and `skyband run` over a CSV until the first line of an answer."""
     with TemporaryDirectory() as folder:
         _write_csv(Path(folder, "orders.csv"), rows)
         began = time.perf_counter()
@@ -98,7 +98,7 @@ def _until_first_line(folder: str, *more: str) -> float:
     assert running.stdout is not None
     line = running.stdout.readline()
     seconds = time.perf_counter() - began
-    running.stdout.close()  # the run sees that nobody reads any more, and ends
+    running.stdout.close()  # the run detects the closed pipe and ends
     running.wait(120)
     assert line.startswith(b"{"), line
     return seconds
@@ -114,7 +114,7 @@ def _write_csv(path: Path, rows: int) -> None:
 
 
 def _sql(queries: int) -> Ratio:
-    """CPU time of reading a workload of so many statements."""
+    """CPU time of parsing a workload with this many statements."""
     text = ";\n".join(SQL.format(n=n, k=1 + n % 50, size=5 + n % 20) for n in range(queries))
     sb.sql(text)
     found: Timing = best_of(lambda: sb.sql(text), 5)

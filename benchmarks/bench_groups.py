@@ -1,9 +1,9 @@
-"""Groups in process: new ones in every push, a million in one push, and a few with many rows.
+"""Groups in process: new groups in every push, a million groups in one push, and a few groups with many rows.
 
 python -m benchmarks groups [--quick]
 
-With SKYBAND_BEFORE=<the root of another checkout> every case is also run with the library found there, in turn with
-this one, and the ratio of the medians is shown.
+With SKYBAND_BEFORE=<root of another checkout>, every case also runs with the library of that checkout, alternating
+with this one, and the ratio of the medians is printed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Case(NamedTuple):
     rows: int  # a push
     pushes: int
     groups: int  # distinct ones in a push
-    again: bool  # whether the groups of a push come in the next one too
+    again: bool  # whether the next push has the same groups
     k: int = 2
     size: str = "10 seconds"
     slide: str = "5 seconds"
@@ -59,7 +59,7 @@ def groups_of(case: Case, push: int, rng: np.random.Generator) -> list[str]:
 
 
 def measured(case: Case) -> dict[str, Any]:
-    """CPU seconds of each push with its answers, and what is held in the end."""
+    """CPU seconds of each push with its answers, and the state at the end."""
     query = sb.TopK(k=case.k, size=case.size, slide=case.slide)
     _ = sb.replay(query, [0, 6 * SECOND, 20 * SECOND], [1.0, 2.0, 3.0], groups=["a", "b", "c"])  # compiled
     monitor, spent, snapshots = sb.Monitor(query), [], []
@@ -78,7 +78,7 @@ def measured(case: Case) -> dict[str, Any]:
 
 
 def run_case(name: str, root: Path) -> dict[str, Any]:
-    """The case in a process of its own, with the library of another checkout."""
+    """Run the case in a separate process, with the library of another checkout."""
     paths = os.pathsep.join([str(root / "src"), str(report.ROOT)])
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.bench_groups", name],
@@ -94,17 +94,17 @@ def run_case(name: str, root: Path) -> dict[str, Any]:
 
 
 def run(*, quick: bool = False) -> None:
-    """Measure all cases, here and, where it is named, in the other checkout."""
+    """Measure all cases, here and in the other checkout, if one is set."""
     before = os.environ.get("SKYBAND_BEFORE")
     rows = []
     for name, case in CASES.items():
         if quick and name == "million":
             continue
-        # A library with an engine for every group would need all memory there is for a million of them.
+        # A library with one engine per group would exhaust the memory with a million groups.
         roots = [report.ROOT, *([Path(before)] if before and name != "million" else [])]
         rounds = [[run_case(name, root) for root in roots] for _ in range(1 if quick or case.pushes < 8 else 3)]
         mine = [[one[place] for one in rounds] for place in range(len(roots))]
-        # The first push of a process grows arrays and loads code; where there are others, they are what counts.
+        # The first push of a process grows arrays and loads code, so it is ignored if there are others.
         seconds = [
             statistics.median(spent for one in some for spent in one["spent"][1 if case.pushes > 1 else 0 :])
             for some in mine

@@ -1,7 +1,7 @@
-"""The experiments of the paper on incomplete streams: what must be kept (figures 4 and 5), and how good a guess is.
+"""The experiments of the paper on incomplete streams: state (figures 4 and 5), and precision of the approximation.
 
 Skyline sizes under standard and interval dominance; items held by sorted lists (SLA), early aggregation (EAA) and the
-approximate method over window size, correlation, streams and k, on generated and on real streams; tuples a second.
+approximate method over window size, correlation, streams and k, on generated and on real streams; tuples per second.
 
 python -m benchmarks incomplete [--quick]
 """
@@ -48,7 +48,7 @@ FAST_W, FAST_K, FAST_EVERY = 100_000, 20, 1_000
 
 
 class Figures(NamedTuple):
-    """What was measured at one place, in the mean over all evaluations."""
+    """Results at one point of a table, averaged over all evaluations."""
 
     varied: str
     items: dict[str, float]  # by method
@@ -58,7 +58,7 @@ class Figures(NamedTuple):
 
     @property
     def less(self) -> float:
-        """What the approximate method holds, against EAA."""
+        """Items held by the approximate method, relative to EAA."""
         return self.items[LIKELY] / self.items[EAA]
 
     def row(self) -> list[str]:
@@ -76,7 +76,7 @@ HEADS = ("", "SLA", "EAA", "approximate", "against EAA", "precision, EAA", "prec
 
 
 def evaluate(varied: str, reports: Reports, size: int, k: int, evaluations: int = EVALUATIONS) -> Figures:
-    """Run all methods over the same tuples, and look so many times, from two full windows on."""
+    """Run all methods over the same tuples and evaluate them several times, after two full windows."""
     step = min(size // 2, (reports.objects.size - 2 * size) // evaluations)
     queries = [
         IncompleteTopK(
@@ -97,7 +97,7 @@ def evaluate(varied: str, reports: Reports, size: int, k: int, evaluations: int 
         per_query = monitor.metrics()["queries"]
         held.append([per_query[method]["items"] for method in METHODS])
     if monitor.metrics()["over_limit"]:
-        raise AssertionError(f"{varied}: tuples were left out, so that the methods saw different windows")
+        raise AssertionError(f"{varied}: tuples were dropped, so the methods processed different windows")
     table = pa.concat_tables(answers)
     by_method = {method: _answers_of(table, method) for method in METHODS}
     return Figures(
@@ -110,7 +110,7 @@ def evaluate(varied: str, reports: Reports, size: int, k: int, evaluations: int 
 
 
 def _answers_of(table: pa.Table, method: str) -> pa.Table:
-    """The answers of one method, under a name that all share."""
+    """Answers of one method, under a common query name."""
     mine = table.filter(pc.equal(table["query"], method))
     return mine.set_column(mine.column_names.index("query"), "query", pa.repeat("q", mine.num_rows))
 
@@ -120,7 +120,7 @@ def synthetic(size: int, d: int, rho: float, evaluations: int = EVALUATIONS, see
 
 
 class Grid(NamedTuple):
-    """One table: what is varied, and the figures at each place."""
+    """One table: the varied parameter, and the results at each value."""
 
     name: str
     title: str
@@ -164,7 +164,7 @@ def synthetic_grids(quick: bool) -> list[Grid]:
 
 
 def real_grids(quick: bool) -> list[Grid]:
-    """The paper's tables 3 and 4, on a network's log and on flights; none where the data is not there."""
+    """The paper's tables 3 and 4, on a network log and on flights; skipped if the data is missing."""
     missing = workloads.missing("netlog_zeek_2018", "flights_nyc_2013")
     if missing:
         print(f"  skipped tables 3 and 4: no {', '.join(missing)} in {workloads.DATA}; set SKYBAND_TEST_DATA")
@@ -193,7 +193,7 @@ def real_grids(quick: bool) -> list[Grid]:
 
 
 def other_seeds(quick: bool, write: bool) -> list[Ratio]:
-    """What the approximate method keeps and answers at W = 1,000, on streams that its risk was not chosen on."""
+    """State and answers of the approximate method at W = 1,000, on streams that were not used to choose its risk."""
     looks, seeds = (10, OTHER_SEEDS[:2]) if quick else (EVALUATIONS, OTHER_SEEDS)
     places = [(2, 0.5), (3, 0.5)] if quick else [*((2, rho) for rho in RHOS), *((d, RHO) for d in (3, 4, 5, 8))]
     rows: list[list[str]] = []
@@ -227,12 +227,12 @@ class Skylines(NamedTuple):
 
 
 def skylines(points: int, interval: float, rounds: int) -> Skylines:
-    """How many of so many points, each with a score and a best score that is higher by `interval`, nobody dominates."""
+    """Count the points that no other dominates, if the best score of each is higher than its score by `interval`."""
     draw = np.random.default_rng(points)
     sizes = []
     for _ in range(rounds):
         current = draw.random(points)
-        # The best score among those that come later: nobody who comes later dominates what is above it.
+        # The best score among later points: no later point dominates a point above it.
         later = np.append(np.maximum.accumulate(current[::-1])[::-1][1:], -1.0)
         sizes.append([(current >= later).sum(), (np.minimum(current + interval, 1.0) >= later).sum()])
     standard, interval_size = np.mean(sizes, axis=0).tolist()
@@ -308,7 +308,7 @@ def ratios(grids: Sequence[Grid], others: Sequence[Ratio], rates: dict[str, floa
 
 
 def _bargain(where: str, found: Sequence[Figures], least: float | None) -> list[Ratio]:
-    """What the approximate method spares there, and what it costs."""
+    """Memory saved by the approximate method, and its cost."""
     less = [round(figures.less, 2) for figures in found]
     precise = [round(figures.precision[LIKELY], 2) for figures in found]
     promised = least is not None
@@ -377,7 +377,7 @@ def _label(axis: Any, title: str, called: str) -> None:
 
 
 def run(*, quick: bool = False) -> None:
-    """Measure all of it."""
+    """Run this benchmark."""
     write = not quick
     if write:
         report.into_page("incomplete-machine", report.machine(), page=PAGE)
@@ -389,14 +389,14 @@ def run(*, quick: bool = False) -> None:
     others = other_seeds(quick, write)
     promised = [ratio.row() for ratio in ratios(grids, others, rates, quick)]
     heads = ("what", "target", "measured", "met")
-    report.show("incomplete-ratios", "Promised and measured", heads, promised, write=write, page=PAGE)
+    report.show("incomplete-ratios", "Targets and results", heads, promised, write=write, page=PAGE)
     if write:
         plot(by_points, by_interval, grids)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer places and looks, nothing written")
+    parser.add_argument("--quick", action="store_true", help="fewer points and evaluations, nothing written")
     run(quick=parser.parse_args().quick)
 
 

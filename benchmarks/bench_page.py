@@ -1,4 +1,4 @@
-"""The page: the pipeline's rate with somebody watching against without, and how soon an answer is there to be seen.
+"""The dashboard: throughput of the pipeline with and without a connected browser, and the delay of an answer.
 
 python -m benchmarks page [--quick]
 """
@@ -43,7 +43,7 @@ from skyband.workload_file import WorkloadFile
 
 PAGE = report.REPORTS / "page.md"
 RATE = 0.95  # of that without a page
-SOON = 300  # milliseconds from written to seen; the browser's part is not in what is measured here
+SOON = 300  # milliseconds from written to received; rendering in the browser is not measured
 MINUTE = 60_000_000
 QUERIES = (
     *(f'{{sql: "q{k}: TOPK price * size, {k} OVER 10 MINUTES EVERY 10 SECONDS"}}' for k in (10, 20, 50, 100)),
@@ -60,7 +60,7 @@ while response.read1(65536):
 
 
 def run(*, quick: bool = False) -> None:
-    """Measure, print, and unless it is quick write the page."""
+    """Run this benchmark and print the results; write the report unless `quick`."""
     machine = report.machine()
     ratios = [_way(1_000, 20 if quick else 200)]
     taking = [_taking(queries, k) for queries, k in ((100, 10), (1_000, 10), (1_000, 100), (10, 1_000))]
@@ -92,7 +92,7 @@ def run(*, quick: bool = False) -> None:
 
 
 def _rate(spark: SparkSession, home: Path, rounds: int, files: int, rows: int) -> Ratio:
-    """Rows a second of the same bounded run, without a page and with one, in turns; and what either computes."""
+    """Rows per second and CPU time of the same bounded run, alternating without and with a dashboard."""
     file = _written(home, files, rows)
     found: dict[bool, list[_Spent]] = {False: [], True: []}
     _once(spark, file, watched=False)  # Spark's first run compiles
@@ -115,14 +115,14 @@ def _rate(spark: SparkSession, home: Path, rounds: int, files: int, rows: int) -
 
 
 class _Spent(NamedTuple):
-    """What a run took: seconds of the clock, and of the processor."""
+    """Wall time and CPU time of a run, in seconds."""
 
     seconds: float
     busy: float
 
 
 def _once(spark: SparkSession, file: WorkloadFile, *, watched: bool) -> _Spent:
-    """A bounded run, with or without a page that somebody listens to."""
+    """A bounded run, with or without a dashboard that a client reads."""
     if not watched:
         began, before = time.perf_counter(), _busy()
         run_file(file, "once", spark=spark).await_end()
@@ -137,7 +137,7 @@ def _once(spark: SparkSession, file: WorkloadFile, *, watched: bool) -> _Spent:
 
 
 def _busy(without: int = 0) -> float:
-    """Processor's time of this process and of those it started, which are Java and its workers; not of the reader."""
+    """CPU time of this process, Java and its workers, without the reader."""
     total = 0.0
     for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
         if process.pid != without:
@@ -149,7 +149,7 @@ def _busy(without: int = 0) -> float:
 
 @contextmanager
 def _reader(page: Page, watch: list[list[object]]) -> Iterator[int]:
-    """Somebody else on this machine, who reads all events; there from the beginning of the block."""
+    """A client process on this machine that reads all events while the block runs."""
     port = page.url.rsplit(":", 1)[1].strip("/")
     reader = subprocess.Popen([sys.executable, "-c", READER, port, quote(json.dumps(watch))], stderr=subprocess.DEVNULL)
     try:
@@ -184,7 +184,7 @@ def _way(queries: int, windows: int) -> Ratio:
     """From `take` until a client has read the event with the board, in milliseconds."""
     show = LiveShow("bench")
     names = [f"q{number}" for number in range(queries)]
-    show.history.ask({name: QueryInfo(name, "s", "topk") for name in names})
+    show.history.set_queries({name: QueryInfo(name, "s", "topk") for name in names})
     written: dict[int, float] = {}
     seen: dict[int, float] = {}
     arrived = threading.Event()
@@ -219,10 +219,10 @@ def _way(queries: int, windows: int) -> Ratio:
 
 
 def _taking(queries: int, k: int) -> list[str]:
-    """CPU time of one micro-batch: for who hands it over, and for the page's thread."""
+    """CPU time of one micro-batch: in the caller, and in the dashboard's thread."""
     names = [f"q{number}" for number in range(queries)]
     history = History()
-    history.ask({name: QueryInfo(name, "s", "topk") for name in names})
+    history.set_queries({name: QueryInfo(name, "s", "topk") for name in names})
     outlet, tables = history.outlet("s"), [_answers(names, k, number) for number in range(8)]
     given = iter(range(10_000))
 

@@ -1,4 +1,4 @@
-"""The ratios that Skyband promises, measured in one run: target, measured, met.
+"""Ratios with a target, measured in one run: target, result, met.
 
 python -m benchmarks.bench_ratios [--quick]
 """
@@ -28,7 +28,7 @@ MILLION = 1_000_000
 
 
 def check_answers() -> int:
-    """The baselines and all engines compared must answer alike on a slice; returns the number of answers compared."""
+    """Check that the baselines and all engines return equal answers on a slice; return the number compared."""
     size, slide, k = 100_000, 1_000, 100
     scores = workloads.uniform(300_000)
     query = sb.TopK(k=k, size=size, slide=slide, full_only=True)
@@ -42,7 +42,7 @@ def check_answers() -> int:
 
 
 def public(place: Place, objects: int, rounds: int, algorithm: str = "panes") -> Timing:
-    """CPU time an object through the public API, push and table of answers, from a full window on."""
+    """CPU time per object through the public API, push and table of answers, from a full window on."""
     scores = workloads.scores_of(place.stream, 4 * MILLION)
     query = sb.TopK(k=place.k, size=place.size, slide=place.slide, full_only=True)
     found = []
@@ -85,7 +85,7 @@ def against_window(quick: bool) -> list[Ratio]:
 
 
 def against_pane(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
-    """`panes` and `mintopk` against the per-pane NumPy user, at the two places with a target and over the grid."""
+    """`panes` and `mintopk` against the per-pane NumPy baseline, at the two places with a target and over the grid."""
     named = {Place("uniform", MILLION, 10_000, 100): 1.0, Place("uniform", MILLION, 100, 100): 100.0}
     grid = {place: 1.0 for section in SECTIONS for place in section.places if place.stream == "uniform"}
     ratios, rows, worst = [], [], (np.inf, "")
@@ -93,7 +93,7 @@ def against_pane(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
         scores = workloads.uniform(4 * MILLION)
         user = baselines.seconds_a_slide(scores, place.size, place.slide, place.k, 3, 0.5 if quick else 3.0)
         user_ns = 1e9 * user.best / place.slide
-        # Long enough to be timed, short enough for the answers to fit in memory: at most ten million rows.
+        # Long enough for timing, short enough for the answers to fit in memory: at most ten million rows.
         objects = int(min(2 * MILLION, max(place.size, 10 * MILLION * place.slide // place.k)))
         objects = max(place.slide, objects // place.slide * place.slide)
         timing = public(place, objects, 3 if quick else 7)
@@ -120,7 +120,7 @@ def against_pane(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
             rate = f"{1e3 / panes_ns:,.4g}M objects/s against {1e3 / user_ns:,.3g}M/s"
             ratios.append(
                 Ratio(
-                    f"panes, {where}: against the per-pane NumPy user",
+                    f"panes, {where}: against the per-pane NumPy baseline",
                     f"{target:.0f}×",
                     f"{ratio:,.3g}× ({rate}; spread {timing.spread:.0%}, of NumPy {user.spread:.0%})",
                     ratio >= target,
@@ -130,7 +130,7 @@ def against_pane(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
             worst = (ratio, where)
     ratios.append(
         Ratio(
-            f"panes against the per-pane NumPy user everywhere on the grid; the least, at {worst[1]}",
+            f"panes against the per-pane NumPy baseline everywhere on the grid; the least, at {worst[1]}",
             "1×",
             f"{worst[0]:.3g}×",
             worst[0] >= 1,
@@ -140,7 +140,7 @@ def against_pane(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
 
 
 def against_scan(quick: bool) -> list[Ratio]:
-    """`panes` against a compiled loop that compares every score with a bar."""
+    """`panes` against a compiled loop that compares every score with a threshold."""
     scores = workloads.uniform(3 * MILLION)
     query = sb.TopK(k=1_000, size=MILLION, slide=100_000)
     bar = float(np.partition(scores, -1_000)[-1_000])
@@ -154,7 +154,7 @@ def against_scan(quick: bool) -> list[Ratio]:
         Ratio(
             "panes (replay), window 1M, slide 100K, k 1K: time against a bare numba threshold scan",
             "at most 10×",
-            f"{whole_ns / scan_ns:.1f}× ({whole_ns:.2f} ns against {scan_ns:.2f} ns an object; "
+            f"{whole_ns / scan_ns:.1f}× ({whole_ns:.2f} ns against {scan_ns:.2f} ns per object; "
             f"spread {whole.spread:.0%}, of the scan {scan.spread:.0%})",
             whole_ns <= 10 * scan_ns,
         ),
@@ -178,7 +178,7 @@ def law(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
             slides = place.size // place.slide
             backs = np.arange(1, slides + 1)
             stated = place.k * float((1 / backs).sum())
-            # A slide holds no more objects than it has: where it is shorter than k/i, all of it stays.
+            # A slide shorter than k/i contributes all of its objects.
             limited = float(np.minimum(place.k / backs, place.slide).sum())
             if cell.skipped:
                 continue
@@ -210,12 +210,12 @@ def law(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
         Ratio(
             "candidates of mintopk on the uniform stream: furthest from the law", "within 10%", f"{off:.1%}", off < 0.1
         ),
-        Ratio("the most candidates seen at ten slides a window", "2.93 k in the mean", f"{highest:.2f} k", None),
+        Ratio("the most candidates seen at ten slides per window", "2.93 k in the mean", f"{highest:.2f} k", None),
     ], rows
 
 
 def flatness(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
-    """Cost an object against the window's size, ten slides a window."""
+    """Cost per object against the window's size, ten slides per window."""
     sizes = (10_000, 100_000, MILLION) if quick else (10_000, 100_000, MILLION, 4 * MILLION)
     rows, ratios = [], []
     for name in ("mintopk", "panes"):
@@ -224,7 +224,7 @@ def flatness(quick: bool) -> tuple[list[Ratio], list[list[str]]]:
         growth = cells[-1].ns / cells[0].ns
         ratios.append(
             Ratio(
-                f"{name}, k 100, ten slides a window: cost an object at window {report.short(sizes[-1])} "
+                f"{name}, k 100, ten slides per window: cost per object at window {report.short(sizes[-1])} "
                 f"against {report.short(sizes[0])}",
                 "flat (at most 1.1×)",
                 f"{growth:.2f}×",
@@ -246,7 +246,7 @@ print(imported - begin, time.perf_counter() - begin)
 
 
 def fresh(quick: bool) -> list[Ratio]:
-    """A process that has nothing loaded, with and without compiled kernels on disk."""
+    """Time to the first answer in a new process, with and without compiled kernels on disk."""
     found = []
     with tempfile.TemporaryDirectory() as kernels:
         surroundings = {**os.environ, "NUMBA_CACHE_DIR": kernels}
@@ -286,12 +286,12 @@ def run(*, quick: bool = False) -> None:
     flat_ratios, flat_rows = flatness(quick)
     ratios += [*pane_ratios, *law_ratios, *flat_ratios]
     heads: Any = ("", "NumPy", "panes", "spread", "panes, engine", "mintopk", "panes is", "engine is", "mintopk is")
-    title = "The per-pane NumPy user: ns an object, and how many times faster"
+    title = "The per-pane NumPy baseline: ns per object, and how many times faster"
     report.show("per-pane", title, heads, pane_rows, write=write)
     heads = ("", "the law", "no slide above its objects", "measured, mean", "measured, most", "mean / law")
     report.show("law", "Candidates of mintopk", heads, law_rows, write=write)
     report.show("flatness", "Cost against the window, ten slides, k 100", flat_rows[0], flat_rows[1:], write=write)
-    title = "Promised and measured"
+    title = "Targets and results"
     report.show("ratios", title, ("", "target", "measured", "met"), [ratio.row() for ratio in ratios], write=write)
 
 

@@ -29,14 +29,14 @@ PAGE = report.REPORTS / "sap.md"
 STREAMS = ("stock", "trip", "air", "time-u", "time-r")
 PARTITIONERS = ("sap", "sap-dynamic", "sap-equal")
 RIVALS = ("mintopk", "sma", "kskyband", "panes", "auto")
-CHOICES = ("mintopk", "sap", "panes")  # what the planner chooses from
+CHOICES = ("mintopk", "sap", "panes")  # algorithms that the planner can choose
 N, K, S = 100_000, 100, 100  # the paper's default: m* = 33, s a thousandth of n
 SIZES = (10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 KS = (10, 50, 100, 200, 500, 1_000)
 SLIDES = (10, 50, 100, 1_000, 2_000, 5_000, 10_000)
 RESOLUTIONS = (5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37)
 WORST_KS = (10, 100, 1_000, 10_000)
-NEVER = 2**61  # as the stream's first object: no window begins so late, so that none is written
+NEVER = 2**61  # as the position of the stream's first object: no window starts that late, so no answers are written
 FAST_N, FAST_K, FAST_S = 1_000_000, 1_000, 20_000  # the paper's default for high-speed streams
 FAST_SIZES = (200_000, 400_000, 600_000, 800_000, 1_000_000)
 FAST_KS = (500, 1_000, 5_000, 10_000, 50_000)
@@ -44,7 +44,7 @@ FAST_SLIDES = (100, 1_000, 10_000, 20_000, 50_000, 100_000)
 
 
 class Place(NamedTuple):
-    """A place of a grid: what is varied, and the query."""
+    """A point of a grid: the varied parameter, and the query."""
 
     varied: str
     size: int
@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
 
 def table_1() -> list[Place]:
-    """The places of the paper's table 1: n, k and s varied around its default."""
+    """The points of the paper's table 1: n, k and s varied around its default."""
     return [
         *(Place("n", size, max(1, size // 1000), K) for size in SIZES),
         *(Place("k", N, S, k) for k in KS),
@@ -78,7 +78,7 @@ def table_4() -> list[Place]:
 def cells(
     places: Sequence[Place], algorithms: Sequence[str], cap: float, rounds: int, streams: Sequence[str] = STREAMS
 ) -> Iterator[tuple[Place, Cell]]:
-    """Measure every algorithm at every place, on every stream."""
+    """Measure every algorithm at every point, on every stream."""
     for stream in streams:
         for place in places:
             for algorithm in algorithms:
@@ -88,7 +88,7 @@ def cells(
 
 
 def pivot(found: Sequence[tuple[Place, Cell]], figure: str) -> tuple[list[str], list[list[str]]]:
-    """A row for each stream and algorithm, a column for each place."""
+    """A row for each stream and algorithm, a column for each point."""
     columns = list(dict.fromkeys(place.shown for place, _ in found))
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for place, cell in found:
@@ -111,7 +111,7 @@ def at(found: Sequence[tuple[Place, Cell]], algorithm: str, stream: str, place: 
 
 
 def ratios(found: Sequence[tuple[Place, Cell]], held: dict[tuple[str, str], float]) -> list[Ratio]:
-    """What was promised, from the cells of table 1 and the candidates held over a period."""
+    """Ratios with a target, from the cells of table 1 and the candidates held over a period."""
     less = held["sap", "time-r"] / held["mintopk", "time-r"]
     default, coarse = Place("s", N, S, K), Place("s", N, N // 10, K)
     times, ends = {}, {}
@@ -136,7 +136,7 @@ def ratios(found: Sequence[tuple[Place, Cell]], held: dict[tuple[str, str], floa
 
 
 def candidates(algorithms: Sequence[str], quick: bool, write: bool) -> dict[tuple[str, str], float]:
-    """Candidates at the default place, averaged over 2M objects: a whole period of TIME^R."""
+    """Candidates at the default point, averaged over 2M objects: a whole period of TIME^R."""
     objects, looks = (100_000, 20) if quick else (2_000_000, 400)
     held: dict[tuple[str, str], float] = {}
     rows = []
@@ -160,7 +160,7 @@ def candidates(algorithms: Sequence[str], quick: bool, write: bool) -> dict[tupl
 
 
 def resolutions(rounds: int, write: bool) -> None:
-    """How many equal partitions: time, and how often the delay spares a look at one (the paper's table 2)."""
+    """Number of equal partitions: time, and how often the delay avoids a scan (the paper's table 2)."""
     rows = []
     for stream in STREAMS:
         times, spared = [], []
@@ -173,19 +173,19 @@ def resolutions(rounds: int, write: bool) -> None:
             decided = counted["formations"] + counted["formations_skipped"]
             times.append(f"{1e9 * timed.best / (2 * N):.1f}")
             spared.append(f"{counted['formations_skipped'] / max(1, decided):.0%}")
-        rows += [[stream, "ns an object", *times], [stream, "partitions not looked at again", *spared]]
+        rows += [[stream, "ns per object", *times], [stream, "partitions not scanned again", *spared]]
     m = int(np.ceil(np.sqrt(N / max(S, K))))
     title = f"sap-equal with m partitions at the default place (m* = {m}; table 2)"
     report.show("sap-m", title, ("stream", "", *map(str, RESOLUTIONS)), rows, write=write, page=PAGE)
 
 
 def worst_case(quick: bool, write: bool) -> None:
-    """Scores that only fall, slide 1: what an object costs as k grows, and what a row of an answer does."""
+    """Falling scores, slide 1: cost per object as k grows, and cost per row of an answer."""
     size = 50_000 if quick else 1_000_000
     rows = []
     for algorithm in PARTITIONERS:
         kept = [_falling(algorithm, size, k, size, NEVER) for k in WORST_KS]
-        # A slide of one object has an answer of k rows: what is timed then is the rows.
+        # A slide of one object has an answer of k rows, so the rows dominate the time.
         written = [_falling(algorithm, size // 10, k, max(1_000, 10_000_000 // k), 0) / k for k in WORST_KS[:3]]
         growth = f"{kept[-1] / kept[0]:.2f}, log k {np.log(WORST_KS[-1]) / np.log(WORST_KS[0]):.1f}"
         rows.append([algorithm, *(f"{value:,.0f}" for value in kept), growth, *(f"{value:.1f}" for value in written)])
@@ -195,12 +195,14 @@ def worst_case(quick: bool, write: bool) -> None:
         "grows by",
         *(f"answers, k {report.short(k)}" for k in WORST_KS[:3]),
     )
-    title = "Falling scores, slide 1: ns an object (window 1M, no answers written); ns a row of an answer (window 100K)"
+    title = (
+        "Falling scores, slide 1: ns per object (window 1M, no answers written); ns per row of an answer (window 100K)"
+    )
     report.show("sap-worst", title, heads, rows, write=write, page=PAGE)
 
 
 def _falling(algorithm: str, size: int, k: int, objects: int, first: int) -> float:
-    """Nanoseconds an object over so many objects, the window full and past its first partition."""
+    """Nanoseconds per object over so many objects, the window full and past its first partition."""
     query = TopK(k=k, size=size, slide=1, full_only=True)
     feed = Feed(engine_of(algorithm, query), workloads.scores_of("decreasing", STREAM), first)
     if first:
@@ -212,7 +214,7 @@ def _falling(algorithm: str, size: int, k: int, objects: int, first: int) -> flo
 
 
 def choice(found: Sequence[tuple[Place, Cell]], write: bool) -> None:
-    """How far what `auto` runs lies above the fastest engine at every place."""
+    """Time of the engine that `auto` chooses, relative to the fastest engine, at every point."""
     rows = [
         _over(found, CHOICES, "`auto` against the fastest of those it chooses from", 1.3).row(),
         _over(found, (*PARTITIONERS, *RIVALS[:-1]), "`auto` against the fastest of all", None).row(),
@@ -261,7 +263,7 @@ def plot(found: Sequence[tuple[Place, Cell]]) -> None:
                     label=algorithm,
                     linestyle="--" if algorithm == "auto" else "-",
                 )
-            axis.set_title(f"{stream}: ns an object against {varied}", fontsize=9)
+            axis.set_title(f"{stream}: ns per object against {varied}", fontsize=9)
             axis.grid(alpha=0.3)
     axes[0][0].legend(fontsize=7)
     report.IMAGES.mkdir(parents=True, exist_ok=True)
@@ -270,7 +272,7 @@ def plot(found: Sequence[tuple[Place, Cell]]) -> None:
 
 
 def run(*, quick: bool = False, cap: float = 1.2) -> None:
-    """Measure all of it."""
+    """Run this benchmark."""
     write, rounds = not quick, 2 if quick else 4
     cap = min(cap, 0.5) if quick else cap
     if write:
@@ -278,27 +280,29 @@ def run(*, quick: bool = False, cap: float = 1.2) -> None:
     places = [Place("s", N // 10, S // 10, K), Place("s", N // 10, N // 100, K)] if quick else table_1()
     found = list(cells(places, (*PARTITIONERS, *RIVALS), cap, rounds))
     for name, title, field in (
-        ("sap-time", "Time, ns an object (the paper's table 3 and figures 9 and 10)", "ns"),
+        ("sap-time", "Time, ns per object (the paper's table 3 and figures 9 and 10)", "ns"),
         ("sap-memory", "State, bytes (table 8)", "state_bytes"),
     ):
         report.show(name, title, *pivot(found, field), write=write, page=PAGE)
     held = candidates((*PARTITIONERS, "mintopk", "panes", "kskyband"), quick, write)
     if not quick:
-        report.show("sap-ratios", "Promised and measured", ("what", "target", "measured", "met"),
+        report.show("sap-ratios", "Targets and results", ("what", "target", "measured", "met"),
                     [ratio.row() for ratio in ratios(found, held)], write=True, page=PAGE)  # fmt: skip
         plot(found)
     choice(found, write)
     if not quick:
         fast = list(cells(table_4(), ("sap", "mintopk", "panes", "auto"), cap, rounds))
-        report.show("sap-fast", "High-speed streams, ns an object (table 5)", *pivot(fast, "ns"), write=True, page=PAGE)
+        report.show(
+            "sap-fast", "High-speed streams, ns per object (table 5)", *pivot(fast, "ns"), write=True, page=PAGE
+        )
     resolutions(2 if quick else rounds, write)
     worst_case(quick, write)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="two small places, nothing written")
-    parser.add_argument("--cap", type=float, default=1.2, help="the most seconds for a cell of the table")
+    parser.add_argument("--quick", action="store_true", help="two small points, nothing written")
+    parser.add_argument("--cap", type=float, default=1.2, help="maximum seconds for a cell of the table")
     asked = parser.parse_args()
     run(quick=asked.quick, cap=asked.cap)
 

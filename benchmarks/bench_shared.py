@@ -1,4 +1,4 @@
-"""Many queries at once: the grid of the MTopS paper (its figures 8 to 15), and what Skyband promises for it.
+"""Many queries at once: the grid of the MTopS paper (its figures 8 to 15), and the ratios with a target.
 
 python -m benchmarks shared [--quick] [--cap SECONDS]
 """
@@ -40,9 +40,9 @@ SHARED = ("panes", "mtoplist", "mtopband")
 ALONE = "mintopk, each alone"
 COUNTS = (10, 100, 1000)
 SEED = 7
-SAMPLE = 50  # of a thousand independent runs, those that are timed
+SAMPLE = 50  # number of timed runs, of a thousand independent ones
 CHUNK = 100_000  # objects in a call
-NEVER = 2**61  # as the stream's first object: no window begins so late, so that none is written
+NEVER = 2**61  # as the position of the stream's first object: no window starts that late, so no answers are written
 HEADS = (
     "queries",
     "engine",
@@ -149,7 +149,7 @@ class Group:
         return total + sum(each), rows
 
     def copies(self) -> Group:
-        """The same engines in the same state, to go on from here once more."""
+        """Copies of the engines, to repeat a round from the same state."""
         return Group([_copied(engine) for engine in self.engines], self.counts)
 
 
@@ -165,20 +165,20 @@ class Cell(NamedTuple):
     kind: str
     engine: str
     queries: int
-    silent: Timing = Timing([])  # seconds an object, nothing written
+    silent: Timing = Timing([])  # seconds per object, nothing written
     written: Timing = Timing([])  # with every answer written
     rows: float = 0.0  # an object
     held: float = 0.0  # objects, after a window has ended
     references: float = 0.0
     views: float = 0.0
-    state: float = 0.0  # bytes that go on
+    state: float = 0.0  # bytes of a snapshot
     memory: float = 0.0  # bytes of all arrays
     objects: int = 0
     timed: int = 0  # engines that were timed
     error: float = 0.0  # standard error of their mean, relative
 
     def ns(self, *, written: bool) -> float:
-        """CPU time an object, best round."""
+        """CPU time per object, best round."""
         return 1e9 * (self.written if written else self.silent).best
 
     def row(self) -> list[str]:
@@ -342,7 +342,7 @@ print(json.dumps({
 
 
 def in_fresh_process(kind: Kind, count: int, objects: int, more: int, step: int) -> dict[str, Any]:
-    """Queries, Workload, Monitor and the first push in a process of its own, then `more` objects with their tables."""
+    """Queries, Workload, Monitor and the first push in a new process, then `more` objects with their tables."""
     asked = [(query.k, query.sliding.size, query.sliding.slide) for query in queries_of(kind, count)]
     with tempfile.TemporaryDirectory() as folder:
         workload, scores = os.path.join(folder, "queries.json"), os.path.join(folder, "scores.npy")
@@ -409,7 +409,7 @@ class Run:
                             f"1000 queries, {_short(kind)}, {_what(written)}: {engine} against 1000 runs of mintopk",
                             f"{target}×" if target and engine == "mtoplist" else "-",
                             f"{report.amount(times)}× ({report.amount(cell.ns(written=written))} ns against "
-                            f"{report.amount(alone.ns(written=written))} ns an object; spread {spread:.0%}, "
+                            f"{report.amount(alone.ns(written=written))} ns per object; spread {spread:.0%}, "
                             f"sampling error {alone.error:.1%})",
                             times >= target if target and engine == "mtoplist" else None,
                         )
@@ -428,7 +428,7 @@ class Run:
                     Ratio(
                         f"1000 queries, {_short(kind)}, {_what(True)}: {engine}",
                         "1M objects/s" if promised else "-",
-                        f"{rate:.3g}M objects/s ({cell.rows:.1f} rows an object, "
+                        f"{rate:.3g}M objects/s ({cell.rows:.1f} rows per object, "
                         f"{rate * cell.rows:,.0f}M rows/s; spread {cell.written.spread:.0%})",
                         rate >= 1 if promised else None,
                     )
@@ -443,7 +443,7 @@ class Run:
                     Ratio(
                         f"1000 queries, {kind.title}, maintained: {engine}",
                         "10M objects/s" if promised else "-",
-                        f"{rate:.3g}M objects/s ({report.amount(1e3 / rate)} ns an object, with answers "
+                        f"{rate:.3g}M objects/s ({report.amount(1e3 / rate)} ns per object, with answers "
                         f"{report.amount(cell.ns(written=True))} ns; spread {cell.silent.spread:.0%}; "
                         f"{cell.held:,.0f} objects held)",
                         rate >= 10 if promised else None,
@@ -528,7 +528,7 @@ class Run:
                 start["wall"] < 5,
             ),
             Ratio(
-                f"the same goes on, pushes of {report.short(objects // 5)} objects, the Arrow table of each fetched",
+                f"the same continued, pushes of {report.short(objects // 5)} objects, the Arrow table of each fetched",
                 "runs",
                 f"{1e3 / start['ns']:.2g}M objects/s over {start['ran']:,} objects ({start['rows']:.0f} rows each, "
                 f"{1e3 * start['rows'] / start['ns']:,.0f}M rows/s); {start['candidates']:,} objects held; "
@@ -556,7 +556,7 @@ def plot(kind: Kind, cells: Sequence[Cell]) -> None:
     """Time, objects and bytes against the number of queries, as in the paper's figures."""
     figure, axes = pyplot.subplots(1, 3, figsize=(13, 4), layout="constrained")
     for axis, title in zip(
-        axes, ("CPU time, ns an object", "objects and references held", "state, bytes"), strict=True
+        axes, ("CPU time, ns per object", "objects and references held", "state, bytes"), strict=True
     ):
         for i, engine in enumerate((*SHARED, ALONE)):
             mine = [cell for cell in cells if cell.engine == engine]
@@ -571,7 +571,7 @@ def plot(kind: Kind, cells: Sequence[Cell]) -> None:
         axis.set_xlabel("queries")
         axis.set_title(title, fontsize=10)
         axis.grid(alpha=0.3)
-    axes[0].set_title("CPU time, ns an object (dotted: every answer written)", fontsize=10)
+    axes[0].set_title("CPU time, ns per object (dotted: every answer written)", fontsize=10)
     axes[1].set_title("references held (an object counts once for each set it is in)", fontsize=10)
     axes[0].legend(fontsize=8)
     figure.suptitle(kind.title, fontsize=10)
@@ -596,7 +596,7 @@ def run(*, quick: bool = False, cap: float = 6.0) -> None:
             plot(kind, cells)
     ratios = [*this.speedups(), *this.rates(), *this.memory(), *this.against_band(), *this.public()]
     heads = ("", "target", "measured", "met")
-    report.show("shared-ratios", "Promised and measured", heads, [r.row() for r in ratios], write=write, page=PAGE)
+    report.show("shared-ratios", "Targets and results", heads, [r.row() for r in ratios], write=write, page=PAGE)
 
 
 def main() -> None:

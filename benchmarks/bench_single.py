@@ -119,7 +119,7 @@ def plot_grid(section: Section, cells: list[Cell]) -> None:
     """Time, candidates and bytes against what the section varies."""
     figure, axes = pyplot.subplots(1, 3, figsize=(13, 4), layout="constrained")
     panels = (
-        ("ns", "CPU time, ns an object"),
+        ("ns", "CPU time, ns per object"),
         ("candidates_mean", "candidates, mean"),
         ("state_bytes", "state, bytes"),
     )

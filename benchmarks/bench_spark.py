@@ -1,4 +1,4 @@
-"""The pipeline on Spark against Spark's own means, in one run and one session: rows a second, ratios, state.
+"""The pipeline on Spark against Spark's own means, in one run and one session: rows per second, ratios, state.
 
 python -m benchmarks spark [--quick]
 """
@@ -33,7 +33,7 @@ WATERMARK = "10 seconds"
 
 
 class Batches(NamedTuple):
-    """The micro-batches of one job, the first left out."""
+    """The micro-batches of one job, without the first."""
 
     rows: int  # in a batch
     seconds: list[float]
@@ -259,7 +259,7 @@ def _run(bench: Bench, machine: str, *, quick: bool) -> None:
     bench.job("100 mixed queries", ours(mixed(100)))
     bench.job("1000 mixed queries", ours(mixed(1000)))
     bench.job("one query, slide 10 seconds", ours(query()))
-    bench.job("one query, late refused", ours(query(), late="refuse"))
+    bench.job("one query, late=refuse", ours(query(), late="refuse"))
     grouped = query("10 minutes", size="1 hour", k=10, partition_by=["symbol"])
     bench.job("5,000 groups", ours(grouped))
     bench.job("scan and sum", scan, mode="complete")
@@ -273,7 +273,7 @@ def _run(bench: Bench, machine: str, *, quick: bool) -> None:
 
 def _report(bench: Bench, state: list[list[str]], machine: str, *, write: bool) -> None:
     found = bench.found
-    heads = ["job", "rows a second", "best batch, s", "median above best", "batches", "first batch, s"]
+    heads = ["job", "rows per second", "best batch, s", "median above best", "batches", "first batch, s"]
     rows = [batches.row(name) for name, batches in found.items()]
     report.show("spark-jobs", "Jobs over files of a million rows", heads, rows, write=write, page=PAGE)
     one, scan_ = found["one query, slide 10 seconds"], found["scan and sum"]
@@ -285,7 +285,7 @@ def _report(bench: Bench, state: list[list[str]], machine: str, *, write: bool) 
         at_most("slide 1 s against slide 600 s, time", 2, last.best / first.best),
         at_least("one query against max_by by hand, slide 10 s", 2, hand.best / one.best),
         at_least("100 queries against 100 jobs by hand", 30, 100 * hand.best / many.best),
-        at_least("one query against scan and sum, rows a second", 0.35, scan_.best / one.best),
+        at_least("one query against scan and sum, rows per second", 0.35, scan_.best / one.best),
         Ratio(
             "one query against a scan of all columns", "", f"{found['scan of all columns'].best / one.best:.2f}×", None
         ),
@@ -294,9 +294,7 @@ def _report(bench: Bench, state: list[list[str]], machine: str, *, write: bool) 
         at_least("5,000 groups against scan and sum", 0.2, scan_.best / found["5,000 groups"].best),
     ]
     heads = ["ratio", "target", "measured", "met"]
-    report.show(
-        "spark-ratios", "Promised and measured", heads, [ratio.row() for ratio in ratios], write=write, page=PAGE
-    )
+    report.show("spark-ratios", "Targets and results", heads, [ratio.row() for ratio in ratios], write=write, page=PAGE)
     heads = ["window", "rows in it", "candidates held", "bytes of state", "bytes a candidate"]
     report.show("spark-state", "State of one query, k 100", heads, state, write=write, page=PAGE)
     if write:

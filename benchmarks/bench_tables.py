@@ -1,6 +1,6 @@
-"""Answers into PostgreSQL: COPY and upsert against single inserts, files and Kafka to a table, and how soon it shows.
+"""Answers to PostgreSQL: COPY and upsert against single inserts, files and Kafka to a table, and the delay.
 
-It starts servers of its own, as the tests do, and takes them away again.
+It starts its own servers, as the tests do, and stops them at the end.
 
 python -m benchmarks tables [--quick]
 """
@@ -34,7 +34,7 @@ from benchmarks.report import Ratio
 from skyband.connectors.postgres_writer import PostgresWriter
 from skyband.connectors.row_identity import with_places
 from skyband.jobs import run as run_file
-from skyband.jobs.control_server import Attendant
+from skyband.jobs.control_server import ControlServer
 from skyband.jobs.mailbox import mailbox_of
 from skyband.spark import session
 from skyband.topk.warmup import warm_up
@@ -47,7 +47,7 @@ QUERIES = 100
 
 
 def run(*, quick: bool = False) -> None:
-    """Measure, print, and unless it is quick write the page."""
+    """Run this benchmark and print the results; write the report unless `quick`."""
     machine = report.machine()
     home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
     server = importlib.import_module("tests.connectors.postgres.server").Postgres(fsync="on", shared_buffers="512MB")
@@ -78,7 +78,7 @@ def run(*, quick: bool = False) -> None:
 
 
 def _inserts(server: Any, rows: int) -> list[Ratio]:
-    """The same answers in one transaction a batch: by the sink, and row by row as one writes it first."""
+    """The same answers in one transaction per batch: by the sink, and with one insert per row."""
     batches = [_answers(rows // 5, number) for number in range(5)]
     ways: dict[str, Callable[[], float]] = {
         "COPY and upsert": lambda: _by_sink(server, "copied", batches),
@@ -184,7 +184,7 @@ def _file(
 
 
 def _end_to_end(spark: SparkSession, server: Any, home: Path, files: int, rows: int) -> list[Ratio]:
-    """Parquet files, a hundred queries, a table; and the same with nothing but memory behind it."""
+    """Parquet files, a hundred queries, a table; and the same with a memory sink."""
     write_files(home / "trades", files, rows)
     stream = {"path": "trades", "format": "parquet", "time": "ts", "id": "trade_id", "files_per_batch": 1}
     sinks = {
@@ -201,7 +201,7 @@ def _end_to_end(spark: SparkSession, server: Any, home: Path, files: int, rows: 
         found[name] = rows / statistics.median(seconds[1:])
         written = running.metrics()["trades"]["answers"]
     rate, bare = found["a table"], found["nothing"]
-    what = f"rows of input a second, files to a table, {QUERIES} queries"
+    what = f"rows of input per second, files to a table, {QUERIES} queries"
     return [
         Ratio(what, f"at least {ROWS_A_SECOND:,}", report.amount(rate), rate >= ROWS_A_SECOND),
         Ratio("the same with a sink of type memory", "", report.amount(bare), None),
@@ -210,7 +210,7 @@ def _end_to_end(spark: SparkSession, server: Any, home: Path, files: int, rows: 
 
 
 def _from_kafka(spark: SparkSession, server: Any, home: Path, rows: int) -> list[Ratio]:
-    """A topic of JSON, a hundred queries, a table: all of it on this machine, the broker too."""
+    """A topic of JSON, a hundred queries, a table, all on this machine, including the broker."""
     kafka = importlib.import_module("tests.connectors.kafka.broker")
     (home / "broker").mkdir()
     broker = kafka.Broker(home / "broker", kafka.broker_jars())
@@ -245,7 +245,7 @@ def _from_kafka(spark: SparkSession, server: Any, home: Path, rows: int) -> list
     spread = f"{report.amount(rows / max(seconds[1:]))} to {report.amount(rows / min(seconds[1:]))}"
     return [
         Ratio(
-            f"rows of input a second, Kafka to a table, {QUERIES} queries",
+            f"rows of input per second, Kafka to a table, {QUERIES} queries",
             f"at least {ROWS_A_SECOND:,}",
             f"{report.amount(rate)} (of {len(seconds) - 1} batches: {spread})",
             rate >= ROWS_A_SECOND,
@@ -266,7 +266,7 @@ def _produce(spark: SparkSession, files: Path, servers: str) -> None:
 
 
 def _how_soon(spark: SparkSession, server: Any, home: Path, seconds: int) -> list[Ratio]:
-    """A window a second over rows that are made up now: how long after its end can its answer be read?"""
+    """One window per second over generated rows: the time from the end of a window until its answer can be read."""
     found = []
     for trigger in (None, TRIGGER):
         lags, batch = _lags(spark, server, home / f"lags-{trigger}", trigger, seconds)
@@ -286,7 +286,7 @@ def _how_soon(spark: SparkSession, server: Any, home: Path, seconds: int) -> lis
 
 
 def _lags(spark: SparkSession, server: Any, home: Path, trigger: int | None, seconds: int) -> tuple[list[float], float]:
-    """How late each window was seen, and how long a batch takes."""
+    """Delay of each window, and the time of a batch."""
     home.mkdir()
     query = sb.TopK(name="now", k=10, size="10 seconds", slide="1 second", by="value % 1009")
     stream = {"source": "rate", "rows_per_second": 1000, "watermark": "0 seconds"}
@@ -313,7 +313,7 @@ def _lags(spark: SparkSession, server: Any, home: Path, trigger: int | None, sec
 
 
 def _how_soon_changed(spark: SparkSession, home: Path, times: int) -> list[Ratio]:
-    """A query joins a stream that runs: how long until it is confirmed, and until it is asked of new rows?"""
+    """Time until a query that is added to a running job is confirmed, and until it ranks new rows."""
     home.mkdir()
     query = sb.TopK(name="now", k=10, size="10 seconds", slide="1 second", by="value % 1009")
     stream = {"source": "rate", "rows_per_second": 1000, "watermark": "0 seconds"}
@@ -321,11 +321,11 @@ def _how_soon_changed(spark: SparkSession, home: Path, times: int) -> list[Ratio
     running = run_file(file, "stream", spark=spark)
     replied, taken = [], []
     try:
-        with Attendant(running):
+        with ControlServer(running):
             box = mailbox_of(file)
             for number in range(times):
                 _await_batches(running, 2)
-                time.sleep(TRIGGER * number / times)  # at any moment between two triggers
+                time.sleep(TRIGGER * number / times)  # spread between two triggers
                 began = time.monotonic()
                 told = box.ask({"kind": "add", "sql": f"more{number}: TOPK value % 997, 5 OVER 10 SECONDS"}, 120)
                 if told is None or "done" not in told:
@@ -362,7 +362,7 @@ def _await_batches(running: Any, count: int) -> None:
 
 @contextmanager
 def _environment(server: Any) -> Iterator[None]:
-    """The server's address where the workload file looks for it."""
+    """Set the environment variables with the server's address for the workload file."""
     os.environ["BENCH_URL"] = server.url()
     try:
         yield

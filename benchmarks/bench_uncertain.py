@@ -32,7 +32,7 @@ def tuples(n: int, most: float, ruled: float, seed: int = 0) -> tuple[Any, Any, 
 
 
 def run(*, quick: bool = False) -> None:
-    """Measure all of it; `quick` writes nothing."""
+    """Run this benchmark; `quick` writes nothing."""
     machine = report.machine()
     ratios = [
         *_probabilities(quick=quick),
@@ -43,7 +43,7 @@ def run(*, quick: bool = False) -> None:
     ]
     rows = [ratio.row() for ratio in ratios]
     heads = ["ratio", "target", "measured", "met"]
-    report.show("uncertain-ratios", "Promised and measured", heads, rows, write=not quick, page=PAGE)
+    report.show("uncertain-ratios", "Targets and results", heads, rows, write=not quick, page=PAGE)
     if not quick:
         report.into_page("uncertain-machine", machine, page=PAGE)
 
@@ -90,7 +90,7 @@ def _stream(*, quick: bool) -> list[report.Ratio]:
     n = 10_000 * seconds
     rows, found = [], []
     for plan in ("greedy", "none"):
-        _pushed(queries, plan, 20_000)  # nothing is compiled while the clock runs
+        _pushed(queries, plan, 20_000)  # compile before timing
         told, answers, spent = _pushed(queries, plan, n)
         rows.append(
             [plan, f"{spent:.2f}", f"{n / spent:,.0f}", f"{told['runs']:,}", f"{answers:,}", f"{told['candidates']:,}"]
@@ -104,13 +104,13 @@ def _stream(*, quick: bool) -> list[report.Ratio]:
                     spent < seconds,
                 )
             )
-    heads = [f"{seconds} s of stream", "seconds", "tuples a second", "runs", "rows of answers", "tuples held"]
+    heads = [f"{seconds} s of stream", "seconds", "tuples per second", "runs", "rows of answers", "tuples held"]
     report.show("uncertain-stream", "A hundred queries over one stream", heads, rows, write=not quick, page=PAGE)
     return found
 
 
 def _pushed(queries: list[sb.UncertainTopK], plan: str, n: int) -> tuple[dict[str, Any], int, float]:
-    """Push so many tuples, a thousand at a time: the monitor's counts, rows of answers, and seconds of CPU time."""
+    """Push tuples in batches of a thousand; return the monitor's metrics, the answer rows and the CPU seconds."""
     scores, chances, _ = tuples(n, 1.0, 0.0)
     positions = np.arange(n) * 100
     monitor = sb.uncertain.Monitor(queries, plan=plan)

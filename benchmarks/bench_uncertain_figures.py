@@ -30,7 +30,7 @@ SEEDS = 5  # draws of queries
 
 
 class Measure(NamedTuple):
-    """One of the things that a figure shows."""
+    """A measure that a figure shows."""
 
     name: str
     of: Callable[[Outcome], float]
@@ -40,14 +40,14 @@ class Measure(NamedTuple):
 MEASURES = (
     Measure("cost a unit", lambda one: one.cost, 1),
     Measure("CPU ms a unit", lambda one: 1e3 * one.seconds, 2),
-    Measure("queries a second", lambda one: one.queries, 0),
+    Measure("queries per second", lambda one: one.queries, 0),
     Measure("latency, units", lambda one: one.latency, 1),
     Measure("latency with O(n²k), units", lambda one: one.published, 1),
 )
 
 
 class Figure(NamedTuple):
-    """One figure of the paper: what is varied, and what each method comes to."""
+    """One figure of the paper: the varied parameter, and the results of each method."""
 
     name: str
     title: str
@@ -68,7 +68,7 @@ class Figure(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Figures about the same kind of stream, whose unit of time is that of one default place."""
+    """Figures about the same kind of stream, with the time unit of one default point."""
 
     name: str
     make: Callable[..., Uncertain]
@@ -182,7 +182,7 @@ def laws(quick: bool) -> None:
 
 
 def figures(*, quick: bool) -> list[Ratio]:
-    """Measure and show all of them; nothing is promised of them but that they are there."""
+    """Measure and print all figures; they have no targets."""
     found = {"single": single("single", "Drawn tuples", (7, 8, 9), uncertain_streams.drawn, quick)}
     if uncertain_streams.there_are_icebergs():
         found["icebergs"] = single("icebergs", "Icebergs", (10, 11, 12), uncertain_streams.icebergs, quick)
@@ -209,7 +209,7 @@ def _ratios(found: dict[str, list[Figure]]) -> list[Ratio]:
         places = [one for figure in mine for one in figure.found]
         queries = [one["dp"].queries / one["none"].queries for one in places]
         seconds = [one["none"].seconds / one["dp"].seconds for one in places]
-        for what, each in (("queries a second, dp against none", queries), ("CPU time, none against dp", seconds)):
+        for what, each in (("queries per second, dp against none", queries), ("CPU time, none against dp", seconds)):
             ratios.append(Ratio(f"{name}: {what}", "", f"{min(each):.1f}× to {max(each):.1f}×", None))
     return ratios
 

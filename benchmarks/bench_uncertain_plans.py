@@ -1,4 +1,4 @@
-"""Sharing plans of uncertain queries: their cost against no sharing, table 9 of the paper, and what planning takes."""
+"""Sharing plans of uncertain queries: cost against no sharing, table 9 of the paper, and the time of planning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE = report.REPORTS / "uncertain.md"
 XS: Sequence[int] = (10, 20, 40, 60, 80, 100)
 MANY = 40  # queries from which on the theorem is checked
 DRAWS = 400
-# What the paper prints in its table 9: no sharing and dp, whose columns it has the wrong way round.
+# Values of the paper's table 9: no sharing and dp. The paper swaps the two columns.
 PRINTED = {40: (168.39, 31.3742), 60: (232.625, 39.0), 80: (338.65, 39.0), 100: (383.625, 47.0)}
 LAWS = {
     "k 2 to 5 (table 9)": Draw(most=5),
@@ -67,7 +67,7 @@ def costs(draw: Draw, xs: Sequence[int], draws: int) -> list[Costs]:
 
 
 def plans(*, quick: bool) -> list[Ratio]:
-    """What plans cost, for all laws of `every` and k."""
+    """Cost of plans, for all distributions of `every` and k."""
     draws = 5 if quick else DRAWS
     found = {law: costs(draw, XS[::2] if quick else XS, draws) for law, draw in LAWS.items()}
     rows = [
@@ -161,7 +161,7 @@ def planning(*, quick: bool) -> list[Ratio]:
 
 
 def _planned(asked: Requests, method: str) -> int:
-    """Plan, and list the runs of a cycle: only then is all of it there."""
+    """Compute the plan and list the runs of a cycle, so that lazy parts are included."""
     return len(sb.uncertain.schedule(asked, method).executions)
 
 

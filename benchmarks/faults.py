@@ -1,4 +1,4 @@
-"""What `make faults` has measured, put into the page about faults: python -m benchmarks.faults FOLDER."""
+"""Write the results of `make faults` into the page about faults: python -m benchmarks.faults FOLDER."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTS = {"java": "Java", "driver": "driver (Python)", "workers": "workers (Pytho
 
 
 def run(folder: Path) -> None:
-    """Put the tally and the long run into the page."""
+    """Write the tally and the results of the long run into the page."""
     report.into_page("faults-machine", report.machine(), page=PAGE)
     if (folder / "tally.json").exists():
         _tell_of_faults(json.loads((folder / "tally.json").read_text()))
@@ -50,7 +50,7 @@ def _tell_of_memory(path: Path) -> None:
 
 
 def _draw(samples: list[dict[str, float]]) -> None:
-    import matplotlib  # noqa: PLC0415 - drawing is the smaller part
+    import matplotlib  # noqa: PLC0415 - loaded when the plot is drawn
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415

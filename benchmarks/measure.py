@@ -1,7 +1,7 @@
-"""How things are measured: CPU time of this thread, kernels compiled before, engines in their steady state.
+"""Timing: CPU time of this thread, with compiled kernels and engines in their steady state.
 
-Others may be using the machine, so that wall time says little about a program; `time.thread_time` counts what this
-thread computed. A figure is the best of several rounds; the spread is how far their median lies above it.
+Other processes may use the machine, so wall time is unreliable; `time.thread_time` measures the CPU time of this
+thread. A result is the best of several rounds; the spread is the distance of their median from it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skyband.kernels.stream import Rows
 from skyband.topk.algorithms import ENGINES, Engine
 
 NOTHING = np.empty(0, np.int64)
-STREAM = 8_000_000  # objects made; a longer run goes round, which no window is long enough to notice
+STREAM = 8_000_000  # generated objects; longer runs repeat them, and every window is shorter
 LONGEST_ROUND = 1_000_000
 
 
@@ -36,19 +36,19 @@ class Timing(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """How far the median lies above the best: 0.1 is ten per cent."""
+        """Relative distance of the median from the best: 0.1 is ten per cent."""
         return statistics.median(self.rounds) / self.best - 1
 
 
 class Cell(NamedTuple):
-    """One algorithm at one place of the grid."""
+    """One algorithm at one point of the grid."""
 
     algorithm: str
     stream: str
     size: int
     slide: int
     k: int
-    ns: float = 0.0  # CPU time an object, best round
+    ns: float = 0.0  # CPU time per object, best round
     spread: float = 0.0
     objects: int = 0  # measured, the window being full
     slides: float = 0.0  # that those objects are
@@ -56,11 +56,11 @@ class Cell(NamedTuple):
     candidates_max: int = 0
     state_bytes: int = 0
     refills: float | None = None  # a slide
-    skipped: str = ""  # why there is no figure
+    skipped: str = ""  # the reason, if there is no result
 
 
 def best_of(work: Callable[[], Any], rounds: int, clock: Callable[[], float] = time.thread_time) -> Timing:
-    """Do the work `rounds` times; what it returns is dropped outside the clock."""
+    """Run the work `rounds` times; its results are freed outside of the timing."""
     found = []
     for _ in range(rounds):
         begin = clock()
@@ -71,7 +71,7 @@ def best_of(work: Callable[[], Any], rounds: int, clock: Callable[[], float] = t
 
 
 def state_bytes(state: Any) -> int:
-    """The bytes of all arrays in an engine's state: what it holds between two calls, room to grow included."""
+    """Bytes of all arrays in an engine's state between two calls, including reserved capacity."""
     if isinstance(state, np.ndarray):
         return state.nbytes
     if isinstance(state, dict):
@@ -98,12 +98,12 @@ def engine_of(algorithm: str, query: TopK) -> Engine:
 
 
 class Feed:
-    """Feeds an engine on a count axis, and clocks it."""
+    """Feeds an engine on a count axis and measures the time."""
 
     def __init__(self, engine: Engine, scores: Any, first: int = 0) -> None:
         self.engine = engine
         self.scores = scores
-        self.first = first  # where the stream is said to begin: no window that begins earlier is written
+        self.first = first  # the declared start of the stream: windows that start earlier are not written
         self.fed = 0
         self.log = AnswerLog()
 
@@ -123,7 +123,7 @@ class Feed:
         return spent
 
     def take_within(self, until: int, seconds: float, step: int) -> bool:
-        """Feed until so many objects were fed in all; False if that took longer than it may."""
+        """Feed until this many objects were fed in total; return False if the time limit was exceeded."""
         spent = 0.0
         while self.fed < until:
             spent += self.take(min(step, until - self.fed))
@@ -134,10 +134,10 @@ class Feed:
 
 @cache
 def measure_cell(algorithm: str, stream: str, size: int, slide: int, k: int, cap: float, rounds: int) -> Cell:
-    """Fill the window, then measure rounds of whole slides; between them look at what is held."""
+    """Fill the window, then measure rounds of whole slides; count the candidates between them."""
     cell = Cell(algorithm, stream, size, slide, k)
     compiled(algorithm)
-    # Windows that are not full yet are not reported: the naive engine need not select in them.
+    # Windows that are not full are not reported, so the naive engine does not select in them.
     query = TopK(k=k, size=size, slide=slide, full_only=True)
     try:
         feed = Feed(engine_of(algorithm, query), workloads.scores_of(stream, STREAM))
@@ -177,7 +177,7 @@ def measure_cell(algorithm: str, stream: str, size: int, slide: int, k: int, cap
 
 
 def response_times(algorithm: str, stream: Any, query: TopK, windows: int, cap: float) -> list[float] | str:
-    """CPU seconds from a slide's objects to its answer, for each full window of a time query; or why there are none."""
+    """CPU seconds from a slide's objects to its answer, for each full window of a time query; or an error."""
     compiled(algorithm)
     try:
         engine = engine_of(algorithm, query)

@@ -22,12 +22,12 @@ PAGE = REPORTS / "single.md"
 
 
 class Ratio(NamedTuple):
-    """What is promised, and what was measured."""
+    """A target and the measured value."""
 
     what: str
     target: str
     measured: str
-    met: bool | None  # None: reported, nothing is promised
+    met: bool | None  # None: no target
 
     def row(self) -> list[str]:
         return [self.what, self.target, self.measured, "" if self.met is None else "yes" if self.met else "no"]
@@ -54,7 +54,7 @@ def show(
 
 
 def into_page(name: str, text: str, *, page: Path = PAGE) -> None:
-    """Put `text` between its marks in a report."""
+    """Replace the text between two marks in a report."""
     if not page.exists():
         return
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
@@ -64,7 +64,7 @@ def into_page(name: str, text: str, *, page: Path = PAGE) -> None:
 
 
 def machine() -> str:
-    """What the figures were measured on, in a sentence."""
+    """Sentence that describes the machine of the measurement."""
     cpu = Path("/proc/cpuinfo")
     models = re.findall(r"model name\s*: (.*)", cpu.read_text()) if cpu.exists() else []
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -76,14 +76,14 @@ def machine() -> str:
 
 
 def amount(value: float) -> str:
-    """A number with three digits that matter."""
+    """Format a number with three significant digits."""
     if value >= 1000 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
 def short(value: int) -> str:
-    """1000 as 1K, 1000000 as 1M."""
+    """Format 1000 as 1K and 1000000 as 1M."""
     for unit, letter in ((1_000_000, "M"), (1_000, "K")):
         if value >= unit and value % unit == 0:
             return f"{value // unit}{letter}"
@@ -91,5 +91,5 @@ def short(value: int) -> str:
 
 
 def bytes_text(value: int) -> str:
-    """Bytes in the unit that fits."""
+    """Format bytes with a suitable unit."""
     return f"{value / 2**20:,.1f} MB" if value >= 2**20 else f"{value / 2**10:,.0f} KB"

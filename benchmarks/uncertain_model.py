@@ -45,7 +45,7 @@ class Made(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a plan comes to at one place, in the mean over the draws."""
+    """Results of a plan at one point, averaged over the draws."""
 
     cost: float  # of a unit of time: the sum of the k of its runs
     seconds: float  # CPU time of a unit
@@ -120,12 +120,12 @@ class Place(NamedTuple):
 @cache
 def _all_made(place: Place, method: str, seed: int) -> list[Made]:
     stream = place.make(*place.sizes)
-    answer(stream, 1, [2, 3])  # nothing is compiled or made while the clock runs
+    answer(stream, 1, [2, 3])  # compile and allocate before timing
     return made(stream, requests(place.draw, seed), method)
 
 
 def outcomes(place: Place, default: Place, seeds: int) -> dict[str, Outcome]:
-    """What each method comes to at a place, with the unit of time of the default place."""
+    """Results of each method at a point, with the time unit of the default point."""
     n, usual = (float(at.make(*at.sizes).window) for at in (place, default))
     unit = _mean(_seconds, default, seeds) / UNITS / OVERLOAD
     published_unit = usual**2 * _mean(_cost, default, seeds) / UNITS / OVERLOAD
@@ -149,7 +149,7 @@ def outcomes(place: Place, default: Place, seeds: int) -> dict[str, Outcome]:
 
 
 def _mean(what: Callable[[list[Made]], float], default: Place, seeds: int) -> float:
-    """What runs without sharing come to at the default place."""
+    """Results without sharing at the default point."""
     return float(np.mean([what(_all_made(default, "none", seed)) for seed in range(seeds)]))
 
 

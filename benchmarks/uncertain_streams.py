@@ -1,4 +1,4 @@
-"""Streams of uncertain tuples, as the paper on shared plans has them: drawn, sightings of icebergs, tremors."""
+"""Streams of uncertain tuples, as in the paper on shared plans: generated, sightings of icebergs, tremors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIECES = 3  # of a sensor's record, each of which stands for a sensor
 
 
 class Uncertain(NamedTuple):
-    """Tuples in the order in which they come, and where windows lie."""
+    """Tuples in arrival order, and the positions of windows."""
 
     scores: Any
     chances: Any

@@ -1,4 +1,4 @@
-"""The streams that everything is measured on: seeded, made once a process, shared by all benchmarks."""
+"""Seeded streams for all benchmarks, generated once per process."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def uniform(n: int) -> Floats:
 
 @cache
 def trades(n: int) -> Floats:
-    """What changed hands in trades of sixty symbols: log-normal sizes, prices that walk."""
+    """Price times size of trades of sixty symbols: log-normal sizes, prices as random walks."""
     return streams.trades(n, SEED).score
 
 
 @cache
 def uneven(n: int) -> streams.Stream:
-    """Uniform scores whose arrivals come in crowds and trickles, 400 a second in the mean."""
+    """Uniform scores with bursty arrivals, 400 per second on average."""
     return streams.uneven(n, SEED, per_second=400.0)
 
 
 @cache
 def decreasing(n: int) -> Floats:
-    """Scores that only fall: the worst case for who keeps candidates."""
+    """Falling scores: the worst case for algorithms that hold candidates."""
     return streams.decreasing(n).score
 
 
@@ -56,13 +56,13 @@ def time_r(n: int) -> Floats:
 
 @cache
 def stock(n: int) -> Floats:
-    """Price times size of real trades where there are some, of seeded ones elsewhere."""
+    """Price times size of real trades if available, otherwise of seeded ones."""
     return _real("trades_us_equity_20131008_09", lambda t: _column(t, "price") * _column(t, "size"), n, trades)
 
 
 @cache
 def trip(n: int) -> Floats:
-    """Miles an hour of real taxi trips in the order they begin; of a seeded walk elsewhere."""
+    """Miles per hour of real taxi trips in the order of their start if available, otherwise a seeded walk."""
 
     def speed(table: Any) -> Floats:
         hours = (_column(table, "dropoff_ts") - _column(table, "ts")) / 3.6e9
@@ -73,7 +73,7 @@ def trip(n: int) -> Floats:
 
 @cache
 def air(n: int) -> Floats:
-    """Fine dust at twelve places, hour by hour for four years: seasons, days and weather; a seeded wave elsewhere."""
+    """Hourly fine dust at twelve stations for four years if available, otherwise a seeded wave."""
     return _real("airquality_beijing_2013_2017", lambda t: _column(t, "pm25"), n, _daily)
 
 
@@ -82,7 +82,7 @@ def _daily(n: int) -> Floats:
 
 
 def _real(name: str, score: Callable[[Any], Floats], n: int, seeded: Callable[[int], Floats]) -> Floats:
-    """The scores of a data set, again and again until there are n of them."""
+    """The scores of a data set, repeated until there are n of them."""
     path = DATA / f"{name}.parquet"
     if not path.exists():
         return seeded(n)
@@ -115,7 +115,7 @@ def correlated(n: int, d: int, rho: float, seed: int = SEED) -> Reports:
 
 
 def missing(*names: str) -> list[str]:
-    """Which of these data sets are not there."""
+    """Names of the data sets that are missing."""
     return [name for name in names if not (DATA / f"{name}.parquet").exists()]
 
 
@@ -123,7 +123,7 @@ def missing(*names: str) -> list[str]:
 def netlog(d: int) -> Reports:
     """Events of a client in the d busiest logs of a network's monitor, counted every five seconds, up to a hundred.
 
-    As the paper has it, a log knows a client once: what comes again is another client, the second, the third….
+    As in the paper, a log reports a client once: each repetition counts as another client.
     """
     table = pq.read_table(DATA / "netlog_zeek_2018.parquet", columns=["ts", "stream", "client"])
     table = table.set_column(0, "chunk", pc.divide(table["ts"].cast(pa.int64()), 5_000_000))
@@ -141,7 +141,7 @@ def netlog(d: int) -> Reports:
 def flights() -> Reports:
     """Miles of planes leaving three airports, against the longest flight; a plane counts once a day and airport.
 
-    Its second flight of the day from there is told apart, as with `netlog`.
+    Its second flight of the day from there counts as another plane, as with `netlog`.
     """
     table = _departures()
     days = (_column(table, "ts") // 86_400_000_000).astype(np.int64).astype(str)

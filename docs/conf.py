@@ -14,7 +14,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
 # Headings are linked by the same names as on a Git host.
 myst_heading_anchors = 4
-suppress_warnings = ["myst.header"]  # a page may start with a list of its parts
+suppress_warnings = ["myst.header"]  # a page can start with a list of its parts
 
 # Docstrings write code in single backticks.
 default_role = "code"
@@ -34,7 +34,7 @@ html_theme_options = {"navigation_with_keys": True}
 
 
 def _sinks_under_their_public_names() -> None:
-    """`skyband.sinks.Csv` is documented under that name, with the descriptions of its keys, not as an alias."""
+    """Document `skyband.sinks.Csv` and the other sinks under these names, with the descriptions of their keys."""
     for name in sinks.__all__:
         sink = getattr(sinks, name)
         keys = [(key, field.description) for key, field in sink.model_fields.items() if field.description]

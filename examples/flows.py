@@ -1,4 +1,4 @@
-"""The largest flows of the last minute over three routers, each of which sees a part of them, at its own time."""
+"""The largest flows of the last minute, over three routers that each see only some of them, at different times."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SECOND = 1_000_000
 draw = np.random.default_rng(7)
 first_seen = np.sort(draw.integers(0, 300 * SECOND, 4_000))
 size = np.minimum(draw.pareto(1.5, 4_000) * 2_000, 100_000)
-seen = draw.random((4_000, 3)) < 0.6  # not every router is on the way of every flow
-delay = draw.integers(0, 20 * SECOND, (4_000, 3))  # and reports take their time
+seen = draw.random((4_000, 3)) < 0.6  # not every flow passes every router
+delay = draw.integers(0, 20 * SECOND, (4_000, 3))  # reports arrive with a delay
 
 flow, router = np.nonzero(seen)
 position = (first_seen[:, None] + delay)[seen]
@@ -33,8 +33,8 @@ for begin in range(0, flow.size, 1_000):
         more = "all routers" if row["best"] == row["score"] else f"up to {row['best']:,.0f}"
         print(f"{row['time'] // SECOND:>4} s  #{row['rank']}  flow {row['object']:>4}  {row['score']:>9,.0f}  {more}")
 
-told = monitor.metrics()
-newest = {name: stream["newest"] for name, stream in told["streams"].items()}
-print(f"{told['tuples']} reports, {told['windows']} answers, {told['candidates']} instances held")
+metrics = monitor.metrics()
+newest = {name: stream["newest"] for name, stream in metrics["streams"].items()}
+print(f"{metrics['tuples']} reports, {metrics['windows']} answers, {metrics['candidates']} instances held")
 for name, moment in newest.items():
     print(f"{name} is {(max(newest.values()) - moment) / SECOND:.1f} s behind")

@@ -1,4 +1,4 @@
-"""A thousand queries over one stream in one pass; one joins and one leaves on the way."""
+"""A thousand queries over one stream in one pass; one is added and one removed while it runs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ scores = streams.uniform(60_000, seed=3).score
 monitor = sb.Monitor(work)
 monitor.push(None, scores[:30_000])
 
-newcomer = sb.TopK(name="newcomer", k=10, size=5_000, slide=1_000)
-print(f"\nadding it would cost {work.cost(newcomer)}")
-print(f"its first window ends at object {monitor.add(newcomer)}")
+added = sb.TopK(name="added", k=10, size=5_000, slide=1_000)
+print(f"\nadding it would cost {work.cost(added)}")
+print(f"its first window ends at object {monitor.add(added)}")
 monitor.remove("q0")
 
 monitor.push(None, scores[30_000:])

@@ -1,4 +1,4 @@
-"""The clients with the most bytes in the last ten minutes, those who ask most often, and the busiest of each site."""
+"""The clients with the most bytes in ten minutes, with the most requests, and the busiest client of each site."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ for name in ("most bytes", "most often", "of site"):
         where = f"{row['group']:<5}" if row["group"] else ""
         print(f"{row['window_end'] // MINUTE:>3} min  #{row['rank']}  {where}{row['key']}  {row['score']:>12,.2f}")
 
-told = monitor.metrics()
-print(f"\n{told['rows']} rows became {told['partials']} partials, and {told['windows']} windows were answered")
+metrics = monitor.metrics()
+print(f"\n{metrics['rows']} rows became {metrics['partials']} partials, and {metrics['windows']} windows were answered")

@@ -39,4 +39,4 @@ with TemporaryDirectory() as folder:
 ordered = found.sort_by([("query", "ascending"), ("window_end", "ascending"), ("rank", "ascending")])
 for row in ordered.filter(pc.equal(ordered["query"], "largest")).to_pylist():
     print(f"{row['window_end']:%H:%M:%S}  #{row['rank']}  trade {row['trade_id']:>5}  {row['score']:>12,.0f}")
-print(f"and {found.num_rows} rows in all, of {len(found['symbol'].unique()) - 1} symbols")
+print(f"and {found.num_rows} rows in total, of {len(found['symbol'].unique()) - 1} symbols")

@@ -1,4 +1,4 @@
-"""The largest trades of the last minute as a stream: the rows come file by file, some of them late."""
+"""The largest trades of the last minute as a stream that reads file by file; the rows of one file arrive late."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ with TemporaryDirectory() as folder:
     Path(source).mkdir()
     for number, begin in enumerate(range(0, 30_000, 15_000)):
         pq.write_table(trades.slice(begin, 15_000), Path(source, f"{number}.parquet"))
-    pq.write_table(trades.slice(0, 500), Path(source, "9.parquet"))  # these come again, behind the watermark
+    pq.write_table(trades.slice(0, 500), Path(source, "9.parquet"))  # a second copy of these rows, behind the watermark
 
     spark = session("largest trades")
     schema = spark.read.parquet(source).schema
@@ -42,7 +42,7 @@ with TemporaryDirectory() as folder:
         watermark="5 seconds",
         write=lambda out: out.writeStream.format("parquet").option("path", sink),
         checkpoint=state,
-        bounded=True,  # read what is there, answer every window, and end
+        bounded=True,  # read all existing files, emit every window, and end
     )
     handle.await_end()
     found = spark.read.parquet(sink).orderBy("window_end", "rank").toArrow()

@@ -9,7 +9,7 @@ import skyband as sb
 
 HOUR = 3_600_000_000
 LENGTHS = {"growler": 4, "bergy bit": 10, "small": 40, "medium": 90, "large": 160, "very large": 240}  # metres
-METHODS = {"lookout": 0.95, "radar": 0.7, "satellite": 0.5}  # and how often they are right
+METHODS = {"lookout": 0.95, "radar": 0.7, "satellite": 0.5}  # how often each is right
 SHIPS = ["Aurora", "Borealis", "Cormorant", "Dovekie"]
 
 draw = np.random.default_rng(5)
@@ -21,8 +21,8 @@ length = np.round(np.array([LENGTHS[name] for name in kind]) * draw.uniform(0.8,
 confidence = np.array([METHODS[name] for name in method])
 ship = draw.choice(SHIPS, n)
 
-# Some icebergs are reported twice in a row, with two sizes. One of the two reports is right at most, so they get a rule
-# of their own and share what they are worth between them.
+# Some icebergs are reported twice in a row, with two sizes. At most one of the two reports is true, so both get the
+# same rule, and their probabilities are scaled to add up to 0.95.
 first = np.flatnonzero(draw.random(n - 1) < 0.3)
 first = first[np.append(True, np.diff(first) > 1)]
 berg = np.full(n, None)
@@ -59,5 +59,6 @@ print("\nhow many of the two longest a ship is expected to have reported")
 for row in table.filter(pc.equal(table["query"], "ships")).slice(0, 6).to_pylist():
     print(f"{row['time'] // HOUR:>3} h  #{row['rank']}  {row['stream']:<10}  {row['probability']:.2f}")
 
-told = monitor.metrics()
-print(f"\n{told['tuples']} reports, {told['windows']} answers from {told['runs']} passes, {told['candidates']} held")
+metrics = monitor.metrics()
+print(f"\n{metrics['tuples']} reports, {metrics['windows']} answers from {metrics['runs']} passes")
+print(f"{metrics['candidates']} reports held")

@@ -1,4 +1,5 @@
-// Builds the page into the Python package: one script, one style sheet, the document, an icon, and what it was built from.
+// Builds the page into the Python package: one script, one style sheet, the document, an icon, the licences and a digest
+// of the sources.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -38,7 +39,7 @@ for (const name of (await readdir(target)).sort()) {
 }
 console.log(`${"together".padEnd(16)} ${(total / 1000).toFixed(1).padStart(7)} KB`);
 
-/** The licences of what is bundled, as they ask for. */
+/** The licences of the bundled packages. */
 async function licences() {
   const parts = [];
   for (const name of ["preact", "uplot"]) {
@@ -48,7 +49,7 @@ async function licences() {
   return parts.join(`\n${"-".repeat(78)}\n\n`);
 }
 
-/** A digest of all sources: for each file, in the order of its path, the path, a zero, the length, a zero, the bytes. */
+/** A digest of all sources: for each file, sorted by path, the path, a zero byte, the length, a zero byte, the bytes. */
 async function digest() {
   const found = [];
   const walk = async (folder) => {

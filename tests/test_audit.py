@@ -1,4 +1,4 @@
-"""The audit of what is installed, over made-up environments: what is wrong is told, with what to do about it."""
+"""The audit of the installed packages, over made-up environments: each problem is reported with its solution."""
 
 from __future__ import annotations
 
@@ -57,32 +57,36 @@ def test_what_is_not_pinned(folder):
     ("pins", "reviewed", "says"),
     [
         (PINS.replace("1.0", "1.1"), REVIEWED.replace('"1.0"', '"1.1"'), "1.0 is installed and 1.1 is pinned; install"),
-        (PINS.replace("3.0", "3.1"), REVIEWED, "maker==3.1 is pinned and 3.0 was reviewed; look at what changed"),
+        (PINS.replace("3.0", "3.1"), REVIEWED, "maker==3.1 is pinned and 3.0 was reviewed; review the changes"),
         (PINS.replace("maker==3.0\n", ""), REVIEWED, "maker was reviewed and is not pinned; remove its entry"),
-        (PINS, REVIEWED.replace("maker =", "marker ="), "maker==3.0 is pinned and was not reviewed; look at it"),
+        (PINS, REVIEWED.replace("maker =", "marker ="), "maker==3.0 is pinned and was not reviewed; review it"),
         (
             PINS,
             REVIEWED.replace('"build"', '"dev"'),
-            "maker==3.0 is pinned and not installed; nothing needs it any more",
+            "maker==3.0 is pinned and not installed; nothing needs it: remove pin and entry.",
         ),
         (
             PINS,
             REVIEWED.replace('"build"', '"fun"'),
-            "maker: scope 'fun' is none of run, spark, sinks, page, dev, build",
+            "maker: scope must be one of run, spark, sinks, page, dev, build, got 'fun'.",
         ),
-        (PINS, REVIEWED.replace('"builds"', '" "'), "maker: nobody wrote down why it is there"),
-        (PINS, REVIEWED.replace("2026", "9026"), "yet to come; enter the day"),
-        (PINS, REVIEWED.replace('["MIT", ', "["), "one-thing comes under MIT, which is not allowed; do without it"),
+        (PINS, REVIEWED.replace('"builds"', '" "'), "maker: why is empty; enter what the package is needed for"),
+        (PINS, REVIEWED.replace("2026", "9026"), "is in the future; enter the correct date"),
+        (
+            PINS,
+            REVIEWED.replace('["MIT", ', "["),
+            "one-thing has the licence MIT, which is not allowed; remove the package",
+        ),
         (
             PINS,
             REVIEWED.replace('"BSD-3-Clause", scope', '"MIT", scope'),
             "2.5 declares the licence 'BSD License'",
         ),
-        (PINS + "loose>=1\n", REVIEWED, "constraints.txt:5: 'loose>=1' pins nothing"),
+        (PINS + "loose>=1\n", REVIEWED, "constraints.txt:5: 'loose>=1' is not a pin"),
         (PINS + "Other==2.5\n", REVIEWED, "constraints.txt:5: Other is pinned twice"),
     ],
 )
-def test_what_is_wrong_is_told(folder, pins, reviewed, says):
+def test_problems_are_reported(folder, pins, reviewed, says):
     assert any(says in line for line in audited(folder, pins, reviewed)), audited(folder, pins, reviewed)
 
 

@@ -67,8 +67,8 @@ def test_a_broken_link_is_found(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text("# Here\n[a](#here) [b](#there) [c](gone.md)\n```text\n[d](also_gone.md)\n```\n`[e](code.md)`\n")
     assert check_docs.broken_links(page) == [
-        "page.md:2: #there names no heading of that page",
-        "page.md:2: gone.md leads nowhere",
+        "page.md:2: #there is not a heading of that page",
+        "page.md:2: gone.md does not exist",
     ]
 
 

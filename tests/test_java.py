@@ -70,7 +70,7 @@ def test_a_wrong_java_home_is_named_even_if_the_path_has_a_java(fake, tmp_path):
 
 def test_a_java_that_only_pretends_to_be_one(fake):
     home = fake("Unable to locate a Java Runtime.", code=1)  # what macOS has at /usr/bin/java when none is installed
-    with pytest.raises(sb.MissingDependencyError, match=r"does not tell its version \(exit code 1\); "):
+    with pytest.raises(sb.MissingDependencyError, match=r"does not print its version \(exit code 1\); "):
         java.check({"PATH": str(home / "bin")})
 
 

@@ -87,19 +87,21 @@ def test_more_bytes_than_were_written():
 def test_another_version_says_which(version):
     blob = monitor().snapshot()
     other = blob[:8] + version.to_bytes(4, "little") + blob[12:]
-    with pytest.raises(sb.SnapshotError, match=f"version {version} and this library reads version {VERSION}"):
+    with pytest.raises(sb.SnapshotError, match=f"version {version}, but this library supports version {VERSION}"):
         sb.Monitor.resume(other)
 
 
 @pytest.mark.parametrize("blob", [b"", b"SKYBAND", b"PAR1" * 100, b"\x80\x04]\x94.", hashlib.sha512(b"x").digest()])
 def test_foreign_bytes(blob):
-    with pytest.raises(sb.SnapshotError, match=f"these {len(blob)} bytes are no Skyband snapshot; nothing was resumed"):
+    with pytest.raises(
+        sb.SnapshotError, match=f"these {len(blob)} bytes are not a Skyband snapshot; nothing was resumed"
+    ):
         sb.Monitor.resume(blob)
 
 
 @pytest.mark.parametrize("blob", [None, "text", 7, [1, 2], {}])
 def test_not_bytes(blob):
-    with pytest.raises(sb.SnapshotError, match=f"a snapshot is bytes, not {type(blob).__name__}"):
+    with pytest.raises(sb.SnapshotError, match=f"a snapshot must be bytes, got {type(blob).__name__}"):
         sb.Monitor.resume(blob)
 
 
@@ -130,14 +132,14 @@ FOREIGN = [
 
 @pytest.mark.parametrize("values", FOREIGN, ids=str)
 def test_a_whole_blob_of_something_else(values):
-    with pytest.raises(sb.SnapshotError, match=r"does not hold what this library writes.*nothing was resumed"):
+    with pytest.raises(sb.SnapshotError, match=r"correct checksum but unexpected contents.*nothing was resumed"):
         sb.Monitor.resume(encode(values))
 
 
 @pytest.mark.parametrize("change", [("intake", None), ("pending", {}), ("lanes", []), ("ids", {}), ("groups", b"x")])
 def test_a_snapshot_with_a_part_exchanged(change):
     saved = decode(monitor().snapshot())
-    with pytest.raises(sb.SnapshotError, match="does not hold what this library writes"):
+    with pytest.raises(sb.SnapshotError, match="has a correct checksum but unexpected contents"):
         sb.Monitor.resume(encode({**saved, change[0]: change[1]}))
 
 

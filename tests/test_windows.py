@@ -155,10 +155,10 @@ def test_far_out_on_the_axis(size, slide, origin):
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"size": 0, "slide": 1}, "size=0 must be at least 1"),
-        ({"size": 5, "slide": 0}, "slide=0 must lie in 1..5"),
-        ({"size": 5, "slide": 6}, "slide=6 must lie in 1..5"),
-        ({"size": 2**62, "slide": 1}, "must stay below"),
+        ({"size": 0, "slide": 1}, "size must be at least 1, got 0"),
+        ({"size": 5, "slide": 0}, "slide must be between 1 and 5 (the window size), got 0"),
+        ({"size": 5, "slide": 6}, "slide must be between 1 and 5 (the window size), got 6"),
+        ({"size": 2**62, "slide": 1}, "must be below"),
     ],
 )
 def test_refused(fields, rule):

@@ -1,8 +1,8 @@
-"""Audit what is installed, offline: every distribution is pinned, every pin was reviewed, every licence is allowed.
+"""Audit the installed packages, offline: every distribution is pinned, every pin is reviewed, every licence allowed.
 
-``constraints.txt`` has the pins, ``tools/reviewed.toml`` who looked at which version, when, what it is for, and under
-which licence it comes; the metadata of the installed distributions must say the same. Known vulnerabilities are kept by
-services on the network, so they are not looked up here, and the last line says so.
+``constraints.txt`` has the pins. ``tools/reviewed.toml`` has the reviewed version, the date, the purpose and the
+licence of each distribution, and the metadata of the installed distributions must agree with it. Looking up known
+vulnerabilities needs a network, so this script does not do it and prints a reminder.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 OURSELVES = "skyband"
-# What a distribution is for; those to build with are not installed.
+# Purposes of a distribution. Those with scope "build" are not installed.
 SCOPES = ("run", "spark", "sinks", "page", "dev", "build")
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#]+)")
 
 
 class Installed(NamedTuple):
-    """A distribution that is there, and the licence its metadata declare."""
+    """An installed distribution: its version, and the licence that its metadata declare."""
 
     version: str
     licence: str
 
 
 class Entry(NamedTuple):
-    """What somebody found who looked at a distribution."""
+    """The result of a review of a distribution."""
 
     version: str
     licence: str
@@ -46,13 +46,13 @@ class Reviewed(NamedTuple):
     """The reviewed list."""
 
     allowed: frozenset[str]
-    spelled: dict[str, list[str]]  # what metadata call a licence: which ones that may be
+    spelled: dict[str, list[str]]  # licence text in metadata: SPDX identifiers that it can mean
     brought: frozenset[str]  # distributions that come with Python's own venv
     entries: dict[str, Entry]
 
 
 def main() -> int:
-    """Audit this environment, print what is wrong and what to do, and return the exit code."""
+    """Audit this environment, print all problems and their solutions, and return the exit code."""
     installed = installed_in(sys.path)
     pins, wrong = pins_of((ROOT / "constraints.txt").read_text(encoding="utf-8"))
     wrong += problems(installed, pins, reviewed_of((ROOT / "tools" / "reviewed.toml").read_text(encoding="utf-8")))
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def installed_in(path: Sequence[str]) -> dict[str, Installed]:
-    """The distributions of an environment, by their normalised names; the first on the path is the one in use."""
+    """Return the distributions of an environment by normalised name; the first one on the path is in use."""
     found: dict[str, Installed] = {}
     for one in distributions(path=list(path)):
         found.setdefault(normal(one.metadata["Name"]), Installed(one.version, declared(one)))
@@ -73,22 +73,22 @@ def installed_in(path: Sequence[str]) -> dict[str, Installed]:
 
 
 def pins_of(text: str) -> tuple[dict[str, str], list[str]]:
-    """The pins of a constraints file, and what is wrong with its lines."""
+    """Return the pins of a constraints file, and the problems of its lines."""
     pins, wrong = {}, []
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.partition("#")[0].strip()
         found = _PIN.fullmatch(stripped)
         if found is None and stripped:
-            wrong.append(f"constraints.txt:{number}: {stripped!r} pins nothing; write name==version.")
+            wrong.append(f"constraints.txt:{number}: {stripped!r} is not a pin; write name==version.")
         elif found and normal(found[1]) in pins:
-            wrong.append(f"constraints.txt:{number}: {found[1]} is pinned twice; leave one line.")
+            wrong.append(f"constraints.txt:{number}: {found[1]} is pinned twice; remove one line.")
         elif found:
             pins[normal(found[1])] = found[2]
     return pins, wrong
 
 
 def reviewed_of(text: str) -> Reviewed:
-    """The reviewed list behind its text."""
+    """Parse the reviewed list."""
     read = tomllib.loads(text)
     return Reviewed(
         frozenset(read["allowed"]),
@@ -99,7 +99,7 @@ def reviewed_of(text: str) -> Reviewed:
 
 
 def problems(installed: dict[str, Installed], pins: dict[str, str], reviewed: Reviewed) -> list[str]:
-    """All that is wrong, a line each, with what to do about it."""
+    """Return all problems, one line each, with the solution."""
     return [
         *_about_installed(installed, pins, reviewed),
         *_about_pins(installed, pins, reviewed),
@@ -127,15 +127,15 @@ def _about_pins(installed: dict[str, Installed], pins: dict[str, str], reviewed:
     for name, version in sorted(pins.items()):
         entry = reviewed.entries.get(name)
         if entry is None:
-            yield f"{name}=={version} is pinned and was not reviewed; look at it, and add it to tools/reviewed.toml."
+            yield f"{name}=={version} is pinned and was not reviewed; review it, and add it to tools/reviewed.toml."
             continue
         if entry.version != version:
             yield (
-                f"{name}=={version} is pinned and {entry.version} was reviewed; look at what changed, then enter the "
+                f"{name}=={version} is pinned and {entry.version} was reviewed; review the changes, then enter the "
                 "version and the date in tools/reviewed.toml."
             )
         if name not in installed and entry.scope != "build":
-            yield f"{name}=={version} is pinned and not installed; nothing needs it any more: remove pin and entry."
+            yield f"{name}=={version} is pinned and not installed; nothing needs it: remove pin and entry."
     for name in sorted(reviewed.entries.keys() - pins.keys()):
         yield f"{name} was reviewed and is not pinned; remove its entry from tools/reviewed.toml, or pin it."
 
@@ -143,15 +143,15 @@ def _about_pins(installed: dict[str, Installed], pins: dict[str, str], reviewed:
 def _about_licences(installed: dict[str, Installed], reviewed: Reviewed) -> Iterator[str]:
     for name, entry in sorted(reviewed.entries.items()):
         if entry.scope not in SCOPES:
-            yield f"{name}: scope {entry.scope!r} is none of {', '.join(SCOPES)}."
+            yield f"{name}: scope must be one of {', '.join(SCOPES)}, got {entry.scope!r}."
         if not entry.why.strip():
-            yield f"{name}: nobody wrote down why it is there; say so, or remove it."
+            yield f"{name}: why is empty; enter what the package is needed for, or remove it."
         if entry.reviewed > date.today():
-            yield f"{name}: it was reviewed on {entry.reviewed}, which is yet to come; enter the day."
+            yield f"{name}: the review date {entry.reviewed} is in the future; enter the correct date."
         if not permitted(entry.licence, reviewed.allowed):
             yield (
-                f"{name} comes under {entry.licence}, which is not allowed; do without it, or decide that this licence "
-                "is and add it to `allowed` in tools/reviewed.toml."
+                f"{name} has the licence {entry.licence}, which is not allowed; remove the package, or add the licence "
+                "to `allowed` in tools/reviewed.toml."
             )
         there = installed.get(name)
         if there is None or name in reviewed.brought or there.version != entry.version:
@@ -159,12 +159,12 @@ def _about_licences(installed: dict[str, Installed], reviewed: Reviewed) -> Iter
         if there.licence != entry.licence and entry.licence not in reviewed.spelled.get(there.licence, ()):
             yield (
                 f"{name} {there.version} declares the licence {there.licence!r} and was reviewed as {entry.licence}; "
-                "read its licence file, then correct the entry, or add to `spelled` what the words mean."
+                "read its licence file, then correct the entry, or add the text to `spelled`."
             )
 
 
 def permitted(expression: str, allowed: frozenset[str]) -> bool:
-    """Whether an SPDX expression can be met with allowed licences; parentheses are not needed yet.
+    """Return whether allowed licences satisfy an SPDX expression; parentheses are not supported.
 
     >>> permitted("MIT OR GPL-3.0-only", frozenset({"MIT"})), permitted("MIT AND GPL-3.0-only", frozenset({"MIT"}))
     (True, False)
@@ -173,7 +173,7 @@ def permitted(expression: str, allowed: frozenset[str]) -> bool:
 
 
 def declared(one: Distribution) -> str:
-    """The licence that metadata declare: an SPDX expression, else a line of text, else the classifiers."""
+    """Return the licence in the metadata: the SPDX expression, else a line of text, else the classifiers."""
     if expression := one.metadata["License-Expression"]:
         return str(expression)
     line = (one.metadata["License"] or "").strip()
@@ -184,7 +184,7 @@ def declared(one: Distribution) -> str:
 
 
 def normal(name: str) -> str:
-    """A distribution's name as indexes compare it.
+    """Normalise the name of a distribution as package indexes do.
 
     >>> normal("PyYAML_env.tag")
     'pyyaml-env-tag'
@@ -194,7 +194,7 @@ def normal(name: str) -> str:
 
 def _not_looked_up() -> str:
     if find_spec("pip_audit") is None:
-        how = "pip-audit is not installed; where there is a network, install it and run pip-audit -r constraints.txt"
+        how = "pip-audit is not installed; with a network, install it and run pip-audit -r constraints.txt"
     else:
         how = "that needs a network; run pip-audit -r constraints.txt"
     return f"known vulnerabilities were not looked up: {how}"

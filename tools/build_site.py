@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def sources() -> dict[Path, str]:
-    """The files that become pages, and the name of each page in the site."""
+    """Return the files that become pages, and the name of each page in the site."""
     found = {path: path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md"))}
     found |= {ROOT / name: name.lower() for name in ("CONTRIBUTING.md", "CHANGELOG.md")}
     found |= {ROOT / "README.md": "overview.md", ROOT / "LICENSE": "license.md"}
@@ -71,7 +71,7 @@ def collect(folder: Path) -> None:
 
 
 def _contents(path: Path, pages: dict[Path, str]) -> str:
-    """The navigation: a table of contents for each section of the first page."""
+    """Return the navigation: a table of contents for each section of the first page."""
     sections: dict[str, list[str]] = {}
     title = ""
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -86,7 +86,7 @@ def _contents(path: Path, pages: dict[Path, str]) -> str:
 
 
 def _page(path: Path, pages: dict[Path, str]) -> str | None:
-    """The page of the site for a file or a folder of the repository."""
+    """Return the page of the site for a file or a folder of the repository."""
     path = path.resolve()
     return pages.get(path / "README.md" if path.is_dir() else path)
 
@@ -102,7 +102,7 @@ def _content(path: Path) -> str:
 
 
 def _linked(text: str, path: Path, name: str, pages: dict[Path, str]) -> str:
-    """The text of a page with its links as they are in the site; code stays as it is."""
+    """Return the text of a page with its links as they are in the site; code is unchanged."""
 
     def led(link: re.Match[str]) -> str:
         if re.match(r"[a-z][a-z+.-]*:", link[2]):

@@ -1,7 +1,7 @@
-"""Check the Markdown pages: links between them lead somewhere, and their Python runs.
+"""Check the Markdown pages: the targets of their links exist, and their Python runs.
 
-Blocks marked ``python`` are run, those of one page one after another in one namespace, as a reader would type them; a
-block with ``>>>`` prompts must also print what it says. Anything else (``text``, ``bash``, no mark) is left alone.
+Blocks marked ``python`` are run. Those of one page run in order, in one namespace. The output of a block with ``>>>``
+prompts must match. Other blocks (``text``, ``bash``, no mark) are skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$")
 
 
 class Block(NamedTuple):
-    """A fenced block of code: what it is marked as, the line it begins at, its text."""
+    """A fenced block of code: its mark, its first line, its text."""
 
     mark: str
     line: int
@@ -32,12 +32,12 @@ class Block(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """All Markdown pages of the repository."""
+    """Return all Markdown pages of the root folder and of docs/."""
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """The fenced blocks of a page."""
+    """Return the fenced blocks of a page."""
     fence, mark, begin, held = "", "", 0, list[str]()
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         found = _FENCE.match(line)
@@ -51,7 +51,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def prose(page: Path) -> list[tuple[int, str]]:
-    """The numbered lines of a page outside its blocks, without inline code."""
+    """Return the numbered lines of a page outside its blocks, without inline code."""
     found, fence = [], ""
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         opening = _FENCE.match(line)
@@ -65,31 +65,31 @@ def prose(page: Path) -> list[tuple[int, str]]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names that a page's headings can be linked by."""
+    """Return the anchors of the headings of a page."""
     kept = page.read_text(encoding="utf-8").splitlines()
     titles = [heading[1] for number, _ in prose(page) if (heading := _HEADING.match(kept[number - 1]))]
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def broken_links(page: Path) -> list[str]:
-    """What is wrong with the links of a page to other files of the repository, a line each."""
+    """Return a line for each link of a page to a file or heading that does not exist."""
     wrong = []
     for number, line in prose(page):
         for target in _LINK.findall(line):
             if re.match(r"[a-z][a-z+.-]*:", target):
-                continue  # another site: nothing here depends on its being up
+                continue  # links to other sites are not checked
             path, _, anchor = target.partition("#")
             to = (page.parent / path).resolve() if path else page
             where = f"{page.relative_to(ROOT)}:{number}"
             if not to.exists():
-                wrong.append(f"{where}: {target} leads nowhere")
+                wrong.append(f"{where}: {target} does not exist")
             elif anchor and to.suffix == ".md" and anchor not in anchors(to):
-                wrong.append(f"{where}: {target} names no heading of that page")
+                wrong.append(f"{where}: {target} is not a heading of that page")
     return wrong
 
 
 def run_python(page: Path) -> int:
-    """Run the Python blocks of a page and return their number; the first error goes through."""
+    """Run the Python blocks of a page and return their number; raise the first error."""
     namespace: dict[str, Any] = {"__name__": f"page:{page.name}"}
     count = 0
     for block in blocks(page):
@@ -103,20 +103,20 @@ def run_python(page: Path) -> int:
             runner.run(test, clear_globs=False)
             namespace.update(test.globs)
         else:
-            # Empty lines in front keep the line numbers of a traceback those of the page.
+            # The empty lines make the line numbers of a traceback those of the page.
             exec(compile("\n" * (block.line - 1) + block.text, name, "exec"), namespace)
     return count
 
 
 def main() -> int:
-    """Check all pages, print what is wrong, and return the exit code."""
+    """Check all pages, print the problems, and return the exit code."""
     wrong, run = 0, 0
     for page in pages():
         for line in broken_links(page):
             print(line, file=sys.stderr)
             wrong += 1
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # what a page prints is for its reader
+            with contextlib.redirect_stdout(io.StringIO()):  # output of the pages is not shown
                 run += run_python(page)
         except Exception:
             traceback.print_exc()

@@ -1,4 +1,4 @@
-/** What every part of the page may use, and the hooks that tie parts to it. */
+/** The services shared by all components, and the hooks that connect components to them. */
 
 import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
@@ -12,10 +12,10 @@ export interface Page {
   store: Store;
   api: Api;
   link: Link;
-  /** Another place; replaces the present one in the history where it is only a refinement of it. */
+  /** Navigate; "replace" does not add an entry to the browser history. */
   go: (change: Partial<Route>, how?: "push" | "replace") => void;
-  /** Said to those who listen instead of looking. */
-  say: (words: string) => void;
+  /** Announce a text to screen readers. */
+  announce: (words: string) => void;
 }
 
 export const PageContext = createContext<Page>(null as unknown as Page);
@@ -24,41 +24,41 @@ export function usePage(): Page {
   return useContext(PageContext);
 }
 
-/** Draw this part again when the thing behind the key has changed; null: it need not be for now. */
+/** Redraw this component when the data behind the key changes; null disables it. */
 export function useKey(key: Key | null): void {
   const { store } = usePage();
   const [, again] = useReducer((count: number) => count + 1, 0);
   useLayoutEffect(() => (key === null ? undefined : store.subscribe(key, () => again(undefined as never))), [key]);
 }
 
-const seers = new WeakMap<Element, (isSeen: boolean) => void>();
-const seeing = new IntersectionObserver(
+const observers = new WeakMap<Element, (isVisible: boolean) => void>();
+const intersections = new IntersectionObserver(
   (entries) => {
-    for (const entry of entries) seers.get(entry.target)?.(entry.isIntersecting);
+    for (const entry of entries) observers.get(entry.target)?.(entry.isIntersecting);
   },
   { rootMargin: "160px" },
 );
 
-/** Whether an element is in sight, or nearly. What is not need not be drawn. */
-export function useSeen<E extends Element>(): [{ current: E | null }, boolean] {
+/** Whether an element is in or near the viewport. Others need not be drawn. */
+export function useVisible<E extends Element>(): [{ current: E | null }, boolean] {
   const ref = useRef<E | null>(null);
-  const [isSeen, see] = useState(true);
+  const [isVisible, see] = useState(true);
   useLayoutEffect(() => {
     const element = ref.current;
     if (!element) return;
-    seers.set(element, see);
-    seeing.observe(element);
-    return () => seeing.unobserve(element);
+    observers.set(element, see);
+    intersections.observe(element);
+    return () => intersections.unobserve(element);
   }, []);
-  return [ref, isSeen];
+  return [ref, isVisible];
 }
 
-/** The answer of a request, asked again when the key changes; the last answer stays until the next is there. */
-export function useAsked<T>(key: string, ask: () => Promise<T>): { answer: T | null; error: string | null } {
+/** The response to a request, which is repeated when the key changes. The last response stays until the next arrives. */
+export function useRequest<T>(key: string, request: () => Promise<T>): { answer: T | null; error: string | null } {
   const [held, hold] = useState<{ key: string; answer: T | null; error: string | null }>({ key: "", answer: null, error: null });
   useEffect(() => {
     let isCurrent = true;
-    ask().then(
+    request().then(
       (answer) => isCurrent && hold({ key, answer, error: null }),
       (error: Error) => isCurrent && hold((before) => ({ key, answer: before.answer, error: error.message })),
     );
@@ -76,7 +76,7 @@ export interface Virtual {
   room: () => number;
 }
 
-/** A scrolled list whose rows are all of one height: only those in sight are in the document. */
+/** A virtual list with rows of equal height: only visible rows are in the document. */
 export function useVirtual(count: number, height: number, head = 0): Virtual {
   const scroller = useRef<HTMLDivElement | null>(null);
   const [view, look] = useState({ top: 0, room: 600 });
@@ -85,7 +85,7 @@ export function useVirtual(count: number, height: number, head = 0): Virtual {
     if (!box) return;
     const measure = () =>
       look((before) => {
-        // In steps of one row, so that most movements need no drawing here.
+        // Rounded to whole rows, so that most scroll events need no redraw.
         const top = Math.floor(box.scrollTop / height) * height;
         const room = Math.max(0, box.clientHeight - head);
         return before.top === top && before.room === room ? before : { top, room };
@@ -136,7 +136,7 @@ export function useWidth<E extends Element>(): [{ current: E | null }, number] {
   return [ref, width];
 }
 
-/** Changes with the colours, so that what is drawn by hand is drawn anew. */
+/** The current theme. It changes with the colours, so that canvas charts are redrawn. */
 export function useColours(): string {
   const isDark = useMedia("(prefers-color-scheme: dark)");
   const [chosen, choose] = useState(() => document.documentElement.dataset["theme"]);

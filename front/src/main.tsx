@@ -1,4 +1,4 @@
-/** The page: begins the connection, follows the address, draws the view it names. */
+/** The page: opens the connection, follows the URL and draws the view it selects. */
 
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -17,7 +17,7 @@ import { Workload } from "./views/workload";
 
 const TITLES = { boards: "Leaderboards", time: "Time", engine: "Engine", workload: "Workload" };
 
-/** The token is taken out of the address, where others might see it, and kept for this tab only. */
+/** Remove the token from the URL, where others might see it, and store it for this tab. */
 function tokenOf(): string | null {
   const { token, rest } = takeToken(location.hash);
   if (token === null) return sessionStorage.getItem("skyband-token");
@@ -52,7 +52,7 @@ function App() {
     return () => removeEventListener("hashchange", follow);
   }, []);
 
-  const said = useRef<HTMLDivElement | null>(null);
+  const announced = useRef<HTMLDivElement | null>(null);
   const page = useMemo<Page>(
     () => ({
       store,
@@ -65,8 +65,8 @@ function App() {
         else history.replaceState(null, "", writeRoute(next));
         setRoute(next);
       },
-      say: (words) => {
-        if (said.current) said.current.textContent = words;
+      announce: (words) => {
+        if (announced.current) announced.current.textContent = words;
       },
     }),
     [],
@@ -84,7 +84,7 @@ function App() {
           {route.view === "engine" && <Engine route={route} />}
           {route.view === "workload" && <Workload />}
         </main>
-        <div class="unseen" role="status" ref={said} />
+        <div class="unseen" role="status" ref={announced} />
         {opened && <Details opened={opened} onClose={close} />}
       </DetailsContext.Provider>
     </PageContext.Provider>

@@ -1,4 +1,4 @@
-/** What is around every view: name, views, the state of the connection, light or dark. */
+/** The header of every view: name, links to the views, connection status and theme. */
 
 import { useEffect, useState } from "preact/hooks";
 import { useKey, usePage } from "./context";
@@ -21,7 +21,7 @@ export function Head({ route }: { route: Route }) {
           document.getElementById("main")?.focus();
         }}
       >
-        Skip to the content
+        Skip to content
       </a>
       <header class="head">
         <a class="brand" href="#/boards" aria-label="Skyband, leaderboards">
@@ -50,7 +50,7 @@ export function Head({ route }: { route: Route }) {
 
 const seen: { [view in View]?: string } = {};
 
-/** A view is found again as it was left. */
+/** The link to a view, in the state in which it was left. */
 function addressOf(view: View, route: Route): string {
   seen[route.view] = writeRoute(route);
   return seen[view] ?? writeRoute({ ...HOME, view });
@@ -73,10 +73,10 @@ function statusOf(link: string, isLive: boolean, hasEnded: boolean): [string, st
   if (link === "connecting") return ["waiting", "Connecting"];
   if (link === "lost") return ["lost", "Not connected"];
   if (hasEnded) return ["ended", "Ended"];
-  return isLive ? ["live", "Live"] : ["ended", "Answers"];
+  return isLive ? ["live", "Live"] : ["ended", "Stored answers"];
 }
 
-/** Said once when the server is gone, and taken away when it is back. Short breaks are not worth a word. */
+/** A banner while the server is not reachable. Short breaks are not shown. */
 function Banner() {
   const { store, link } = usePage();
   useKey("link");
@@ -91,10 +91,10 @@ function Banner() {
       {isShown && isLost && (
         <div class="banner">
           <span>
-            {store.refusal ?? "The server does not answer. What you see is from before; it goes on by itself when the server is back."}
+            {store.refusal ?? "The server is not responding. The page shows the last data it received and reconnects automatically."}
           </span>
           <button type="button" class="button" onClick={() => link.renew()}>
-            Try now
+            Retry now
           </button>
         </div>
       )}

@@ -1,30 +1,30 @@
-/** Light or dark: what the system says, unless somebody chose. The choice is kept. */
+/** The theme: the system's, unless the user chose light or dark. The choice is stored in the browser. */
 
-export type Theme = "as the system" | "light" | "dark";
+export type Theme = "system" | "light" | "dark";
 const KEPT = "skyband-theme";
 
 export function readTheme(): Theme {
   const kept = read();
-  return kept === "light" || kept === "dark" ? kept : "as the system";
+  return kept === "light" || kept === "dark" ? kept : "system";
 }
 
 export function setTheme(theme: Theme): void {
   const root = document.documentElement;
   try {
-    if (theme === "as the system") localStorage.removeItem(KEPT);
+    if (theme === "system") localStorage.removeItem(KEPT);
     else localStorage.setItem(KEPT, theme);
   } catch {
-    // Where nothing may be kept, the choice lasts as long as the page.
+    // Without storage, the choice lasts until the page is closed.
   }
-  if (theme === "as the system") delete root.dataset["theme"];
+  if (theme === "system") delete root.dataset["theme"];
   else root.dataset["theme"] = theme;
   dispatchEvent(new Event("theme"));
 }
 
-/** The first press changes what is seen; the third leads back to the system's choice. */
+/** The first press switches to the other theme, the second switches back, the third follows the system again. */
 export function nextTheme(theme: Theme): Theme {
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const order: Theme[] = isDark ? ["as the system", "light", "dark"] : ["as the system", "dark", "light"];
+  const order: Theme[] = isDark ? ["system", "light", "dark"] : ["system", "dark", "light"];
   return order[(order.indexOf(theme) + 1) % order.length] as Theme;
 }
 

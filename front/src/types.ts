@@ -1,4 +1,4 @@
-/** What goes over the wire. Numbers a browser cannot hold exactly come as text, times as ISO 8601 in UTC. */
+/** The types of the server's JSON. Numbers that a browser cannot hold exactly are text; times are ISO 8601 in UTC. */
 
 export type Value = string | number | boolean | null | Value[] | { [key: string]: Value };
 export type Amount = number | string | null;
@@ -126,7 +126,7 @@ export interface Lane {
   begin: Moment;
   end: Moment;
   queries: string[];
-  /** How many it serves beside those named. */
+  /** The number of further queries it serves. */
   more_queries?: number;
 }
 
@@ -136,7 +136,7 @@ export interface Plan {
   text: string | null;
   lanes: Lane[];
   unit: "seconds" | "objects";
-  /** Lanes beside those listed. */
+  /** The number of lanes that are not listed. */
   more?: number;
   share_factor: number | null;
   cost: Value;
@@ -150,7 +150,7 @@ export interface Explained {
   error?: string;
 }
 
-/** A card: a query, and one of its groups where it has any; null is the group that answered last. */
+/** A card: a query and one of its groups; null stands for the group with the newest answer. */
 export interface Pair {
   query: string;
   group: Group | null;

@@ -4,7 +4,7 @@ import { HOME, pairKey, readPair, readRoute, type Route, takeToken, writePair, w
 import { findQueries } from "../src/logic/search";
 import type { Query } from "../src/types";
 
-test("every place can be linked to and is found again", () => {
+test("every route can be written and read back", () => {
   const routes: Partial<Route>[] = [
     {},
     { cards: [] },
@@ -17,23 +17,23 @@ test("every place can be linked to and is found again", () => {
   for (const route of routes) assert.deepEqual(readRoute(writeRoute({ ...HOME, ...route })), { ...HOME, ...route });
 });
 
-test("an address that makes no sense leads home", () => {
+test("an invalid fragment selects the start view", () => {
   for (const bad of ["", "#", "#/", "#/nowhere", "#/boards?card=[broken", "#main"]) assert.deepEqual(readRoute(bad), HOME);
   assert.equal(readPair("[1, 2]"), null);
 });
 
-test("pairs are told apart", () => {
+test("different pairs have different texts", () => {
   assert.notEqual(pairKey({ query: "a", group: null }), pairKey({ query: "a", group: [] }));
   assert.equal(writePair({ query: "plain", group: null }), "plain");
 });
 
-test("the token is taken out of the address", () => {
+test("the token is removed from the fragment", () => {
   assert.deepEqual(takeToken("#token=abc-_1"), { token: "abc-_1", rest: "#/" });
   assert.deepEqual(takeToken("#/workload?token=t&x=1"), { token: "t", rest: "#/workload?x=1" });
   assert.deepEqual(takeToken("#/boards?find=token"), { token: null, rest: "#/boards?find=token" });
 });
 
-test("every word must be there, accents and case aside", () => {
+test("every word must occur; accents and case are ignored", () => {
   const query = (name: string, by: string | null = null) =>
     ({ name, by, stream: "s", family: "topk", k: 1, window: "10 minutes", text: null, groups: [], axis: "time", columns: [] }) as Query;
   const all = [query("Größte Trades", "price"), query("volume")];

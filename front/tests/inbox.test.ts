@@ -16,7 +16,7 @@ const board = (moment: number, query = "a", group: string[] | null = null): Boar
 });
 const summary = (moment: number): Summary => ({ moment, windows: 1, groups: 0, first: 1, last: 1, rows: 1, trend: [] });
 
-test("of many updates in one frame the newest is drawn", () => {
+test("only the newest of several updates is drawn", () => {
   const inbox = new Inbox();
   for (let moment = 1; moment <= 50; moment += 1) {
     inbox.putBoard(board(moment));
@@ -30,7 +30,7 @@ test("of many updates in one frame the newest is drawn", () => {
   assert.ok(inbox.isEmpty);
 });
 
-test("what was asked for early and comes late does not win", () => {
+test("an older board that arrives late is ignored", () => {
   const inbox = new Inbox();
   inbox.putBoard(board(5));
   inbox.putBoard(board(4));
@@ -38,7 +38,7 @@ test("what was asked for early and comes late does not win", () => {
   assert.deepEqual([...inbox.take().boards.values()].map((one) => one.moment), [5, 4]);
 });
 
-test("times are compared as times", () => {
+test("moments are compared by time, not as text", () => {
   assert.ok(isEarlier("2024-01-01T09:30:00+00:00", "2024-01-01T09:30:00.5+00:00"));
   assert.ok(!isEarlier(3, 3));
 });

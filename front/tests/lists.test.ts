@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { reveal, step, visible } from "../src/logic/virtual";
 
-test("only what is in sight is drawn, whatever the length", () => {
+test("only visible rows are drawn, whatever the length", () => {
   for (const count of [0, 1, 9, 10, 11, 1000, 100_000]) {
     for (const top of [-50, 0, 17, 360, 35_999, 1e7]) {
       const span = visible(count, 36, top, 360, 6);
@@ -13,18 +13,18 @@ test("only what is in sight is drawn, whatever the length", () => {
   }
 });
 
-test("everything in sight is drawn", () => {
+test("all visible rows are drawn", () => {
   const span = visible(1000, 36, 5000, 360, 0);
   assert.ok(span.first * 36 <= 5000 && span.last * 36 >= 5360);
 });
 
-test("scrolling reveals a row and otherwise stays", () => {
+test("the list scrolls only if the row is not visible", () => {
   assert.equal(reveal(0, 36, 100, 360), 0);
   assert.equal(reveal(5, 36, 100, 360), 100);
   assert.equal(reveal(50, 36, 100, 360), 51 * 36 - 360);
 });
 
-test("keys lead through a list and not out of it", () => {
+test("keys move within the list", () => {
   assert.equal(step("ArrowDown", 0, 3, 10), 1);
   assert.equal(step("ArrowDown", 2, 3, 10), 2);
   assert.equal(step("PageUp", 2, 300, 10), 0);

@@ -6,7 +6,7 @@ import type { Row } from "../src/types";
 
 const places = (...keys: string[]) => new Map(keys.map((key, index) => [key, index]));
 
-test("rows slide from where they were", () => {
+test("rows slide from their previous places", () => {
   const found = slides(places("a", "b", "c"), ["c", "a", "d", "b"]);
   assert.deepEqual(found.get("c"), { kind: "moved", by: 2 });
   assert.deepEqual(found.get("a"), { kind: "moved", by: -1 });
@@ -14,18 +14,18 @@ test("rows slide from where they were", () => {
   assert.deepEqual(found.get("d"), { kind: "new" });
 });
 
-test("the first ranking stands still, and so does the same one", () => {
+test("the first ranking and an unchanged ranking are not animated", () => {
   assert.equal(slides(new Map(), ["a", "b"]).size, 0);
   assert.equal(slides(places("a", "b"), ["a", "b"]).size, 0);
 });
 
-test("what comes from far is as good as new", () => {
+test("a row that comes from far away counts as new", () => {
   const far = slides(places("a", "b", "c"), ["c", "b", "a"], 1);
   assert.deepEqual(far.get("c"), { kind: "new" });
   assert.equal(far.get("b"), undefined);
 });
 
-test("each row has a key of its own", () => {
+test("each row has a unique key", () => {
   const keys = keysOf([{ id: 1 }, { id: "1" }, { id: null }, { id: null }, { id: [1] }, { id: "[1]" }]);
   assert.equal(new Set(keys).size, 6);
   assert.deepEqual(keysOf([{ id: 1 }]), keysOf([{ id: 1 }]));
@@ -39,7 +39,7 @@ test("moves in words", () => {
   assert.equal(moveMark(row({})).words, "");
 });
 
-test("bars begin at zero, on either side of it", () => {
+test("bars start at zero, for positive and negative scores", () => {
   const scale = scaleOf([-50, 100, "Infinity", null]);
   assert.deepEqual(scale, { low: -50, high: 100 });
   assert.ok(Math.abs(barOf(100, scale).from - 1 / 3) < 1e-12);
@@ -50,7 +50,7 @@ test("bars begin at zero, on either side of it", () => {
   assert.equal(barOf(0, scaleOf([0, 0])).size, 0);
 });
 
-test("lines have gaps where nothing is known", () => {
+test("lines have gaps at missing values", () => {
   assert.equal(sparkPath([], 10, 10), "");
   assert.equal(sparkPath([1, null, 2], 10, 10).match(/M/g)?.length, 2);
   assert.ok(!sparkPath([3, 3, 3], 10, 10).includes("NaN"));
@@ -60,7 +60,7 @@ test("lines have gaps where nothing is known", () => {
   assert.equal(bumpTrace([1, null], (x) => x, (y) => y).end, null);
 });
 
-test("labels are spread over a scale, its ends among them", () => {
+test("labels are spread evenly and include both ends", () => {
   assert.deepEqual(spread(3, 5), [0, 1, 2]);
   assert.deepEqual(spread(101, 5), [0, 25, 50, 75, 100]);
   assert.deepEqual(spread(0, 5), []);

@@ -1,4 +1,4 @@
-// Bundles each test and lets Node run it.
+// Bundles each test and runs it in Node.
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";

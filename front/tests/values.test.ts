@@ -17,7 +17,7 @@ import {
   textOf,
 } from "../src/logic/values";
 
-test("numbers are grouped and keep what tells them apart", () => {
+test("numbers have separators and keep significant decimals", () => {
   assert.equal(formatAmount(1234567), "1,234,567");
   assert.equal(formatAmount(2363516.16), "2,363,516.16");
   assert.equal(formatAmount(-0.5), "−0.5");
@@ -27,7 +27,7 @@ test("numbers are grouped and keep what tells them apart", () => {
   assert.equal(formatAmount(null), "–");
 });
 
-test("what a browser cannot hold stays as it came", () => {
+test("values that a browser cannot represent stay unchanged", () => {
   assert.equal(formatAmount("1152921504606846981"), "1,152,921,504,606,846,981");
   assert.equal(formatAmount("-9007199254740993"), "−9,007,199,254,740,993");
   assert.equal(formatAmount("Infinity"), "∞");
@@ -58,7 +58,7 @@ test("short forms", () => {
   assert.equal(shortWindow("10 minutes, every 1 minute"), "10 min, every 1 min");
 });
 
-test("moments are read as they are written, in UTC", () => {
+test("moments are shown in UTC", () => {
   assert.equal(formatClock("2024-01-01T09:30:00+00:00"), "09:30:00");
   assert.equal(formatClock("2024-01-01T09:30:00.250000+00:00"), "09:30:00.25");
   assert.equal(formatMoment("2024-01-02T14:05:00+00:00"), "2 Jan 2024, 14:05:00");
@@ -71,7 +71,7 @@ test("moments are read as they are written, in UTC", () => {
   assert.equal(formatTick(1704101400, 86_400), "1 Jan");
 });
 
-test("cells are clipped, and no character is cut in two", () => {
+test("cells are clipped without splitting a character", () => {
   assert.equal(clip("x".repeat(10_240)).length, 160);
   assert.equal(clip("short"), "short");
   assert.equal(clip("ab😀cd", 4), "ab…");

@@ -27,7 +27,7 @@ from skyband.errors import (
 )
 from skyband.incomplete.query import IncompleteTopK
 from skyband.queries.workload import Workload
-from skyband.sql.reader import sql  # the function takes the name over from the package, so it is loaded here
+from skyband.sql.reader import sql  # imported eagerly, because the function replaces the package of the same name
 from skyband.topk.algorithms import algorithms
 from skyband.topk.query import TopK
 from skyband.uncertain.query import UncertainTopK
@@ -64,7 +64,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# Compiled engines and Arrow are loaded when first used: asking a question costs nothing, `import skyband` stays quick.
+# Compiled engines and Arrow are imported on first use, so that `import skyband` and creating queries are fast.
 __getattr__, _, _ = lazy_loader.attach(
     __name__,
     submodules=["aggregate", "incomplete", "sinks", "topk", "uncertain"],

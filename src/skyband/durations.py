@@ -1,6 +1,6 @@
 """Durations as text and as whole microseconds: "1 hour 30 minutes", "1h 30m" or "PT1H30M" ⇄ 5_400_000_000.
 
-The long form is Spark's interval text; it is what `format_duration` writes and what the error messages show.
+The long form is Spark's interval text. `format_duration` and error messages use it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MICROSECONDS = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
-# Short units are those of Flink, Prometheus and Go. A lone `m` is a minute there, and never a month.
+# Short units as in Flink, Prometheus and Go. `m` is a minute, not a month.
 _SHORT = {
     "w": "week",
     "d": "day",
@@ -41,9 +41,9 @@ _SHORT = {
     "micro": "microsecond",
     "micros": "microsecond",
 }
-_TOO_FINE = "it is not a whole number of microseconds, the finest step of time"
+_TOO_FINE = "it is not a whole number of microseconds"
 _NO_FIXED_LENGTH = ("month", "year", "quarter")
-# ISO 8601: P3W, P1DT2H, PT0.5S. Months and years are read to be refused by name.
+# ISO 8601: P3W, P1DT2H, PT0.5S. Months and years are parsed to name them in the error.
 _ISO = re.compile(
     r"P(?!$)(?:(?P<year>\d+)Y)?(?:(?P<month>\d+)M)?(?:(?P<week>\d+)W)?(?:(?P<day>\d+)D)?"
     r"(?:T(?=\d)(?:(?P<hour>\d+)H)?(?:(?P<minute>\d+)M)?(?:(?P<second>\d+(?:\.\d+)?)S)?)?",
@@ -53,13 +53,13 @@ _TERM = re.compile(r"\s*([+-]?\d{1,30}(?:\.\d{1,30})?)\s*([A-Za-z]+)\s*")
 
 
 def parse_duration(value: str | timedelta, *, field: str) -> int:
-    """Read a duration as microseconds; `field` names the query's field in the error message.
+    """Parse a duration as microseconds; `field` is the name of the field in error messages.
 
     >>> [parse_duration(text, field="size") for text in ("1 hour 30 minutes", "1h 30m", "PT1H30M")]
     [5400000000, 5400000000, 5400000000]
     """
     if isinstance(value, timedelta):
-        if getattr(value, "nanoseconds", 0):  # pandas' are finer
+        if getattr(value, "nanoseconds", 0):  # pandas timedeltas are finer
             raise _unreadable(value, field, _TOO_FINE)
         return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
     text = value.strip()
@@ -71,7 +71,7 @@ def parse_duration(value: str | timedelta, *, field: str) -> int:
     while at < len(text):
         term = _TERM.match(text, at)
         if term is None:
-            raise _unreadable(value, field, f"nothing like '<number> <unit>' at {text[at:]!r}")
+            raise _unreadable(value, field, f"expected '<number> <unit>' at {text[at:]!r}")
         total += Fraction(term[1]) * _unit(value, field, term[2])
         at = term.end()
     if not text:
@@ -82,7 +82,7 @@ def parse_duration(value: str | timedelta, *, field: str) -> int:
 
 
 def is_iso_duration(text: str) -> bool:
-    """Whether the text is written as ISO 8601 has it.
+    """Whether the text is an ISO 8601 duration.
 
     >>> is_iso_duration("PT5M"), is_iso_duration("price")
     (True, False)
@@ -91,14 +91,14 @@ def is_iso_duration(text: str) -> bool:
 
 
 def format_duration(microseconds: int) -> str:
-    """Write microseconds as interval text that `parse_duration` reads back.
+    """Return microseconds as interval text that `parse_duration` accepts.
 
     >>> format_duration(5_400_000_000)
     '1 hour 30 minutes'
     """
     parts, rest = [], microseconds
     for unit, length in _MICROSECONDS.items():
-        if unit == "week":  # 90 days are said as 90 days, not as 12 weeks 6 days
+        if unit == "week":  # 90 days, not 12 weeks 6 days
             continue
         amount, rest = divmod(rest, length)
         if amount:
@@ -112,9 +112,9 @@ def _unit(value: str, field: str, name: str) -> int:
     if singular in _MICROSECONDS:
         return _MICROSECONDS[singular]
     if singular.rstrip("s") in _NO_FIXED_LENGTH:
-        raise _unreadable(value, field, f"a {singular.rstrip('s')} has no fixed length; write days instead")
+        raise _unreadable(value, field, f"a {singular.rstrip('s')} has no fixed length. Use days instead")
     near = next(iter(get_close_matches(unit, _MICROSECONDS, n=1)), None)
-    hint = f"did you mean {near + 's'!r}?" if near else f"units are {', '.join(_MICROSECONDS)}"
+    hint = f"did you mean {near + 's'!r}?" if near else f"the units are {', '.join(_MICROSECONDS)}"
     raise _unreadable(value, field, f"unit {name!r} is unknown; {hint}")
 
 

@@ -1,4 +1,4 @@
-"""Every error Skyband raises on purpose: the value, the rule it breaks, and the consequence."""
+"""The exceptions that Skyband raises. Messages contain the value, the rule it breaks, and the consequence."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = [
 ]
 
 
-_LONGEST = 80  # letters of a value in a message
+_LONGEST = 80  # characters of a value in a message
 
 
 def brief(value: object) -> str:
-    """A value as a message shows it: in one line, or by its type where it is larger, such as a data frame.
+    """Return a value as messages show it: in one line, or by its type if it is large, such as a data frame.
 
     >>> brief("ts"), brief(list(range(1000)))
     ("'ts'", 'a value of type list')
@@ -41,7 +41,7 @@ def brief(value: object) -> str:
 
 
 def type_name(value: object) -> str:
-    """The name of a value's type, with its module unless it is one of Python's own.
+    """Return the name of a value's type, with its module unless it is a builtin.
 
     >>> type_name([]), type_name(brief)
     ('list', 'function')
@@ -51,7 +51,7 @@ def type_name(value: object) -> str:
 
 
 class SkybandError(Exception):
-    """The root of all errors this library raises on purpose.
+    """The base class of all errors that this library raises.
 
     >>> import skyband as sb
     >>> try:
@@ -63,19 +63,19 @@ class SkybandError(Exception):
 
 
 class InvalidQueryError(SkybandError, ValueError):
-    """A query or a workload that has no meaning, refused when it is written down.
+    """A query or a workload is not valid. Raised when it is created.
 
     >>> import skyband as sb
     >>> try:
     ...     sb.TopK(k=0, size="1 hour")
     ... except sb.InvalidQueryError as error:
     ...     print(error)
-    k=0 must lie in 1..2147483647; an answer ranks at least one object.
+    k must be between 1 and 2147483647, got 0.
     """
 
 
 class InvalidSQLError(InvalidQueryError):
-    """A statement that cannot be read, with the place in the text, the line itself, and what was expected there.
+    """An SQL statement cannot be parsed. The message shows the line, the column and what was expected there.
 
     >>> import skyband as sb
     >>> try:
@@ -89,15 +89,15 @@ class InvalidSQLError(InvalidQueryError):
     """
 
     line: int = 1
-    """Where the trouble is, counted from 1."""
+    """The line of the error, from 1."""
     column: int = 1
-    """Where in its line, counted from 1."""
+    """The column of the error in its line, from 1."""
     hint: str = ""
-    """What helps, if there is something to say."""
+    """How to correct the statement; empty if there is no hint."""
 
 
 class InvalidInputError(SkybandError, ValueError):
-    """Stream data that cannot be taken; what was held before stays as it was.
+    """Stream data is not valid. The whole push is rejected, and the state does not change.
 
     >>> import skyband as sb
     >>> monitor = sb.Monitor(sb.TopK(k=3, size=100))
@@ -105,12 +105,12 @@ class InvalidInputError(SkybandError, ValueError):
     ...     monitor.push(None, ["7"])
     ... except sb.InvalidInputError as error:
     ...     print(error)
-    scores are of type string; a score must be a number, or objects cannot be ranked.
+    scores must be numbers, got type string.
     """
 
 
 class UnknownNameError(SkybandError, ValueError):
-    """A name that nothing answers to; the message lists the names that come close.
+    """A name does not exist. The message lists similar names.
 
     >>> import skyband as sb
     >>> try:
@@ -122,7 +122,7 @@ class UnknownNameError(SkybandError, ValueError):
 
     @classmethod
     def among(cls, what: str, name: object, known: Iterable[str]) -> UnknownNameError:
-        """Build the error for `name`, with the nearest of the `known` names as a hint."""
+        """Return the error for `name`, with the most similar of the `known` names as a hint."""
         names = sorted(known)
         near = get_close_matches(str(name), names, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(names)}."
@@ -130,7 +130,7 @@ class UnknownNameError(SkybandError, ValueError):
 
 
 class UnsupportedError(SkybandError, ValueError):
-    """A sound request that the chosen algorithm cannot serve; the message names one that can.
+    """A valid request is not supported by the chosen algorithm or family. The message names an alternative.
 
     >>> import skyband as sb
     >>> try:
@@ -142,19 +142,19 @@ class UnsupportedError(SkybandError, ValueError):
 
 
 class SnapshotError(SkybandError, ValueError):
-    """A snapshot that is damaged, of another version, or of another query.
+    """A snapshot is damaged, or belongs to another version or another query.
 
     >>> import skyband as sb
     >>> try:
     ...     sb.Monitor.resume(b"PAR1")
     ... except sb.SnapshotError as error:
     ...     print(error)
-    these 4 bytes are no Skyband snapshot; nothing was resumed.
+    these 4 bytes are not a Skyband snapshot; nothing was resumed.
     """
 
 
 class MissingDependencyError(SkybandError, ImportError):
-    """Something outside this library that a part of it needs, and that is not there; the message says how to get it.
+    """An optional dependency is missing. The message explains how to install it.
 
     >>> import skyband as sb
     >>> from skyband import java
@@ -167,7 +167,7 @@ class MissingDependencyError(SkybandError, ImportError):
 
 
 class PipelineError(SkybandError, RuntimeError):
-    """A running stream that stopped for a reason outside this library; the message has the reason's first line.
+    """A running stream failed for a reason outside this library. The message contains the first line of the cause.
 
     >>> import skyband as sb
     >>> issubclass(sb.PipelineError, sb.SkybandError)
@@ -176,10 +176,10 @@ class PipelineError(SkybandError, RuntimeError):
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with a file, and where; lines and columns begin at 1, and 0 is the file as a whole.
+    """One problem of a file with its location. Lines and columns begin at 1; line 0 is the whole file.
 
-    >>> print(Problem("skyband.yaml", 12, 5, "queries[0].k", "0 must be at least 1."))
-    skyband.yaml:12:5 queries[0].k: 0 must be at least 1.
+    >>> print(Problem("skyband.yaml", 12, 5, "queries[0].k", "must be at least 1, got 0."))
+    skyband.yaml:12:5 queries[0].k: must be at least 1, got 0.
     """
 
     file: str
@@ -190,12 +190,12 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        message = self.message.replace("\n", "\n  ")  # so that the next problem stands out
+        message = self.message.replace("\n", "\n  ")  # indented, so that each problem starts at the margin
         return f"{place} {self.key}: {message}" if self.key else f"{place}: {message}"
 
 
 class WorkloadFileError(SkybandError, ValueError):
-    """A workload file that cannot be used: all its `problems` at once, each with its place in the file.
+    """A workload file is not valid. `problems` lists all problems, each with its location in the file.
 
     >>> import skyband as sb
     >>> try:

@@ -1,6 +1,6 @@
-"""The Java that Spark runs on: which one it will find, whether that one will do, and how to get one.
+"""Find and check the Java installation that Spark uses.
 
-Nothing of Spark is imported, so `python -m skyband.java` can be asked before Spark is installed.
+This module does not import Spark, so `python -m skyband.java` works before Spark is installed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from skyband.errors import MissingDependencyError
 
 __all__ = ["OLDEST", "Java", "check", "find", "major"]
 
-OLDEST = 17  # what Spark 4 is compiled for
+OLDEST = 17  # required by Spark 4
 
-_ADVICE = """Get one with
+_ADVICE = """Install Java with
   Debian, Ubuntu   sudo apt-get install openjdk-17-jre-headless
   macOS            brew install openjdk@17
   Windows          winget install EclipseAdoptium.Temurin.17.JDK
   conda            conda install -c conda-forge openjdk=17
-and set JAVA_HOME to its folder: Spark takes JAVA_HOME/bin/java, or without JAVA_HOME the java on the PATH."""
+and set JAVA_HOME to its folder. Spark uses JAVA_HOME/bin/java, or the java on the PATH if JAVA_HOME is not set."""
 
 
 class Java(NamedTuple):
-    """A Java that was found.
+    """A Java installation.
 
     >>> Java("/usr/bin/java", 17).version
     17
@@ -39,7 +39,7 @@ class Java(NamedTuple):
 
 
 def find(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the java that Spark will start, or None: that of JAVA_HOME, and of the PATH only without JAVA_HOME.
+    """Return the java that Spark uses, or None: from JAVA_HOME if it is set, otherwise from the PATH.
 
     >>> find({"JAVA_HOME": "/nowhere", "PATH": "/usr/bin"}) is None
     True
@@ -48,48 +48,46 @@ def find(environ: Mapping[str, str] = os.environ) -> str | None:
     return shutil.which("java", path=os.path.join(home, "bin") if home else environ.get("PATH", ""))
 
 
-def major(said: str) -> int | None:
-    """Read the version out of what `java -version` said; None when it is not in there.
+def major(output: str) -> int | None:
+    """Return the major version in the output of `java -version`; None if there is none.
 
     >>> major('openjdk version "17.0.15" 2025-04-15'), major('java version "1.8.0_392"'), major("no Java here")
     (17, 8, None)
     """
-    found = re.search(r'version "(?:1\.)?(\d+)', said)  # until 8, the first number was always 1
+    found = re.search(r'version "(?:1\.)?(\d+)', output)  # up to version 8, the first number was 1
     return int(found[1]) if found else None
 
 
 def check(environ: Mapping[str, str] = os.environ) -> Java:
-    """Return the Java that Spark will start, or raise what is wrong with it and how to get a fitting one.
+    """Return the Java that Spark uses; raise MissingDependencyError if it is missing or too old.
 
     >>> check({"PATH": ""})
     Traceback (most recent call last):
     ...
-    skyband.errors.MissingDependencyError: there is no java on the PATH, and JAVA_HOME is not set; ...
+    skyband.errors.MissingDependencyError: no java found on the PATH, and JAVA_HOME is not set; ...
     """
     path, home = find(environ), environ.get("JAVA_HOME")
     if path is None:
-        where = (
-            f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the PATH, and JAVA_HOME is not set"
-        )
-        raise _refusal(where)
+        where = f"JAVA_HOME={home} has no bin/java" if home else "no java found on the PATH, and JAVA_HOME is not set"
+        raise _missing(where)
     try:
         done = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _refusal(f"{path} cannot be run ({error})") from error
+        raise _missing(f"{path} cannot be run ({error})") from error
     version = major(done.stderr + done.stdout)
     if version is None:
-        raise _refusal(f"{path} does not tell its version (exit code {done.returncode})")
+        raise _missing(f"{path} does not print its version (exit code {done.returncode})")
     if version < OLDEST:
-        raise _refusal(f"{path} is Java {version}")
+        raise _missing(f"{path} is Java {version}")
     return Java(path, version)
 
 
-def _refusal(what: str) -> MissingDependencyError:
-    return MissingDependencyError(f"{what}; Spark needs Java {OLDEST} or newer, and does not start. {_ADVICE}")
+def _missing(what: str) -> MissingDependencyError:
+    return MissingDependencyError(f"{what}; Spark needs Java {OLDEST} or newer and cannot start. {_ADVICE}")
 
 
 def main() -> int:
-    """Say which Java there is, or on standard error what to do; the exit code tells which."""
+    """Print the Java that Spark uses and return 0, or print the problem to stderr and return 1."""
     try:
         java = check()
     except MissingDependencyError as error:

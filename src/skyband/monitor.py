@@ -1,8 +1,8 @@
-"""What the monitors of all families have in common: the life of a stream, pending answers, snapshots, live changes.
+"""The base class of the monitors of all families: time, pending answers, snapshots, adding and removing queries.
 
-A family's monitor says how rows are taken in (`push`), what time does (`_move_time`, `_end`), how answers become a
-table (`_table`), and what it holds (`candidates`, `_counters`, `_state`, `_load`). Everything that a user calls beside
-`push` is here, so that it has the same signature and the same rules in every family.
+A family's monitor implements the input of rows (`push`), the progress of time (`_move_time`, `_end`), the answer table
+(`_table`) and its state (`candidates`, `_counters`, `_state`, `_load`). All public methods except `push` are here, so
+that they have the same signature and the same rules in every family.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from skyband.snapshot import StateFormat, decode, refuse_other_family, resuming
 __all__ = ["MonitorBase"]
 
 Q = TypeVar("Q", bound=Query)
-P = TypeVar("P")  # what answers wait as until they are fetched
+P = TypeVar("P")  # the form of answers that are not fetched yet
 
 
 class MonitorBase(Generic[Q, P]):
-    """Answers continuous queries of one family over a stream that is pushed to it."""
+    """Answer continuous queries of one family over pushed rows."""
 
-    asks: ClassVar[type[Any]]  # the class of its queries
-    counts: ClassVar[str] = "objects"  # what `metrics` calls the rows that count
-    state_format: ClassVar[StateFormat]  # of its snapshots: the version, and the way from earlier ones
+    asks: ClassVar[type[Any]]  # its query class
+    counts: ClassVar[str] = "objects"  # the name of the number of accepted rows in `metrics`
+    state_format: ClassVar[StateFormat]  # the version of its snapshots, and migrations from earlier ones
 
     _workload: Workload[Q]
 
@@ -50,7 +50,7 @@ class MonitorBase(Generic[Q, P]):
         self._ready: list[pa.Table] = []  # answers of earlier workloads
         self._windows = 0
         self._finished = False
-        self._valid_from: dict[str, int] = {}  # by query that was added later: the end of its first window
+        self._valid_from: dict[str, int] = {}  # for each query added later: the end of its first window
 
     @property
     def queries(self) -> tuple[Q, ...]:
@@ -59,11 +59,11 @@ class MonitorBase(Generic[Q, P]):
 
     @property
     def candidates(self) -> int:
-        """How many items are held."""
+        """The number of items in the state."""
         raise NotImplementedError
 
     def advance_to(self, position: Any) -> None:
-        """Move time forward without a row: answers that are due at or before `position` become final.
+        """Move time forward without a row: windows that end at or before `position` become final.
 
         >>> import skyband as sb
         >>> monitor = sb.Monitor(sb.TopK(k=1, size="10 seconds"))
@@ -78,7 +78,7 @@ class MonitorBase(Generic[Q, P]):
         self._move_time()
 
     def finish(self) -> None:
-        """End the stream: every time window that holds a row is answered. Fetch the answers with `answers`."""
+        """End the stream: answer every time window that contains a row. Fetch the answers with `answers`."""
         if self._finished:
             return
         self._finished = True
@@ -86,7 +86,7 @@ class MonitorBase(Generic[Q, P]):
             self._end(self._intake.newest + max(query.window.longest for query in self.queries))
 
     def answers(self) -> pa.Table:
-        """What has become final since the last call, by time, query, group and rank."""
+        """Return the answers that became final since the last call, by time, query, group and rank."""
         self._settle()
         pending, self._pending = self._pending, []
         table = self._table(pending)
@@ -95,18 +95,18 @@ class MonitorBase(Generic[Q, P]):
         return table
 
     def add(self, query: Q) -> Any:
-        """Answer one more query from now on; the others are not disturbed.
+        """Add a query to the running stream. The other queries are not affected.
 
-        Returns the end of the first window that it answers: the first from which on all its answers are exact, given
-        what is held. None where each group has its own, where it answers at once, and before the first push.
-        `valid_from` tells it again later.
+        Returns the end of the first window that the query answers: from this window on, the retained state is enough
+        for exact answers. Returns None if each group has a different one, if the query answers at once, or before the
+        first push. `valid_from` has the same value later.
 
         >>> import skyband as sb
         >>> monitor = sb.Monitor(sb.TopK(name="ten", k=5, size=10, slide=5))
         >>> monitor.push(None, range(12))
-        >>> monitor.add(sb.TopK(name="five", k=5, size=5))  # shares its views with the other
+        >>> monitor.add(sb.TopK(name="five", k=5, size=5))  # shares the views of the other
         15
-        >>> monitor.add(sb.TopK(name="more", k=6, size=10, slide=5))  # one object more than is held
+        >>> monitor.add(sb.TopK(name="more", k=6, size=10, slide=5))  # needs one more object than the state retains
         25
         """
         self._refuse_after_end()
@@ -114,13 +114,13 @@ class MonitorBase(Generic[Q, P]):
         if self._intake.rows:
             self._refuse_unknown_groups(query)
             if self._intake.axis == "count":
-                asked = f"add({query.name!r}) after the first push"
-                refuse_unsupported(self._family(), "add to count windows", asked)
+                given = f"add({query.name!r}) after the first push"
+                refuse_unsupported(self._family(), "add to count windows", given)
         self._add(query, after)
         return self.valid_from[query.name]
 
     def remove(self, name: str) -> None:
-        """Stop answering a query; what only it needed is released. Answers not yet fetched stay.
+        """Remove a query and release the state that only it needed. Answers that are not fetched yet remain.
 
         >>> import skyband as sb
         >>> monitor = sb.Monitor([sb.TopK(name="a", k=9, size=20), sb.TopK(name="b", k=1, size=20)])
@@ -132,18 +132,18 @@ class MonitorBase(Generic[Q, P]):
         1
         """
         self._refuse_after_end()
-        gone = self._workload[name]
-        rest = [query for query in self.queries if query is not gone]
+        removed = self._workload[name]
+        rest = [query for query in self.queries if query is not removed]
         if not rest:
             raise InvalidQueryError(
-                f"{name!r} is the only query left; without it there is nothing to answer. finish() ends the stream."
+                f"{name!r} is the last query and cannot be removed. Call finish() to end the stream."
             )
         self._remove(name, Workload(rest))
         self._valid_from.pop(name, None)
 
     @property
     def valid_from(self) -> dict[str, Any]:
-        """For each query the end of the first window that it answers; None for those that were not added later."""
+        """The end of the first window that each query answers; None for queries that were not added later."""
         kind = self._intake.position_kind or pa.int64()
         return {
             query.name: pa.scalar(self._valid_from[query.name]).cast(kind).as_py()
@@ -153,7 +153,7 @@ class MonitorBase(Generic[Q, P]):
         }
 
     def metrics(self) -> dict[str, Any]:
-        """Counts so far: rows pushed, left out, those that count, windows answered, items held; then the family's own.
+        """Return counters: rows pushed, dropped and accepted, windows answered, items in the state; then the family's.
 
         >>> import skyband as sb
         >>> monitor = sb.Monitor(sb.TopK(k=1, size=2))
@@ -161,11 +161,11 @@ class MonitorBase(Generic[Q, P]):
         >>> monitor.metrics()["dropped_null"]
         1
         """
-        family = self._counters()  # before `candidates`, which may release what was held of a group
+        family = self._counters()  # before `candidates`, which may release the state of a group
         common = {
             "rows": self._intake.rows,
             "dropped_null": self._intake.dropped_null,
-            "late": 0,  # positions never go backwards here: a late row is refused, not dropped
+            "late": 0,  # positions never decrease here: a late row is rejected, not dropped
             self.counts: self._intake.objects,
             "windows": self._windows,
             "candidates": self.candidates,
@@ -173,7 +173,7 @@ class MonitorBase(Generic[Q, P]):
         return common | family
 
     def snapshot(self) -> bytes:
-        """The monitor as bytes, answers not yet fetched included.
+        """Return the state of the monitor as bytes, including answers that are not fetched yet.
 
         >>> import skyband as sb
         >>> monitor = sb.Monitor(sb.TopK(k=1, size=2))
@@ -203,11 +203,11 @@ class MonitorBase(Generic[Q, P]):
 
     @classmethod
     def resume(cls, blob: bytes, queries: Q | Iterable[Q] | Workload[Q] | None = None) -> Self:
-        """The monitor that `snapshot` was taken of; with `queries`, refused unless they are the snapshot's own.
+        """Restore a monitor from the bytes of `snapshot`. If `queries` are given, they must equal the snapshot's.
 
         Snapshots of earlier versions are converted.
         """
-        asked = None if queries is None else Workload(queries)
+        expected = None if queries is None else Workload(queries)
         with resuming():
             saved = decode(blob)
             refuse_other_family(saved, cls.asks.family)
@@ -221,16 +221,16 @@ class MonitorBase(Generic[Q, P]):
             groups = None if saved["groups"] is None else GroupDictionary.load(saved["groups"])
             monitor._intake = Intake.load(saved["intake"], groups)
             monitor._load(saved)
-        if asked is not None and asked != monitor._workload:
+        if expected is not None and expected != monitor._workload:
             raise SnapshotError(
-                f"the snapshot is of {monitor._workload!r} and was resumed under {asked!r}; what it holds was chosen "
-                "for the former, so the answers would be wrong. Resume it without queries."
+                f"the snapshot contains {monitor._workload!r}, but queries={expected!r} was given; nothing was "
+                "resumed, because its state would give wrong answers for other queries. Resume it without queries=."
             )
         return monitor
 
     def _replayed(self, *columns: Any, **named: Any) -> pa.Table:
-        """All answers over a stream that consists of these columns."""
-        self.push(*columns, **named)  # type: ignore[attr-defined]  # every family has its own columns
+        """Return all answers over a stream that consists of these columns."""
+        self.push(*columns, **named)  # type: ignore[attr-defined]  # the columns differ between families
         self.finish()
         return self.answers()
 
@@ -240,7 +240,7 @@ class MonitorBase(Generic[Q, P]):
 
     @classmethod
     def _checked(cls, queries: Q | Iterable[Q] | Workload[Q], computed: bool) -> Workload[Q]:
-        """The workload of these queries, if one monitor can answer them together."""
+        """Return the workload of these queries, or raise if one monitor cannot answer them together."""
         found: Workload[Q] = of_family(queries, cls.asks, cls._family().monitor)
         if not computed:
             refuse_expressions(found)
@@ -249,73 +249,73 @@ class MonitorBase(Generic[Q, P]):
     def _refuse_after_end(self) -> None:
         if self._finished:
             raise InvalidInputError(
-                "the stream has ended with finish(); what follows after it was finished would belong to no window. "
-                "Start another monitor."
+                "the stream was ended by finish(), and its windows are final. Use another monitor for more rows or "
+                "queries."
             )
 
     def _refuse_missing_groups(self, groups: Any) -> None:
         for query in self.queries:
             if groups is None and query.groups:
                 raise InvalidInputError(
-                    f"groups=None, but {query.name!r} has partition_by={list(query.groups)}; "
-                    "pass the group of every row as groups=."
+                    f"groups= is missing: query {query.name!r} has partition_by={list(query.groups)}. "
+                    "Pass the group of every row as groups=."
                 )
 
     def _refuse_unknown_groups(self, query: Q) -> None:
         if query.groups and self._intake.groups is None:
             raise InvalidInputError(
-                f"{query.name!r} has partition_by={list(query.groups)}, but the rows so far came without groups=; "
-                "there is nothing to tell its groups by. Start a monitor with groups."
+                f"query {query.name!r} has partition_by={list(query.groups)}, but the rows so far were pushed without "
+                "groups=. Use another monitor and push with groups=."
             )
 
     def _put_aside(self) -> None:
-        """Make a table of pending answers, before the queries change that they speak of."""
+        """Convert pending answers to a table before the queries change."""
         if self._pending:
             self._ready.append(self._table(self._pending))
             self._pending = []
 
     def _settle(self) -> None:
-        """Give answers the form in which they wait, before they are fetched or stored."""
+        """Convert new answers to pending answers before they are fetched or stored."""
 
     def _move_time(self) -> None:
-        """Answer what has become final at the newest position."""
+        """Answer the windows that are final at the newest position."""
         raise NotImplementedError
 
     def _end(self, beyond: int) -> None:
-        """Answer every window that holds a row; all of them end at or before `beyond`."""
+        """Answer every window that contains a row; all of them end at or before `beyond`."""
         raise NotImplementedError
 
     def _table(self, pending: list[P]) -> pa.Table:
-        """Answers as the table that a user reads."""
+        """Return pending answers as the table for the user."""
         raise NotImplementedError
 
     def _counters(self) -> dict[str, Any]:
-        """What the family adds to `metrics`."""
+        """Return the family's part of `metrics`."""
         raise NotImplementedError
 
     def _add(self, query: Q, after: Workload[Q]) -> None:
-        """Go on with one more query."""
+        """Change the workload to `after`, which has the additional `query`."""
         raise NotImplementedError
 
     def _remove(self, name: str, after: Workload[Q]) -> None:
-        """Go on with one query less."""
+        """Change the workload to `after`, which lacks the query `name`."""
         raise NotImplementedError
 
     @classmethod
     def _query(cls, fields: dict[str, Any]) -> Q:
-        """The query that `Query.to_dict` was called of."""
+        """Return the query that `Query.to_dict` serialized."""
         found: Q = cls.asks(**fields)
         return found
 
     @classmethod
     def _made(cls, queries: list[Q], saved: dict[str, Any]) -> Self:
-        """A monitor as it was before its first row, from a snapshot."""
+        """Return a monitor without rows, configured as in a snapshot."""
         raise NotImplementedError
 
     def _state(self) -> dict[str, Any]:
-        """What the family adds to a snapshot."""
+        """Return the family's part of a snapshot."""
         raise NotImplementedError
 
     def _load(self, saved: dict[str, Any]) -> None:
-        """Go on from what `_state` returned."""
+        """Restore the state that `_state` returned."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Paths of this machine, and addresses that are none."""
+"""Local paths, and URLs of remote storage."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 __all__ = ["absolute", "has_scheme", "local_files"]
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters and more: C: is a drive
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # at least two letters: C: is a drive
 
 
 def absolute(path: str, folder: Path) -> str:
-    """The path from the root on; one with a scheme stays as it is.
+    """Return the absolute path; a path with a scheme is returned unchanged.
 
     >>> absolute("data/*.csv", Path("/work")), absolute("s3a://bucket/x", Path("/work"))
     ('/work/data/*.csv', 's3a://bucket/x')
@@ -22,7 +22,7 @@ def absolute(path: str, folder: Path) -> str:
 
 
 def has_scheme(path: object) -> bool:
-    """Whether a path is an address such as ``s3a://bucket/x``, and none of this machine's folders.
+    """Whether a path is a URL such as ``s3a://bucket/x``, not a local path.
 
     >>> has_scheme("hdfs://host/x"), has_scheme("C:/x"), has_scheme("answers")
     (True, False, False)
@@ -31,14 +31,14 @@ def has_scheme(path: object) -> bool:
 
 
 def local_files(path: str) -> list[Path] | None:
-    """The files of a path, a folder or a glob of this machine, by name; None for an address.
+    """Return the files of a local path, folder or glob, sorted by name; None for a URL.
 
-    Those that Spark passes over are left out: names that begin with a dot or an underscore.
+    Like Spark, it ignores files whose names begin with a dot or an underscore.
     """
     if has_scheme(path):
         return None
     found: list[Path] = []
     for name in sorted(glob.glob(path)):
-        there = Path(name)
-        found += [file for file in sorted(there.rglob("*")) if file.is_file()] if there.is_dir() else [there]
+        entry = Path(name)
+        found += [file for file in sorted(entry.rglob("*")) if file.is_file()] if entry.is_dir() else [entry]
     return [file for file in found if not file.name.startswith((".", "_"))]

@@ -1,4 +1,4 @@
-"""A warning that may come many times a second, logged once in a while, with how often it came."""
+"""Rate limit for warnings that may occur many times a second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["RateLimitedLog"]
 
 
 class RateLimitedLog:
-    """Logs the first warning, then at most one every `seconds`; safe to be used from several threads.
+    """Log the first warning, then at most one every `seconds`. Thread-safe.
 
     >>> quiet = RateLimitedLog(logging.getLogger("skyband.example"))
     >>> quiet.warning("no descriptor is free"), quiet.warning("no descriptor is free")
@@ -21,17 +21,17 @@ class RateLimitedLog:
         self._log, self._seconds = log, seconds
         self._lock = threading.Lock()
         self._next = float("-inf")
-        self._withheld = 0
+        self._suppressed = 0
 
     def warning(self, message: str, *values: object, error: BaseException | None = None) -> bool:
-        """Log it, with where an `error` came from, unless another was logged lately; return whether it was."""
+        """Log the warning, with the traceback of `error`, unless the limit is reached; return whether it was logged."""
         with self._lock:
             now = time.monotonic()
             if now < self._next:
-                self._withheld += 1
+                self._suppressed += 1
                 return False
-            withheld, self._withheld = self._withheld, 0
+            suppressed, self._suppressed = self._suppressed, 0
             self._next = now + self._seconds
-        more = f" (and {withheld:,} such warnings since the last)" if withheld else ""
+        more = f" (and {suppressed:,} such warnings since the last one)" if suppressed else ""
         self._log.warning(message + more, *values, exc_info=error)
         return True

@@ -1,7 +1,7 @@
-"""Numbers, text and arrays as checked bytes: nothing in a snapshot is code.
+"""Serialize numbers, text and arrays to bytes with a checksum. A snapshot contains no code.
 
-Layout: magic, version, digest of the rest, length of the header, header (JSON), then the arrays' bytes one after
-another. The version there is that of the layout. What is stored in it counts versions of its own: see `StateFormat`.
+Layout: magic, version, digest of the rest, length of the header, header (JSON), then the bytes of the arrays. The
+version is that of this layout. Stored states have separate versions: see `StateFormat`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["FORMATS", "VERSION", "StateFormat", "decode", "encode", "refuse_othe
 MAGIC = b"SKYBAND\x00"
 VERSION = 1
 _DIGEST = 16
-_PLAIN = "biufmM"  # kinds of arrays: numbers and times; an object could be anything
+_PLAIN = "biufmM"  # dtype kinds: numbers and times, no objects
 _HEAD = len(MAGIC) + 4 + _DIGEST
 
 
 def encode(values: Mapping[str, Any]) -> bytes:
-    """Pack JSON values, bytes and arrays, nested in mappings and lists, into one blob.
+    """Serialize JSON values, bytes and arrays, nested in mappings and lists.
 
     >>> decode(encode({"k": 3, "scores": np.array([1.5, 2.5])}))["scores"]
     array([1.5, 2.5])
@@ -38,65 +38,65 @@ def encode(values: Mapping[str, Any]) -> bytes:
 
 
 def decode(blob: bytes) -> dict[str, Any]:
-    """Unpack what `encode` packed, after checking that it is whole and of this version."""
+    """Deserialize the bytes of `encode`, after checking the version and the checksum."""
     if not isinstance(blob, bytes | bytearray | memoryview):
-        raise SnapshotError(f"a snapshot is bytes, not {type(blob).__name__}; pass what snapshot() returned.")
+        raise SnapshotError(f"a snapshot must be bytes, got {type(blob).__name__}. Pass the result of snapshot().")
     blob = bytes(blob)
     if len(blob) < _HEAD or not blob.startswith(MAGIC):
-        raise SnapshotError(f"these {len(blob)} bytes are no Skyband snapshot; nothing was resumed.")
+        raise SnapshotError(f"these {len(blob)} bytes are not a Skyband snapshot; nothing was resumed.")
     version = int.from_bytes(blob[len(MAGIC) : len(MAGIC) + 4], "little")
     if version != VERSION:
         raise SnapshotError(
-            f"the snapshot has version {version} and this library reads version {VERSION}; "
-            "resume it with the library that wrote it."
+            f"the snapshot has version {version}, but this library supports version {VERSION}; nothing was resumed. "
+            "Resume it with the version of Skyband that wrote it."
         )
     body = blob[_HEAD:]
     if blake2b(body, digest_size=_DIGEST).digest() != blob[_HEAD - _DIGEST : _HEAD]:
         raise SnapshotError(
             f"the snapshot of {len(blob)} bytes is damaged (its checksum differs); nothing was resumed."
         )
-    with resuming():  # a checksum that is right says that nothing was damaged, not who wrote it
+    with resuming():  # a correct checksum does not prove that Skyband wrote the contents
         stop = 8 + int.from_bytes(body[:8], "little")
-        # Read as UTF-8 only: of bytes, json would guess another encoding and load its codec.
+        # Decode as UTF-8: given bytes, json would guess the encoding and load its codec.
         values = _restore(json.loads(str(body[8:stop], "utf-8")), memoryview(body)[stop:])
         if not isinstance(values, dict):
-            raise TypeError(f"it is a {type(values).__name__}")
+            raise TypeError(f"expected a mapping, got {type(values).__name__}")
     return values
 
 
 def refuse_other_family(saved: Mapping[str, Any], family: str) -> None:
-    """Refuse what was saved by the monitor of another family of queries; top-k queries say nothing of theirs."""
+    """Raise if the snapshot is of another family; snapshots of top-k monitors store no family."""
     found = saved.get("family", "topk")
     if found != family:
         mine, other = (f"skyband.{'' if one == 'topk' else f'{one}.'}Monitor" for one in (family, found))
         raise SnapshotError(
-            f"the snapshot is not one of {mine}, it is one of {other}; nothing was resumed. Use {other}.resume."
+            f"the snapshot was written by {other}, not by {mine}; nothing was resumed. Use {other}.resume."
         )
 
 
 @contextmanager
 def resuming() -> Iterator[None]:
-    """Whatever goes wrong inside is the fault of a blob that holds something else than it should."""
+    """Convert any error inside to a SnapshotError about unexpected contents."""
     try:
         yield
     except SnapshotError:
         raise
     except Exception as error:
         raise SnapshotError(
-            f"the snapshot is whole but does not hold what this library writes ({type(error).__name__}: {error}); "
-            "nothing was resumed. Resume it with what wrote it."
+            f"the snapshot has a correct checksum but unexpected contents ({type(error).__name__}: {error}); "
+            "nothing was resumed. Resume it with the program that wrote it."
         ) from error
 
 
 class _Buffers:
-    """The arrays met while a value is described, and where the next one will stand."""
+    """The bytes of the arrays in a value, and the offset of the next one."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self._size = 0
 
     def describe(self, value: Any) -> Any:
-        """The JSON form of `value`, in which arrays and bytes are named by their type and place."""
+        """Return `value` as JSON, with arrays and bytes replaced by their type and offset."""
         if isinstance(value, np.ndarray):
             return {"$array": [value.dtype.str, list(value.shape), self._place(np.ascontiguousarray(value).tobytes())]}
         if isinstance(value, bytes):
@@ -125,28 +125,28 @@ def _restore(value: Any, data: memoryview) -> Any:
         kind, shape, at = value["$array"]
         dtype = np.dtype(str(kind))
         if dtype.kind not in _PLAIN:
-            raise TypeError(f"an array of {dtype} is none of numbers or times")
+            raise TypeError(f"an array of {dtype} does not contain numbers or times")
         count = int(np.prod(shape, dtype=np.int64))
-        # A copy: kernels write into resumed arrays, and a view of the blob would be read-only.
+        # A copy, because kernels write to resumed arrays, and a view of bytes is read-only.
         return np.frombuffer(data, dtype, count, at).reshape(shape).copy()
     if "$bytes" in value:
         length, at = value["$bytes"]
         if not 0 <= at <= at + length <= len(data):
-            raise ValueError(f"{length} bytes at {at} are not there")
+            raise ValueError(f"{length} bytes at offset {at} are missing")
         return bytes(data[at : at + length])
     return {key: _restore(item, data) for key, item in value.items()}
 
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
-FORMATS: dict[str, StateFormat] = {}  # by name: all that have been loaded
+FORMATS: dict[str, StateFormat] = {}  # all imported formats by name
 
 
 class StateFormat:
-    """One kind of stored state: its name, its version, and how a state of an earlier version becomes one of this.
+    """A kind of stored state: its name, its version, and the migrations from earlier versions.
 
-    A state that says no version is of version 1, from before versions were stored. `migrations` lead from version 1 to
-    2, from 2 to 3, and so on to the version that is written. To change what is stored, append a migration; the golden
-    files in the tests stay as they are, and those of the new version are added.
+    A state without a version is of version 1, from before versions were stored. `migrations` convert version 1 to 2,
+    2 to 3, and so on to the current version. To change what is stored, append a migration. Keep the golden files in the
+    tests, and add those of the new version.
 
     >>> totals = StateFormat("example totals", [lambda saved: {"total": saved["sum"]}])
     >>> totals.decode(encode({"sum": 3}))
@@ -170,26 +170,26 @@ class StateFormat:
         FORMATS[name] = self
 
     def encode(self, values: Mapping[str, Any]) -> bytes:
-        """The state as bytes that say their version."""
+        """Serialize the state with its version."""
         return self._pack(self.stamped(values))
 
     def decode(self, blob: bytes) -> dict[str, Any]:
-        """The state behind bytes of this version or an earlier one, as this version has it."""
+        """Deserialize a state of this or an earlier version, converted to this version."""
         return self.migrated(self._unpack(blob))
 
     def stamped(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The state with its version."""
+        """Return the state with its version."""
         return {"version": self.version, **values}
 
     def migrated(self, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """A stored state as this version has it, without the version; SnapshotError if it is of a later one."""
+        """Return a stored state converted to this version, without the version number; raise if it is later."""
         values = dict(saved)
         found = values.pop("version", 1)
         if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= self.version:
             raise SnapshotError(
-                f"the stored state of the {self.name} has version {found!r}, and this library reads versions 1 to "
-                f"{self.version}. Nothing was resumed, and what is stored was not changed. Resume it with the version "
-                "of Skyband that wrote it or a later one, or start without it."
+                f"the stored state of the {self.name} has version {found!r}, but this library supports versions 1 to "
+                f"{self.version}. Nothing was resumed, and the stored state was not changed. Resume it with the "
+                "version of Skyband that wrote it or a later one, or start without it."
             )
         for migrate in self._migrations[found - 1 :]:
             values = migrate(values)
@@ -197,5 +197,5 @@ class StateFormat:
 
 
 def unchanged(saved: dict[str, Any]) -> dict[str, Any]:
-    """The migration where a new version differs only in that it says its version."""
+    """Migrate without changes, to a version that only adds the version number."""
     return saved

@@ -1,8 +1,7 @@
-"""Seeded streams to try things on: trades, and the plain shapes that algorithms are measured with.
+"""Seeded random streams for examples, tests and benchmarks.
 
-The same arguments give the same stream, and a longer stream begins with the shorter one, so that a test may grow
-without changing. Positions are int64 microseconds that never go backwards; a `Stream` unpacks into what
-`skyband.replay` takes.
+The same arguments give the same stream, and a longer stream begins with the shorter one. Positions are int64
+microseconds that never decrease. A `Stream` unpacks into the columns for `skyband.replay`.
 
 >>> import skyband as sb
 >>> from skyband import streams
@@ -27,7 +26,7 @@ __all__ = ["OPENING", "Stream", "Trades", "Tuples", "correlated", "decreasing", 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-#: Where `trades` begin: 2 January 2024, 14:30 UTC, in microseconds.
+#: The default start of `trades`: 2 January 2024, 14:30 UTC, in microseconds.
 OPENING = 1_704_205_800_000_000
 
 _NAMES = (
@@ -36,29 +35,29 @@ _NAMES = (
     "RUNE SELA TIMO ULMA VARO WENA XELO YUMI ZARA BORA CELO DIMA ELVA FIRO GAMA HIRO ISLA JORA KELO LUNA"
 )
 _PER_SECOND = 400
-_BURST = 0.15  # the gaps inside a burst, against those outside
+_BURST = 0.15  # the ratio of gaps inside a burst to gaps outside
 
 
 class Stream(NamedTuple):
-    """Positions and scores, one entry an object."""
+    """Positions and scores, one entry per object."""
 
     position: Ints
     score: Floats
 
 
 class Trades(NamedTuple):
-    """Trades in the order they happened, one entry a trade in each column."""
+    """Trades in order of time, one entry per trade in each column."""
 
     position: Ints  # microseconds since 1970, on whole milliseconds
     trade_id: Ints
     symbol: NDArray[np.str_]
     price: Floats  # two decimals
     size: Ints  # shares, at least 1
-    score: Floats  # price * size: what changed hands
+    score: Floats  # price * size: the turnover
 
 
 class Tuples(NamedTuple):
-    """What several streams report of objects, one entry a tuple, for `skyband.incomplete`."""
+    """The tuples that several streams report, one entry per tuple, for `skyband.incomplete`."""
 
     objects: Ints
     streams: Ints  # 0, 1, …
@@ -66,10 +65,10 @@ class Tuples(NamedTuple):
 
 
 def trades(n: int, seed: int = 0, *, start: int = OPENING) -> Trades:
-    """Trades of sixty made-up symbols, about 400 a second, with bursts in which many share a millisecond.
+    """Trades of sixty fictional symbols, about 400 a second, with bursts of many trades in one millisecond.
 
-    A few symbols are traded most of the time; each price walks from a level of its own; sizes are log-normal, so that
-    some trades are hundreds of times larger than the usual one.
+    A few symbols have most of the trades. Each price is a random walk from a different level. Sizes are log-normal, so
+    that some trades are hundreds of times larger than the typical one.
 
     >>> from skyband import streams
     >>> some = streams.trades(3, seed=7)
@@ -106,7 +105,7 @@ def trades(n: int, seed: int = 0, *, start: int = OPENING) -> Trades:
 
 
 def uniform(n: int, seed: int = 0, *, gap: int = 1_000) -> Stream:
-    """Scores drawn evenly from [0, 1), an object every `gap` microseconds: no object knows of another.
+    """Independent scores, uniform in [0, 1), with an object every `gap` microseconds.
 
     >>> from skyband import streams
     >>> streams.uniform(4, seed=3).position.tolist()
@@ -118,10 +117,10 @@ def uniform(n: int, seed: int = 0, *, gap: int = 1_000) -> Stream:
 
 
 def trend(n: int, seed: int = 0, *, period: int = 10_000, gap: int = 1_000) -> Stream:
-    """Scores that rise and fall as a sine with a little noise; `period` is the number of objects in a wave.
+    """Scores that follow a sine with a little noise; `period` is the number of objects in a wave.
 
-    While it rises every object beats its elders and little is kept; while it falls nearly every object may still be
-    wanted. A period about as long as the window meets both.
+    While scores rise, every object beats the older ones and few candidates remain. While they fall, nearly every object
+    is a candidate. A period about as long as the window covers both cases.
 
     >>> from skyband import streams
     >>> wave = streams.trend(1_000, seed=3, period=1_000)
@@ -135,7 +134,7 @@ def trend(n: int, seed: int = 0, *, period: int = 10_000, gap: int = 1_000) -> S
 
 
 def decreasing(n: int, *, gap: int = 1_000) -> Stream:
-    """Scores n, n - 1, …, 1: the worst there is, because nobody is ever beaten by a younger object.
+    """Scores n, n - 1, …, 1: the worst case, because no object is ever beaten by a newer one.
 
     >>> from skyband import streams
     >>> streams.decreasing(4).score.tolist()
@@ -146,9 +145,9 @@ def decreasing(n: int, *, gap: int = 1_000) -> Stream:
 
 
 def uneven(n: int, seed: int = 0, *, per_second: float = 1_000.0) -> Stream:
-    """Uniform scores that arrive unevenly: crowds, trickles, and now and then some seconds of silence.
+    """Uniform scores with uneven arrivals: high and low rates, and occasional gaps of some seconds.
 
-    `per_second` is the mean of what arrives between the silences.
+    `per_second` is the mean rate between the gaps.
 
     >>> from skyband import streams
     >>> arrivals = streams.uneven(100_000, seed=3)
@@ -158,11 +157,11 @@ def uneven(n: int, seed: int = 0, *, per_second: float = 1_000.0) -> Stream:
     """
     n = _checked("n", n, 0)
     if not per_second > 0:
-        raise InvalidInputError(f"per_second={per_second!r} must be above 0; otherwise no object ever arrives.")
+        raise InvalidInputError(f"per_second must be greater than 0, got {per_second!r}.")
     score, arrival, pace, silence, quiet = _generators(seed, 5)
-    crowd = 256  # objects that share a pace
-    paces = np.exp(1.2 * pace.standard_normal(n // crowd + 1) - 0.72)  # 0.72: the mean stays 1
-    gaps = arrival.exponential(1e6 / per_second, n) * np.repeat(paces, crowd)[:n]
+    block = 256  # objects with the same rate
+    paces = np.exp(1.2 * pace.standard_normal(n // block + 1) - 0.72)  # 0.72: the mean stays 1
+    gaps = arrival.exponential(1e6 / per_second, n) * np.repeat(paces, block)[:n]
     silences = np.flatnonzero(silence.random(n) < 1 / 20_000)
     gaps[silences] += quiet.uniform(2e6, 20e6, silences.size)
     return Stream(np.cumsum(gaps).astype(np.int64), score.random(n))
@@ -171,12 +170,12 @@ def uneven(n: int, seed: int = 0, *, per_second: float = 1_000.0) -> Stream:
 def correlated(
     n: int, streams: int = 3, rho: float = 0.5, *, recent: int = 100, occurrences: int = 1, seed: int = 0
 ) -> Tuples:
-    """Tuples of several streams that report some objects in common: n in all, the stream drawn by lot each time.
+    """Return n tuples of several streams that have some objects in common; each tuple's stream is random.
 
-    With probability `rho` a stream looks at the `recent` last objects of the others and picks one of them; if it has
-    reported that one before, `occurrences` times, and with probability ``1 - rho`` it reports a new object. So rho
-    rules how much streams have in common, while the share of known objects stays below it. Values are drawn evenly
-    from [0, 1). Objects are numbered as they come.
+    With probability `rho`, a stream picks one of the last `recent` objects of the other streams. If it has already
+    reported that object `occurrences` times, and with probability ``1 - rho``, it reports a new object. So `rho`
+    controls how many objects the streams share, and the share of known objects is below `rho`. Values are uniform in
+    [0, 1). Objects are numbered in order of their first tuple.
 
     >>> from skyband import streams
     >>> some = streams.correlated(10_000, 2, 0.2, seed=3)
@@ -185,7 +184,7 @@ def correlated(
     """
     n, streams, recent = _checked("n", n, 0), _checked("streams", streams, 1), _checked("recent", recent, 1)
     if not 0 <= rho <= 1:
-        raise InvalidInputError(f"rho={rho!r} must lie in 0..1; it is the chance that an object comes again elsewhere.")
+        raise InvalidInputError(f"rho must be between 0 and 1, got {rho!r}. It is a probability.")
     occurrences = _checked("occurrences", occurrences, 1)
     which, coin, choice, value = _generators(seed, 4)
     stream = which.integers(0, streams, n)
@@ -196,12 +195,12 @@ def correlated(
 
 def _checked(name: str, value: Any, least: int) -> int:
     if not hasattr(value, "__index__") or isinstance(value, bool) or operator.index(value) < least:
-        raise InvalidInputError(f"{name}={value!r} must be a whole number, at least {least}; no stream is made of it.")
+        raise InvalidInputError(f"{name} must be an integer of at least {least}, got {value!r}.")
     return operator.index(value)
 
 
 def _generators(seed: Any, count: int) -> list[np.random.Generator]:
-    """A generator for each column: what one draws moves no other, so that streams of any length agree."""
+    """Return an independent generator for each column, so that a longer stream begins with the shorter one."""
     return [np.random.default_rng(child) for child in np.random.SeedSequence(_checked("seed", seed, 0)).spawn(count)]
 
 
@@ -210,7 +209,7 @@ def _every(n: int, gap: Any) -> Ints:
 
 
 def _walks(code: Ints, steps: Floats) -> Floats:
-    """Sum up the steps of each code apart, in stream order."""
+    """Return the cumulative sum of the steps of each code, in stream order."""
     order = np.argsort(code, kind="stable")
     begins = np.flatnonzero(np.diff(code[order], prepend=-1))
     walked = np.empty_like(steps)

@@ -1,10 +1,10 @@
-"""All window arithmetic: ends, starts, views and panes on one integer axis.
+"""Window arithmetic: ends, starts, views and panes on one integer axis.
 
 The axis is event time in microseconds or the sequence number of an object; the arithmetic is the same. Python's
-integers floor towards minus infinity, so that positions before the origin (before 1970) need no special case.
+integer division rounds towards minus infinity, so positions before the origin (before 1970) need no special case.
 
-`Windows` is what engines and shards ask a query's windows. `SlidingWindow` answers by arithmetic, `ListedWindows` from
-two sorted lists.
+`Windows` is the interface that engines and shards use. `SlidingWindow` computes windows, `ListedWindows` looks them up
+in two sorted lists.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from skyband.errors import InvalidQueryError
 
 __all__ = ["ALWAYS", "AXIS_LIMIT", "NEVER", "ListedWindows", "SlidingWindow", "Windows", "common_pane"]
 
-# Kernels add a size to a position in int64; staying this far inside means that the sum never wraps.
+# Kernels add a size to a position in int64; below this limit the sum cannot overflow.
 AXIS_LIMIT = 2**62
 ALWAYS = -(2**62)  # before every window
 NEVER = 2**62  # after every window
 
 
 class Windows(ABC):
-    """The windows ``[start, end)`` of one query: which ends lie in a stretch of the axis, and where each one starts.
+    """The windows ``[start, end)`` of one query.
 
-    No two windows share an end, and a window does not start before one that ends earlier. So the windows that are open
-    at some moment are known by their starts (views), and what is older than the oldest open start is needed no more.
+    No two windows have the same end, and a window does not start before one that ends earlier. So open windows are
+    identified by their starts (views), and objects before the oldest open start are not needed any more.
     """
 
     __slots__ = ()
@@ -38,27 +38,27 @@ class Windows(ABC):
     @property
     @abstractmethod
     def longest(self) -> int:
-        """The length of the longest window: a window that holds a position ends at most so much later."""
+        """The length of the longest window: a window that contains a position ends at most this much later."""
 
     @property
     @abstractmethod
     def most_alive(self) -> int:
-        """The largest number of windows that one object is in (the papers' C_nw)."""
+        """The largest number of windows that contain one object (the papers' C_nw)."""
 
     @abstractmethod
     def first_end_after(self, position: int) -> int:
-        """The smallest end beyond `position`; `NEVER` if no window ends later."""
+        """Return the smallest end after `position`; `NEVER` if no window ends later."""
 
     @abstractmethod
     def start(self, end: int) -> int:
-        """The start of the window that ends at `end`; `NEVER` for the end `NEVER`."""
+        """Return the start of the window that ends at `end`; `NEVER` for the end `NEVER`."""
 
     @abstractmethod
     def first_end_from(self, start: int) -> int:
-        """The end of the oldest window that starts at `start` or later; `NEVER` if none does."""
+        """Return the end of the oldest window that starts at `start` or later; `NEVER` if none does."""
 
     def ends_between(self, low: int, high: int) -> Iterator[int]:
-        """The ends in ``(low, high]``, oldest first.
+        """Yield the ends in ``(low, high]``, oldest first.
 
         >>> list(SlidingWindow(size=5, slide=2).ends_between(2, 8))
         [4, 6, 8]
@@ -89,15 +89,16 @@ class SlidingWindow(Windows):
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise InvalidQueryError(f"size={self.size} must be at least 1; an empty window holds no object.")
+            raise InvalidQueryError(f"size must be at least 1, got {self.size}.")
         if not 1 <= self.slide <= self.size:
             raise InvalidQueryError(
-                f"slide={self.slide} must lie in 1..{self.size} (the window's size); "
-                "a longer one would leave objects in no window at all, a shorter one would never move on."
+                f"slide must be between 1 and {self.size} (the window size), got {self.slide}. "
+                "With a longer one, some objects would be in no window."
             )
         if self.size >= AXIS_LIMIT or abs(self.origin) >= AXIS_LIMIT:
             raise InvalidQueryError(
-                f"size={self.size} and origin={self.origin} must stay below 2**62; larger ones leave the integer axis."
+                f"size={self.size} and origin={self.origin} must be below 2**62. Larger values overflow 64-bit "
+                "integers."
             )
 
     @property
@@ -114,30 +115,30 @@ class SlidingWindow(Windows):
         return self.origin + ((position - self.origin) // self.slide + 1) * self.slide
 
     def last_end_at(self, position: int) -> int:
-        """The largest end at or before `position`: the newest window that is final there."""
+        """Return the largest end at or before `position`: the newest window that is final there."""
         return self.origin + (position - self.origin) // self.slide * self.slide
 
     def latest_start(self, position: int) -> int:
-        """The start of the newest window that holds `position`: the youngest view it belongs to."""
+        """Return the start of the newest window that contains `position`: its newest view."""
         return self.last_end_at(position + self.size) - self.size
 
     def ends_holding(self, position: int) -> range:
-        """The ends of all windows that hold `position`, oldest first."""
+        """Return the ends of all windows that contain `position`, oldest first."""
         return range(self.first_end_after(position), position + self.size + 1, self.slide)
 
     def views_alive(self, position: int) -> range:
-        """The starts of the views that are open at `position`: begun at or before it and not yet answered."""
+        """Return the starts of the views open at `position`: started at or before it and not yet answered."""
         ends = self.ends_holding(position)
         return range(ends.start - self.size, ends.stop - self.size, self.slide)
 
     def pane(self, position: int) -> tuple[int, int]:
-        """The stretch ``[low, high)`` around `position` that no window's start or end cuts."""
+        """Return the pane ``[low, high)`` that contains `position`: no window starts or ends inside it."""
         low = max(self.latest_start(position), self.last_end_at(position))
         high = min(self.latest_start(position) + self.slide, self.first_end_after(position))
         return low, high
 
     def panes(self, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """The consecutive panes that cover ``[low, high)``."""
+        """Yield the consecutive panes that cover ``[low, high)``."""
         while low < high:
             pane = self.pane(low)
             yield pane
@@ -150,10 +151,10 @@ class SlidingWindow(Windows):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ListedWindows(Windows):
-    """Windows that need not be equally long nor equally far apart, given by their starts and ends, oldest first.
+    """Windows of any lengths and distances, given by their starts and ends, oldest first.
 
-    Several windows may share a start (cumulative windows), lengths may differ (calendar days across a change of the
-    clock), and there may be gaps between windows, whose objects are in no window.
+    Several windows may have the same start (cumulative windows), lengths may differ (calendar days with daylight
+    saving), and there may be gaps between windows. Objects in a gap are in no window.
 
     >>> cumulative = ListedWindows([0, 0, 0, 30, 30, 30], [10, 20, 30, 40, 50, 60])
     >>> cumulative.first_end_after(30), cumulative.start(30), cumulative.start(40), cumulative.longest
@@ -162,7 +163,7 @@ class ListedWindows(Windows):
 
     starts: tuple[int, ...]
     ends: tuple[int, ...]
-    _hash: int = field(init=False, compare=False)  # the lists are long, and queries are looked up by their hash
+    _hash: int = field(init=False, compare=False)  # computed once: the lists are long, and queries are dictionary keys
 
     def __init__(self, starts: Iterable[int], ends: Iterable[int]) -> None:
         found = tuple(map(int, starts)), tuple(map(int, ends))
@@ -183,7 +184,7 @@ class ListedWindows(Windows):
 
     @property
     def most_alive(self) -> int:
-        # The most windows are open where one starts: of those up to it, the ones that end later.
+        # The maximum is reached at some window's start: count the windows up to it that end later.
         open_at = (place - bisect_right(self.ends, start) for place, start in enumerate(self.starts, 1))
         return max(open_at)
 
@@ -203,25 +204,23 @@ class ListedWindows(Windows):
 def _check_listed(starts: tuple[int, ...], ends: tuple[int, ...]) -> None:
     if not starts or len(starts) != len(ends):
         raise InvalidQueryError(
-            f"{len(starts)} starts and {len(ends)} ends were given; there must be one of each for every window, and at "
-            "least one window."
+            f"starts and ends must have the same length of at least 1, got {len(starts)} starts and {len(ends)} ends."
         )
     for start, end in zip(starts, ends, strict=True):
         if not -AXIS_LIMIT < start < end < AXIS_LIMIT:
             raise InvalidQueryError(
-                f"a window starts at {start} and ends at {end}; it must end after its start, and both must stay "
-                "between -2**62 and 2**62."
+                f"a window must end after its start, and both must be between -2**62 and 2**62, got [{start}, {end})."
             )
     for before, after in pairwise(zip(starts, ends, strict=True)):
         if after[0] < before[0] or after[1] <= before[1]:
             raise InvalidQueryError(
-                f"window [{after[0]}, {after[1]}) follows [{before[0]}, {before[1]}); ends must increase, because "
-                "answers are told apart by them, and starts must not decrease."
+                f"ends must increase and starts must not decrease, but window [{after[0]}, {after[1]}) follows "
+                f"[{before[0]}, {before[1]}). Answers are identified by the window end."
             )
 
 
 def common_pane(windows: Iterable[SlidingWindow]) -> tuple[int, int]:
-    """The longest equal panes such that no window begins or ends inside one: their length, and where one begins.
+    """Return the length of the longest equal panes that no window boundary cuts, and where one begins.
 
     >>> common_pane([SlidingWindow(size=60, slide=20), SlidingWindow(size=90, slide=30, origin=15)])
     (5, 0)

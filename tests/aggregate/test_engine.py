@@ -173,13 +173,13 @@ def test_rows_left_out_move_time_but_are_no_objects():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (([5, 4], ["a", "b"], [1.0, 2.0]), "goes backwards"),
-        (([5, 6], ["a"], [1.0, 2.0]), "equally long"),
+        (([5, 4], ["a", "b"], [1.0, 2.0]), "must not decrease"),
+        (([5, 6], ["a"], [1.0, 2.0]), "must have the same length"),
         (([5, 6], ["a", "b"], None), "only aggregate='count' works without them"),
-        (([5, 6], [1, 2], [1.0, 2.0]), "told apart from itself"),
-        (([5, 6], ["a", "b"], ["x", "y"]), "must be a number"),
+        (([5, 6], [1, 2], [1.0, 2.0]), "keys changed type from string to int64, so one key would be counted as two"),
+        (([5, 6], ["a", "b"], ["x", "y"]), "values must be numbers"),
         (([5, 6], [{"a": 1}, {"a": 2}], [1.0, 2.0]), "must be numbers, text"),
-        ((None, ["a"], [1.0]), "need a position"),
+        ((None, ["a"], [1.0]), "positions must not be None"),
     ],
 )
 def test_a_refused_push_changes_nothing(arguments, said):
@@ -194,9 +194,9 @@ def test_a_refused_push_changes_nothing(arguments, said):
 def test_other_families_and_filters_are_refused():
     with pytest.raises(sb.UnsupportedError, match=r"skyband\.replay"):
         Monitor(sb.TopK(k=1, size=3))
-    with pytest.raises(sb.InvalidQueryError, match="no columns to filter by"):
+    with pytest.raises(sb.InvalidQueryError, match="cannot be filtered"):
         Monitor(sb.AggregateTopK(k=1, size=3, where="x > 1"))
-    with pytest.raises(sb.InvalidInputError, match="groups=None"):
+    with pytest.raises(sb.InvalidInputError, match="groups= is missing"):
         Monitor(sb.AggregateTopK(k=1, size=3, partition_by=["g"])).push(None, [1], [1.0])
 
 
@@ -204,7 +204,7 @@ def test_snapshots_of_others_are_refused():
     mine = Monitor(sb.AggregateTopK(k=1, size=3)).snapshot()
     with pytest.raises(sb.SnapshotError):
         Monitor.resume(sb.Monitor(sb.TopK(k=1, size=3)).snapshot())
-    with pytest.raises(sb.SnapshotError, match="resumed under"):
+    with pytest.raises(sb.SnapshotError, match=r"but queries=.* was given; nothing was resumed"):
         Monitor.resume(mine, sb.AggregateTopK(k=2, size=3))
     with pytest.raises(sb.SnapshotError, match="damaged"):
         Monitor.resume(mine[:-1] + bytes([mine[-1] ^ 1]))

@@ -132,19 +132,19 @@ def test_what_is_refused_says_why(folder, more):
     with Attendant(folder, {"refused": "'big' is the last query of stream 'trades'."}):
         done = ctl(folder, "drop", "big", *more)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "skyband: 'big' is the last query of stream 'trades'. The run goes on as it was.\n"
+    assert done.stderr == "skyband: 'big' is the last query of stream 'trades'. The job continues unchanged.\n"
 
 
 def test_no_reply_in_time(folder):
     from pathlib import Path
 
-    from skyband.cli.ctl import tell
+    from skyband.cli.ctl import send
     from skyband.errors import PipelineError
 
     box = Mailbox(folder / ".skyband" / "skyband" / "mail")
     box.open()
-    with pytest.raises(PipelineError, match=r"gave no reply within 0.2 seconds; .* `skyband ctl list --file \S+`"):
-        tell(Path(folder / "skyband.yaml"), {"kind": "list"}, as_json=False, timeout=0.2)
+    with pytest.raises(PipelineError, match=r"did not reply within 0.2 seconds, so .* `skyband ctl list --file \S+`"):
+        send(Path(folder / "skyband.yaml"), {"kind": "list"}, as_json=False, timeout=0.2)
     assert [path.name for path in box.folder.iterdir()] == ["run.json"]
 
 
@@ -152,7 +152,7 @@ def test_what_is_too_long_is_not_sent(folder):
     with Attendant(folder, {"done": "yes"}) as attendant:
         done = ctl(folder, "drop", "x" * 70_000)
     assert done.returncode == 2
-    assert "takes at most 65,536; nothing was sent" in done.stderr
+    assert "can have at most 65,536 bytes, got 70,028. Nothing was sent." in done.stderr
     assert attendant.heard == []
 
 
@@ -160,7 +160,7 @@ def test_state_elsewhere_cannot_be_reached(folder):
     (folder / "skyband.yaml").write_text(FILE + "engine: {checkpoint: s3a://bucket/state}\n")
     done = ctl(folder, "list")
     assert done.returncode == 2
-    assert "not on this machine, and so its run cannot be reached from here" in done.stderr
+    assert "not on this machine, so its running job cannot be changed" in done.stderr
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -38,7 +38,7 @@ def test_the_page_of_a_folder(folder):
         cwd=folder, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     said = running.stderr.readline()
-    url = re.search(r"the page of answers is at (http://127\.0\.0\.1:\d+/) until Ctrl-C", said)[1]
+    url = re.search(r"dashboard of answers at (http://127\.0\.0\.1:\d+/) until Ctrl-C", said)[1]
     with urllib.request.urlopen(f"{url}api/state", timeout=300) as found:
         assert [one["name"] for one in strict(found.read())["queries"]] == ["big"]
     running.send_signal(signal.SIGINT)
@@ -60,16 +60,19 @@ def test_it_never_meets_spark(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["page", "--answers", "nowhere"], "'nowhere' is no folder"),
-        (["page", "--answers", "answers", "--at", "port"], "--at 'port' is no port such as 8765"),
-        (["page", "--answers", "answers", "--at", "127.0.0.1:70000"], "is no port"),
-        (["page", "--answers", "answers", "--at", "203.0.113.7:0"], "cannot be served there"),
-        (["page", "--answers", "answers", "--workload", "no.yaml"], "there is no such file"),
-        (["run", "--allow-control"], "--allow-control is about the page, and there is none; add --page."),
-        (["run", "--open"], "add --page"),
-        (["run", "--once", "--page", "--allow-control"], "only a run that goes on as a stream can be changed"),
-        (["run", "--page-at", "::1:80"], "is no port"),
-        (["demo", "--in-process", "--page"], "--in-process draws on the terminal only"),
+        (
+            ["page", "--answers", "nowhere"],
+            "--answers must be a folder of Parquet files, such as the path of a parquet sink, got 'nowhere'.",
+        ),
+        (["page", "--answers", "answers", "--at", "port"], "--at must be a port such as 8765 or an address"),
+        (["page", "--answers", "answers", "--at", "127.0.0.1:70000"], "got '127.0.0.1:70000'. Nothing was started."),
+        (["page", "--answers", "answers", "--at", "203.0.113.7:0"], "--at: cannot listen on 203.0.113.7:0"),
+        (["page", "--answers", "answers", "--workload", "no.yaml"], "the file does not exist"),
+        (["run", "--allow-control"], "--allow-control requires --page or --page-at."),
+        (["run", "--open"], "--open requires --page or --page-at"),
+        (["run", "--once", "--page", "--allow-control"], "only a continuous run can be changed"),
+        (["run", "--page-at", "::1:80"], "--page-at must be a port"),
+        (["demo", "--in-process", "--page"], "--page and --page-at are not supported with --in-process"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_starts(folder, arguments, said):
@@ -83,7 +86,7 @@ def test_what_is_wrong_is_said_before_anything_starts(folder, arguments, said):
 def test_a_port_that_is_taken():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(InvalidInputError, match=f"--page-at 127.0.0.1:{port}: the page cannot be served there"):
+        with pytest.raises(InvalidInputError, match=f"--page-at: cannot listen on 127.0.0.1:{port}"):
             bound(Address("127.0.0.1", port), "--page-at")
 
 

@@ -54,43 +54,47 @@ def changed(old, new):
 WRONG = {
     "a score": (
         changed("price * shares", "prise * shares"),
-        (10, "queries[0].by", "'prise' in 'prise * shares' is no column of stream 'trades'; did you mean 'Price'?"),
+        (10, "queries[0].by", "'prise' in 'prise * shares' is not a column of stream 'trades'; did you mean 'Price'?"),
     ),
     "a time": (
         changed("time: ts", "time: when"),
-        (5, "streams.trades.time", f"'when' is no column of stream 'trades'; {LISTED}"),
+        (5, "streams.trades.time", f"'when' is not a column of stream 'trades'; {LISTED}"),
     ),
     "an id": (
         changed("time: ts", "time: ts\n    id: trade_id"),
-        (6, "streams.trades.id", f"'trade_id' is no column of stream 'trades'; {LISTED}"),
+        (6, "streams.trades.id", f"'trade_id' is not a column of stream 'trades'; {LISTED}"),
     ),
     "a filter": (
         FILE + "    where: simbol > ''\n",
-        (11, "queries[0].where", "'simbol' in \"simbol > ''\" is no column of stream 'trades'; did you mean 'symbol'?"),
+        (
+            11,
+            "queries[0].where",
+            "'simbol' in \"simbol > ''\" is not a column of stream 'trades'; did you mean 'symbol'?",
+        ),
     ),
     "a group": (
         FILE + "    partition_by: [symbol, shop]\n",
-        (11, "queries[0].partition_by", f"'shop' is no column of stream 'trades'; {LISTED}"),
+        (11, "queries[0].partition_by", f"'shop' is not a column of stream 'trades'; {LISTED}"),
     ),
     "SQL": (
         changed("k: 3\n    size: 1 hour\n    by: price * shares", "sql: TOPK pryce, 3 OVER 1 HOUR"),
-        (8, "queries[0].sql", "'pryce' is no column of stream 'trades'; did you mean 'Price'?"),
+        (8, "queries[0].sql", "'pryce' is not a column of stream 'trades'; did you mean 'Price'?"),
     ),
     "a computed column": (
         changed("time: ts", "columns: {t: cares}\n    time: ts"),
-        (5, "streams.trades.columns.t", "'cares' is no column of stream 'trades'; did you mean 'shares'?"),
+        (5, "streams.trades.columns.t", "'cares' is not a column of stream 'trades'; did you mean 'shares'?"),
     ),
     "a given schema": (
         changed("time: ts", "schema: {ts: timestamp, prise: double, shares: int}\n    time: ts"),
-        (11, "queries[0].by", "'price' in 'price * shares' is no column of stream 'trades'; did you mean 'prise'?"),
+        (11, "queries[0].by", "'price' in 'price * shares' is not a column of stream 'trades'; did you mean 'prise'?"),
     ),
     "another type": (
         changed("by: price * shares", "type: aggregate\n    key: simbol\n    value: shares"),
-        (11, "queries[0].key", "'simbol' is no column of stream 'trades'; did you mean 'symbol'?"),
+        (11, "queries[0].key", "'simbol' is not a column of stream 'trades'; did you mean 'symbol'?"),
     ),
     "rows that Spark makes up": (
         changed("path: trades.csv\n    time: ts", "source: rate").replace("price * shares", "score"),
-        (9, "queries[0].by", "'score' is no column of stream 'trades'; its columns are timestamp, value."),
+        (9, "queries[0].by", "'score' is not a column of stream 'trades'; its columns are timestamp, value."),
     ),
 }  # fmt: skip
 
@@ -152,19 +156,19 @@ def test_rows_that_were_not_all_seen(explained, tmp_path):
     assert "warning: " in explained(text)
     (warning,) = json.loads(explained(text, as_json=True))["warnings"]
     assert (warning["line"], warning["key"]) == (10, "queries[0].by")
-    assert "'rare' is no column of the first rows of stream 'trades'" in warning["message"]
+    assert "'rare' is not a column of the first rows of stream 'trades'" in warning["message"]
 
 
 class TestPaths:
     def test_a_file_that_is_not_there(self, problems):
         ((line, key, message),) = problems(changed("trades.csv", "tradse.csv"))
         assert (line, key) == (4, "streams.trades.path")
-        assert "tradse.csv' is not there" in message
+        assert "tradse.csv' does not exist" in message
         assert message.endswith("did you mean 'trades.csv'?")
 
     def test_a_folder_that_is_not_there(self, problems):
         ((*_, message),) = problems(changed("trades.csv", "nowhere/*/x.csv").replace("/*/", "/"))
-        assert "is not there either" in message
+        assert "does not exist either" in message
 
     @pytest.mark.parametrize("path", ["empty", "*.tsv"])
     def test_one_that_may_fill(self, explained, problems, tmp_path, path):
@@ -172,6 +176,6 @@ class TestPaths:
         text = changed("path: trades.csv", f"path: '{path}'\n    format: csv")
         ((_, key, message),) = problems(text)
         assert key == "streams.trades.path"
-        assert "has no files yet" in message
+        assert "contains no files, so the columns are unknown" in message
         text = text.replace("time: ts", "schema: {ts: timestamp, price: double, shares: int}\n    time: ts")
-        assert "has no files yet; a run waits for them" in explained(text)
+        assert "contains no files yet; `run` waits for them" in explained(text)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import skyband as sb
-from skyband.cli.init import begin
+from skyband.cli.init import init_file
 from tests.workload_file.layouts import LAYOUTS, separated, write_layout
 
 
 def begun(folder, data=None):
-    begin(data, folder / "skyband.yaml", force=False)
+    init_file(data, folder / "skyband.yaml", force=False)
     file = sb.read_workload(folder / "skyband.yaml", {})
     (stream,) = file.streams.values()
     return stream
@@ -38,21 +38,21 @@ def test_the_folder_of_the_workload_file_itself(tmp_path):
 def test_a_glob(tmp_path, monkeypatch):
     write_layout(tmp_path, "parts")
     monkeypatch.chdir(tmp_path)
-    begin(Path("part-*.csv"), Path("skyband.yaml"), force=False)
+    init_file(Path("part-*.csv"), Path("skyband.yaml"), force=False)
     assert sb.read_workload("skyband.yaml", {}).streams["part"].path == str(tmp_path / "part-*.csv")
 
 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (["a.csv", "b.csv"], "there are 2 data files here"),
-        (["part-0.csv", "part-1.csv", "part-x.csv"], "there are 3 data files here"),
-        (["x/a.csv", "y/b.csv"], "there are 2 folders of data here"),
-        (["date=2024-01-01/a.csv"], "partition folders.*Go to the folder above"),
-        (["x/a.csv", "x/b.jsonl"], "files of several kinds"),
-        (["x/a.csv", "x/b.tsv"], "files of several kinds"),
-        (["book.xlsx"], r"book\.xlsx.*is in no format that can be read"),
-        (["x.csv.zip"], r"x\.csv\.zip.*is in no format that can be read"),
+        (["a.csv", "b.csv"], "this folder contains 2 data files"),
+        (["part-0.csv", "part-1.csv", "part-x.csv"], "this folder contains 3 data files"),
+        (["x/a.csv", "y/b.csv"], "this folder contains 2 folders of data"),
+        (["date=2024-01-01/a.csv"], "partition folders.*Use the parent folder"),
+        (["x/a.csv", "x/b.jsonl"], "files of several formats"),
+        (["x/a.csv", "x/b.tsv"], "files of several formats"),
+        (["book.xlsx"], r"book\.xlsx.*is not supported"),
+        (["x.csv.zip"], r"x\.csv\.zip.*is not supported"),
     ],
 )
 def test_what_is_not_clear_is_told(tmp_path, files, message):
@@ -60,7 +60,7 @@ def test_what_is_not_clear_is_told(tmp_path, files, message):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(separated([("2024-01-01 09:00:00", 1, "a", 2)]))
     with pytest.raises(sb.InvalidInputError, match=message):
-        begin(None, tmp_path / "skyband.yaml", force=False)
+        init_file(None, tmp_path / "skyband.yaml", force=False)
     assert not (tmp_path / "skyband.yaml").exists()
 
 
@@ -78,7 +78,7 @@ class TestWatermark:
         write_layout(tmp_path, "csv.gz")
         assert begun(tmp_path).watermark == "2 minutes"
         text = (tmp_path / "skyband.yaml").read_text()
-        assert "# Seen: rows come up to 42 seconds behind the newest before them, in all 30 rows.\n" in text
+        assert "# Seen: rows up to 42 seconds older than an earlier row, in all 30 rows.\n" in text
 
     def test_files_are_taken_by_modification_time(self, tmp_path):
         write_layout(tmp_path, "a folder")
@@ -88,15 +88,12 @@ class TestWatermark:
         os.utime(tmp_path / "trades" / "2.csv", (1, 1))
         assert begun(tmp_path).watermark == "2 days"  # the first day is read after the second
         text = (tmp_path / "skyband.yaml").read_text()
-        assert "rows come up to 1 day 28 minutes behind the newest before them" in text
-        assert "all 60 rows of 2 files, taken by modification time" in text
-        assert "live answers come sooner if the data is sorted by time" in text
+        assert "rows up to 1 day 28 minutes older than an earlier row" in text
+        assert "all 60 rows of 2 files, ordered by modification time" in text
+        assert "Sort the data by time to get live answers sooner" in text
 
     def test_rows_in_order(self, tmp_path):
         rows = [(f"2024-01-01 09:{minute:02}:00", minute, "a", 1) for minute in range(30)]
         (tmp_path / "x.csv").write_bytes(separated(rows))
         assert begun(tmp_path).watermark == "10 seconds"
-        assert (
-            "# Seen: no row comes behind the newest before it, in all 30 rows."
-            in (tmp_path / "skyband.yaml").read_text()
-        )
+        assert "# Seen: rows are in time order, in all 30 rows." in (tmp_path / "skyband.yaml").read_text()

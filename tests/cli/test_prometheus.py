@@ -11,7 +11,7 @@ import pytest
 
 import skyband as sb
 from skyband.cli.line_writers import write_logs
-from skyband.cli.prometheus import Exposed, page
+from skyband.cli.prometheus import MetricsServer, page
 from skyband.connectors.secrets import hidden
 
 NUMBERS = {
@@ -37,7 +37,7 @@ def test_every_number_has_its_line():
 
 
 def test_it_is_served_on_loopback():
-    with Exposed("0", lambda: NUMBERS) as exposed:
+    with MetricsServer("0", lambda: NUMBERS) as exposed:
         assert exposed.url.startswith("http://127.0.0.1:")
         assert get(exposed.url) == (200, page(NUMBERS), "text/plain; version=0.0.4; charset=utf-8")
         assert get(exposed.url.replace("/metrics", "/healthz"))[1] == "ok\n"
@@ -47,7 +47,7 @@ def test_it_is_served_on_loopback():
 
 def test_a_run_that_does_not_get_on_is_told():
     ailments = ["stream 'trades' has failed; see the log of the run for the reason.", None]
-    with Exposed("0", dict, lambda: ailments.pop(0)) as exposed:
+    with MetricsServer("0", dict, lambda: ailments.pop(0)) as exposed:
         url = exposed.url.replace("/metrics", "/healthz")
         with pytest.raises(urllib.error.HTTPError, match="503") as told:
             get(url)
@@ -59,7 +59,7 @@ def test_numbers_that_cannot_be_read_now(caplog):
     def numbers():
         raise ConnectionRefusedError("Java is gone")
 
-    with Exposed("0", numbers) as exposed:
+    with MetricsServer("0", numbers) as exposed:
         for _ in range(5):
             with pytest.raises(urllib.error.HTTPError, match="503"):
                 get(exposed.url)
@@ -68,18 +68,18 @@ def test_numbers_that_cannot_be_read_now(caplog):
 
 
 def test_a_port_that_is_taken_is_told():
-    with Exposed("127.0.0.1:0", dict) as exposed:
+    with MetricsServer("127.0.0.1:0", dict) as exposed:
         port = exposed.url.split(":")[2].split("/")[0]
-        with pytest.raises(sb.InvalidInputError, match=f"--metrics {port}: the numbers cannot be shown there"):
-            Exposed(port, dict)
+        with pytest.raises(sb.InvalidInputError, match=f"--metrics: cannot listen on {port} "):
+            MetricsServer(port, dict)
 
 
 @pytest.mark.parametrize(
     "address", ["", "port", "127.0.0.1", "127.0.0.1:99999", "1:2:x", "²", "00000099999", "127.0.0.1:٣"]
 )
 def test_an_address_that_is_none(address):
-    with pytest.raises(sb.InvalidInputError, match="is no port such as 9464"):
-        Exposed(address, dict)
+    with pytest.raises(sb.InvalidInputError, match="must be a port such as 9464"):
+        MetricsServer(address, dict)
 
 
 def test_logs_are_lines_of_json(capsys):

@@ -83,7 +83,7 @@ def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, 
     told = stop(first)
     assert first.returncode == 130
     assert "Traceback" not in told
-    assert re.search(r"the state is kept in \S+/\.skyband/work\. Go on with: skyband run work\.yaml", told)
+    assert re.search(r"the state is stored in \S+/\.skyband/work\. Resume with: skyband run work\.yaml", told)
     assert not re.search(r"\bWARN\b|\bINFO\b|org\.apache", told), "Spark's log is not for the screen"
     state = tmp_path / ".skyband" / "work" / "rows"
     is_between_batches = newest_in(state / "offsets") == newest_in(state / "commits")

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from skyband.cli.signals import INTERRUPTED, Ending
+from skyband.cli.signals import INTERRUPTED, StopSignals
 
 TWICE = """
 import signal, sys, time
 from skyband.cli import signals
 signals.TWICE = float(sys.argv[1])
-with signals.Ending() as one:
-    one.heed()
+with signals.StopSignals() as one:
+    one.defer()
     signal.raise_signal(signal.SIGTERM)
     time.sleep(0.05)
     signal.raise_signal(signal.SIGINT)
@@ -26,19 +26,19 @@ with signals.Ending() as one:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_interrupts_what_does_not_look(number):
     before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), Ending() as ending:
+    with pytest.raises(KeyboardInterrupt), StopSignals() as stop_signals:
         signal.raise_signal(number)
-    assert ending.asked.is_set()
+    assert stop_signals.requested.is_set()
     assert signal.getsignal(number) is before
 
 
 def test_once_heeded_it_is_noted_whoever_took_its_place():
-    with Ending() as ending:
+    with StopSignals() as stop_signals:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        ending.heed()
-        assert not ending.asked.is_set()
+        stop_signals.defer()
+        assert not stop_signals.requested.is_set()
         signal.raise_signal(signal.SIGINT)
-        assert ending.asked.is_set()
+        assert stop_signals.requested.is_set()
 
 
 @pytest.mark.parametrize(("at_once", "code", "said"), [("60", 0, "went on\n"), ("0", INTERRUPTED, "")])

@@ -20,7 +20,7 @@ def killed(monkeypatch):
 
 
 def test_a_spark_that_does_not_stop_loses_its_java(killed, monkeypatch):
-    monkeypatch.setattr(spark_session, "PATIENCE", 0.05)
+    monkeypatch.setattr(spark_session, "STOP_TIMEOUT", 0.05)
 
     def stop():
         assert killed.wait(300), "it would wait for ever"
@@ -39,4 +39,4 @@ def test_a_spark_that_stops_keeps_it(killed):
 
 def timers():
     alive = threading.enumerate()
-    return [one for one in alive if isinstance(one, threading.Timer) and one.interval == spark_session.PATIENCE]
+    return [one for one in alive if isinstance(one, threading.Timer) and one.interval == spark_session.STOP_TIMEOUT]

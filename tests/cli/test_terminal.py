@@ -121,7 +121,7 @@ def test_many_queries_do_not_fill_the_screen():
 def test_what_was_left_out_is_told():
     counts = {"rows": 5, "windows": 2, "candidates": 3, "late": 7, "dropped_null": 0}
     assert "7 late" in state_line({"s": counts}).plain
-    assert "left out" not in state_line({"s": counts}).plain
+    assert "dropped" not in state_line({"s": counts}).plain
 
 
 @pytest.mark.parametrize(

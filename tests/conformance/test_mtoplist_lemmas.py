@@ -25,7 +25,7 @@ class IntegratedList:
 
     def __init__(self, monitor):
         (engine,) = monitor._executors.engines
-        chain, careers, views = engine._list, engine._careers, engine._meta.views
+        chain, view_marks, views = engine._list, engine._view_marks, engine._meta.views
         slots, self.newest = engine.slots(), int(views.registers[NEWEST])
         self.ids = [int(chain.ids[slot]) for slot in slots]
         self.place = {id_: place for place, id_ in enumerate(self.ids)}
@@ -35,25 +35,25 @@ class IntegratedList:
         start_of = {int(w): int(views.starts[ring]) for w, ring in zip(live, rings, strict=True)}
         # A mark on a view that is not live would be a KeyError here.
         self.marks = {
-            int(chain.ids[slot]): tuple(start_of[int(mark)] for mark in careers.marks[slot]) for slot in slots
+            int(chain.ids[slot]): tuple(start_of[int(mark)] for mark in view_marks.marks[slot]) for slot in slots
         }
         self.views = [int(views.starts[ring]) for ring in rings]
         self.k = {int(views.starts[ring]): int(views.ks[ring]) for ring in rings}
         self.count = {int(views.starts[ring]): int(views.counts[ring]) for ring in rings}
-        self.minimum = {int(views.starts[ring]): int(chain.ids[careers.minima[ring]]) for ring in rings}
+        self.minimum = {int(views.starts[ring]): int(chain.ids[view_marks.minima[ring]]) for ring in rings}
 
-    def takes_part(self, id_, view):
+    def is_member(self, id_, view):
         """Lemma 6.3: the view is between the stored marks, and the object not behind its minimum."""
         first, last = self.marks[id_]
         return first <= view <= last and self.place[id_] <= self.place[self.minimum[view]]
 
     def career(self, id_):
         """The views that the object is in, oldest first."""
-        return [view for view in self.views if self.takes_part(id_, view)]
+        return [view for view in self.views if self.is_member(id_, view)]
 
     def topk(self, view):
         """The view's top k as marks and pointers tell it; positions are not looked at."""
-        return [id_ for id_ in self.ids if self.takes_part(id_, view)]
+        return [id_ for id_ in self.ids if self.is_member(id_, view)]
 
 
 def live_views(queries, objects, watermark):

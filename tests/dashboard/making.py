@@ -33,7 +33,7 @@ def history(*asked, **limits):
     """An empty history of these queries; a text is one without groups."""
     found = History(**limits)
     known = [QueryInfo(one, "s", "topk") if isinstance(one, str) else one for one in asked]
-    found.ask({one.name: one for one in known})
+    found.set_queries({one.name: one for one in known})
     return found
 
 

@@ -193,7 +193,7 @@ def test_the_limit_follows_that_of_descriptors(monkeypatch):
 
 def test_streams_of_events_that_are_opened_all_at_once():
     with served(LiveShow("x")) as page:
-        most = page.server._bell.most
+        most = page.server._notifier.most
         request = b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
         clients = [socket.create_connection(("127.0.0.1", page.server.port), TIMEOUT) for _ in range(most + 26)]
         for client in clients:
@@ -212,7 +212,7 @@ def test_a_run_that_does_not_get_on():
     show = LiveShow("x")
     with served(show) as page:
         assert page.raw("GET", "/healthz")[::2] == (200, b"ok\n")
-        show._ailment = lambda: "a stream has failed; see the log of the run for the reason."
+        show._problem = lambda: "a stream has failed; see the log of the run for the reason."
         assert page.raw("GET", "/healthz")[::2] == (
             503,
             b"a stream has failed; see the log of the run for the reason.\n",

@@ -35,7 +35,7 @@ def test_a_query_is_explained_then_added_then_dropped(page, run):
     assert status == 200
     assert (found["name"], found["stream"]) == ("recent", "trades")
     assert found["cost"] == str(run.file.workloads["trades"].cost(found_query(sql)))
-    assert "4 queries on the time axis" in found["text"]
+    assert "4 queries over event time" in found["text"]
     assert run.file is before  # nothing was changed
     status, found = page.post("add", {"sql": sql, "stream": "trades"})
     assert (status, "added 'recent'" in found["done"]) == (200, True)
@@ -66,15 +66,18 @@ def test_an_uncertain_query_has_a_plan_and_no_cost(page):
     ("body", "said"),
     [
         ({"sql": "TOPK price, OVER"}, "line 1"),
-        ({"sql": "x: TOPK price, 3 OVER 5 MINUTES"}, "several streams run"),
+        ({"sql": "x: TOPK price, 3 OVER 5 MINUTES"}, "the job has several streams"),
         ({"sql": "x: TOPK price, 3 OVER 5 MINUTES", "stream": "nope"}, "'nope' does not exist"),
-        ({"sql": "largest: TOPK price, 3 OVER 5 MINUTES", "stream": "trades"}, "name of a query that runs"),
+        ({"sql": "largest: TOPK price, 3 OVER 5 MINUTES", "stream": "trades"}, "a query named 'largest' already runs"),
         (
             {"sql": "x: TOPK reflect('java.lang.System', 'exit'), 3 OVER 5 MINUTES", "stream": "trades"},
-            "beyond the row",
+            "uses reflect, which is not allowed in a running job",
         ),
         ({"sql": "x: TOPK price, 200000 OVER 5 MINUTES", "stream": "trades"}, "100,000"),
-        ({"sql": "x: TOPK 3 OVER 5 MINUTES; y: TOPK 3 OVER 5 MINUTES", "stream": "trades"}, "2 statements"),
+        (
+            {"sql": "x: TOPK 3 OVER 5 MINUTES; y: TOPK 3 OVER 5 MINUTES", "stream": "trades"},
+            "must contain one statement, got 2",
+        ),
         ({"sql": "x: TOPK price, 3 OVER 500 ROWS", "stream": "trades"}, "one axis"),
     ],
 )
@@ -89,8 +92,8 @@ def test_what_the_run_would_refuse_is_refused_before(page, run, body, said):
 def test_what_the_run_refuses_is_told(page, run):
     status, found = page.post("add", {"sql": "largest: TOPK price, 3 OVER 5 MINUTES", "stream": "trades"})
     assert status == 422
-    assert "name of a query that runs" in found["error"]
-    assert "goes on as it was" in found["error"]
+    assert "a query named 'largest' already runs" in found["error"]
+    assert "The job continues unchanged." in found["error"]
     assert page.post("drop", {"name": "nope"})[0] == 422
 
 
@@ -116,8 +119,8 @@ def test_a_very_long_request_is_not_read(page):
     assert status == 413
 
 
-def test_nobody_listens(page, run):
+def test_an_ended_job_accepts_no_changes(page, run):
     run.__exit__()
     status, found = page.post("drop", {"name": "largest"})
     assert status == 422
-    assert "nobody listens" in found["error"]
+    assert "the job does not accept changes" in found["error"]

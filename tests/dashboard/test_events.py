@@ -21,8 +21,8 @@ from tests.dashboard.serve import Pretended
 def show():
     found = LiveShow("few")
     asked = {"a": QueryInfo("a", "s", "topk"), "b": QueryInfo("b", "s", "topk"), "g": grouped("g")}
-    found.history.ask(asked)
-    found._asked = asked
+    found.history.set_queries(asked)
+    found._queries = asked
     return found
 
 
@@ -144,7 +144,7 @@ def test_a_server_that_was_started_again_goes_on(show):
     with served(show) as page, page.events([["a", None]]) as events:
         events.until("board")
     again = LiveShow("few")
-    again.history.ask(show.asked())
+    again.history.set_queries(show.queries())
     with served(again) as page:
         assert page.status("board", query="a")[0] == 404
         again.history.outlet("s").take(0, answers([("a", None, 1, [(1, 1.0)])]))

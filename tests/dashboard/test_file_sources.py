@@ -155,7 +155,7 @@ def test_parts_of_one_window_that_go_one_by_one(tmp_path):
     (tmp_path / "part-2.parquet").unlink()
     show.scan()
     show.refresh()
-    assert (show.history.names(), show.history.bytes, dict(show.asked())) == ([], 0, {})
+    assert (show.history.names(), show.history.bytes, dict(show.queries())) == ([], 0, {})
 
 
 def test_the_workload_knows_which_of_two_it_asked_for(tmp_path):

@@ -234,13 +234,13 @@ def test_a_column_of_any_type(tmp_path, column, values):
         pytest.skip("cannot be written")
     write(answers([("good", None, 1, [(1, 1.0)])]), tmp_path / "x.parquet")
     show = shown(tmp_path)
-    assert "good" in show.asked()
+    assert "good" in show.queries()
     with served(show) as page:
         for name in [one["name"] for one in page.get("state")["queries"]]:
             for path in ("board", "moments", "history", "groups"):
                 assert page.status(path, query=name)[0] in (200, 404)
         assert page.status("summaries")[0] == 200
-    for name in show.asked():
+    for name in show.queries():
         assert moments(show.history, name, None) is not None
         assert ranks_over_time(show.history, name, None, 5) is not None
         assert board(show.history, name)["rows"]
@@ -253,7 +253,7 @@ def test_what_is_no_file(tmp_path):
     (tmp_path / "loop.parquet").symlink_to(tmp_path / "loop.parquet")
     write(answers([("q", None, 1, [(1, 1.0)])]), tmp_path / "folder.parquet" / "x.parquet")
     show = shown(tmp_path)
-    assert list(show.asked()) == ["q"]
+    assert list(show.queries()) == ["q"]
     assert show.scan() == 0
 
 
@@ -263,11 +263,11 @@ def test_a_file_that_turns_into_garbage_is_shown_no_longer(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"PAR1 and no more")
     show.scan()
     show.refresh()
-    assert (show.history.names(), dict(show.asked())) == ([], {})
+    assert (show.history.names(), dict(show.queries())) == ([], {})
     write(answers([("other", None, 1, [(1, 1.0)])]), tmp_path / "x.parquet")
     show.scan()
     show.refresh()
-    assert list(show.asked()) == ["other"]
+    assert list(show.queries()) == ["other"]
 
 
 def test_a_file_that_cannot_be_opened_now_is_tried_again(tmp_path, monkeypatch):
@@ -276,9 +276,9 @@ def test_a_file_that_cannot_be_opened_now_is_tried_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("skyband.dashboard.folder.read_answers", _no_descriptor)
         show.scan()
-    assert not show.asked()
+    assert not show.queries()
     show.scan()
-    assert list(show.asked()) == ["q"]
+    assert list(show.queries()) == ["q"]
 
 
 def _no_descriptor(*_):

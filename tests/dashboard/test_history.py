@@ -219,9 +219,9 @@ def test_another_query_under_the_same_name_begins_anew():
     store = history("q", "other")
     put(store, 0, ("q", None, 1, [(1, 1.0)]), ("other", None, 1, [(1, 1.0)]))
     before = store.bytes
-    store.ask({"q": replace(store.asked("q"), k=7)})  # only better known
+    store.set_queries({"q": replace(store.info("q"), k=7)})  # only better known
     assert summary(store, "q")["windows"] == 1
-    store.ask({"q": grouped("q")})
+    store.set_queries({"q": grouped("q")})
     assert summary(store, "q") is None
     assert store.bytes < before
     put(store, 1, ("q", "a", 2, [(2, 1.0)]), groups=True)

@@ -15,7 +15,7 @@ from rich.console import Console
 import skyband as sb
 from skyband.cli.dashboard import Page, PageOptions
 from skyband.jobs import run
-from skyband.jobs.control_server import Attendant
+from skyband.jobs.control_server import ControlServer
 from skyband.spark.delivery import Wanted
 from skyband.spark.health import Pulse
 from tests.dashboard.asking import Asking, strict
@@ -60,7 +60,7 @@ def test_a_stream_that_is_changed_from_its_page(spark, tmp_path, parts):
     running = run(file, "stream", watchers={"rows": [page.watcher("rows")]}, spark=spark)
     page.begin(running)
     try:
-        with Attendant(running), page:
+        with ControlServer(running), page:
             asking = Asking(page._server)
             count = sum(row[1] is not None for row in parts[0])
             wait_for(lambda: running.metrics()["rows"]["rows"] >= count)
@@ -89,7 +89,7 @@ def test_a_stream_that_is_changed_from_its_page(spark, tmp_path, parts):
             running.stop()
             asked = threading.Event()
             asked.set()
-            page.stay(Console(quiet=True), asked)
+            page.serve_ended(Console(quiet=True), asked)
             assert asking.get("state")["ended"]
     finally:
         running.stop()
@@ -147,7 +147,7 @@ def test_once_stays_until_ctrl_c(tmp_path, parts):
         lines.append(line)
         if "the run has ended" in line:
             break
-    url = re.search(r"the page stays at (http://127\.0\.0\.1:\d+/) until Ctrl-C", lines[-1])[1]
+    url = re.search(r"the run has ended; dashboard at (http://127\.0\.0\.1:\d+/) until Ctrl-C", lines[-1])[1]
     with urllib.request.urlopen(f"{url}api/board?query=all", timeout=300) as found:
         board = strict(found.read())
     want = cases.wanted(ALL, rows)["all", "-"]

@@ -197,7 +197,7 @@ class TestTimestamps:
                 if first is not second:
                     monitor = sb.Monitor(MINUTE)
                     monitor.push(first, [1.0])
-                    with pytest.raises(sb.InvalidInputError, match="a stream has one clock"):
+                    with pytest.raises(sb.InvalidInputError, match="positions changed type from"):
                         monitor.push(second, [1.0])
 
     def test_units_of_one_clock_may_change(self):
@@ -268,12 +268,12 @@ class TestMissing:
 
     @pytest.mark.parametrize("ids", [np.ma.array([1, 2], mask=[0, 1]), np.ma.array(["a", "b"], mask=[0, 1])])
     def test_masked_numpy_ids_are_null(self, ids):
-        with pytest.raises(sb.InvalidInputError, match=r"ids\[1\] is null"):
+        with pytest.raises(sb.InvalidInputError, match=r"got null at ids\[1\]"):
             sb.replay(COUNT, None, [1.0, 2.0], ids)
 
     def test_ids_that_are_not_a_number_are_null(self):
         for ids in ([1.5, math.nan], pa.array([1.5, math.nan]), pl.Series([1.5, math.nan])):
-            with pytest.raises(sb.InvalidInputError, match=r"ids\[1\] is null"):
+            with pytest.raises(sb.InvalidInputError, match=r"got null at ids\[1\]"):
                 sb.replay(COUNT, None, [1.0, 2.0], ids)
 
     @pytest.mark.parametrize("kind", [pa.string(), pa.bool_(), pa.timestamp("s"), pa.null()])
@@ -284,7 +284,7 @@ class TestMissing:
         assert monitor.metrics()["dropped_null"] == 2
 
     def test_a_null_id_is_refused_with_its_index(self):
-        with pytest.raises(sb.InvalidInputError, match=r"ids\[2\] is null; ties are broken by id"):
+        with pytest.raises(sb.InvalidInputError, match=r"got null at ids\[2\]. Ties are broken by id"):
             sb.replay(QUERY, POSITIONS, SCORES, ["a", "b", None, "d"])
 
 
@@ -293,10 +293,10 @@ class TestRefused:
     @pytest.mark.parametrize("build", [list, np.array, pa.array, pd.Series, pl.Series, lambda v: pa.array([*v, None])])
     def test_whole_numbers_beyond_two_to_the_53(self, value, build):
         column = build([1, value])
-        with pytest.raises(sb.InvalidInputError, match=r"scores\[1\]=.* is a whole number beyond 2\*\*53") as caught:
+        with pytest.raises(sb.InvalidInputError, match=r"must not exceed 2\*\*53, got scores\[1\]=") as caught:
             sb.replay(COUNT, None, column)
         assert str(value) in str(caught.value)
-        assert "rank wrongly" in str(caught.value)
+        assert "ranked wrongly" in str(caught.value)
 
     def test_unsigned_beyond_two_to_the_53(self):
         with pytest.raises(sb.InvalidInputError, match="18446744073709551615"):
@@ -324,17 +324,17 @@ class TestRefused:
         ],
     )
     def test_scores_that_are_no_numbers(self, column):
-        with pytest.raises(sb.InvalidInputError, match="a score must be a number, or objects cannot be ranked"):
+        with pytest.raises(sb.InvalidInputError, match="scores must be numbers, got type"):
             sb.replay(COUNT, None, column)
 
     @pytest.mark.parametrize("column", [np.ones((2, 2)), np.array([1j, 2j]), [1.0, "a"], [1, [2]]])
     def test_scores_that_are_no_column(self, column):
-        with pytest.raises(sb.InvalidInputError, match="scores cannot be read as one column of one type"):
+        with pytest.raises(sb.InvalidInputError, match="scores cannot be converted to a column of one type"):
             sb.replay(COUNT, None, column)
 
     @pytest.mark.parametrize("column", [None, 5, 5.0, np.float64(5), np.array(5.0), iter([1.0])])
     def test_not_a_column_at_all(self, column):
-        with pytest.raises(sb.InvalidInputError, match="is not a column; pass a list"):
+        with pytest.raises(sb.InvalidInputError, match=r"is not a column. Pass a list"):
             sb.replay(COUNT, None, column)
 
     @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ class TestRefused:
     )
     def test_positions_of_no_axis(self, column, kind):
         with pytest.raises(
-            sb.InvalidInputError, match=f"positions are of type {kind}.*int64 microseconds or timestamps"
+            sb.InvalidInputError, match=f"positions must be int64 microseconds or timestamps, got type {kind}"
         ):
             sb.replay(QUERY, column, [1.0, 2.0])
 
@@ -356,12 +356,12 @@ class TestRefused:
     @pytest.mark.parametrize("build", [list, np.array, pa.array])
     def test_positions_beyond_the_axis(self, far, build):
         column = build(sorted([0, far]))
-        with pytest.raises(sb.InvalidInputError, match=r"positions\[[01]\]=.* is beyond 2\*\*62"):
+        with pytest.raises(sb.InvalidInputError, match=r"must be below 2\*\*62 microseconds, got positions\[[01]\]="):
             sb.replay(QUERY, column, [1.0, 2.0])
 
     @pytest.mark.parametrize("ids", [[[1], [2]], [{"a": 1}, {"a": 2}], [None, None]])
     def test_ids_without_an_order(self, ids):
-        with pytest.raises(sb.InvalidInputError, match=r"has no order|is null"):
+        with pytest.raises(sb.InvalidInputError, match=r"ids must (be sortable|not be null)"):
             sb.replay(COUNT, None, [1.0, 2.0], ids)
 
     @pytest.mark.parametrize("name", ["scores", "ids", "groups"])
@@ -369,7 +369,7 @@ class TestRefused:
     @pytest.mark.parametrize("build", [list, lambda values: np.array(values, object)])
     def test_python_integers_of_any_size(self, name, far, build):
         for values in ([1, far], [far, 1]):
-            with pytest.raises(sb.InvalidInputError, match=f"{name} cannot be read as one column"):
+            with pytest.raises(sb.InvalidInputError, match=f"{name} cannot be converted to a column"):
                 sb.replay(COUNT, None, **{"scores": [1.0, 2.0], name: build(values)})
 
     @pytest.mark.parametrize("name", ["positions", "scores", "ids", "groups"])
@@ -389,13 +389,13 @@ class TestRefused:
     def test_tables(self, name, table):
         with pytest.raises(
             sb.InvalidInputError,
-            match=rf"{name} cannot be read as one column.*of shape \(2, \d\).*pass one column of it",
+            match=rf"{name} cannot be converted to a column.*of shape \(2, \d\).*Pass one column of it",
         ):
             sb.replay(QUERY, **{"positions": [1, 2], "scores": [1.0, 2.0], name: table})
 
     @pytest.mark.parametrize("column", ["ab", b"ab", {1: 1.0, 2: 2.0}, {1.0, 2.0}, frozenset({1, 2})])
     def test_what_has_a_length_but_no_rows(self, column):
-        with pytest.raises(sb.InvalidInputError, match="is not a column; pass a list"):
+        with pytest.raises(sb.InvalidInputError, match=r"is not a column. Pass a list"):
             sb.replay(COUNT, None, [1.0, 2.0], column)
 
     @pytest.mark.parametrize(
@@ -415,12 +415,12 @@ class TestRefused:
         ids=lambda column: str(getattr(column, "dtype", getattr(column, "type", "list"))),
     )
     def test_times_beyond_the_axis_do_not_come_round(self, column):
-        with pytest.raises(sb.InvalidInputError, match=r"positions\[[01]\]=.* is beyond 2\*\*62 microseconds"):
+        with pytest.raises(sb.InvalidInputError, match=r"must be below 2\*\*62 microseconds, got positions\[[01]\]="):
             sb.replay(QUERY, column, [1.0, 2.0])
 
     def test_times_of_two_units_in_a_list(self):
         with pytest.raises(
-            sb.InvalidInputError, match=r"of the types datetime64\[ns\], datetime64\[s\]; .*must be of one"
+            sb.InvalidInputError, match=r"positions must be of one type, got datetime64\[ns\], datetime64\[s\]"
         ):
             sb.replay(QUERY, [np.datetime64(0, "ns"), np.datetime64(10**12, "s")], [1.0, 2.0])
 

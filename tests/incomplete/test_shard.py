@@ -95,7 +95,7 @@ def test_late_tuples_are_left_out_and_counted():
     assert sum(tally.late for tally in tallies) == 1
     assert listed(found) == [(10_000, [("x", 0.5)]), (30_000, [("y", 0.75)])]
     strict = IncompletePlan(queries=(query,), shards=2, refuse_late=True)
-    with pytest.raises(sb.InvalidInputError, match="came behind the watermark"):
+    with pytest.raises(sb.InvalidInputError, match="is behind the watermark"):
         run(strict, [(first, None), (second, 20_000)])
 
 

@@ -112,7 +112,7 @@ def test_values_of_the_row_are_taken(frame, text):
     ],
 )
 def test_all_else_is_refused(frame, text):
-    with pytest.raises(sb.UnsupportedError, match="reaches beyond the row"):
+    with pytest.raises(sb.UnsupportedError, match="which is not allowed in a running job"):
         refuse_unlisted(frame, query(text))
 
 

@@ -53,7 +53,7 @@ def test_culprits_are_found_and_nobody_else_is_harmed(spark, tmp_path, parts, ca
     assert counts["dropped_queries"] == len(BAD)
     assert set(counts["dropped"]) == set(BAD)
     for name, why in counts["dropped"].items():
-        assert f"dropped {name!r} from stream 'rows', which goes on without it: {why}" in caplog.messages
+        assert f"dropped {name!r} from stream 'rows', which continues without it: {why}" in caplog.messages
     assert "1/(id - id)" in counts["dropped"]["zero"]
     assert "DIVIDE_BY_ZERO" in counts["dropped"]["zero"]
     rows = [row for part in parts for row in part]
@@ -85,7 +85,7 @@ def test_what_breaks_its_first_micro_batch_is_refused(spark, tmp_path, parts):  
         finally:
             over.set()
             watching.join()
-        assert "was dropped from stream 'rows' again" in str(reply) or "added 'bad'" in str(reply), reply
+        assert "was added to stream 'rows' and dropped again" in str(reply) or "added 'bad'" in str(reply), reply
         assert names_of(live.running) == ["all"]
 
 

@@ -170,6 +170,7 @@ def test_lines_of_text_begin_with_the_moment(answered):
 def test_verify_says_what_it_can_compare(answered):
     file, _, _ = answered
     with pytest.raises(
-        sb.UnsupportedError, match="stream 'readings' is not supported for UncertainTopK queries: brute force"
+        sb.UnsupportedError,
+        match="stream 'readings' is not supported for UncertainTopK queries: only TopK queries can be verified",
     ):
         verify_file(file.path, answers=None, unfinished=False, as_json=False, verbose=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import skyband as sb
-from skyband.jobs.journal import MOST_TRIES, Change, Journal, changed, given_up, guests
+from skyband.jobs.journal import MOST_TRIES, Change, Journal, added_queries, changed, given_up
 from tests.workload_file.files import FAMILIES, SHORT, read  # noqa: F401 - a fixture
 
 NEW = sb.TopK(name="new", k=3, size="1 hour", by="price")
@@ -72,7 +72,7 @@ def test_what_is_no_change_is_told_with_its_line(journal, line):
     journal.append(Change("add", "s", NEW))
     with journal.path.open("a") as file:
         file.write(line + "\n")
-    with pytest.raises(sb.SnapshotError, match=r"changes.jsonl:2 is no change of a workload"):
+    with pytest.raises(sb.SnapshotError, match=r"changes.jsonl:2 is not a valid change"):
         journal.read()
 
 
@@ -135,9 +135,9 @@ def test_the_newest_guest_comes_first(read):  # noqa: F811
     other = sb.TopK(name="other", k=1, size="1 hour", by="price")
     changes = [Change("try", "trades", NEW), Change("try", "trades", other), Change("add", "trades", NEW)]
     file = changed(read(SHORT), changes)
-    assert guests(file, changes, "trades", ["big"]) == [other, NEW]
+    assert added_queries(file, changes, "trades", ["big"]) == [other, NEW]
     changes += [Change("drop", "trades", NEW), Change("try", "trades", NEW)]
-    assert guests(file, changes, "trades", ["big"]) == [NEW, other]
+    assert added_queries(file, changes, "trades", ["big"]) == [NEW, other]
 
 
 def test_the_files_queries_are_asked_again_if_no_other_is_left(read):  # noqa: F811

@@ -9,7 +9,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import run
-from skyband.jobs.control_server import Attendant
+from skyband.jobs.control_server import ControlServer
 from skyband.jobs.mailbox import Mailbox, mailbox_of
 from tests.sharding import cases
 from tests.spark.frames import read_answers, write_files
@@ -59,7 +59,7 @@ class Live:
 
     def __enter__(self):
         self.running = run(self.file, "stream", spark=self.spark)
-        self.attendant = Attendant(self.running).__enter__()
+        self.attendant = ControlServer(self.running).__enter__()
         return self
 
     def __exit__(self, *_):
@@ -89,12 +89,12 @@ def test_queries_come_and_go(spark, tmp_path, parts):
         said = live.ask(kind="add", sql="more: TOPK s, 5 OVER 10 SECONDS EVERY 5 SECONDS")
         assert "added 'more' to stream 'rows'; valid from the window that ends at 1970-01-01T" in said["done"]
         for refused, why in {
-            "more: TOPK s, 1 OVER 10 SECONDS": "is the name of a query that runs",
+            "more: TOPK s, 1 OVER 10 SECONDS": "a query named 'more' already runs",
             "x: TOPK s, 1 OVER 10 ROWS": "axis",
             "y: TOPK nothing, 1 OVER 10 SECONDS": "nothing",
-            "z: TOPK s, 200000 OVER 10 SECONDS": "a running workload takes k up to 100,000",
+            "z: TOPK s, 200000 OVER 10 SECONDS": "a running job accepts k up to 100,000",
             "TOPK s, 1": "expected OVER",
-            "j: TOPK s, 1 WHERE reflect('java.lang.System', 'lineSeparator') <> '' OVER 10 SECONDS": "beyond the row",
+            "j: TOPK s, 1 WHERE reflect('java.lang.System', 'lineSeparator') <> '' OVER 10 SECONDS": "uses reflect",
         }.items():
             assert why in live.ask(kind="add", sql=refused)["refused"], refused
         live.feed()
@@ -110,7 +110,7 @@ def test_queries_come_and_go(spark, tmp_path, parts):
         assert "did you mean 'all'" in live.ask(kind="drop", name="al")["refused"]
         live.feed()
         wait_for_rows(live.running, sum(map(len, parts[2:])))
-        assert "answer every window" in live.ask(kind="flush")["done"]
+        assert "every window with a row is emitted" in live.ask(kind="flush")["done"]
         live.running.handles["rows"].flush()
     rows = [row for part in parts for row in part]
     found = answers_in(tmp_path)
@@ -142,8 +142,8 @@ def test_what_is_no_message_is_refused_and_the_run_goes_on(spark, tmp_path, part
             hidden.rename(live.box.folder / f"{name}.request.json")
         assert live.ask(kind="delete everything")["refused"].startswith("a message of kind 'delete everything'")
         assert "more than 65,536 bytes" in live.box.fetch("0-b")["refused"]
-        assert "no mapping" in live.box.fetch("0-c")["refused"]
-        assert "asks for nothing" in live.box.fetch("0-a")["refused"]
+        assert "not a mapping" in live.box.fetch("0-c")["refused"]
+        assert "is not supported" in live.box.fetch("0-a")["refused"]
         wait_for_rows(live.running, len(parts[0]))
 
 
@@ -187,7 +187,7 @@ def test_a_query_that_some_row_breaks_is_dropped_and_the_stream_goes_on(spark, t
                 wait_for_rows(live, sum(map(len, parts[: live.written])))
         assert [query.name for query in live.running.file.workloads["rows"]] == ["all", "more"]
         live.running.handles["rows"].flush()
-    assert "dropped 'bad' from stream 'rows', which goes on without it" in caplog.text
+    assert "dropped 'bad' from stream 'rows', which continues without it" in caplog.text
     again = run(live.file, "stream", spark=spark)  # nor does it come back
     try:
         assert again.file.workloads == live.running.file.workloads

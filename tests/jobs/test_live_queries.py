@@ -9,7 +9,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs.journal import Change, Journal
-from skyband.jobs.live_queries import MOST_TRIALS, Guests, culprits
+from skyband.jobs.live_queries import MOST_TRIALS, LiveQueries, culprits
 
 OWN = [sb.TopK(name="own", k=1, size=5)]
 JOINED = [sb.TopK(name=f"q{number}", k=1, size=5) for number in range(5)]  # the newest first
@@ -81,16 +81,16 @@ def runs_without_java(tmp_path, *, settled):
     journal = Journal(tmp_path)
     query = JOINED[0]
     file = SimpleNamespace(workloads={"s": [OWN[0], query]}, hide=str)
-    guests = Guests(journal, {"own"})
+    live_queries = LiveQueries(journal, {"own"})
     journal.append(Change("try", "s", query))
-    guests.joined("s", query)
+    live_queries.joined("s", query)
     if settled:
-        guests.settle("s", Lost(done=True))
+        live_queries.settle("s", Lost(done=True))
     for _ in range(5):
-        guests = Guests(journal, {"own"})
-        guests.read()
-        guests.drop_culprits(file, "s", Lost(done=False), lambda _: None)
-    return Guests(journal, {"own"}).read()[-1].kind
+        live_queries = LiveQueries(journal, {"own"})
+        live_queries.read()
+        live_queries.drop_culprits(file, "s", Lost(done=False), lambda _: None)
+    return LiveQueries(journal, {"own"}).read()[-1].kind
 
 
 def test_who_kills_java_drops_no_query_that_was_computed_once(tmp_path):

@@ -19,7 +19,7 @@ small = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(small)
 print(small.one(1), small.two(1))
 """
-LINE = "skyband: compiling kernels; the first use takes up to half a minute, and later ones none."
+LINE = "skyband: compiling kernels; the first use takes up to half a minute, later uses start at once."
 
 
 @pytest.fixture

@@ -46,11 +46,14 @@ ASKED = [
 def test_an_expression_is_refused_with_value_rule_and_consequence(family, fields, replayed):
     name, value = next(iter(fields.items()))
     query = CLASSES[family](**TOPK, **fields)
-    with pytest.raises(sb.InvalidQueryError, match="arrays have no columns to") as refused:
+    with pytest.raises(
+        sb.InvalidQueryError,
+        match=r"rows given as arrays cannot be filtered|expressions are not evaluated when rows are given as arrays",
+    ) as refused:
         DOORS[f"{family} replay" if replayed else family](query)
     text = value if isinstance(value, str) else value[0]
     assert f"{name}={text!r}" in str(refused.value)
-    assert "leave" in str(refused.value)
+    assert f"omit {name}=" in str(refused.value)
 
 
 @pytest.mark.parametrize("by", ["price", "trade.price", "`the price`", "größe"])

@@ -34,7 +34,9 @@ def test_migrations_are_applied_in_turn_from_the_version_that_is_stored():
 
 @pytest.mark.parametrize("version", [3, 0, -1, True, "2", None])
 def test_an_unknown_version_is_rejected(version):
-    with pytest.raises(sb.SnapshotError, match=r"the test has version .* reads versions 1 to 2\. Nothing was resumed"):
+    with pytest.raises(
+        sb.SnapshotError, match=r"the test has version .* supports versions 1 to 2\. Nothing was resumed"
+    ):
         StateFormat("test", [unchanged]).decode(encode({"version": version}))
 
 

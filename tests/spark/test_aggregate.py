@@ -252,7 +252,7 @@ def test_what_cannot_be_answered_is_refused(spark):
         (query("x", key=None), "no key=", {}),
         (query("x", value="k"), "value must be numeric", {}),
         (query("x", key="array(k)"), "larger key", {}),
-        (query("x"), "whole answer", {"output": "changes"}),
+        (query("x"), "every window reports its complete answer", {"output": "changes"}),
         (query("x"), "late=", {"late": "refuse"}),
         ([query("x"), query("y", key="n")], "one key column", {}),
     ]:

@@ -107,4 +107,4 @@ def test_a_warning_that_comes_often_is_logged_seldom(caplog):
     assert [record.getMessage() for record in caplog.records] == ["no room for 0"]
     quiet._next = float("-inf")
     quiet.warning("no room for %s", "x")
-    assert caplog.records[-1].getMessage() == "no room for x (and 49 such warnings since the last)"
+    assert caplog.records[-1].getMessage() == "no room for x (and 49 such warnings since the last one)"

@@ -183,7 +183,7 @@ class TestRefused:
         for asked in ({"output": "changes"}, {"late": "return"}, {"algorithm": "mintopk"}):
             with pytest.raises(sb.UnsupportedError, match="is not supported for IncompleteTopK queries"):
                 answers(frame, QUERY, time="ts", **asked)
-        with pytest.raises(sb.UnsupportedError, match="rank the rows of one"):
+        with pytest.raises(sb.UnsupportedError, match="rank the rows of one data frame"):
             answers({"a": frame}, sb.TopK(k=1, size="1 hour", by="size"), time="ts")
 
     def test_streams_that_do_not_match(self, spark):

@@ -113,5 +113,5 @@ def test_a_default_name_can_be_given():
 
 
 def test_only_text_is_read():
-    with pytest.raises(sb.InvalidQueryError, match="must be the text of a query, not NoneType"):
+    with pytest.raises(sb.InvalidQueryError, match="a query must be text, got None of type NoneType"):
         sb.sql(None)

@@ -54,7 +54,7 @@ def test_changes_are_the_differences_of_the_answers(seed, grouped, axis):
 
 def test_an_answer_of_another_query_is_refused():
     feed = sb.ChangeFeed(sb.TopK(name="a", k=1, size=2))
-    with pytest.raises(sb.InvalidInputError, match="query 'b', which this feed was not made for"):
+    with pytest.raises(sb.InvalidInputError, match="query 'b', which is not a query of this ChangeFeed"):
         feed.take(sb.replay(sb.TopK(name="b", k=1, size=2), None, [1.0, 2.0]))
     assert feed.take(sb.replay(sb.TopK(name="a", k=1, size=2), None, [1.0, 2.0])).num_rows == 1
 

@@ -126,7 +126,7 @@ def test_a_query_with_partition_by_beside_one_without():
 
 def test_partition_by_needs_groups():
     monitor = sb.Monitor(sb.TopK(name="each", k=1, size=5, partition_by=["symbol"]))
-    with pytest.raises(sb.InvalidInputError, match=r"groups=None, but 'each' has partition_by=\['symbol'\]"):
+    with pytest.raises(sb.InvalidInputError, match=r"groups= is missing: query 'each' has partition_by=\['symbol'\]"):
         monitor.push(None, [1.0])
 
 
@@ -168,14 +168,14 @@ def test_groups_of_another_kind_are_refused():
     monitor = sb.Monitor(sb.TopK(k=1, size=5))
     monitor.push(None, [1.0], groups=["a"])
     with pytest.raises(
-        sb.InvalidInputError, match="groups are of type int64 and those of earlier pushes of type string"
+        sb.InvalidInputError, match="groups changed type from string to int64, so one group would be counted as two"
     ):
         monitor.push(None, [1.0], groups=[1])
 
 
 @pytest.mark.parametrize("groups", [[[1], [2]], [{"a": 1}, {"a": 2}]])
 def test_groups_that_cannot_be_compared_are_refused(groups):
-    with pytest.raises(sb.InvalidInputError, match="groups are of type"):
+    with pytest.raises(sb.InvalidInputError, match=r"groups (must be sortable|of type .* are not supported)"):
         sb.replay(sb.TopK(k=1, size=5), None, [1.0, 2.0], groups=groups)
 
 
@@ -235,7 +235,7 @@ def test_zeros_of_both_signs_are_one_group(kind, zeros, pushes):
 def test_groups_that_could_not_be_answered_are_refused_at_once(groups):
     monitor = sb.Monitor(sb.TopK(k=1, size=3))
     before = monitor.snapshot()
-    with pytest.raises(sb.InvalidInputError, match="groups are of type"):
+    with pytest.raises(sb.InvalidInputError, match=r"groups (must be sortable|of type .* are not supported)"):
         monitor.push(None, [1.0], groups=groups)
     assert monitor.snapshot() == before
 

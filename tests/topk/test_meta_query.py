@@ -137,8 +137,15 @@ class TestExplain:
             ]
         )
         page = work.explain()
-        assert "3 queries on the time axis, 2 sharing classes" in page
-        assert "60 alive, for 70 windows of the queries" in page
+        summary, work_line, memory, *_ = page.splitlines()
+        assert summary == (
+            "3 queries over event time: the 10 best in 10 minutes, every 1 minute, by price * size; "
+            "the 50 best in 1 hour, every 1 minute, by price * size; the 3 lowest in 1 hour, every 7 minutes, by price."
+        )
+        assert work_line == "Each row is processed 2 times, once per sharing class, for all 3 queries together."
+        assert memory == "Memory: about 242 candidate rows (at most 3,027)."
+        assert "2 sharing classes" in page
+        assert "60 open, for 70 open windows of the queries" in page
         assert "50 (60 views)" in page
         assert "never more than 3000" in page
         assert "4 minutes" in page  # 60 = 8 * 7 + 4: where the starts of "low" cut its slides
@@ -150,9 +157,20 @@ class TestExplain:
         law = 100 * sum(1 / i for i in range(1, 1_000_000 // slide + 1))
         assert f"about {law:.0f} expected" in page
 
+    def test_the_summary_names_the_memory_of_the_algorithm_that_runs(self):
+        short, timed = sb.TopK(name="a", k=10, size=1_000_000, slide=10), sb.TopK(name="b", k=10, size="1 day")
+        assert "Memory: 8 to 24 bytes for each of the 1,000,000 rows of a window" in sb.Workload(short).explain()
+        assert "It keeps more if it switches to the algorithm sap" in sb.Workload(timed).explain()
+        for page in (
+            sb.Workload(short).explain(on_spark=True),
+            sb.Workload([short, sb.TopK(name="low", k=10, size=1_000_000, slide=10, order="asc")]).explain(),
+            sb.Workload([timed, sb.TopK(name="low", k=10, size="1 day", order="asc")]).explain(),
+        ):
+            assert "sap" not in page  # several queries run on panes, as all do on Spark
+
     def test_windows_too_many_to_list_are_explained_at_once(self):
         page = sb.Workload(sb.TopK(k=10, size="1 day", slide="1 millisecond")).explain()
-        assert "86400000 alive" in page
+        assert "86400000 open" in page
 
     def test_thousands_of_queries_make_a_short_page(self):
         work = sb.Workload(

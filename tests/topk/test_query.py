@@ -33,45 +33,43 @@ class TestRefused:
 
     @pytest.mark.parametrize("k", [0, -1, -(2**40), 2**31])
     def test_k_out_of_range(self, k):
-        assert refused(k=k) == f"k={k} must lie in 1..2147483647; an answer ranks at least one object."
+        assert refused(k=k) == f"k must be between 1 and 2147483647, got {k}."
 
     @pytest.mark.parametrize("k", [2.0, 2.5, "3", None, True, np.float64(2), np.True_, [3]])
     def test_k_not_an_integer(self, k):
-        message = refused(k=k)
-        assert f"k={k!r} must be an integer, not {type(k).__name__}" in message
-        assert "an answer has whole rows" in message
+        assert refused(k=k) == f"k must be an integer, got {k!r} of type {type(k).__name__}."
 
     @pytest.mark.parametrize("k", [np.array([1, 2]), np.array(2.0)])
     def test_an_array_is_not_a_whole_number(self, k):
-        refused(k=k, match="must be an integer, not ndarray")
-        refused(size=k, match="size=.* must be interval text")
-        refused(slide=k, match="slide=.* must be interval text")
-        refused(origin=k, match="origin=.* must be an integer")
+        refused(k=k, match="k must be an integer, got .* of type ndarray")
+        refused(size=k, match="size must be a duration such as .* of type ndarray")
+        refused(slide=k, match="slide must be a duration such as .* of type ndarray")
+        refused(origin=k, match="origin must be an integer")
 
     @pytest.mark.parametrize("slide", [0, -2, 11, 10**9])
     def test_slide_out_of_range(self, slide):
         message = refused(slide=slide)
-        assert f"slide={slide} must lie in 1..10" in message
-        assert "objects in no window at all" in message
+        assert message.startswith(f"slide must be between 1 and 10 (the window size), got {slide}.")
+        assert "some objects would be in no window" in message
 
     @pytest.mark.parametrize("slide", ["0 seconds", "-1 second", "2 minutes", timedelta(0)])
     def test_time_slide_out_of_range(self, slide):
         message = refused(size="60 seconds", slide=slide)
-        assert f"slide={slide!r} must lie between 1 microsecond and '60 seconds' (the window's size)" in message
-        assert "objects in no window at all" in message
+        assert f"slide must be between 1 microsecond and '60 seconds' (the window size), got {slide!r}." in message
+        assert "some objects would be in no window" in message
 
     @pytest.mark.parametrize("size", [0, -1])
     def test_size_not_positive(self, size):
-        assert refused(size=size) == f"size={size} must be at least 1; an empty window holds no object."
+        assert refused(size=size) == f"size must be at least 1, got {size}."
 
     @pytest.mark.parametrize("size", ["0 seconds", "-5 minutes", timedelta(days=-1)])
     def test_time_size_not_positive(self, size):
-        assert refused(size=size).startswith(f"size={size!r} must be at least 1 microsecond; an empty window")
+        assert refused(size=size) == f"size must be at least 1 microsecond, got {size!r}."
 
     def test_time_beyond_the_axis(self):
         message = refused(size="9000000 weeks")
-        assert message.startswith("size='9000000 weeks' and origin=None must stay below 2**62 microseconds")
-        refused(size="1 week", origin=2**62, match=r"origin=4611686018427387904 must stay below 2\*\*62 microseconds")
+        assert message.startswith("size='9000000 weeks' and origin=None must be below 2**62 microseconds")
+        refused(size="1 week", origin=2**62, match=r"origin=4611686018427387904 must be below 2\*\*62 microseconds")
 
     @pytest.mark.parametrize("field", ["size", "slide"])
     def test_finer_than_a_microsecond(self, field):
@@ -82,13 +80,15 @@ class TestRefused:
 
     @pytest.mark.parametrize("origin", [pd.NaT, pd.Timestamp(1500, unit="ns"), pd.Timestamp(1, unit="ns", tz="UTC")])
     def test_origin_is_no_whole_microsecond(self, origin):
-        assert refused(size="1 hour", origin=origin).startswith(f"origin={origin!r} is not a whole microsecond")
+        assert (
+            refused(size="1 hour", origin=origin) == f"origin must be a whole number of microseconds, got {origin!r}."
+        )
 
     @pytest.mark.parametrize("size", [10.0, None, b"10 minutes", (10,), date(2020, 1, 1), True])
     def test_size_of_no_axis(self, size):
         message = refused(size=size)
-        assert message.startswith(f"size={size!r} must be interval text")
-        assert message.endswith(f"not {type(size).__name__}.")
+        assert message.startswith("size must be a duration such as '10 minutes'")
+        assert message.endswith(f"got {size!r} of type {type(size).__name__}.")
 
     @pytest.mark.parametrize("field", ["size", "slide"])
     @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("name", ["", "  ", None, 7, b"big", "half a \ud800"])
     def test_name(self, name):
-        assert f"name={name!r} must be non-empty text" in refused(name=name)
+        assert f"name must be non-empty text without surrogates, got {name!r}." in refused(name=name)
 
     @pytest.mark.parametrize("order", ["descending", "DESC", None, 1, "", ["desc"]])
     def test_order(self, order):
@@ -114,43 +114,49 @@ class TestRefused:
 
     @pytest.mark.parametrize("flag", [1, 0, None, "yes", np.True_])
     def test_full_only(self, flag):
-        assert f"full_only={flag!r} must be True or False" in refused(full_only=flag)
+        assert f"full_only must be True or False, got {flag!r} of type " in refused(full_only=flag)
 
     @pytest.mark.parametrize("field", ["by", "where"])
     @pytest.mark.parametrize("expression", ["", "  ", 5, ["price"]])
     def test_expressions(self, field, expression):
-        assert f"{field}={expression!r} must be an SQL expression" in refused(**{field: expression})
+        message = refused(**{field: expression})
+        assert message == f"{field} must be an SQL expression as text, or None, got {expression!r}."
 
     @pytest.mark.parametrize(
         ("columns", "rule"),
         [
             (5, "must be a list of column names"),
             (np.array("a"), "must be a list of column names"),
-            (["a", ""], "'' is none"),
-            (["a", 3], "3 is none"),
-            (["a", "b", "a"], "names a column twice"),
+            (["a", ""], "must contain only column names, got '' in"),
+            (["a", 3], "must contain only column names, got 3 in"),
+            (["a", "b", "a"], "contains a column twice"),
         ],
     )
     def test_partition_by(self, columns, rule):
         message = refused(partition_by=columns)
-        assert message.startswith("partition_by=")
+        assert message.startswith(("partition_by=", "partition_by must "))
         assert rule in message
 
     @pytest.mark.parametrize("origin", ["yesterday", "2024-13-01", 1.5, date(2024, 1, 1), timedelta(1), True])
     def test_time_origin(self, origin):
-        assert refused(size="1 hour", origin=origin).startswith(f"origin={origin!r} ")
+        message = refused(size="1 hour", origin=origin)
+        assert message.startswith("origin must be ")
+        assert f"got {origin!r}" in message
 
     def test_origin_of_another_age(self):
         origin = pd.Timestamp(np.datetime64(10**13, "s"))
-        assert refused(size="1 hour", origin=origin).endswith("is too far from 1970 to be counted in microseconds.")
+        assert refused(size="1 hour", origin=origin).endswith("is too far from 1970 for microseconds in 64 bits.")
 
     @pytest.mark.parametrize("origin", ["2024-01-01", datetime(2024, 1, 1, tzinfo=UTC), 1.5, True])
     def test_count_origin(self, origin):
-        assert f"origin={origin!r} must be an integer (a sequence number)" in refused(origin=origin)
+        assert (
+            refused(origin=origin)
+            == f"origin must be an integer (a sequence number) for count windows, got {origin!r}."
+        )
 
     @pytest.mark.parametrize("far", [{"size": 2**62}, {"origin": 2**62}, {"origin": -(2**62)}])
     def test_beyond_the_axis(self, far):
-        refused(**far, match=r"must stay below 2\*\*62")
+        refused(**far, match=r"must be below 2\*\*62")
 
     def test_positional_arguments(self):
         with pytest.raises(TypeError):

@@ -184,11 +184,15 @@ COUNT = sb.TopK(name="c", k=2, size=10, slide=5, by="s")
 
 def test_what_a_shard_cannot_go_on_with_is_refused():
     plan = plan_of([TIME], shards=1)
-    assert "shards=1 and is resumed with shards=2" in resumed(plan, shards=2)
-    assert "columns=['ts', 'id', 'g', 's'] and is resumed with columns=['ts']" in resumed(plan, columns=("ts",))
-    assert "time='ts' and is resumed with time='at'" in resumed(plan, time="at")
-    assert "id='id' and is resumed with id='key'" in resumed(plan, id="key")
-    assert "of a workload with time windows and this one has count windows" in resumed(plan, queries=[COUNT])
+    assert "shards=1, but the stream was started with shards=2" in resumed(plan, shards=2)
+    assert "columns=['ts', 'id', 'g', 's'], but the stream was started with columns=['ts']" in resumed(
+        plan, columns=("ts",)
+    )
+    assert "time='ts', but the stream was started with time='at'" in resumed(plan, time="at")
+    assert "id='id', but the stream was started with id='key'" in resumed(plan, id="key")
+    assert "belongs to a workload with time windows, but this workload has count windows" in resumed(
+        plan, queries=[COUNT]
+    )
 
 
 @pytest.mark.parametrize("output", ["answers", "changes", "both"])

@@ -256,16 +256,16 @@ class TestRefused:
             with pytest.raises(sb.UnsupportedError) as caught:
                 sb.Monitor(asked_for, algorithm)
             said = str(caught.value)
-            assert said.startswith(f"'shared' has ties='rank', and {algorithm} rests on an order")
-            assert "answers would lack them" in said
-            assert said.endswith("use algorithm='panes'.")
+            assert said.startswith(f"'shared' has ties='rank', which {algorithm} does not support")
+            assert "it drops objects that tie with the k-th" in said
+            assert said.endswith("Use algorithm='panes'.")
 
     @pytest.mark.parametrize("algorithm", WITHOUT_TIES)
     def test_when_such_a_query_joins_and_nothing_has_moved(self, algorithm):
         monitor = sb.Monitor(sb.TopK(name="plain", k=2, size=4), algorithm)
         monitor.push(None, [1.0, 1.0])
         before = monitor.snapshot()
-        with pytest.raises(sb.UnsupportedError, match=f"{algorithm} rests on an order"):
+        with pytest.raises(sb.UnsupportedError, match=f"ties='rank', which {algorithm} does not support"):
             monitor.add(sb.TopK(name="shared", k=2, size=4, ties="rank"))
         assert monitor.snapshot() == before
 
@@ -402,8 +402,9 @@ def test_a_snapshot_of_one_policy_is_not_resumed_under_the_other():
 def test_the_page_promises_no_bound_where_scores_may_tie():
     plain = sb.TopK(name="plain", k=10, size="10 minutes", slide="1 minute")
     page = sb.Workload([plain, ranked(plain, name="tied")]).explain()
+    assert "Memory: about 59 candidate rows (more if scores tie)." in page
     assert "2 sharing classes" in page
     assert "about 29 expected, never more than 100" in page
-    assert "about 29 expected, and all that tie with them" in page
+    assert "about 29 expected, plus all rows that tie with them" in page
     assert "class 2: by the given score, desc, with ties" in page
-    assert "panes: keeps the minimal candidate set with all its ties" in page
+    assert "panes: keeps the minimal candidate set including ties" in page

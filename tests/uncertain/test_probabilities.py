@@ -238,13 +238,13 @@ def test_refuses_rules_that_sum_above_1():
 
 
 def test_refuses_columns_that_do_not_fit():
-    with pytest.raises(sb.InvalidInputError, match="probabilities has 1 values and scores has 2"):
+    with pytest.raises(sb.InvalidInputError, match="must have the same length, got 1 probabilities and 2 scores"):
         sb.uncertain.topk_probabilities([1.0, 2.0], [0.5], 1)
-    with pytest.raises(sb.InvalidInputError, match="rules has 3 values and scores has 2"):
+    with pytest.raises(sb.InvalidInputError, match="must have the same length, got 3 rules and 2 scores"):
         sb.uncertain.topk_probabilities([1.0, 2.0], [0.5, 0.5], 1, [1, 2, 3])
     with pytest.raises(sb.InvalidInputError, match="probabilities are of type string"):
         sb.uncertain.topk_probabilities([1.0, 2.0], ["x", "y"], 1)
-    with pytest.raises(sb.InvalidQueryError, match="k=0"):
+    with pytest.raises(sb.InvalidQueryError, match="k must be between 1 and 2147483647, got 0"):
         sb.uncertain.topk_probabilities([1.0], [0.5], 0)
     with pytest.raises(sb.InvalidQueryError, match=r"k=\[\] is empty"):
         sb.uncertain.topk_probabilities([1.0], [0.5], [])

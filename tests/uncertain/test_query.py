@@ -32,20 +32,23 @@ def test_is_a_value():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"every": "30 minutes"}, "every='30 minutes' must lie between 1 microsecond and '20 minutes'"),
-        ({"size": 10, "every": 11}, "every=11 must lie between 1 and 10"),
+        (
+            {"every": "30 minutes"},
+            "every must be between 1 microsecond and '20 minutes' (the window size), got '30 minutes'",
+        ),
+        ({"size": 10, "every": 11}, "every must be between 1 and 10 (the window size), got 11"),
         ({"size": 10, "every": "1 minute"}, "different axes"),
-        ({"k": 0}, "k=0 must lie in"),
+        ({"k": 0}, "k must be between 1 and 2147483647, got 0"),
         ({"threshold": 0.5}, "threshold=0.5 is not supported with semantics='pk-topk'"),
         ({"semantics": "pt-k"}, "threshold=None is missing; semantics='pt-k' needs"),
         ({"semantics": "pt-k", "threshold": 1.5}, "threshold=1.5 must be a number"),
-        ({"semantics": "utopk"}, "semantics='utopk' must be one of 'pk-topk'"),
+        ({"semantics": "utopk"}, "semantics must be one of 'pk-topk'"),
         ({"by": "speed"}, "probability=None, but by='speed' is set"),
         ({"probability": "p"}, "by=None, but probability='p' is set"),
-        ({"rule": ""}, "rule='' must be an SQL expression"),
-        ({"stream": ""}, "stream='' must be an SQL expression"),
+        ({"rule": ""}, "rule must be an SQL expression as text, or None, got ''"),
+        ({"stream": ""}, "stream must be an SQL expression as text, or None, got ''"),
         ({"stream": "s", "semantics": "u-topk"}, "semantics='u-topk' is not supported with stream='s'"),
-        ({"probability": 0.5, "by": "x"}, "probability=0.5 must be an SQL expression"),
+        ({"probability": 0.5, "by": "x"}, "probability must be an SQL expression as text, or None, got 0.5"),
     ],
 )
 def test_refuses_what_has_no_meaning(fields, message):
@@ -63,26 +66,28 @@ def test_one_size_in_a_class():
 
 
 def test_families_do_not_mix():
-    with pytest.raises(sb.InvalidQueryError, match="one workload holds one family"):
+    with pytest.raises(sb.InvalidQueryError, match="must be of one family"):
         sb.Workload([Q1, sb.TopK(k=3, size="20 minutes")])
-    with pytest.raises(sb.UnsupportedError, match=r"use skyband\.uncertain\.replay"):
+    with pytest.raises(sb.UnsupportedError, match=r"Use skyband\.uncertain\.replay"):
         sb.Monitor(Q1)
 
 
 def test_the_page_shows_groups_plan_and_cost():
     page = sb.Workload([Q1, dataclasses.replace(Q1, name="q2", k=2), Q3, Q5]).explain()
     for text in (
-        "4 queries over uncertain tuples on the time axis, 1 sharing class",
+        f"4 queries over event time, on tuples with probabilities: {Q1.ranked_text} in 20 minutes, at least every ",
+        "Work: 2.1 times less than without sharing.",
+        "1 sharing class;",
         "group 1       at least every 2 minutes, k = 3: q1, q2",
         "group 3       at least every 5 minutes, k = 5: q5",
         "2 minutes  ##########    k = 4: q1, q2, q3",
         "4 minutes  ############  k = 5: all",
-        "and again after 4 minutes",
-        "cost          2.25 per 1 minute (the k of all runs), 4.833 without sharing: 2.1 times less",
+        "repeats after 4 minutes",
+        "cost          2.25 per 1 minute (sum of k over all runs), 4.833 without sharing: 2.1 times less",
     ):
         assert text in page
-    assert "window        20 minutes, whole" in page
-    assert "on Spark" in sb.Workload(Q1).explain(on_spark=True)
+    assert "window        20 minutes, without tuples that cannot be in any answer" in page
+    assert "On Spark" in sb.Workload(Q1).explain(on_spark=True)
 
 
 def test_the_page_shows_the_plan_that_is_used():
@@ -91,13 +96,14 @@ def test_the_page_shows_the_plan_that_is_used():
     dp, none = work.explain(plan="dp"), work.explain(plan="none")
     assert "plan          dp: the cheapest plan, found in time quadratic" in dp
     assert "30 tuples  #########     k = 3: k2, k3" in dp
-    assert "and again after 60 tuples" in dp
-    assert "cost          0.35 per 3 tuples (the k of all runs), 0.5765 without sharing: 1.6 times less" in dp
+    assert "repeats after 60 tuples" in dp
+    assert "cost          0.35 per 3 tuples (sum of k over all runs), 0.5765 without sharing: 1.6 times less" in dp
     assert "51 tuples  #########     k = 3: k3" in none
     assert "… 59 more runs" in none  # 34, 20 and 17 in a cycle of 1020 tuples, of which 12 are shown
+    assert "Every query runs separately." in none
     assert "without sharing" not in none
     assert work.explain() == work.explain(plan="greedy")
-    with pytest.raises(sb.InvalidQueryError, match="plan='best' must be one of"):
+    with pytest.raises(sb.InvalidQueryError, match=r"plan must be one of .*, got 'best'"):
         work.explain(plan="best")
     with pytest.raises(sb.UnsupportedError, match="plan='dp' is not supported for TopK queries"):
         sb.Workload(sb.TopK(k=1, size=10)).explain(plan="dp")
@@ -110,11 +116,13 @@ def test_the_page_names_those_who_rank_streams():
         for name, stream in [("tuples", None), ("sensors", "sensor"), ("regions", "left(sensor, 2)")]
     ]
     page = sb.Workload(queries).explain(on_spark=True)
-    assert "3 queries over uncertain tuples on the time axis, 2 sharing classes" in page
+    assert "3 queries over event time, on tuples with probabilities: " in page
+    assert "Memory: the tuples of the last 1 hour of each sharing class, " in page
+    assert "2 sharing classes;" in page
     assert "queries       2: tuples, sensors" in page
-    assert "streams       told apart by sensor, ranked by the sum over their tuples: sensors" in page
-    assert "streams       told apart by left(sensor, 2), ranked by the sum over their tuples: regions" in page
-    assert "are left behind on the way" in page
+    assert "streams       identified by sensor, ranked by the sum over their tuples: sensors" in page
+    assert "streams       identified by left(sensor, 2), ranked by the sum over their tuples: regions" in page
+    assert "Earlier tasks drop tuples" in page
     assert "streams  " not in sb.Workload(queries[:1]).explain()
 
 
@@ -124,4 +132,4 @@ def test_the_page_of_a_count_window_with_many_runs():
     page = sb.Workload(queries).explain()
     assert "class 1: by x, with probability p, one of each r, where y > 0" in page
     assert "… 38 more runs" in page
-    assert "and again after 50 tuples" in page
+    assert "repeats after 50 tuples" in page

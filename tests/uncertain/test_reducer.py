@@ -216,7 +216,7 @@ def test_a_row_that_two_classes_want_is_late_once():
     assert run.late == 2
     refusing = Run(plan_of(queries, refuse_late=True))
     refusing.watermark = 1200
-    with pytest.raises(sb.InvalidInputError, match=r"a row at 1000 came behind the watermark.* late='refuse'"):
+    with pytest.raises(sb.InvalidInputError, match=r"a row at 1000 is behind the watermark.* late='refuse'"):
         refusing.batch(random.Random(2), [(1000, 1.0, 0.5, None, 1, "x"), (1500, 2.0, 1.0, None, 2, "x")])
 
 

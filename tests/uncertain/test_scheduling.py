@@ -186,9 +186,9 @@ def test_what_is_no_request_is_shown():
 def test_refuses_nothing_and_unknown_methods():
     with pytest.raises(sb.InvalidQueryError, match="at least one query"):
         sb.uncertain.schedule([])
-    with pytest.raises(sb.InvalidQueryError, match="method='best' must be one of 'none'"):
+    with pytest.raises(sb.InvalidQueryError, match=r"method must be one of 'none'.*, got 'best'"):
         sb.uncertain.schedule(FIRST, "best")
-    with pytest.raises(sb.InvalidQueryError, match="k=0"):
+    with pytest.raises(sb.InvalidQueryError, match="k must be between 1 and 2147483647, got 0"):
         sb.uncertain.schedule([(2, 0)])
 
 

@@ -237,9 +237,9 @@ def test_many_streams_are_forgotten():
     [
         (None, "streams=None, but a query ranks streams"),
         (["a", None], "stream must not be null, got null at row 1.* this batch was rejected"),
-        (["a", "b", "c"], "streams has 3 values and scores has 2"),
+        (["a", "b", "c"], "must have the same length, got 3 streams and 2 scores"),
         ([1, 2], "streams changed type from string to int64"),
-        ([[1], [2]], "streams are of type list"),
+        ([[1], [2]], "streams must be numbers, text, bytes, dates or times, got type list"),
     ],
 )
 def test_what_is_refused_changes_nothing(labels, message):

@@ -76,7 +76,7 @@ def test_what_is_filled_in(read, written, value):
 @pytest.mark.parametrize("written", ["${", "${X", "${1}", "${X-y}", "${}", "${X:y}", "${a b}"])
 def test_what_is_no_variable(problems, written):
     [found] = problems(SHORT.replace("by: price", f'by: "{written}"'), {"X": "x"})
-    assert "names no environment variable" in found[3]
+    assert "is not an environment variable" in found[3]
 
 
 def test_keys_and_comments_are_left_alone(problems, read):

@@ -18,18 +18,18 @@ def linked(tmp_path):
 @pytest.mark.parametrize(
     ("path", "sinks", "key", "part"),
     [
-        ("in/*.csv", "[{type: csv, path: to_in}]", "sinks[0].path", "stream 'trades' reads from"),
-        ("to_in/*", "[{type: csv, path: in/new}]", "sinks[0].path", "stream 'trades' reads from"),
-        ("'file:///{folder}/in/*'", "[{type: csv, path: to_in/new}]", "sinks[0].path", "stream 'trades' reads from"),
+        ("in/*.csv", "[{type: csv, path: to_in}]", "sinks[0].path", "is read by stream 'trades'"),
+        ("to_in/*", "[{type: csv, path: in/new}]", "sinks[0].path", "is read by stream 'trades'"),
+        ("'file:///{folder}/in/*'", "[{type: csv, path: to_in/new}]", "sinks[0].path", "is read by stream 'trades'"),
         (
             "t.csv",
             "[{type: csv, path: out}, {type: jsonl, path: to_out}]",
             "sinks[1].path",
-            "is the folder of sinks[0]",
+            "is already the folder of sinks[0]",
         ),
         ("t.csv", "[{type: csv, path: out}, {type: jsonl, path: to_out/x}]", "sinks[1].path", "is inside the folder"),
-        ("t.csv", "[{type: csv, path: to_state/trades/x}]", "sinks[0].path", "is in the folder of the checkpoint"),
-        ("t.csv", "[{type: csv, path: state}]", "sinks[0].path", "is in the folder of the checkpoint"),
+        ("t.csv", "[{type: csv, path: to_state/trades/x}]", "sinks[0].path", "is inside the checkpoint folder"),
+        ("t.csv", "[{type: csv, path: state}]", "sinks[0].path", "is inside the checkpoint folder"),
     ],
 )
 def test_links_are_followed(problems, linked, path, sinks, key, part):

@@ -68,22 +68,24 @@ def test_the_message_is_a_line_for_each_problem(read, tmp_path):
 
 def test_several_streams_want_to_be_named(problems):
     text = SHORT.replace("streams:", "streams:\n  b: {source: rate}")
-    assert problems(text) == [(7, 5, "queries[0].stream", "is missing; say which: b, trades.")]
+    assert problems(text) == [(7, 5, "queries[0].stream", "is missing; set one of b, trades.")]
 
 
 def test_sql_and_stream_say_one_thing(problems):
     text = "streams:\n  a: {{source: rate}}\n  b: {{source: rate}}\nqueries:\n  - sql: TOPK value, 1{} OVER 5 ROWS\n{}"
     assert "no FROM" in problems(text.format("", ""))[0][3]
-    assert "say it once" in problems(text.format(" FROM a", "    stream: b\n"))[0][3]
+    assert (
+        "FROM a contradicts stream: b; remove one of them." in problems(text.format(" FROM a", "    stream: b\n"))[0][3]
+    )
 
 
 def test_a_key_that_is_out_of_place_is_told_as_such_whatever_its_value(problems):
     (found,) = problems(SHORT.replace("k: 10", "threshold: 7\n    k: 10"))
-    assert found[2:] == ("queries[0].threshold", "is for type: uncertain; the type of this query is topk.")
+    assert found[2:] == ("queries[0].threshold", "is a key of queries of type uncertain; this query has type topk.")
     text = SHORT.replace("k: 10\n    size: 1 hour\n    by: price", "sql: TOPK price, 1 OVER 1 HOUR\n    k: 0")
     (found,) = problems(text)
     assert found[2] == "queries[0].k"
-    assert "cannot stand beside sql" in found[3]
+    assert "cannot be combined with sql" in found[3]
 
 
 def test_queries_without_names_clash_too(problems):

@@ -114,15 +114,15 @@ def test_a_named_time_is_taken_before_another(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.csv", "price,size\n1,2\n", r"no column that tells the time.*Columns: price \(integer\), size \(integer\)"),
-        ("x.csv", "ts,size\nsoon,2\n", r"no column that tells the time.*ts \(text\)"),
+        ("x.csv", "price,size\n1,2\n", r"has no time column.*Columns: price \(integer\), size \(integer\)"),
+        ("x.csv", "ts,size\nsoon,2\n", r"has no time column.*ts \(text\)"),
         ("x.csv", "ts,x\n", "has no rows"),
         ("x.csv", "", "cannot be read as csv"),
         ("x.jsonl", "", "has no rows"),
-        ("x.jsonl", "[1]\n", "no JSON object"),
+        ("x.jsonl", "[1]\n", "is not a JSON object"),
         ("x.jsonl", "{\n", "cannot be read as json"),
         ("x.parquet", "PAR", "cannot be read as parquet"),
-        ("x.txt", "a", "does not tell its format"),
+        ("x.txt", "a", "has no known file extension"),
     ],
 )
 def test_what_cannot_be_used(tmp_path, name, content, message):
@@ -132,7 +132,7 @@ def test_what_cannot_be_used(tmp_path, name, content, message):
 
 
 def test_nothing_there(tmp_path):
-    with pytest.raises(sb.InvalidInputError, match="is not there"):
+    with pytest.raises(sb.InvalidInputError, match="does not exist"):
         sample_of(tmp_path / "x.csv")
     with pytest.raises(sb.InvalidInputError, match="no csv, json, jsonl or parquet"):
         sample_of(tmp_path)
@@ -176,7 +176,7 @@ class TestOrder:
         for number in range(90):
             (tmp_path / f"{number:02}.csv").write_text(f"ts,x\n{1_704_067_200 + number},1\n")
         behind, looked_at = behind_of(tmp_path)
-        assert (behind, looked_at) == (0, "40 rows from parts of 40 of the 90 files, taken by modification time")
+        assert (behind, looked_at) == (0, "40 rows from parts of 40 of the 90 files, ordered by modification time")
 
     def test_a_time_that_the_folders_tell(self, tmp_path):
         for day in (1, 2):

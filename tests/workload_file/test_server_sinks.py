@@ -145,7 +145,7 @@ def test_a_secret_in_the_file_is_refused_and_not_repeated(problems, name):
     sink, key = LITERAL[name]
     [found] = problems(file_with(sink))
     assert found[2] == f"sinks[0].{key}"
-    assert "secrets do not stand in a workload file" in found[3]
+    assert "secrets are not allowed in a workload file" in found[3]
     assert SECRET not in found[3]
 
 

@@ -1,4 +1,4 @@
-/** Requests to the server the page came from, and to no other. */
+/** Requests to the server of the page. */
 
 import type { Board, Engine, Explained, Group, History, Moment, Plan, State, Summary } from "../types";
 
@@ -10,7 +10,7 @@ export class ApiError extends Error {
     super(message);
   }
 
-  /** The server answered; it is not gone. */
+  /** Whether the server responded, as opposed to a network error. */
   get isAnswer(): boolean {
     return this.status > 0;
   }
@@ -42,7 +42,7 @@ export class Api {
   add = (sql: string, stream: string | null) => this.#post<{ done: string }>("add", { sql, stream });
   drop = (name: string) => this.#post<{ done: string }>("drop", { name });
 
-  /** The address of the events; an EventSource sends no headers, so the token is a parameter here. */
+  /** The URL of the events. An EventSource cannot send headers, so the token is a parameter. */
   eventsAddress(watch: [string, Group | null][]): string {
     const given = new URLSearchParams({ watch: JSON.stringify(watch) });
     if (this.token !== null) given.set("token", this.token);
@@ -55,19 +55,19 @@ export class Api {
       if (value !== null && value !== undefined) given.set(name, String(value));
     }
     const search = given.toString();
-    return this.#ask<T>(`/api/${path}${search ? `?${search}` : ""}`, {});
+    return this.#request<T>(`/api/${path}${search ? `?${search}` : ""}`, {});
   }
 
   #post<T>(path: string, body: { [name: string]: string | null }): Promise<T> {
     const kept = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
-    return this.#ask<T>(`/api/${path}`, {
+    return this.#request<T>(`/api/${path}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(kept),
     });
   }
 
-  async #ask<T>(address: string, options: RequestInit): Promise<T> {
+  async #request<T>(address: string, options: RequestInit): Promise<T> {
     const headers = new Headers(options.headers);
     if (this.token !== null) headers.set("X-Skyband-Token", this.token);
     let answer: Response;
@@ -75,15 +75,15 @@ export class Api {
       const signal = AbortSignal.timeout(options.method === "POST" ? 120_000 : 20_000);
       answer = await fetch(address, { ...options, headers, signal, credentials: "omit", cache: "no-store" });
     } catch {
-      throw new ApiError(0, "The server does not answer.");
+      throw new ApiError(0, "The server is not responding.");
     }
     let read: unknown = null;
     try {
       read = await answer.json();
     } catch {
-      // An answer without JSON has only its status to say.
+      // A response without JSON is reported by its status.
     }
-    if (!answer.ok) throw new ApiError(answer.status, errorOf(read) ?? `The server answered ${answer.status}.`);
+    if (!answer.ok) throw new ApiError(answer.status, errorOf(read) ?? `The server responded with status ${answer.status}.`);
     return read as T;
   }
 }

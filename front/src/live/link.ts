@@ -1,30 +1,30 @@
-/** The connection to the server: one stream of events for what is on screen, renewed when that changes or breaks. */
+/** The connection to the server: one event stream for the visible boards, reopened when these change or it breaks. */
 
 import { pairKey } from "../logic/route";
 import type { Board, Engine, Pair, Summary } from "../types";
 import { type Api, ApiError } from "./api";
 import type { Store } from "./store";
 
-const SETTLE = 120; // ms: cards that come together are asked for together
+const SETTLE = 120; // ms: cards opened within this time are requested together
 const AGAIN = 1000; // ms until the next attempt
-const SILENCE = 15_000; // ms: there is an event each second while the server lives
-const HIDDEN = 20_000; // ms: a page nobody looks at leaves the connection to others
+const SILENCE = 15_000; // ms without an event; a running server sends one each second
+const HIDDEN = 20_000; // ms after which a hidden page closes its connection
 
 export class Link {
   #store: Store;
   #api: Api;
   #source: EventSource | null = null;
   #pairs: Pair[] = [];
-  #asking = new Set<string>();
-  /** Queries with at least one window: of the others there is no board to ask for. */
+  #loading = new Set<string>();
+  /** Queries with at least one window. The others have no board. */
   #answered = new Set<string>();
-  #asked = "";
+  #subscribed = "";
   #wait = 0;
-  #heard = 0;
+  #lastEvent = 0;
   #hidden = 0;
   #isRunning = false;
-  /** Whether what is held may be of another run of the server: then all of it is asked for anew. */
-  #isDoubtful = true;
+  /** Whether the held data may come from an earlier run of the server, so that all of it must be requested again. */
+  #isStale = true;
 
   constructor(store: Store, api: Api) {
     this.#store = store;
@@ -33,7 +33,7 @@ export class Link {
 
   start(): void {
     this.#isRunning = true;
-    document.addEventListener("visibilitychange", () => this.#look());
+    document.addEventListener("visibilitychange", () => this.#onVisibility());
     addEventListener("pagehide", () => this.#close());
     addEventListener("pageshow", (event) => event.persisted && this.renew());
     addEventListener("online", () => this.renew());
@@ -41,29 +41,29 @@ export class Link {
     void this.#begin();
   }
 
-  /** The queries come first, so that the one connection is for the cards they lead to. */
+  /** Request the queries first, so that the event stream can subscribe to their cards. */
   async #begin(): Promise<void> {
     try {
-      await this.#askState();
-      this.#isDoubtful = false;
-      for (const pair of this.#pairs) void this.#askBoard(pair);
+      await this.#requestState();
+      this.#isStale = false;
+      for (const pair of this.#pairs) void this.#requestBoard(pair);
       this.#later(2 * SETTLE);
     } catch (error) {
       this.#fail(error);
     }
   }
 
-  /** What is on screen from now on. */
+  /** Set the boards to subscribe to. */
   watch(pairs: readonly Pair[]): void {
     const known = new Set(this.#pairs.map(pairKey));
     this.#pairs = [...new Map(pairs.map((pair) => [pairKey(pair), pair])).values()];
-    for (const pair of this.#pairs) if (!known.has(pairKey(pair))) void this.#askBoard(pair);
+    for (const pair of this.#pairs) if (!known.has(pairKey(pair))) void this.#requestBoard(pair);
     this.#later(SETTLE);
   }
 
-  /** Begin anew at once. */
+  /** Reconnect at once. */
   renew(): void {
-    this.#isDoubtful = true;
+    this.#isStale = true;
     this.#reopen();
   }
 
@@ -82,7 +82,7 @@ export class Link {
     clearTimeout(this.#wait);
     this.#wait = window.setTimeout(() => {
       if (!this.#isRunning || document.hidden) return;
-      const isSame = this.#asked === JSON.stringify(this.#watched());
+      const isSame = this.#subscribed === JSON.stringify(this.#watched());
       if (this.#source && this.#source.readyState !== EventSource.CLOSED && isSame) return;
       this.#reopen();
     }, delay);
@@ -91,42 +91,42 @@ export class Link {
   #open(): void {
     clearTimeout(this.#wait);
     const watched = this.#watched();
-    this.#asked = JSON.stringify(watched);
-    this.#heard = Date.now();
+    this.#subscribed = JSON.stringify(watched);
+    this.#lastEvent = Date.now();
     const source = new EventSource(this.#api.eventsAddress(watched.map(({ query, group }) => [query, group])));
     this.#source = source;
     source.onopen = () => {
       if (this.#source !== source) return;
-      this.#heard = Date.now();
-      void this.#askAll();
+      this.#lastEvent = Date.now();
+      void this.#requestAll();
     };
     source.onerror = () => {
       if (this.#source !== source) return;
-      this.#isDoubtful = true;
+      this.#isStale = true;
       this.#store.setLink("lost", this.#store.refusal);
-      if (source.readyState === EventSource.CLOSED) void this.#askWhy();
+      if (source.readyState === EventSource.CLOSED) void this.#requestReason();
     };
     this.#on<{ [query: string]: Summary }>(source, "summary", (changed) => {
       this.#summarised(changed, false);
-      // A card that had nothing to show yet: which group it settles on is known with the first answer.
+      // An empty card gets its group with the first answer.
       for (const pair of this.#pairs) {
-        if (pair.query in changed && !this.#store.board(this.#store.settle(pair))) void this.#askBoard(pair);
+        if (pair.query in changed && !this.#store.board(this.#store.settle(pair))) void this.#requestBoard(pair);
       }
     });
     this.#on<Board>(source, "board", (board) => this.#store.receiveBoard(board));
     this.#on<Engine>(source, "engine", (engine) => this.#store.receiveEngine(engine));
-    this.#on<unknown>(source, "state", () => void this.#askState());
+    this.#on<unknown>(source, "state", () => void this.#requestState());
     this.#on<unknown>(source, "end", () => this.#store.setEnded());
   }
 
   #on<T>(source: EventSource, name: string, receive: (data: T) => void): void {
     source.addEventListener(name, (event) => {
       if (this.#source !== source) return;
-      this.#heard = Date.now();
+      this.#lastEvent = Date.now();
       try {
         receive(JSON.parse((event as MessageEvent<string>).data || "null") as T);
       } catch {
-        // One event that cannot be read is no reason to lose the others.
+        // Skip an event that cannot be parsed.
       }
     });
   }
@@ -136,26 +136,26 @@ export class Link {
     this.#source = null;
   }
 
-  /** On every connection: what came while there was none is asked for; after a break nothing is taken for granted. */
-  async #askAll(): Promise<void> {
+  /** On every connection, request what was missed; after a break, request everything. */
+  async #requestAll(): Promise<void> {
     try {
-      if (this.#isDoubtful) {
+      if (this.#isStale) {
         this.#store.age();
-        await this.#askState();
-        this.#isDoubtful = false;
-        this.#later(SETTLE); // other queries, other groups to settle on
+        await this.#requestState();
+        this.#isStale = false;
+        this.#later(SETTLE); // the queries and their groups may have changed
       } else {
         this.#summarised(await this.#api.summaries(), true);
       }
       this.#store.setLink("open");
-      const [engine] = await Promise.all([this.#api.engine(), ...this.#pairs.map((pair) => this.#askBoard(pair))]);
+      const [engine] = await Promise.all([this.#api.engine(), ...this.#pairs.map((pair) => this.#requestBoard(pair))]);
       this.#store.receiveEngine({ trail: [], ...engine });
     } catch (error) {
       this.#fail(error);
     }
   }
 
-  async #askState(): Promise<void> {
+  async #requestState(): Promise<void> {
     const [state, summaries] = await Promise.all([this.#api.state(), this.#api.summaries()]);
     this.#store.setState(state);
     this.#summarised(summaries, true);
@@ -167,16 +167,16 @@ export class Link {
     this.#store.receiveSummaries(summaries, isWhole);
   }
 
-  async #askBoard(pair: Pair): Promise<void> {
+  async #requestBoard(pair: Pair): Promise<void> {
     const key = pairKey(pair);
-    if (!this.#store.state || this.#asking.has(key)) return;
+    if (!this.#store.state || this.#loading.has(key)) return;
     if (!this.#answered.has(pair.query)) return this.#store.setMissing(this.#store.settle(pair), "");
-    this.#asking.add(key);
-    await this.#askedBoard(pair);
-    this.#asking.delete(key);
+    this.#loading.add(key);
+    await this.#loadBoard(pair);
+    this.#loading.delete(key);
   }
 
-  async #askedBoard(pair: Pair): Promise<void> {
+  async #loadBoard(pair: Pair): Promise<void> {
     const settled = this.#store.settle(pair);
     try {
       const board = await this.#api.board(settled.query, settled.group);
@@ -189,14 +189,14 @@ export class Link {
       if (!(error instanceof ApiError) || !error.isAnswer) return;
       if (error.status === 404 && pair.group === null && settled.group !== null) {
         this.#store.settled.delete(pair.query);
-        return this.#askedBoard(pair);
+        return this.#loadBoard(pair);
       }
       this.#store.setMissing(settled, error.message);
     }
   }
 
-  /** An EventSource that was refused does not say why; an ordinary request does. */
-  async #askWhy(): Promise<void> {
+  /** A rejected EventSource gives no reason, but an ordinary request does. */
+  async #requestReason(): Promise<void> {
     try {
       await this.#api.state();
       this.#store.setLink("lost");
@@ -215,10 +215,10 @@ export class Link {
   #checkSilence(): void {
     if (!this.#isRunning || document.hidden || !this.#source) return;
     const isConnecting = this.#source.readyState === EventSource.CONNECTING;
-    if (isConnecting && Date.now() - this.#heard > SILENCE) this.renew();
+    if (isConnecting && Date.now() - this.#lastEvent > SILENCE) this.renew();
   }
 
-  #look(): void {
+  #onVisibility(): void {
     clearTimeout(this.#hidden);
     if (document.hidden) this.#hidden = window.setTimeout(() => this.#close(), HIDDEN);
     else if (!this.#source) this.renew();

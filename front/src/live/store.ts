@@ -1,4 +1,4 @@
-/** What the page knows. Who draws a part of it subscribes to its key and is told once a frame at most. */
+/** The data of the page. A component subscribes to a key and is notified at most once per frame. */
 
 import { extended, Inbox, isEarlier } from "../logic/inbox";
 import { pairKey } from "../logic/route";
@@ -8,7 +8,7 @@ import type { Board, Engine, Group, Pair, Query, State, Summary, TrailPoint } fr
 export type Link = "connecting" | "open" | "lost";
 export type Key = "state" | "link" | "engine" | "summaries" | `summary ${string}` | `settled ${string}` | `board ${string}`;
 
-const LIST = 400; // ms between two drawings of the list of queries: a trend is no ticker
+const LIST = 400; // ms between two redraws of the list of queries
 const AT_ONCE = 4; // cards drawn in one frame; more would not fit into it
 
 export class Store {
@@ -18,20 +18,20 @@ export class Store {
   engine: Engine | null = null;
   trail: TrailPoint[] = [];
   link: Link = "connecting";
-  /** Why the server sends nothing, where it said so. */
+  /** Why the server rejected the connection, if it gave a reason. */
   refusal: string | null = null;
-  /** The group a card without one settled on: the one that had answered last when it was first asked. */
+  /** The group of a card without a chosen group: the one with the newest answer at the first request. */
   settled = new Map<string, Group>();
 
   #boards = new Map<string, Board>();
   #missing = new Map<string, string>();
-  /** Boards of before the connection was lost: whatever comes replaces them, even an earlier window. */
+  /** Boards from before a lost connection. The next board replaces them, even if its window is earlier. */
   #stale = new Set<string>();
   #inbox = new Inbox();
   #listeners = new Map<Key, Set<() => void>>();
   #changed = new Set<Key>();
   #frame = 0;
-  /** Queries whose summaries are new since the list was last drawn. */
+  /** Queries with new summaries since the last redraw of the list. */
   #listed = new Set<string>();
   #pause = 0;
 
@@ -49,17 +49,17 @@ export class Store {
     return this.#boards.get(pairKey(pair));
   }
 
-  /** Why there is no board, if the server said so. */
+  /** Why there is no board, if the server gave a reason. */
   missing(pair: Pair): string | undefined {
     return this.#missing.get(pairKey(pair));
   }
 
-  /** The card's own group: the one asked for, or the one it settled on. */
+  /** The card with its group: the chosen group, or the default one. */
   settle(pair: Pair): Pair {
     return pair.group === null ? { query: pair.query, group: this.settled.get(pair.query) ?? null } : pair;
   }
 
-  /** A card's group is found. */
+  /** Set the default group of a card. */
   setSettled(query: string, group: Group): void {
     this.settled.set(query, group);
     this.#touch(`settled ${query}`);
@@ -98,7 +98,7 @@ export class Store {
     this.#touch(`board ${key}`);
   }
 
-  /** From now on nothing that is held counts as newest. */
+  /** Mark all held boards as stale. */
   age(): void {
     this.#inbox.clear();
     for (const key of this.#boards.keys()) this.#stale.add(key);
@@ -120,7 +120,7 @@ export class Store {
     this.#schedule();
   }
 
-  /** Boards nobody shows any more are let go. */
+  /** Drop the boards that are no longer shown. */
   keepOnly(pairs: Iterable<Pair>): void {
     const kept = new Set([...pairs].map(pairKey));
     for (const key of this.#boards.keys()) if (!kept.has(key)) this.#boards.delete(key);
@@ -132,7 +132,7 @@ export class Store {
     this.#schedule();
   }
 
-  /** A hidden page gets no frames, so that nothing is drawn there. */
+  /** A hidden page gets no animation frames, so it is not redrawn. */
   #schedule(): void {
     if (this.#frame === 0) this.#frame = requestAnimationFrame(() => this.#flush());
   }
@@ -147,7 +147,7 @@ export class Store {
       const listeners = this.#listeners.get(key);
       if (!listeners) continue;
       if (key.startsWith("board ")) boards += 1;
-      if (boards > AT_ONCE && key.startsWith("board ")) this.#touch(key); // in the next frame, before what comes then
+      if (boards > AT_ONCE && key.startsWith("board ")) this.#touch(key); // postponed to the next frame
       else for (const listener of [...listeners]) listener();
     }
   }
@@ -160,10 +160,10 @@ export class Store {
       this.#listed.add(name);
     }
     if (this.#listed.size > 0 && this.#pause === 0) {
-      this.#tellSummaries();
+      this.#notifySummaries();
       this.#pause = window.setTimeout(() => {
         this.#pause = 0;
-        if (this.#listed.size > 0) this.#tellSummaries();
+        if (this.#listed.size > 0) this.#notifySummaries();
       }, LIST);
     }
     for (const [key, board] of boards) this.#replace(key, board);
@@ -175,13 +175,13 @@ export class Store {
     }
   }
 
-  #tellSummaries(): void {
+  #notifySummaries(): void {
     for (const name of this.#listed) this.#touch(`summary ${name}`);
     this.#touch("summaries");
     this.#listed.clear();
   }
 
-  /** Later than the last point in any case, whatever the server's clock says. */
+  /** The current time, but always later than the last point, even if the clocks differ. */
   #now(): number {
     const last = this.trail[this.trail.length - 1];
     return Math.max(Date.now() / 1000, last ? positionOf(last.at) + 0.5 : 0);

@@ -1,4 +1,4 @@
-/** What arrived since the last frame, merged: of each thing only the newest is drawn. */
+/** The updates since the last frame, merged: only the newest of each kind is drawn. */
 
 import type { Board, Engine, Moment, Summary, TrailPoint } from "../types";
 import { pairKey } from "./route";
@@ -33,7 +33,7 @@ export class Inbox {
     this.#engine = engine;
   }
 
-  /** Everything so far; what comes later is for the next frame. */
+  /** Return all updates and clear the inbox. */
   take(): Batch {
     const batch = { summaries: this.#summaries, boards: this.#boards, engine: this.#engine };
     this.clear();

@@ -1,9 +1,9 @@
-/** From one ranking to the next: which rows slide where, and the words for it. */
+/** The changes between two rankings: how rows move, and the text for it. */
 
 import type { Amount, Row, Value } from "../types";
 import { numberOf } from "./values";
 
-/** One key for each row. Ids need not be unique (a null is an id, too): the second of the same is another row. */
+/** A unique key for each row. Ids need not be unique, and null is an id too. */
 export function keysOf(rows: readonly { id: Value }[]): string[] {
   const seen = new Map<string, number>();
   return rows.map(({ id }) => {
@@ -17,8 +17,8 @@ export function keysOf(rows: readonly { id: Value }[]): string[] {
 export type Slide = { kind: "moved"; by: number } | { kind: "new" };
 
 /**
- * What happens to the rows on screen: by how many places each slides from where it was. Rows that stay are left out;
- * where nothing was shown before, nothing moves. What comes from farther than can be seen is as good as new.
+ * By how many places each row moves. Rows that stay are omitted. Nothing moves if nothing was shown before. A row that
+ * comes from more than `farthest` places away counts as new.
  */
 export function slides(before: ReadonlyMap<string, number>, keys: readonly string[], farthest = Infinity): Map<string, Slide> {
   const found = new Map<string, Slide>();
@@ -31,7 +31,7 @@ export function slides(before: ReadonlyMap<string, number>, keys: readonly strin
   return found;
 }
 
-/** What is written beside a rank. */
+/** The mark beside a rank, and its text for screen readers. */
 export function moveMark(row: Row): { sign: string; words: string } {
   switch (row.move) {
     case "entered":
@@ -49,7 +49,7 @@ function distance(row: Row): string {
   return row.old_rank === null ? "" : String(Math.abs(row.old_rank - row.rank));
 }
 
-/** Where bars begin and end: zero is always on the scale, infinities are not. */
+/** The range of the bars. It always includes zero, and ignores infinities. */
 export function scaleOf(amounts: Iterable<Amount | undefined>): { low: number; high: number } {
   let low = 0;
   let high = 0;
@@ -62,7 +62,7 @@ export function scaleOf(amounts: Iterable<Amount | undefined>): { low: number; h
   return { low, high };
 }
 
-/** A bar as parts of its track, from zero to the score. */
+/** A bar from zero to the score, as fractions of its track. */
 export function barOf(amount: Amount | undefined, scale: { low: number; high: number }): { from: number; size: number } {
   const width = scale.high - scale.low;
   const value = numberOf(amount);

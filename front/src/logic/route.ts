@@ -1,4 +1,4 @@
-/** The address of what is shown. Everything that can be linked to is in the fragment; the token never stays there. */
+/** The state of the view in the URL fragment, so that every view can be linked. The token is removed from it. */
 
 import type { Group, Pair } from "../types";
 
@@ -7,10 +7,10 @@ export type View = (typeof VIEWS)[number];
 
 export interface Route {
   view: View;
-  /** The cards on the page; null: whatever comes first. */
+  /** The cards on the page; null stands for the first queries. */
   cards: Pair[] | null;
   find: string;
-  /** The query, group and moment of the time view; the moment as it stands in the address. */
+  /** The query, group and moment of the time view; the moment as written in the URL. */
   query: string | null;
   group: Group | null;
   at: string | null;
@@ -52,7 +52,7 @@ export function writeRoute(route: Route): string {
   return `#/${route.view}${search ? `?${search}` : ""}`;
 }
 
-/** A name stands as it is; with a group, or if it looks like one, it is the JSON list [name, group]. */
+/** A query name as it is; with a group, or if the name starts with "[", the JSON list [name, group]. */
 export function writePair(pair: Pair): string {
   const isPlain = pair.group === null && !pair.query.startsWith("[");
   return isPlain ? pair.query : JSON.stringify([pair.query, pair.group]);
@@ -79,7 +79,7 @@ function readGroup(text: string | null): Group | null {
   }
 }
 
-/** A token in the fragment, and the fragment without it. */
+/** The token in the fragment, and the fragment without it. */
 export function takeToken(fragment: string): { token: string | null; rest: string } {
   const bare = fragment.replace(/^#/, "");
   if (bare.startsWith("token=")) {

@@ -1,4 +1,4 @@
-/** Finding queries by words: every word must occur, case and accents do not matter. */
+/** Search for queries by words. Every word must occur; case and accents are ignored. */
 
 import type { Query } from "../types";
 

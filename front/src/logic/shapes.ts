@@ -1,9 +1,9 @@
-/** Lines of small charts as SVG paths. */
+/** SVG paths of small charts. */
 
 import type { Amount } from "../types";
 import { numberOf } from "./values";
 
-/** A sparkline: gaps stay gaps, a constant lies in the middle. */
+/** The path of a sparkline. Missing values are gaps, and a constant is drawn in the middle. */
 export function sparkPath(values: readonly Amount[], width: number, height: number, margin = 1.5): string {
   const numbers = values.map(numberOf);
   const known = numbers.filter(Number.isFinite);
@@ -29,15 +29,15 @@ export function sparkPath(values: readonly Amount[], width: number, height: numb
 }
 
 export interface Trace {
-  /** Lines where the object is ranked in neighbouring windows, smooth between them. */
+  /** Smooth lines between neighbouring windows in which the object is ranked. */
   path: string;
   /** Single windows without a neighbour. */
   dots: [number, number][];
-  /** Its last place, if it is still ranked in the newest window. */
+  /** Its last position, if it is ranked in the newest window. */
   end: [number, number] | null;
 }
 
-/** The way of one object through the ranks. */
+/** The ranks of one object over time. */
 export function bumpTrace(
   ranks: readonly (number | null)[],
   x: (index: number) => number,
@@ -68,7 +68,7 @@ export function bumpTrace(
   return { path, dots, end: last };
 }
 
-/** At most `most` places of a scale, evenly spread, both ends among them. */
+/** At most `most` evenly spaced indexes of a scale, including both ends. */
 export function spread(count: number, most: number): number[] {
   if (count <= 0 || most <= 0) return [];
   if (count <= most) return Array.from({ length: count }, (_, index) => index);

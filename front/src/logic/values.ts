@@ -1,4 +1,4 @@
-/** Values as text: what is shown of a number, a moment, a group, a cell. Pure; nothing here knows the page. */
+/** Values as text: numbers, moments, groups and cells. Pure functions. */
 
 import type { Amount, Group, Moment, Value } from "../types";
 
@@ -6,7 +6,7 @@ const LONGEST = 160;
 const UNITS = ["B", "KB", "MB", "GB", "TB", "PB"];
 const formats = new Map<number, Intl.NumberFormat>();
 
-/** The number behind an amount; NaN where there is none. */
+/** The number of an amount; NaN if there is none. */
 export function numberOf(amount: Amount | undefined): number {
   if (amount === null || amount === undefined || amount === "") return NaN;
   return typeof amount === "number" ? amount : Number(amount);
@@ -21,7 +21,7 @@ function grouped(decimals: number): Intl.NumberFormat {
   return found;
 }
 
-/** How many decimals a number needs to be told apart, at most six. */
+/** The number of decimals to show, at most six. */
 function decimalsOf(value: number): number {
   if (!Number.isFinite(value) || Number.isInteger(value)) return 0;
   const size = Math.abs(value);
@@ -30,7 +30,7 @@ function decimalsOf(value: number): number {
   return Math.min(6, written(value));
 }
 
-/** The decimals of its shortest spelling, rounding errors in the far ones aside. */
+/** The decimals of the shortest form, after rounding to six. */
 function written(value: number): number {
   const text = String(Number(value.toFixed(6)));
   if (text.includes("e-")) return 6;
@@ -38,7 +38,7 @@ function written(value: number): number {
   return point < 0 ? 0 : text.length - point - 1;
 }
 
-/** The number of decimals that suits a whole column, so that its points stand below each other. */
+/** The number of decimals for a column, so that its decimal points are aligned. */
 export function columnDecimals(amounts: Iterable<Amount | undefined>): number {
   let most = 0;
   for (const amount of amounts) {
@@ -54,7 +54,7 @@ function isExtreme(value: number): boolean {
   return size !== 0 && (size >= 1e15 || size < 1e-6);
 }
 
-/** A number as people read it. Text stays text: an integer too large for a browser keeps every digit. */
+/** A number with separators. Integers that are too large for a browser arrive as text and keep every digit. */
 export function formatAmount(amount: Amount | undefined, decimals?: number): string {
   if (amount === null || amount === undefined) return "–";
   if (typeof amount === "string") {
@@ -99,7 +99,7 @@ export function formatBytes(amount: Amount | undefined): string {
   return `${grouped(unit === 0 ? 0 : digitsFor(Math.abs(value))).format(value)} ${UNITS[unit]}`;
 }
 
-/** A length of time in seconds, in the unit that suits it. */
+/** A duration in seconds, in a suitable unit. */
 export function formatSeconds(amount: Amount | undefined): string {
   const value = numberOf(amount);
   if (Number.isNaN(value)) return "–";
@@ -118,7 +118,7 @@ export function formatShare(amount: Amount | undefined): string {
   return Number.isNaN(value) ? "–" : `${grouped(1).format(value * 100)} %`;
 }
 
-/** Microseconds of a moment on the time axis are kept where they say something. */
+/** An ISO time. Fractions of a second are shown unless they are zero. */
 const ISO = /^(\d{4,}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d)?)(?:\.(\d+))?(?:Z|[+-]\d\d:?\d\d)?$/;
 
 export function isTime(text: string): boolean {
@@ -154,13 +154,13 @@ export function formatDay(moment: Moment | null | undefined): string {
   return `${Number(day)} ${names[Number(month) - 1] ?? month} ${year}`;
 }
 
-/** Day and clock together, as they stand above a ranking. */
+/** Day and time together, as shown above a ranking. */
 export function formatMoment(moment: Moment | null | undefined): string {
   const day = formatDay(moment);
   return day ? `${day}, ${formatClock(moment)}` : formatClock(moment);
 }
 
-/** Seconds since 1970, or the sequence number: where a moment lies on a chart. */
+/** The position of a moment on a chart: seconds since 1970, or the sequence number. */
 export function positionOf(moment: Moment): number {
   if (typeof moment === "number") return moment;
   if (/^-?\d+$/.test(moment)) return Number(moment);
@@ -175,7 +175,7 @@ export function textOf(value: Value | undefined): string {
   return JSON.stringify(value);
 }
 
-/** The beginning of a long text; surrogate pairs stay whole. */
+/** The beginning of a long text. Surrogate pairs are not split. */
 export function clip(text: string, longest = LONGEST): string {
   if (text.length <= longest) return text;
   let end = longest - 1;
@@ -184,7 +184,7 @@ export function clip(text: string, longest = LONGEST): string {
   return `${text.slice(0, end)}…`;
 }
 
-/** A window in fewer letters: "10 min, every 1 min". */
+/** A short form of a window: "10 min, every 1 min". */
 export function shortWindow(window: string): string {
   return window
     .replace(/\bmilliseconds?\b/g, "ms")

@@ -1,7 +1,7 @@
-/** Which rows of a long list are drawn: all rows are of one height, so it is arithmetic. */
+/** The visible rows of a long list. All rows have the same height, so it is computed. */
 
 export interface Span {
-  /** The first row drawn, and the one behind the last. */
+  /** The first row drawn, and the row after the last one drawn. */
   first: number;
   last: number;
   /** Empty space above and below, in pixels. */
@@ -18,7 +18,7 @@ export function visible(count: number, height: number, top: number, room: number
   return { first, last, before: first * height, after: (count - last) * height };
 }
 
-/** Where to scroll so that a row is whole in sight; the same place where it is already. */
+/** The scroll position that makes a row fully visible; unchanged if it is visible already. */
 export function reveal(index: number, height: number, top: number, room: number): number {
   const begin = index * height;
   if (begin < top) return begin;
@@ -26,7 +26,7 @@ export function reveal(index: number, height: number, top: number, room: number)
   return top;
 }
 
-/** Where a key leads in a list; null where it is none of the list's keys. */
+/** The index that a key selects in a list; null if the key does not navigate. */
 export function step(key: string, at: number, count: number, page: number): number | null {
   if (count === 0) return null;
   const bounded = (index: number) => Math.min(count - 1, Math.max(0, index));

@@ -1,4 +1,4 @@
-/** Ranks over time: one line for each object of the newest windows. */
+/** A chart of ranks over time: one line for each object of the newest windows. */
 
 import { useMemo } from "preact/hooks";
 import { useWidth } from "../context";
@@ -8,7 +8,7 @@ import { clip, formatClock, formatDay, textOf } from "../logic/values";
 import type { History, Moment } from "../types";
 import { AXIS } from "./plot";
 
-interface Given {
+interface Props {
   history: History;
   k: number;
   at: Moment;
@@ -17,16 +17,16 @@ interface Given {
   onPick: (moment: Moment) => void;
 }
 
-const LEFT = AXIS; // so that both charts of the time view have the same moments below each other
+const LEFT = AXIS; // aligns the time axes of both charts of the time view
 const TOP = 14;
 const FOOT = 24;
 
-/** Room for the names at the right. */
+/** The width of the names at the right. */
 export function labelRoom(width: number): number {
   return width > 560 ? 120 : 76;
 }
 
-export function Bump({ history, k, at, marked, onMark, onPick }: Given) {
+export function Bump({ history, k, at, marked, onMark, onPick }: Props) {
   const [box, width] = useWidth<HTMLDivElement>();
   const right = labelRoom(width);
   const { moments, objects } = history;
@@ -72,7 +72,7 @@ export function Bump({ history, k, at, marked, onMark, onPick }: Given) {
           width={width}
           height={height}
           role="img"
-          aria-label={`Ranks of ${objects.length} objects over ${moments.length} windows; the table has the ranks of one window`}
+          aria-label={`Ranks of ${objects.length} objects over ${moments.length} windows. The table lists the ranks of one window.`}
           onMouseMove={(event) => onMark(nearest(event))}
           onMouseLeave={() => onMark(null)}
           onClick={(event) => {
@@ -103,7 +103,7 @@ export function Bump({ history, k, at, marked, onMark, onPick }: Given) {
   );
 }
 
-interface TraceGiven {
+interface TraceProps {
   path: string;
   dots: [number, number][];
   end: [number, number] | null;
@@ -112,7 +112,7 @@ interface TraceGiven {
   text: string;
 }
 
-function Trace({ path, dots, end, isChosen, isQuiet, text }: TraceGiven) {
+function Trace({ path, dots, end, isChosen, isQuiet, text }: TraceProps) {
   return (
     <g class={isChosen ? "trace chosen" : isQuiet ? "trace quiet" : "trace"}>
       <path d={path} />

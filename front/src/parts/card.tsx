@@ -1,6 +1,6 @@
-/** One query on the page: the k best of its newest window. */
+/** The card of one query: the top k of its newest window. */
 
-import { useKey, usePage, useSeen } from "../context";
+import { useKey, usePage, useVisible } from "../context";
 import { HOME, pairKey, writeRoute } from "../logic/route";
 import { clip, formatClock, formatMoment, groupLabel, textOf } from "../logic/values";
 import type { Board, Group, Pair, Query } from "../types";
@@ -9,20 +9,20 @@ import { memo } from "./memo";
 import { Ranking } from "./ranking";
 import { Data, Icon } from "./text";
 
-interface Given {
+interface Props {
   pair: Pair;
   query: Query | undefined;
   onClose: (query: string) => void;
   onGroup: (query: string, group: Group) => void;
 }
 
-export const Card = memo(function Card({ pair, query, onClose, onGroup }: Given) {
+export const Card = memo(function Card({ pair, query, onClose, onGroup }: Props) {
   const { store } = usePage();
-  const [ref, isSeen] = useSeen<HTMLElement>();
+  const [ref, isVisible] = useVisible<HTMLElement>();
   useKey("link");
   const settled = store.settle(pair);
   const key = pairKey(settled);
-  useKey(isSeen ? `board ${key}` : null);
+  useKey(isVisible ? `board ${key}` : null);
   useKey(pair.group === null ? `settled ${pair.query}` : null);
   const board = store.board(settled);
   const title = groupLabel(settled.group) ? `${pair.query}, ${groupLabel(settled.group)}` : pair.query;
@@ -47,7 +47,7 @@ export const Card = memo(function Card({ pair, query, onClose, onGroup }: Given)
           </button>
         </div>
         <div class="card-about">
-          <p class="muted">{query ? `${query.k.toLocaleString("en-GB")} best of ${query.window}` : "not in the workload"}</p>
+          <p class="muted">{query ? `Top ${query.k.toLocaleString("en-GB")} over ${query.window}` : "not in the workload"}</p>
           {board && (
             <time class="number" title={`${formatMoment(board.start)} to ${formatMoment(board.moment)}`} dateTime={String(board.moment)}>
               {formatClock(board.moment)}
@@ -61,19 +61,19 @@ export const Card = memo(function Card({ pair, query, onClose, onGroup }: Given)
       {board ? (
         <>
           <Ranking key={key} board={board} query={query} label={clip(title, 160)} />
-          <Gone board={board} />
+          <LeftObjects board={board} />
         </>
       ) : (
         <p class="empty muted" style={{ height: `${Math.min(10, query?.k ?? 1) * 36 + 64}px` }}>
-          {store.missing(settled) === undefined ? "" : "No window answered yet"}
+          {store.missing(settled) === undefined ? "" : "No results yet"}
         </p>
       )}
     </article>
   );
 });
 
-/** Who left with this window, in one line. */
-export function Gone({ board }: { board: Board }) {
+/** The objects that left the ranking with this window, in one line. */
+export function LeftObjects({ board }: { board: Board }) {
   const entered = board.rows.filter((row) => row.move === "entered").length;
   return (
     <p class="gone muted">
@@ -90,9 +90,9 @@ export function Gone({ board }: { board: Board }) {
       ) : entered > 0 ? (
         `${entered} entered, none left`
       ) : board.previous !== null ? (
-        "The same objects as before"
+        "Same objects as in the previous window"
       ) : (
-        "The first window"
+        "First window"
       )}
     </p>
   );

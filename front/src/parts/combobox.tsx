@@ -1,4 +1,4 @@
-/** A field with a list of suggestions: for things too many for a menu. */
+/** A text field with a list of suggestions. */
 
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useVirtual } from "../context";
@@ -12,15 +12,15 @@ export interface Choice {
   label: string;
 }
 
-interface Given {
+interface Props {
   label: string;
   value: string;
-  /** The choices for some text; asked again as it is typed. */
+  /** Return the choices for the typed text. */
   offer: (text: string) => Promise<{ total: number; choices: Choice[] }>;
   onPick: (choice: Choice) => void;
 }
 
-export function Combobox({ label, value, offer, onPick }: Given) {
+export function Combobox({ label, value, offer, onPick }: Props) {
   const id = useId();
   const field = useRef<HTMLInputElement | null>(null);
   const box = useRef<HTMLDivElement | null>(null);
@@ -104,12 +104,12 @@ export function Combobox({ label, value, offer, onPick }: Given) {
         onKeyDown={onKeyDown}
       />
       <Icon name="chevron" />
-      {isOpen && <Offered id={id} label={label} offered={offered} at={at} onPick={pick} />}
+      {isOpen && <Suggestions id={id} label={label} offered={offered} at={at} onPick={pick} />}
     </div>
   );
 }
 
-interface OfferedGiven {
+interface OfferedProps {
   id: string;
   label: string;
   offered: { total: number; choices: Choice[] };
@@ -117,7 +117,7 @@ interface OfferedGiven {
   onPick: (choice: Choice) => void;
 }
 
-function Offered({ id, label, offered, at, onPick }: OfferedGiven) {
+function Suggestions({ id, label, offered, at, onPick }: OfferedProps) {
   const { choices, total } = offered;
   const { scroller, span, show } = useVirtual(choices.length, HEIGHT);
   useLayoutEffect(() => show(at), [at, choices]);
@@ -146,10 +146,10 @@ function Offered({ id, label, offered, at, onPick }: OfferedGiven) {
           })}
         </ul>
       </div>
-      {choices.length === 0 && <p class="muted">Nothing found</p>}
+      {choices.length === 0 && <p class="muted">No matches</p>}
       {total > choices.length && (
         <p class="muted">
-          {choices.length} of {total.toLocaleString("en-GB")}: type to find others
+          {choices.length} of {total.toLocaleString("en-GB")} shown. Type to search.
         </p>
       )}
     </div>

@@ -1,4 +1,4 @@
-/** A whole row, with nothing clipped, in a dialog. */
+/** A dialog with all columns of a row, unclipped. */
 
 import { createContext } from "preact";
 import { useContext, useLayoutEffect, useRef } from "preact/hooks";
@@ -55,13 +55,13 @@ export function Details({ opened, onClose }: { opened: Opened; onClose: () => vo
           {query?.axis === "time" && " UTC"}
           {move.words && `; ${move.words}`}
         </p>
-        <dl tabIndex={0} aria-label="The whole row">
+        <dl tabIndex={0} aria-label="All columns of the row">
           <Pair name={query?.by || "score"} text={formatAmount(row.score)} exact={textOf(row.score)} />
           {row.probability !== undefined && row.probability !== null && (
             <Pair name="probability" text={formatShare(row.probability)} exact={textOf(row.probability)} />
           )}
           {row.best !== undefined && row.best !== null && (
-            <Pair name="at best" text={formatAmount(row.best)} exact={textOf(row.best)} />
+            <Pair name="best case" text={formatAmount(row.best)} exact={textOf(row.best)} />
           )}
           {row.sure !== undefined && row.sure !== null && <Pair name="state" text={row.sure ? "sure" : "possible"} />}
           {!Object.values(row.details).some((value) => textOf(value) === textOf(row.id)) && <Pair name="id" text={textOf(row.id)} />}

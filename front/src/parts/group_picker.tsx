@@ -1,4 +1,4 @@
-/** Which group of a query that ranks each of its groups by itself. */
+/** The choice of a group of a grouped query. */
 
 import { usePage } from "../context";
 import { groupLabel } from "../logic/values";

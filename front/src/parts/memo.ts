@@ -1,4 +1,4 @@
-/** A part that is drawn again only when one of its properties is another one. */
+/** A component that is redrawn only when one of its properties changes. */
 
 import { Component, type ComponentChildren, createElement, type FunctionComponent } from "preact";
 

@@ -1,4 +1,4 @@
-/** The plan on a time line: one lane for each view or run, and the queries it serves. */
+/** The plan on a time line: one lane per view or scheduled run, with the queries it serves. */
 
 import { useMemo, useState } from "preact/hooks";
 import { useVirtual } from "../context";
@@ -46,7 +46,7 @@ export function PlanLines({ plan }: { plan: Plan }) {
         <ul
           class="lanes"
           role="listbox"
-          aria-label={lanes[0]?.kind === "group" ? "Runs of the plan" : "Views of the meta query"}
+          aria-label={lanes[0]?.kind === "group" ? "Scheduled runs" : "Views of the meta query"}
           tabIndex={0}
           aria-activedescendant={`lane-${here}`}
           style={{ height: `${lanes.length * HEIGHT}px` }}
@@ -110,7 +110,7 @@ export function PlanLines({ plan }: { plan: Plan }) {
   );
 }
 
-/** Both ends, and between them now, or the middle. */
+/** Both ends, and between them the current time or the middle. */
 function ticksOf(begin: number, end: number): number[] {
   const hasNow = begin < 0 && end > 0;
   const middle = hasNow ? 0 : (begin + end) / 2;

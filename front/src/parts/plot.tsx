@@ -1,4 +1,4 @@
-/** uPlot, tied to the page: sized to its box, coloured by the style sheet, silent for those who listen. */
+/** A uPlot chart that fits its box, uses the colours of the style sheet and has a text for screen readers. */
 
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -10,15 +10,15 @@ export const AXIS = 58;
 
 export interface Line {
   label: string;
-  /** A colour of the style sheet. */
+  /** The name of a colour in the style sheet. */
   colour: string;
   width?: number;
   isFilled?: boolean;
   dash?: number[];
 }
 
-interface Given {
-  /** Read out in place of the picture. */
+interface Props {
+  /** The text for screen readers. */
   label: string;
   data: uPlot.AlignedData;
   lines: Line[];
@@ -30,11 +30,11 @@ interface Given {
   onPick?: (x: number) => void;
   onPoint?: (index: number | null) => void;
   isSmall?: boolean;
-  /** Room at the right, in pixels. */
+  /** The space at the right, in pixels. */
   right?: (width: number) => number;
 }
 
-export function Plot(given: Given) {
+export function Plot(given: Props) {
   const [box, width] = useWidth<HTMLDivElement>();
   const colours = useColours();
   const drawn = useRef<uPlot | null>(null);
@@ -59,12 +59,12 @@ export function Plot(given: Given) {
   return <div class="plot" ref={box} role="img" aria-label={given.label} style={{ height: `${given.height}px` }} />;
 }
 
-/** What is filled begins at zero, or it would say more than there is. */
+/** A filled area starts at zero, so that its size is not misleading. */
 function fromZero(_plot: uPlot, _low: number | null, high: number | null): [number, number] {
   return [0, high !== null && high > 0 ? high * 1.1 : 1];
 }
 
-function optionsOf(now: { current: Given }, width: number, box: HTMLElement): uPlot.Options {
+function optionsOf(now: { current: Props }, width: number, box: HTMLElement): uPlot.Options {
   const style = getComputedStyle(box);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const { lines, height, isTime, isSmall } = now.current;

@@ -1,4 +1,4 @@
-/** The queries at the side: thousands of them, each with the score of its last rank over time. */
+/** The list of queries at the side, with the score of the last rank over time. It can have thousands of entries. */
 
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useKey, usePage, useVirtual } from "../context";
@@ -10,13 +10,13 @@ import { Data } from "./text";
 
 const HEIGHT = 54; // as --entry in the style sheet
 
-interface Given {
+interface Props {
   queries: readonly Query[];
   shown: ReadonlySet<string>;
   onToggle: (name: string) => void;
 }
 
-export function QueryList({ queries, shown, onToggle }: Given) {
+export function QueryList({ queries, shown, onToggle }: Props) {
   const { scroller, span, show, room } = useVirtual(queries.length, HEIGHT);
   const [at, point] = useState(0);
   const here = Math.min(at, Math.max(0, queries.length - 1));
@@ -39,7 +39,7 @@ export function QueryList({ queries, shown, onToggle }: Given) {
     <div class="query-list" ref={scroller} tabIndex={-1}>
       <ul
         role="listbox"
-        aria-label="Queries with a card"
+        aria-label="Queries to show as cards"
         aria-multiselectable="true"
         tabIndex={0}
         aria-activedescendant={queries[here] ? `query-${here}` : undefined}
@@ -68,7 +68,7 @@ export function QueryList({ queries, shown, onToggle }: Given) {
   );
 }
 
-interface EntryGiven {
+interface EntryProps {
   query: Query;
   index: number;
   count: number;
@@ -77,7 +77,7 @@ interface EntryGiven {
   onToggle: () => void;
 }
 
-function Entry({ query, index, count, isHere, isShown, onToggle }: EntryGiven) {
+function Entry({ query, index, count, isHere, isShown, onToggle }: EntryProps) {
   const { store } = usePage();
   useKey(`summary ${query.name}`);
   const summary = store.summaries.get(query.name);
@@ -96,7 +96,7 @@ function Entry({ query, index, count, isHere, isShown, onToggle }: EntryGiven) {
       <span class="entry-name">
         <Data value={query.name} longest={80} />
         <span class="muted">
-          {query.k.toLocaleString("en-GB")} best of {shortWindow(query.window)}
+          Top {query.k.toLocaleString("en-GB")} over {shortWindow(query.window)}
         </span>
       </span>
       {summary && (

@@ -1,4 +1,4 @@
-/** A ranking as a table: bars, moves that slide, and no more rows in the document than can be seen. */
+/** A ranking as a table with bars and animated moves. Only visible rows are in the document. */
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useMedia, usePage, useVirtual } from "../context";
@@ -12,20 +12,20 @@ import { Data } from "./text";
 
 const HEIGHT = 36; // as --row in the style sheet
 const HEAD = 30; // as --row-head
-const HASTE = 350; // ms: windows that come faster than this change in place; no eye could follow the rows
+const HASTE = 350; // ms: windows that arrive faster than this are not animated
 const SLIDE = 280; // ms
 
-interface Given {
+interface Props {
   board: Board;
   query: Query | undefined;
   label: string;
-  /** Rows in sight before the list scrolls. */
+  /** The number of visible rows before the list scrolls. */
   room?: number;
   marked?: string | null;
   onMark?: (key: string | null) => void;
 }
 
-export function Ranking({ board, query, label, room = 10, marked = null, onMark }: Given) {
+export function Ranking({ board, query, label, room = 10, marked = null, onMark }: Props) {
   const open = useDetails();
   const keys = useMemo(() => keysOf(board.rows), [board]);
   const shown = useMemo(() => columnsOf(board), [board]);
@@ -37,7 +37,7 @@ export function Ranking({ board, query, label, room = 10, marked = null, onMark 
 
   useSlides(board, keys, body, room);
 
-  // A row that moved was put elsewhere in the document and lost the focus on the way; it gets it back.
+  // A row that moves in the document loses the focus. Restore it.
   useLayoutEffect(() => {
     if (!wantsFocus.current && !(hasFocus && !body.current?.contains(document.activeElement))) return;
     wantsFocus.current = false;
@@ -71,12 +71,12 @@ export function Ranking({ board, query, label, room = 10, marked = null, onMark 
             </th>
             {shown.hasSure && (
               <th scope="col" class="sure">
-                State
+                Certainty
               </th>
             )}
             {shown.hasProbability && (
               <th scope="col" class="chance">
-                Chance
+                Probability
               </th>
             )}
             <th scope="col" class="score">
@@ -143,7 +143,7 @@ function columnsOf(board: Board): Columns {
   };
 }
 
-interface LineGiven {
+interface LineProps {
   id: string;
   row: Row;
   place: number;
@@ -154,10 +154,10 @@ interface LineGiven {
   onMark: ((key: string | null) => void) | undefined;
 }
 
-function Line({ id, row, place, shown, isFirst, isMarked, onOpen, onMark }: LineGiven) {
+function Line({ id, row, place, shown, isFirst, isMarked, onOpen, onMark }: LineProps) {
   const { sign, words } = moveMark(row);
   const open = (event: MouseEvent & { currentTarget: HTMLElement }) => {
-    event.currentTarget.querySelector("button")?.focus({ preventScroll: true }); // where the focus comes back to
+    event.currentTarget.querySelector("button")?.focus({ preventScroll: true }); // the dialog returns the focus here
     onOpen();
   };
   const marks = onMark && {
@@ -205,7 +205,7 @@ function Bar({ from, size, kind = "" }: { from: number; size: number; kind?: str
   return <span class={`bar ${kind}`} style={{ transform: `translateX(${(from * 100).toFixed(2)}%) scaleX(${size.toFixed(4)})` }} />;
 }
 
-/** The other columns of the row, as far as there is room. */
+/** The first other columns of the row. */
 const Aside = memo(function Aside({ row }: { row: Row }) {
   const own = textOf(row.id);
   const others = Object.values(row.details)
@@ -222,7 +222,7 @@ const Aside = memo(function Aside({ row }: { row: Row }) {
   );
 });
 
-/** Rows slide from where they were. Their places are known from the order alone, so nothing is measured. */
+/** Animate rows from their previous places. The places follow from the order, so nothing is measured. */
 function useSlides(board: Board, keys: string[], body: { current: HTMLElement | null }, room: number): void {
   const { store } = usePage();
   const isStill = useMedia("(prefers-reduced-motion: reduce)");

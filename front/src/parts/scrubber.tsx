@@ -1,4 +1,4 @@
-/** The way through past windows: a slider with dates, steps, play, and back to live. */
+/** Navigation through past windows: a slider with dates, step buttons, playback, and a button back to live. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { spread } from "../logic/shapes";
@@ -8,16 +8,16 @@ import { Icon } from "./text";
 
 const SPEEDS = [1, 2, 5, 20];
 
-interface Given {
+interface Props {
   moments: readonly Moment[];
   index: number;
   isLive: boolean;
   isRunning: boolean;
   onChoose: (index: number | null) => void;
-  onSay: (words: string) => void;
+  onAnnounce: (words: string) => void;
 }
 
-export function Scrubber({ moments, index, isLive, isRunning, onChoose, onSay }: Given) {
+export function Scrubber({ moments, index, isLive, isRunning, onChoose, onAnnounce }: Props) {
   const [isPlaying, play] = useState(false);
   const [speed, setSpeed] = useState(2);
   const last = moments.length - 1;
@@ -35,7 +35,7 @@ export function Scrubber({ moments, index, isLive, isRunning, onChoose, onSay }:
   const goLive = () => {
     play(false);
     onChoose(null);
-    onSay(isRunning ? "Live" : "The newest window");
+    onAnnounce(isRunning ? "Live" : "Newest window");
   };
 
   useEffect(() => {
@@ -69,17 +69,17 @@ export function Scrubber({ moments, index, isLive, isRunning, onChoose, onSay }:
   return (
     <section class="scrubber panel" aria-label="Past windows">
       <div class="scrub-buttons">
-        <button type="button" class="quiet framed" aria-label="One window back" title="One window back (←)" disabled={index <= 0} onClick={() => move(-1)}>
+        <button type="button" class="quiet framed" aria-label="Previous window" title="Previous window (←)" disabled={index <= 0} onClick={() => move(-1)}>
           <Icon name="back" />
         </button>
         <button type="button" class="quiet framed" aria-label={isPlaying ? "Pause" : "Play"} title={isPlaying ? "Pause (space)" : "Play (space)"} disabled={last < 1} onClick={toggle}>
           <Icon name={isPlaying ? "pause" : "play"} />
         </button>
-        <button type="button" class="quiet framed" aria-label="One window forward" title="One window forward (→)" disabled={isLive || index >= last} onClick={() => move(1)}>
+        <button type="button" class="quiet framed" aria-label="Next window" title="Next window (→)" disabled={isLive || index >= last} onClick={() => move(1)}>
           <Icon name="forth" />
         </button>
         <label class="muted">
-          <span class="unseen">Windows a second</span>
+          <span class="unseen">Windows per second</span>
           <select value={speed} onChange={(event) => setSpeed(Number(event.currentTarget.value))}>
             {SPEEDS.map((one) => (
               <option key={one} value={one}>

@@ -1,4 +1,4 @@
-/** Text from the data: isolated from the page's own direction, clipped to what can be read. */
+/** Text from the data: isolated from the text direction of the page, and clipped to a readable length. */
 
 import { clip, textOf } from "../logic/values";
 import type { Value } from "../types";

@@ -1,4 +1,4 @@
-/** Leaderboards: the queries at the side, a card for each that is wanted. */
+/** Leaderboards: the list of queries at the side, and a card for each selected query. */
 
 import { useCallback, useEffect, useMemo } from "preact/hooks";
 import { useKey, usePage } from "../context";
@@ -14,7 +14,7 @@ const AT_FIRST = 6;
 const AT_MOST = 48;
 
 export function Boards({ route }: { route: Route }) {
-  const { store, link, go, say } = usePage();
+  const { store, link, go, announce } = usePage();
   useKey("state");
   const queries = store.state?.queries ?? NONE;
   const found = useMemo(() => findQueries(queries, route.find), [queries, route.find]);
@@ -34,12 +34,12 @@ export function Boards({ route }: { route: Route }) {
     const isShown = names.has(name);
     const next = isShown ? wanted.filter((card) => card.query !== name) : [{ query: name, group: null }, ...wanted];
     go({ cards: next }, "replace");
-    say(`${clip(name, 80)}: card ${isShown ? "removed" : "added"}`);
+    announce(`${clip(name, 80)}: card ${isShown ? "removed" : "added"}`);
   };
   const close = useCallback(
     (name: string) => {
       go({ cards: wanted.filter((card) => card.query !== name) }, "replace");
-      say(`${clip(name, 80)}: card removed`);
+      announce(`${clip(name, 80)}: card removed`);
     },
     [wanted],
   );
@@ -55,12 +55,12 @@ export function Boards({ route }: { route: Route }) {
       <Side queries={queries} found={found} find={route.find} shown={names} onToggle={toggle} />
       <section class="cards" aria-label="Leaderboards">
         {cards.map((card) => (
-          <Held key={card.query} pair={card} query={store.queries.get(card.query)} onClose={close} onGroup={choose} />
+          <StableCard key={card.query} pair={card} query={store.queries.get(card.query)} onClose={close} onGroup={choose} />
         ))}
-        {wanted.length > AT_MOST && <p class="muted">The first {AT_MOST} cards are shown.</p>}
+        {wanted.length > AT_MOST && <p class="muted">Only the first {AT_MOST} cards are shown.</p>}
         {store.state && cards.length === 0 && (
           <p class="hint">
-            {queries.length === 0 ? "There are no queries yet." : "No cards. Choose queries from the list to see their rankings."}
+            {queries.length === 0 ? "No queries yet." : "No cards. Select queries in the list to see their rankings."}
           </p>
         )}
       </section>
@@ -71,14 +71,14 @@ export function Boards({ route }: { route: Route }) {
 const NONE: Query[] = [];
 const pairs = new Map<string, Pair>();
 
-/** The same card is the same object each time, so that it is not drawn for the sake of another. */
-function Held({ pair, ...others }: { pair: Pair; query: Query | undefined; onClose: (name: string) => void; onGroup: (name: string, group: Group) => void }) {
+/** Pass the same pair object each time, so that a card is not redrawn when another one changes. */
+function StableCard({ pair, ...others }: { pair: Pair; query: Query | undefined; onClose: (name: string) => void; onGroup: (name: string, group: Group) => void }) {
   const key = pairKey(pair);
   if (!pairs.has(key)) pairs.set(key, pair);
   return <Card pair={pairs.get(key) as Pair} {...others} />;
 }
 
-interface SideGiven {
+interface SideProps {
   queries: readonly Query[];
   found: readonly Query[];
   find: string;
@@ -86,7 +86,7 @@ interface SideGiven {
   onToggle: (name: string) => void;
 }
 
-function Side({ queries, found, find, shown, onToggle }: SideGiven) {
+function Side({ queries, found, find, shown, onToggle }: SideProps) {
   const { go } = usePage();
   const count = queries.length.toLocaleString("en-GB");
   return (

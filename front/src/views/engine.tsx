@@ -1,7 +1,7 @@
-/** The engine: what it holds, how fast it is, and the plan it follows. */
+/** The engine view: metrics, their last five minutes, and the plan. */
 
 import { useEffect, useMemo } from "preact/hooks";
-import { useAsked, useKey, usePage } from "../context";
+import { useRequest, useKey, usePage } from "../context";
 import { HOME, type Route, writeRoute } from "../logic/route";
 import { formatAmount, formatBytes, formatSeconds, formatShare, formatShort, positionOf } from "../logic/values";
 import { PlanLines } from "../parts/plan_lines";
@@ -16,7 +16,7 @@ export function Engine({ route }: { route: Route }) {
   useEffect(() => link.watch([]), []);
   const streams = store.state?.streams ?? [];
   const stream = streams.find(({ name }) => name === route.stream) ?? streams[0];
-  if (!store.state || !stream) return <p class="hint">{store.state ? "There are no streams." : ""}</p>;
+  if (!store.state || !stream) return <p class="hint">{store.state ? "No streams." : ""}</p>;
   const figures = store.engine?.streams[stream.name];
   return (
     <div class="engine">
@@ -37,9 +37,9 @@ export function Engine({ route }: { route: Route }) {
           <Trails stream={stream.name} trail={store.trail} />
         </>
       ) : (
-        <p class="hint">{store.engine ? "No figures: these are the answers of another run." : ""}</p>
+        <p class="hint">{store.engine ? "No metrics: this page shows stored answers, not a running job." : ""}</p>
       )}
-      <Planned stream={stream} />
+      <PlanPanel stream={stream} />
     </div>
   );
 }
@@ -47,23 +47,23 @@ export function Engine({ route }: { route: Route }) {
 function Tiles({ figures, stream }: { figures: StreamFigures; stream: Stream }) {
   const { candidates, bound } = figures;
   return (
-    <section class="tiles" aria-label="Figures">
-      <Tile name="Rows a second" value={formatShort(figures.rows_per_second)} note={`${formatShort(figures.rows)} rows so far`} />
-      <Tile name="Candidates" value={formatShort(candidates)} note={has(bound) ? `of at most ${formatShort(bound)}` : "held"}>
+    <section class="tiles" aria-label="Metrics">
+      <Tile name="Rows per second" value={formatShort(figures.rows_per_second)} note={`${formatShort(figures.rows)} rows so far`} />
+      <Tile name="Candidates" value={formatShort(candidates)} note={has(bound) ? `of at most ${formatShort(bound)}` : "stored"}>
         {has(candidates) && has(bound) && Number(bound) > 0 && (
-          <Meter label="Candidates against their bound" value={Number(candidates) / Number(bound)} />
+          <Meter label="Candidates relative to their bound" value={Number(candidates) / Number(bound)} />
         )}
       </Tile>
-      <Tile name="Emit lag" value={formatSeconds(figures.emit_lag)} note="event time, newest row to newest answer" />
-      <Tile name="State" value={formatBytes(figures.state_bytes)} note={figures.algorithm ? `kept by ${figures.algorithm}` : ""} />
-      {has(figures.views) && <Tile name="Views alive" value={formatShort(figures.views)} note="predicted windows" />}
+      <Tile name="Emit lag" value={formatSeconds(figures.emit_lag)} note="event time from newest row to newest answer" />
+      <Tile name="State" value={formatBytes(figures.state_bytes)} note={figures.algorithm ? `algorithm: ${figures.algorithm}` : ""} />
+      {has(figures.views) && <Tile name="Views" value={formatShort(figures.views)} note="open predicted windows" />}
       {has(figures.share_factor) && (
-        <Tile name="Share factor" value={`${formatAmount(Number(figures.share_factor), 2)}×`} note="fewer rows held than one by one" />
+        <Tile name="Share factor" value={`${formatAmount(Number(figures.share_factor), 2)}×`} note="fewer rows stored than without sharing" />
       )}
       <Tile name="Late" value={formatShort(figures.late)} note="rows behind the watermark" isWarning={Number(figures.late) > 0} />
-      <Tile name="Left out" value={formatShort(figures.dropped_null)} note={malformed(figures)} isWarning={Number(figures.dropped_null) > 0} />
-      <Tile name="Windows" value={formatShort(figures.windows)} note={`${formatShort(figures.answers)} rows of answers`} />
-      <Tile name="Queries" value={formatShort(figures.queries ?? stream.queries.length)} note={counted(figures.changes ?? 0, "change", "of the workload")} />
+      <Tile name="Dropped" value={formatShort(figures.dropped_null)} note={malformed(figures)} isWarning={Number(figures.dropped_null) > 0} />
+      <Tile name="Windows" value={formatShort(figures.windows)} note={`${formatShort(figures.answers)} answer rows`} />
+      <Tile name="Queries" value={formatShort(figures.queries ?? stream.queries.length)} note={counted(figures.changes ?? 0, "live change", "")} />
       {has(figures.pruned) && <Tile name="Pruned" value={formatShort(figures.pruned)} note="dropped before the shuffle" />}
       <Tile name="Restarts" value={formatShort(figures.restarts)} note={counted(figures.batches ?? 0, "micro-batch", "", "micro-batches")} />
     </section>
@@ -82,7 +82,7 @@ function has(value: Amount | undefined): boolean {
   return value !== null && value !== undefined;
 }
 
-interface TileGiven {
+interface TileProps {
   name: string;
   value: string;
   note: string;
@@ -90,7 +90,7 @@ interface TileGiven {
   children?: preact.ComponentChildren;
 }
 
-function Tile({ name, value, note, isWarning = false, children }: TileGiven) {
+function Tile({ name, value, note, isWarning = false, children }: TileProps) {
   return (
     <dl class={isWarning ? "tile warning" : "tile"}>
       <dt>{name}</dt>
@@ -110,7 +110,7 @@ function Meter({ label, value }: { label: string; value: number }) {
   );
 }
 
-/** How far behind each stream of an incomplete query is. */
+/** The lag of each stream of an incomplete query. */
 function Lags({ lags }: { lags: StreamFigures["lags"] }) {
   const all = Object.entries(lags ?? {});
   if (all.length === 0) return null;
@@ -144,7 +144,7 @@ function Lags({ lags }: { lags: StreamFigures["lags"] }) {
 }
 
 const TRAILS: [Trail, string, (value: number) => string][] = [
-  ["rows_per_second", "Rows a second", formatShort],
+  ["rows_per_second", "Rows per second", formatShort],
   ["candidates", "Candidates", formatShort],
   ["emit_lag", "Emit lag", formatSeconds],
   ["state_bytes", "State", formatBytes],
@@ -152,7 +152,7 @@ const TRAILS: [Trail, string, (value: number) => string][] = [
 
 function Trails({ stream, trail }: { stream: string; trail: TrailPoint[] }) {
   return (
-    <section class="trails" aria-label="The last five minutes">
+    <section class="trails" aria-label="Last five minutes">
       {TRAILS.map(([name, title, format]) => (
         <TrailChart key={name} name={name} title={title} format={format} stream={stream} trail={trail} />
       ))}
@@ -160,7 +160,7 @@ function Trails({ stream, trail }: { stream: string; trail: TrailPoint[] }) {
   );
 }
 
-interface TrailGiven {
+interface TrailProps {
   name: Trail;
   title: string;
   format: (value: number) => string;
@@ -168,7 +168,7 @@ interface TrailGiven {
   trail: TrailPoint[];
 }
 
-function TrailChart({ name, title, format, stream, trail }: TrailGiven) {
+function TrailChart({ name, title, format, stream, trail }: TrailProps) {
   const data = useMemo(() => {
     const times = trail.map((point) => positionOf(point.at));
     const values = trail.map((point) => {
@@ -197,16 +197,16 @@ function TrailChart({ name, title, format, stream, trail }: TrailGiven) {
   );
 }
 
-function Planned({ stream }: { stream: Stream }) {
+function PlanPanel({ stream }: { stream: Stream }) {
   const { api, store } = usePage();
-  const { answer: plan, error } = useAsked(`${stream.name} ${stream.queries.length} ${store.link === "lost"}`, () => api.plan(stream.name));
+  const { answer: plan, error } = useRequest(`${stream.name} ${stream.queries.length} ${store.link === "lost"}`, () => api.plan(stream.name));
   if (error && !plan) return <p class="hint">{error}</p>;
   if (!plan) return null;
   const isRuns = plan.lanes[0]?.kind === "group";
   return (
     <section class="panel" aria-label="Plan">
       <div class="panel-head">
-        <h2>{isRuns ? "The plan on a time line" : plan.lanes.length > 0 ? "The meta query on a time line" : "Plan"}</h2>
+        <h2>{isRuns ? "Plan on a time line" : plan.lanes.length > 0 ? "Meta query on a time line" : "Plan"}</h2>
         <p class="muted number">
           {plan.lanes.length > 0 && `${(plan.lanes.length + (plan.more ?? 0)).toLocaleString("en-GB")} ${isRuns ? "runs" : "views"}`}
           {plan.share_factor !== null && ` · share factor ${formatAmount(plan.share_factor, 2)}`}
@@ -216,8 +216,8 @@ function Planned({ stream }: { stream: Stream }) {
       {plan.lanes.length > 0 && <PlanLines key={stream.name} plan={plan} />}
       {plan.text && (
         <details open={plan.lanes.length === 0}>
-          <summary>As text</summary>
-          <pre tabIndex={0} aria-label="The plan as text">
+          <summary>Plan as text</summary>
+          <pre tabIndex={0} aria-label="Plan as text">
             <bdi>{plan.text}</bdi>
           </pre>
         </details>

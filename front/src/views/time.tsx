@@ -1,13 +1,13 @@
-/** Time: what the ranking looked like, and how it came about. */
+/** The time view: past rankings, and ranks and scores over time. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { useAsked, useKey, usePage } from "../context";
+import { useRequest, useKey, usePage } from "../context";
 import { isEarlier } from "../logic/inbox";
 import { pairKey, type Route } from "../logic/route";
 import { findQueries } from "../logic/search";
 import { clip, formatClock, formatDay, formatMoment, formatShort, numberOf, positionOf } from "../logic/values";
 import { Bump, labelRoom } from "../parts/bump";
-import { Gone } from "../parts/card";
+import { LeftObjects } from "../parts/card";
 import { Combobox } from "../parts/combobox";
 import { GroupPicker } from "../parts/group_picker";
 import { Plot } from "../parts/plot";
@@ -51,7 +51,7 @@ export function Time({ route }: { route: Route }) {
         )}
         {query && (
           <p class="muted">
-            {query.k.toLocaleString("en-GB")} best of {query.window}
+            Top {query.k.toLocaleString("en-GB")} over {query.window}
             {query.by && (
               <>
                 , by <Data value={query.by} longest={80} />
@@ -61,16 +61,16 @@ export function Time({ route }: { route: Route }) {
         )}
       </div>
       {query ? (
-        <Past key={pairKey(settled)} query={query} pair={settled} at={route.at} />
+        <PastWindows key={pairKey(settled)} query={query} pair={settled} at={route.at} />
       ) : (
-        <p class="hint">{queries.length === 0 ? "There are no queries yet." : "There is no such query in the workload."}</p>
+        <p class="hint">{queries.length === 0 ? "No queries yet." : "This query is not in the workload."}</p>
       )}
     </div>
   );
 }
 
-function Past({ query, pair, at }: { query: Query; pair: Pair; at: string | null }) {
-  const { store, api, go, say } = usePage();
+function PastWindows({ query, pair, at }: { query: Query; pair: Pair; at: string | null }) {
+  const { store, api, go, announce } = usePage();
   useKey(`board ${pairKey(pair)}`);
   useKey("link");
   const newest = store.board(pair);
@@ -86,14 +86,14 @@ function Past({ query, pair, at }: { query: Query; pair: Pair; at: string | null
   const board = isLive ? newest : past;
 
   const version = useThrottled(newest ? String(newest.moment) : "", 1000);
-  const { answer: history } = useAsked(`${pairKey(pair)} ${span} ${version} ${store.link === "lost"}`, () => api.history(pair.query, pair.group, span));
+  const { answer: history } = useRequest(`${pairKey(pair)} ${span} ${version} ${store.link === "lost"}`, () => api.history(pair.query, pair.group, span));
 
   const choose = (next: number | null) => {
     const chosen = next === null ? undefined : moments[Math.min(moments.length - 1, Math.max(0, next))];
     want(chosen === undefined ? null : String(chosen));
   };
 
-  if (!newest && moments.length === 0) return <p class="hint">No window answered yet.</p>;
+  if (!newest && moments.length === 0) return <p class="hint">No results yet.</p>;
   return (
     <>
       <Scrubber
@@ -102,10 +102,10 @@ function Past({ query, pair, at }: { query: Query; pair: Pair; at: string | null
         isLive={isLive}
         isRunning={store.state?.live === true && store.state.ended === false}
         onChoose={choose}
-        onSay={say}
+        onAnnounce={announce}
       />
       <div class="time-parts">
-        <section class="panel" aria-label="The ranking then">
+        <section class="panel" aria-label="Ranking of the selected window">
           <h2>
             <time dateTime={String(board?.moment ?? "")}>{formatClock(board?.moment)}</time>{" "}
             <span class="muted">
@@ -115,7 +115,7 @@ function Past({ query, pair, at }: { query: Query; pair: Pair; at: string | null
           {board && (
             <>
               <Ranking board={board} query={query} label={clip(`${pair.query} at ${formatMoment(board.moment)}`, 160)} room={14} marked={marked} onMark={mark} />
-              <Gone board={board} />
+              <LeftObjects board={board} />
             </>
           )}
         </section>
@@ -146,14 +146,14 @@ function Past({ query, pair, at }: { query: Query; pair: Pair; at: string | null
   );
 }
 
-interface ScoresGiven {
+interface ScoresProps {
   history: History;
   query: Query;
   at: Moment | null;
   onPick: (moment: Moment) => void;
 }
 
-function Scores({ history, query, at, onPick }: ScoresGiven) {
+function Scores({ history, query, at, onPick }: ScoresProps) {
   const [pointed, point] = useState<number | null>(null);
   const data = useMemo(
     () =>
@@ -213,7 +213,7 @@ function nearestIndex(moments: readonly Moment[], wanted: string): number {
   return best;
 }
 
-/** All moments kept: asked for once, then continued with what arrives. */
+/** All moments in the history: requested once, then extended by new boards. */
 function useMoments(query: Query, pair: Pair, newest: Board | undefined): readonly Moment[] {
   const { api, store } = usePage();
   const [moments, set] = useState<Moment[]>([]);
@@ -239,40 +239,40 @@ function useMoments(query: Query, pair: Pair, newest: Board | undefined): readon
   return moments;
 }
 
-const kept = new Map<string, Board>();
+const boardCache = new Map<string, Board>();
 
-/** The board of a past moment. While the scrubber moves there is one request at a time, for the latest place. */
+/** The board of a past moment. While the slider moves, there is one request at a time, for its latest position. */
 function useBoard(pair: Pair, moment: Moment | null): Board | undefined {
   const { api } = usePage();
   const [board, show] = useState<Board | undefined>(undefined);
-  const wish = useRef<Moment | null>(null);
-  const isAsking = useRef(false);
-  wish.current = moment;
+  const wanted = useRef<Moment | null>(null);
+  const isLoading = useRef(false);
+  wanted.current = moment;
   useEffect(() => {
-    const ask = async () => {
-      while (wish.current !== null) {
-        const asked = wish.current;
-        const key = `${pairKey(pair)} ${asked}`;
-        let found = kept.get(key);
+    const load = async () => {
+      while (wanted.current !== null) {
+        const current = wanted.current;
+        const key = `${pairKey(pair)} ${current}`;
+        let found = boardCache.get(key);
         if (!found) {
-          found = await api.board(pair.query, pair.group, asked).catch(() => undefined);
-          if (found) kept.set(key, found);
-          if (kept.size > 300) kept.delete(kept.keys().next().value as string);
+          found = await api.board(pair.query, pair.group, current).catch(() => undefined);
+          if (found) boardCache.set(key, found);
+          if (boardCache.size > 300) boardCache.delete(boardCache.keys().next().value as string);
         }
         if (found) show(found);
-        if (wish.current === asked) return;
+        if (wanted.current === current) return;
       }
     };
-    if (moment === null || isAsking.current) return;
-    isAsking.current = true;
-    void ask().finally(() => {
-      isAsking.current = false;
+    if (moment === null || isLoading.current) return;
+    isLoading.current = true;
+    void load().finally(() => {
+      isLoading.current = false;
     });
   }, [moment]);
   return board;
 }
 
-/** A value that is used at once and written to the address a little later; another address wins. */
+/** A value that is used at once and written to the URL after a delay. A change of the URL overrides it. */
 function useHeld(given: string | null, write: (value: string | null) => void): [string | null, (value: string | null) => void] {
   const [value, set] = useState(given);
   const written = useRef(given);

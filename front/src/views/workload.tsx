@@ -1,4 +1,4 @@
-/** The workload: its queries as SQL, and, where it is allowed, more and fewer of them. */
+/** The workload view: the queries as SQL. If allowed, queries can be added and dropped. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useKey, usePage, useVirtual } from "../context";
@@ -13,66 +13,66 @@ export function Workload() {
   const { store, link, api } = usePage();
   useKey("state");
   useEffect(() => link.watch([]), []);
-  const [said, say] = useState<{ text: string; isError: boolean } | null>(null);
+  const [reply, setReply] = useState<{ text: string; isError: boolean } | null>(null);
   const [dropping, drop] = useState<string | null>(null);
   if (!store.state) return <div class="workload" />;
   const isAllowed = store.state.control && api.token !== null;
   return (
     <div class="workload">
       <h1 class="unseen">Workload</h1>
-      {isAllowed ? <Adding onSaid={say} /> : <Off control={store.state.control} />}
-      <div class={said?.isError ? "reply error" : "reply"} role="status">
-        {said && <bdi>{said.text}</bdi>}
+      {isAllowed ? <AddQuery onReply={setReply} /> : <ReadOnlyNotice control={store.state.control} />}
+      <div class={reply?.isError ? "reply error" : "reply"} role="status">
+        {reply && <bdi>{reply.text}</bdi>}
       </div>
       <Queries queries={store.state.queries} onDrop={isAllowed ? drop : null} />
-      {dropping !== null && <Dropping name={dropping} onSaid={say} onClose={() => drop(null)} />}
+      {dropping !== null && <DropDialog name={dropping} onReply={setReply} onClose={() => drop(null)} />}
     </div>
   );
 }
 
-function Off({ control }: { control: boolean }) {
+function ReadOnlyNotice({ control }: { control: boolean }) {
   return (
     <p class="panel hint-line">
       {control
-        ? "To change the workload, open the page by the address that was printed at the start: it carries the token."
-        : "The workload can be looked at. To change it from here, start with "}
+        ? "To change the workload, open the address that the job printed at startup. It contains the token."
+        : "This page is read-only. To change the workload here, start the job with "}
       {!control && <code>--allow-control</code>}
       {!control && "."}
     </p>
   );
 }
 
-function Adding({ onSaid }: { onSaid: (said: { text: string; isError: boolean } | null) => void }) {
+function AddQuery({ onReply }: { onReply: (reply: { text: string; isError: boolean } | null) => void }) {
   const { api, store } = usePage();
   const [sql, write] = useState("");
   const [stream, choose] = useState(store.state?.streams[0]?.name ?? null);
   const [explained, show] = useState<{ sql: string; answer: Explained } | null>(null);
   const [isBusy, wait] = useState(false);
   const streams = store.state?.streams ?? [];
-  const asked = streams.length > 1 ? stream : null;
-  const isReady = explained !== null && explained.sql === `${asked} ${sql}` && !explained.answer.error;
+  const target = streams.length > 1 ? stream : null;
+  const isReady = explained !== null && explained.sql === `${target} ${sql}` && !explained.answer.error;
 
   const attempt = async (work: () => Promise<void>) => {
     wait(true);
-    onSaid(null);
+    onReply(null);
     try {
       await work();
     } catch (error) {
-      onSaid({ text: (error as Error).message, isError: true });
+      onReply({ text: (error as Error).message, isError: true });
     } finally {
       wait(false);
     }
   };
   const explain = () =>
     attempt(async () => {
-      const answer = await api.explain(sql, asked);
-      show({ sql: `${asked} ${sql}`, answer });
-      if (answer.error) onSaid({ text: answer.error, isError: true });
+      const answer = await api.explain(sql, target);
+      show({ sql: `${target} ${sql}`, answer });
+      if (answer.error) onReply({ text: answer.error, isError: true });
     });
   const add = () =>
     attempt(async () => {
-      const { done } = await api.add(sql, asked);
-      onSaid({ text: done, isError: false });
+      const { done } = await api.add(sql, target);
+      onReply({ text: done, isError: false });
       write("");
       show(null);
     });
@@ -119,7 +119,7 @@ function Adding({ onSaid }: { onSaid: (said: { text: string; isError: boolean } 
         <button type="button" class="button primary" disabled={isBusy || !isReady} onClick={() => void add()}>
           Add
         </button>
-        <span class="muted">{isBusy ? "Asking…" : isReady ? "Nothing has been changed yet." : "What it costs is shown before it is added."}</span>
+        <span class="muted">{isBusy ? "Waiting for the server…" : isReady ? "Nothing is changed yet." : "Explain shows the plan and the cost before you add the query."}</span>
       </div>
       {explained && !explained.answer.error && (
         <div class="explained">
@@ -136,7 +136,7 @@ function Adding({ onSaid }: { onSaid: (said: { text: string; isError: boolean } 
               </span>
             )}
           </p>
-          <pre tabIndex={0} aria-label="What the query means">
+          <pre tabIndex={0} aria-label="Plan with this query">
             <bdi>{explained.answer.text}</bdi>
           </pre>
         </div>
@@ -153,12 +153,12 @@ function Queries({ queries, onDrop }: { queries: Query[]; onDrop: ((name: string
         <h2>Queries</h2>
         <p class="muted number">{queries.length.toLocaleString("en-GB")}</p>
       </div>
-      <div class="queries-scroll" ref={scroller} tabIndex={0} role="group" aria-label="Queries, scrolled" style={{ maxHeight: `${HEIGHT * 9.5}px` }}>
+      <div class="queries-scroll" ref={scroller} tabIndex={0} role="group" aria-label="List of queries" style={{ maxHeight: `${HEIGHT * 9.5}px` }}>
         <table class="queries" aria-rowcount={queries.length + 1}>
           <thead>
             <tr aria-rowindex={1}>
               <th scope="col">Name</th>
-              <th scope="col">As SQL</th>
+              <th scope="col">SQL</th>
               <th scope="col">{onDrop ? <span class="unseen">Drop</span> : "Stream"}</th>
             </tr>
           </thead>
@@ -171,7 +171,7 @@ function Queries({ queries, onDrop }: { queries: Query[]; onDrop: ((name: string
                 </th>
                 <td>
                   <code>
-                    <Data value={query.text ?? `${query.k} best of ${query.window}`} longest={300} />
+                    <Data value={query.text ?? `Top ${query.k} over ${query.window}`} longest={300} />
                   </code>
                 </td>
                 <td>
@@ -201,13 +201,13 @@ function Gap({ height }: { height: number }) {
   );
 }
 
-interface DroppingGiven {
+interface DroppingProps {
   name: string;
-  onSaid: (said: { text: string; isError: boolean }) => void;
+  onReply: (reply: { text: string; isError: boolean }) => void;
   onClose: () => void;
 }
 
-function Dropping({ name, onSaid, onClose }: DroppingGiven) {
+function DropDialog({ name, onReply, onClose }: DroppingProps) {
   const { api } = usePage();
   const dialog = useRef<HTMLDialogElement | null>(null);
   const [isBusy, wait] = useState(false);
@@ -215,9 +215,9 @@ function Dropping({ name, onSaid, onClose }: DroppingGiven) {
   const drop = async () => {
     wait(true);
     try {
-      onSaid({ text: (await api.drop(name)).done, isError: false });
+      onReply({ text: (await api.drop(name)).done, isError: false });
     } catch (error) {
-      onSaid({ text: (error as Error).message, isError: true });
+      onReply({ text: (error as Error).message, isError: true });
     }
     dialog.current?.close();
   };
@@ -232,13 +232,13 @@ function Dropping({ name, onSaid, onClose }: DroppingGiven) {
             <Icon name="close" />
           </button>
         </header>
-        <p>It is answered no more. Windows that were answered stay as they are.</p>
+        <p>The job stops answering this query. Results that were already written stay unchanged.</p>
         <div class="form-row end">
           <button type="button" class="button" onClick={() => dialog.current?.close()}>
-            Keep it
+            Cancel
           </button>
           <button type="button" class="button primary" disabled={isBusy} onClick={() => void drop()}>
-            Drop it
+            Drop query
           </button>
         </div>
       </div>

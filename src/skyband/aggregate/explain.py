@@ -1,4 +1,4 @@
-"""The page of aggregate queries: what is summed once for all of them."""
+"""`explain` of aggregate queries: which partial results they share."""
 
 from __future__ import annotations
 
@@ -7,34 +7,48 @@ from collections.abc import Sequence
 from skyband.aggregate.query import AggregateTopK
 from skyband.durations import format_duration
 from skyband.queries.counted import counted
+from skyband.queries.overview import overview
 from skyband.queries.sharing import places_by
 from skyband.windows import common_pane
 
 __all__ = ["page"]
 
+_SHOWN = 3  # sets of partials whose panes the second line lists
+
 
 def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
-    """The page on these queries."""
+    """Describe what these queries answer, keep and cost, then each set of partials in detail."""
     axis = queries[0].axis
     sources = places_by(AggregateTopK.sharing_key, queries)
-    lines = [
-        f"{counted(len(queries), 'query', 'queries')} on the {axis} axis, {counted(len(sources), 'set')} of partials"
-    ]
+    lines: list[str] = []
+    kept: list[str] = []
     for number, ((key, value, where, groups), places) in enumerate(sources.items(), 1):
         sharing = [queries[place] for place in places]
         pane, _ = common_pane(query.window for query in sharing)
         panes = max(-(-query.window.size // pane) for query in sharing)
-        span = format_duration(pane) if axis == "time" else f"{pane} rows"
+        span = format_duration(pane) if axis == "time" else counted(pane, "row")
+        kept.append(f"{counted(panes, 'pane')} of {span}")
         alive = max(query.window.most_alive for query in sharing)
-        made = "in every task, before anything is shuffled" if on_spark else "as rows arrive"
+        made = "in every task, before the shuffle" if on_spark else "as rows arrive"
         lines += [
-            "",
+            *([""] if number > 1 else []),
             f"partials {number}: of {value or 'the value'} by {key or 'key'}"
             + (f" in {', '.join(groups)}" if groups else "")
             + (f" where {where}" if where else ""),
             f"  queries       {len(sharing)}: {', '.join(query.name for query in sharing)}",
-            f"  panes         {span}; one partial per key and pane, made {made}",
-            f"  held          at most {counted(panes, 'pane')} of partials, and a running score per key and query",
-            f"  work          a partial enters and leaves each query once, not once for each of its {alive} windows",
+            f"  panes         {span}; one partial per key and pane, computed {made}",
+            f"  kept          partials of at most {counted(panes, 'pane')}, and a running score per key and query",
+            f"  work          each query adds and subtracts a partial once, not once for each of its {alive} windows",
         ]
-    return "\n".join(lines)
+    shown = kept if len(kept) <= _SHOWN else [*kept[:_SHOWN], "…"]
+    passes = "once" if len(sources) == 1 else f"{len(sources)} times, once per set of partials"
+    head = [
+        overview(queries),
+        (
+            f"Each row is processed {passes}.\nMemory: one partial result per key in each of at most "
+            f"{' and '.join(shown)}, plus a running score per key and query; it grows with the number of distinct keys."
+        ),
+        "",
+        f"{counted(len(sources), 'set')} of partials; queries with the same key, value, filter and groups share one",
+    ]
+    return "\n".join(head + lines)

@@ -18,7 +18,7 @@ _SEGMENT = 1 << 15  # partials: small panes are combined up to this size
 
 
 class OpenPanes:
-    """Store partials in segments with negative numbers, from -1 down. The engine's segments have positive ones."""
+    """Store partials in segments with negative numbers, from -1 down. The engine's segments are numbered from 0 up."""
 
     def __init__(self, segments: Segments, pane: tuple[int, int]) -> None:
         self._segments = segments

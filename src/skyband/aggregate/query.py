@@ -140,7 +140,8 @@ class AggregateTopK(Query):
     def ranked_text(self) -> str:
         """Short description of the ranking."""
         value = "" if self.value is None or self.aggregate == "count" else f" of {self.value}"
-        return f"the {self.k} values of {self.key} with the highest {self.aggregate}{value}"
+        ranked = "keys" if self.key is None else f"values of {self.key}"
+        return f"the {self.k} {ranked} with the highest {self.aggregate}{value}"
 
     def scan_key(self) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
         """Return the fields that must be equal for queries to share partials: key, value, filter and groups."""

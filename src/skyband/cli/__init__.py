@@ -1,1 +1,1 @@
-"""What the commands of the command line do; `skyband.cli` only names them and their options."""
+"""The command line: one module per command; `skyband.cli.main` declares the commands and their options."""

@@ -1,4 +1,4 @@
-"""`skyband bench`: how fast this machine is, on a stream that is the same everywhere."""
+"""`skyband bench`: time the algorithms on this machine, on a seeded stream."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from skyband.topk.query import TopK
 
 __all__ = ["bench"]
 
-WARM = 20_000  # objects before the clock runs: kernels are compiled, or loaded
+WARM = 20_000  # objects pushed before timing, so that kernels are compiled or loaded
 PUSH = 100_000
 LEAST = 5 * PUSH
-SLOW_LIMIT = 20.0  # seconds after which an algorithm is stopped, and counted as far as it came
+SLOW_LIMIT = 20.0  # seconds after which an algorithm is stopped and measured up to that point
 
 
 class _Timed(NamedTuple):
@@ -37,9 +37,9 @@ class _Timed(NamedTuple):
 
 
 def bench(*, rows: int, k: int, size: str, slide: str, only: list[str], as_json: bool) -> None:
-    """Time every algorithm on the same seeded trades, best of a few runs in this one process, and print a table."""
+    """Time every algorithm on the same seeded trades, best of two runs in this process, and print a table."""
     if rows < LEAST:
-        raise InvalidInputError(f"--rows {rows} must be at least {LEAST:,}; shorter runs measure nothing.")
+        raise InvalidInputError(f"--rows must be at least {LEAST:,}, got {rows}. Shorter runs are too noisy.")
     _notice.announce()
     query = TopK(name="bench", k=k, size=size, slide=slide)
     known = only or list(algorithms())
@@ -53,11 +53,11 @@ def bench(*, rows: int, k: int, size: str, slide: str, only: list[str], as_json:
             found.append(max((_time(name, query, stream) for _ in range(2)), key=lambda timed: timed.per_second))
             progress.advance(task)
     if as_json:
-        told = [{**timed._asdict(), "per_second": timed.per_second} for timed in found]
-        out.file.write(json.dumps({"query": query.to_dict(), "algorithms": told}) + "\n")
+        rates = [{**timed._asdict(), "per_second": timed.per_second} for timed in found]
+        out.file.write(json.dumps({"query": query.to_dict(), "algorithms": rates}) + "\n")
         return
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    for name, justify in (("algorithm", "left"), ("objects a second", "right"), ("against the slowest", "right"),
+    for name, justify in (("algorithm", "left"), ("objects/s", "right"), ("vs. slowest", "right"),
                           ("objects held", "right")):  # fmt: skip
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     slowest = min(timed.per_second for timed in found)
@@ -68,12 +68,12 @@ def bench(*, rows: int, k: int, size: str, slide: str, only: list[str], as_json:
             f"{timed.per_second / slowest:,.1f}x",
             f"{timed.candidates:,}",
         )
-    out.print(f"the {query.k} largest of {rows:,} seeded trades over {query.size}, every {query.slide}; one core")
+    out.print(f"top {query.k} of {rows:,} seeded trades over {query.size}, every {query.slide}; one core")
     out.print(table)
 
 
 def _time(algorithm: str, query: TopK, stream: Trades) -> _Timed:
-    """Push the stream in pieces, as a broker would hand it over."""
+    """Time one run; the stream is pushed in batches, as from a broker."""
     warm = Monitor(query, algorithm)
     warm.push(stream.position[:WARM], stream.score[:WARM], stream.trade_id[:WARM])
     monitor = Monitor(query, algorithm)

@@ -1,4 +1,4 @@
-"""`skyband ctl`: changes a workload that runs, from another terminal."""
+"""`skyband ctl`: change a running job from another terminal."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from skyband.errors import InvalidInputError, PipelineError
 from skyband.jobs.mailbox import mailbox_of
 from skyband.workload_file import read_workload
 
-__all__ = ["tell"]
+__all__ = ["send"]
 
 TIMEOUT = 60.0  # seconds
 
 
-def tell(path: Path, message: dict[str, Any], *, as_json: bool, timeout: float = TIMEOUT) -> None:
-    """Tell the run of a file something, and print its reply; an error if it refuses, or if there is none."""
-    reply = _asked(path, message, timeout)
+def send(path: Path, message: dict[str, Any], *, as_json: bool, timeout: float = TIMEOUT) -> None:
+    """Send a message to the running job of a file and print the reply.
+
+    Raises InvalidInputError if there is no running job or if it rejects the message, PipelineError without a reply.
+    """
+    reply = _reply(path, message, timeout)
     if "refused" in reply:
-        raise InvalidInputError(f"{reply['refused']} The run goes on as it was.")
+        raise InvalidInputError(f"{reply['refused']} The job continues unchanged.")
     if as_json:
         console().file.write(json.dumps(reply) + "\n")
     elif "queries" in reply:
@@ -30,18 +33,18 @@ def tell(path: Path, message: dict[str, Any], *, as_json: bool, timeout: float =
         console().print(reply["done"], soft_wrap=True)
 
 
-def _asked(path: Path, message: dict[str, Any], timeout: float) -> dict[str, Any]:
+def _reply(path: Path, message: dict[str, Any], timeout: float) -> dict[str, Any]:
     box = mailbox_of(read_workload(path))
     if not box.is_heard():
         raise InvalidInputError(
-            f"no running job found for {path} on this machine that takes changes (--once and --catch-up end by "
-            f"themselves). Start one with `skyband run {shlex.quote(str(path))}`, or edit the file and then start it."
+            f"no running job found for {path} on this machine (runs with --once or --catch-up cannot be changed). "
+            f"Start one with `skyband run {shlex.quote(str(path))}`."
         )
     reply = box.ask(message, timeout)
     if reply is None:
         raise PipelineError(
-            f"the run of {path} gave no reply within {timeout:g} seconds; whether it heard cannot be told. Look with "
-            f"`skyband ctl list --file {shlex.quote(str(path))}`."
+            f"the running job of {path} did not reply within {timeout:g} seconds, so the change may or may not be "
+            f"applied. Check with `skyband ctl list --file {shlex.quote(str(path))}`."
         )
     return reply
 
@@ -50,8 +53,8 @@ def _print_queries(reply: dict[str, Any]) -> None:
     out = console()
     for stream, queries in reply["queries"].items():
         counts = reply["metrics"].get(stream, {})
-        told = f"{counts.get('rows', 0):,} rows, {counts.get('windows', 0):,} windows, {counts.get('late', 0):,} late"
-        out.print(f"stream {stream}: {told}")
+        totals = f"{counts.get('rows', 0):,} rows, {counts.get('windows', 0):,} windows, {counts.get('late', 0):,} late"
+        out.print(f"stream {stream}: {totals}")
         for query in queries:
             out.print(f"  {query}", soft_wrap=True)
         for name, why in (counts.get("dropped") or {}).items():

@@ -1,4 +1,4 @@
-"""The page of a run, and `skyband page`: the same for answers that somebody else wrote."""
+"""The dashboard of a running job, and `skyband page`: the dashboard of stored answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
-from skyband.cli.signals import Ending
+from skyband.cli.signals import StopSignals
 from skyband.cli.terminal import console
 from skyband.dashboard.board_state import LiveShow
 from skyband.dashboard.connections import address_of
@@ -30,24 +30,24 @@ __all__ = ["Page", "PageOptions", "page_folder"]
 
 
 class PageOptions(NamedTuple):
-    """What was said on the command line about the page of a run."""
+    """Dashboard options of `skyband run`."""
 
-    at: str | None = None  # HOST:PORT or a port; None: loopback, the usual port
+    at: str | None = None  # HOST:PORT or a port; None: the default port of loopback
     allow_control: bool = False
     open: bool = False
 
 
 class Page:
-    """The page of a run in this process, a context that serves it.
+    """The dashboard of a job in this process; serves while the context is open.
 
-    Made before the run, so that a port that is in use stops everything; served from `__enter__` on.
+    The constructor binds the port. Create it before the job, so that a port in use stops the command early.
     """
 
     def __init__(self, file: WorkloadFile, options: PageOptions, *, changeable: bool) -> None:
         if options.allow_control and not changeable:
             raise InvalidInputError(
-                "--allow-control: only a run that goes on as a stream can be changed, and --once and --catch-up end by "
-                "themselves; nothing was started. Leave one of them out."
+                "--allow-control cannot be combined with --once or --catch-up: only a continuous run can be changed. "
+                "Remove one of the options; nothing was started."
             )
         self._running: Run | None = None
         self._first = file
@@ -58,24 +58,24 @@ class Page:
 
     @property
     def url(self) -> str:
-        """Where it is, with the token where one is needed."""
+        """Address of the dashboard, with the token if one is required."""
         return self._server.url
 
     @property
     def listeners(self) -> int:
-        """How many browsers listen."""
+        """Number of connected browsers."""
         return self._server.listeners
 
     def watcher(self, stream: str) -> Wanted:
-        """What is to be given the answers of a stream."""
+        """Return the receiver of a stream's answers."""
         from skyband.spark.delivery import Wanted  # noqa: PLC0415 - loading Spark takes seconds
 
         return Wanted(self._show.history.outlet(stream), "answers")
 
     def begin(self, running: Run, pulse: Pulse | None = None) -> None:
-        """The run has started: this is it, and how it is."""
+        """Connect the dashboard to a started job and its health checks."""
         self._running = running
-        # Names of streams are nobody's business where reading takes a token, and this page takes none.
+        # Reading this page requires no token, so health messages must not contain names of streams.
         ailment = (lambda: None) if pulse is None else partial(pulse.ailment, named=False)
         self._show.begin(lambda: self._file, running.metrics, ailment)
 
@@ -87,16 +87,16 @@ class Page:
         self._show.end()
         self._server.__exit__()
 
-    def tell(self, talk: Console) -> None:
-        """Say where it is; open it, if that was asked for."""
-        talk.print(f"the page is at {self.url}", soft_wrap=True)
+    def announce(self, talk: Console) -> None:
+        """Print the address, and open it in a browser if `--open` is set."""
+        talk.print(f"dashboard at {self.url}", soft_wrap=True)
         if self._open:
             open_browser(self.url)
 
-    def stay(self, talk: Console, asked: threading.Event) -> None:
-        """The run has ended; show what it answered until somebody stops it."""
+    def serve_ended(self, talk: Console, stop: threading.Event) -> None:
+        """Serve the answers of the ended job until a stop is requested."""
         self._show.end()
-        _stay(talk, f"the run has ended; the page stays at {self.url} until Ctrl-C", asked)
+        _serve(talk, f"the run has ended; dashboard at {self.url} until Ctrl-C", stop)
 
     @property
     def _file(self) -> WorkloadFile:
@@ -104,28 +104,28 @@ class Page:
 
 
 def page_folder(answers: Path, workload: Path | None, at: str | None, *, open_it: bool, seconds: float | None) -> None:
-    """Show the answers in a folder until somebody stops it."""
+    """Serve the dashboard of a folder's answers until a stop is requested, or for `seconds`."""
     check_installed()
     file = None if workload is None else read_workload(workload)
     talk = console(stderr=True)
     with (
-        Ending() as ending,
+        StopSignals() as signals,
         FolderShow(answers, file) as show,
         PageServer(show, address_of(at, "--at"), "--at") as server,
     ):
-        ending.heed()
+        signals.defer()
         if open_it:
             open_browser(server.url)
-        _stay(talk, f"the page of {answers} is at {server.url} until Ctrl-C", ending.asked, seconds)
+        _serve(talk, f"dashboard of {answers} at {server.url} until Ctrl-C", signals.requested, seconds)
 
 
-def _stay(talk: Console, message: str, asked: threading.Event, seconds: float | None = None) -> None:
-    """Say so, and wait until somebody asks for the end, or for so many seconds."""
+def _serve(talk: Console, message: str, stop: threading.Event, seconds: float | None = None) -> None:
+    """Print the message and wait for a stop request, or for `seconds`."""
     talk.print(message, soft_wrap=True)
-    if asked.wait(seconds):
+    if stop.wait(seconds):
         talk.print("stopped")
 
 
 def open_browser(url: str) -> None:
-    """Open the address; some browsers run in the terminal and keep who calls them, so nobody waits."""
+    """Open the address in a thread, because a text browser would block the caller."""
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

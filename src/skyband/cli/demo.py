@@ -1,4 +1,4 @@
-"""The demo in process: a seeded stream of trades, and the largest of them window after window."""
+"""`skyband demo --in-process`: the largest trades of each window of a seeded stream."""
 
 from __future__ import annotations
 
@@ -24,47 +24,47 @@ from skyband.topk.query import TopK
 
 __all__ = ["WIDEST", "Leaderboard", "ShownWindow", "clock", "run"]
 
-FRAMES = 20  # a second
-PUSHES = 4  # a second, and one at each window's end: trades come in small batches, as they do from a broker
+FRAMES = 20  # per second
+PUSHES = 4  # per second, and one at each window's end: small batches, as from a broker
 WIDEST = 104
 PLAIN_TABLES = 3
 MOST_CHECKS = 300
 MOST_TRADES = 20_000_000  # about 2 GB as columns
-PER_SECOND = 400  # what `streams.trades` brings, roughly
+PER_SECOND = 400  # trades per second of event time in `streams.trades`, roughly
 
 
 class ShownWindow(NamedTuple):
-    """One window's answer, ready to be looked at."""
+    """One window's answer, for display."""
 
     end: int
     ids: Ints  # best first
-    moves: list[int | None]  # places won since the last window; None: it was not in there
+    moves: list[int | None]  # ranks gained since the previous window; None: new
     objects: int  # in the window
-    candidates: int  # held just after it was answered
+    candidates: int  # held just after the answer
 
 
 class Leaderboard:
-    """Feeds trades to a monitor and keeps count: of the time it took, of what it held, of who rose and fell."""
+    """Push trades to a monitor and record the time in the engine, the candidates held, and rank changes."""
 
     def __init__(self, query: TopK, stream: Trades) -> None:
         self.query, self.stream = query, stream
         self.pushed = 0  # trades
         self.pushes = 0
-        self.busy = 0.0  # seconds inside push and advance_to, and nowhere else
+        self.busy = 0.0  # seconds inside push and advance_to
         self.most_held = 0
         self.windows: list[ShownWindow] = []
         self._monitor = Monitor(query)
         self._places: dict[int, int] = {}
 
     def feed(self, until: int) -> None:
-        """Take in the trades before `until`, and what becomes final with them."""
+        """Push the trades before `until`, and store the answers that become final."""
         low, high = self.pushed, int(np.searchsorted(self.stream.position, until))
         mine = slice(low, high)
         newest = int(self.stream.position[high - 1]) if high else OPENING
         end = self.query.sliding.last_end_at(until)
         began = perf_counter()
         self._monitor.push(self.stream.position[mine], self.stream.score[mine], self.stream.trade_id[mine])
-        if end > newest:  # nothing was traded since: time itself makes the window final
+        if end > newest:  # no trade since then: advance the time to close the window
             self._monitor.advance_to(end)
         self.busy += perf_counter() - began
         self.pushed, self.pushes = high, self.pushes + 1
@@ -77,16 +77,16 @@ class Leaderboard:
 
     @property
     def held(self) -> int:
-        """How many objects the monitor holds now."""
+        """Number of objects that the monitor holds now."""
         return self._monitor.candidates
 
     @property
     def per_second(self) -> float:
-        """Objects a second of time spent in the engine."""
+        """Objects per second of time in the engine."""
         return self.pushed / self.busy if self.busy else 0.0
 
     def check(self) -> tuple[int, int]:
-        """How many answers equal a full sort of their window, and how many were looked at (all, or some hundred)."""
+        """Return how many answers equal a full sort of their window, and how many were checked (a few hundred)."""
         position, score, ids, k = self.stream.position, self.stream.score, self.stream.trade_id, self.query.k
         looked_at = self.windows[:: 1 + len(self.windows) // MOST_CHECKS]
         good = 0
@@ -107,7 +107,7 @@ class Leaderboard:
 
 
 def run(*, seconds: float, speed: float, k: int, size: str, slide: str, seed: int) -> None:
-    """Show the largest trades live in a terminal, or as a few plain tables where there is none."""
+    """Show the largest trades live in a terminal, or as a few plain tables if stdout is not a terminal."""
     query = TopK(name="largest trades", k=k, size=size, slide=slide)
     stream = _stream(seconds, speed, seed)
     console = Console(highlight=False)
@@ -129,7 +129,7 @@ def run(*, seconds: float, speed: float, k: int, size: str, slide: str, seed: in
 
 
 def _run_live(console: Console, board: Leaderboard, stop: int, speed: float) -> None:
-    """Let the stream pass at `speed` and redraw it FRAMES times a second."""
+    """Replay the stream at `speed` and redraw FRAMES times per second."""
     with Live(console=console, auto_refresh=False) as live:
         began, now, due = perf_counter(), OPENING, OPENING
         while now < stop:
@@ -143,7 +143,7 @@ def _run_live(console: Console, board: Leaderboard, stop: int, speed: float) -> 
 
 
 def _run_plain(console: Console, board: Leaderboard, stop: int) -> None:
-    """Let the stream pass as fast as it can and print its last windows."""
+    """Replay the stream at full speed and print its last windows."""
     step = max(board.query.sliding.slide, 1_000_000)
     for now in (*range(OPENING + step, stop, step), stop):
         board.feed(now)
@@ -157,21 +157,21 @@ def _run_plain(console: Console, board: Leaderboard, stop: int) -> None:
 
 
 def _stream(seconds: float, speed: float, seed: int) -> Trades:
-    """At least the trades of the first `seconds * speed` seconds."""
+    """Generate at least the trades of the first `seconds * speed` seconds."""
     for name, value in (("seconds", seconds), ("speed", speed)):
         if not value > 0:
-            raise InvalidInputError(f"{name}={value:g} must be above 0; otherwise there is nothing to watch.")
+            raise InvalidInputError(f"--{name} must be greater than 0, got {value:g}.")
     wanted = seconds * speed * PER_SECOND
     if wanted > MOST_TRADES:
         raise InvalidInputError(
-            f"seconds={seconds:g} at speed={speed:g} are about {wanted:,.0f} trades, and the demo makes at most "
-            f"{MOST_TRADES:,} beforehand; watch for a shorter time or at a lower speed."
+            f"--seconds {seconds:g} at --speed {speed:g} needs about {wanted:,.0f} trades, and the demo generates at "
+            f"most {MOST_TRADES:,}. Use a shorter time or a lower speed."
         )
     return trades(int(1.2 * wanted) + 10_000, seed)
 
 
 def _warm_up(console: Console, query: TopK) -> None:
-    """Have the kernels compiled (or loaded) so that no figure includes it, and say so if it takes long."""
+    """Compile or load the kernels before timing, and print a message if it takes long."""
     _notice.silence()
     message = "compiling kernels, first time only…"
     with console.status("starting…") as status:
@@ -207,7 +207,7 @@ def _title(query: TopK) -> Text:
 
 
 def _progress(query: TopK, now: int) -> Table:
-    """The time of the stream, and how much of the next window is there."""
+    """Event time and the progress of the next window."""
     begun = query.sliding.last_end_at(now)
     line = Table.grid(padding=(0, 2, 0, 0), expand=True)
     line.add_column(no_wrap=True)
@@ -219,7 +219,7 @@ def _progress(query: TopK, now: int) -> Table:
 
 
 def _ranking(board: Leaderboard, window: ShownWindow, *, most: int) -> Table:
-    """The answer as a table, at most so many rows of it."""
+    """The answer as a table of at most `most` rows."""
     stream = board.stream
     top = stream.score[window.ids[0]]
     table = Table(box=None, expand=True, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -246,7 +246,7 @@ def _ranking(board: Leaderboard, window: ShownWindow, *, most: int) -> Table:
 
 
 def _move(places: int | None) -> Text:
-    """How an object has moved since the last window."""
+    """An object's rank change since the previous window."""
     if places is None:
         return Text("new", "bold green")
     if places == 0:
@@ -260,7 +260,7 @@ def _gauges(board: Leaderboard, window: ShownWindow) -> Table:
     lines.add_column()
     lines.add_row("window", f"{_span(board.query, window)}, {window.objects:,} objects")
     lines.add_row("held", _holding(board.held, window))
-    lines.add_row("engine", f"{_rate(board)}; {board.pushed:,} trades so far")
+    lines.add_row("engine", f"{_rate(board)}; {board.pushed:,} trades read")
     return lines
 
 
@@ -269,29 +269,29 @@ def _span(query: TopK, window: ShownWindow) -> str:
 
 
 def _holding(candidates: int, window: ShownWindow) -> Text:
-    share = f", one for every {window.objects // candidates:,} objects of the window" if candidates else ""
+    share = f", one per {window.objects // candidates:,} objects of the window" if candidates else ""
     return Text.assemble((f"{candidates:,} candidates", "bold"), share)
 
 
 def _rate(board: Leaderboard) -> str:
     batch = board.pushed // max(1, board.pushes)
-    return f"{board.per_second / 1e6:,.1f} million objects a second in pushes of {batch:,}"
+    return f"{board.per_second / 1e6:,.1f} million objects/s in pushes of {batch:,}"
 
 
 def _summary(board: Leaderboard) -> Text:
     if not board.windows:
-        return Text("No window has ended yet: watch for longer (--seconds), or ask for a shorter --slide.")
+        return Text("No window has ended yet. Increase --seconds or reduce --slide.")
     good, checked = board.check()
     return Text.assemble(
         (f"{board.pushed:,} trades, {len(board.windows):,} windows", "bold"),
-        f"; never more than {board.most_held:,} candidates held; engine {_rate(board)}; ",
+        f"; at most {board.most_held:,} candidates held; engine {_rate(board)}; ",
         (f"{good} of {checked} answers", "bold green" if good == checked else "bold red"),
-        " checked equal a full sort of their window.",
+        " checked are equal to a full sort of their window.",
     )
 
 
 def clock(position: int, *, milliseconds: bool = False) -> str:
-    """The time of day at a position.
+    """Time of day at a position.
 
     >>> clock(1_704_205_800_250_000, milliseconds=True)
     '14:30:00.250'

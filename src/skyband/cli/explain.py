@@ -1,4 +1,4 @@
-"""`skyband explain`: what a workload file means, without running it."""
+"""`skyband explain`: describe a workload file without running it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,30 @@ __all__ = ["explain_file"]
 
 
 def explain_file(path: Path, *, as_json: bool) -> str:
-    """A page on the file's streams, queries and sinks; or the same for machines."""
+    """Return a description of the file's streams, queries and sinks, as text or as JSON."""
     file, warnings = read_with_data(path)
     if as_json:
-        told = [{"line": one.line, "column": one.column, "key": one.key, "message": one.message} for one in warnings]
-        return json.dumps(_hidden(file, {**_plain(file), "warnings": told}), indent=2)
+        plain = [{"line": one.line, "column": one.column, "key": one.key, "message": one.message} for one in warnings]
+        return json.dumps(_hidden(file, {**_plain(file), "warnings": plain}), indent=2)
     return file.hide("\n".join([*_page(file), *(f"warning: {one}" for one in warnings)]))
 
 
 def _page(file: WorkloadFile) -> list[str]:
     lines = []
     for name, workload in file.workloads.items():
-        lines += [f"stream {name}: {_described(file.streams[name])}", ""]
+        summary, _, details = _explained(file, name).partition("\n\n")
+        lines += [f"stream {name}: {_described(file.streams[name])}", *_indented(summary), ""]
         lines += [f"  {query}" for query in workload]
-        lines += ["", *(f"  {line}".rstrip() for line in _explained(file, name).splitlines()), ""]
+        lines += ["", *_indented(details), ""]
     for sink in file.sinks:
         which = "all queries" if sink.queries is None else ", ".join(sink.queries)
         lines.append(f"sink {sink.type}{sink.target}: {sink.output} of {which}")
     lines.append(f"state in {file.engine.checkpoint}")
     return lines
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}".rstrip() for line in text.splitlines()]
 
 
 def _described(stream: Stream) -> str:
@@ -53,7 +58,7 @@ def _shown(file: WorkloadFile, sink: Sink) -> dict[str, Any]:
 
 
 def _sql(query: Query) -> str | None:
-    """The query as SQL, where SQL can say it."""
+    """Return the query as SQL, or None if SQL cannot express it."""
     return query.to_sql()
 
 
@@ -74,7 +79,7 @@ def _plain(file: WorkloadFile) -> dict[str, Any]:
 
 
 def _hidden(file: WorkloadFile, value: Any) -> Any:
-    """The same values, without secrets in any text."""
+    """Return the same values with secrets in texts replaced."""
     if isinstance(value, dict):
         return {key: _hidden(file, one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -83,7 +88,7 @@ def _hidden(file: WorkloadFile, value: Any) -> Any:
 
 
 def _without_secrets(file: WorkloadFile, section: dict[str, Any]) -> dict[str, Any]:
-    """A section as it may be shown: an option that sounds like a secret is one, wherever it came from."""
+    """Return a section that is safe to show: options that are named like secrets are hidden."""
     options = {
         name: HIDDEN if is_secret(name) else file.hide(value) if isinstance(value, str) else value
         for name, value in section.get("options", {}).items()

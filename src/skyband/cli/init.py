@@ -1,4 +1,4 @@
-"""`skyband init`: a first workload file, made for the data at hand."""
+"""`skyband init`: write a first workload file for the user's data."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from skyband.errors import InvalidInputError
 from skyband.workload_file import sample_of, starter
 from skyband.workload_file.data_files import is_partition, is_visible, visible_files
 
-__all__ = ["begin", "search_data"]
-# Files that hold data and cannot be read as they are.
+__all__ = ["init_file", "search_data"]
+# Suffixes of data files that are not supported.
 _UNREADABLE = ("arrow", "avro", "duckdb", "feather", "h5", "hdf5", "ipc", "orc", "sqlite", "sqlite3", "xls", "xlsx")
 _ARCHIVES = (".7z", ".rar", ".tar", ".xz", ".zip")
 _NOT_DATA = ("env", "node_modules", "venv")
-_MOST = 2000  # files of a folder below that are looked at
+_MOST = 2000  # files of a subfolder that are checked
 _NUMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
 
 
-def begin(data: Path | None, file: Path, *, force: bool) -> str:
-    """Write the file; return what to tell the user."""
+def init_file(data: Path | None, file: Path, *, force: bool) -> str:
+    """Write the file; return the message for the user."""
     if file.exists() and not force:
         raise InvalidInputError(
-            f"{str(file)!r} is there already and was not touched; "
-            "write another with --file, or replace it with --force."
+            f"{str(file)!r} exists already and was not changed. Choose another name with --file, or replace it with "
+            "--force."
         )
     data = data or search_data(file.parent)
     sample = None if data is None else sample_of(data, besides=[file])
@@ -42,30 +42,30 @@ def begin(data: Path | None, file: Path, *, force: bool) -> str:
     except OSError as error:
         raise InvalidInputError(f"{str(file)!r} cannot be written: {error.strerror or error}.") from error
     name = "" if file == Path("skyband.yaml") else f" {shlex.quote(str(file))}"
-    about = "rows that Spark makes up, since there is no data here" if data is None else str(data)
+    about = "rows that Spark generates, because this folder contains no data" if data is None else str(data)
     lines = [
-        f"wrote {file}: queries over {about}. Have a look at it, then:",
+        f"wrote {file}: queries over {about}. Review it, then run:",
         "",
-        f"  skyband explain{name}      what it means, before anything runs",
+        f"  skyband explain{name}      show the plan without running it",
         f"  skyband run{name}          follow the stream, live; Ctrl-C stops it",
     ]
     if data is not None:
         lines += [
-            f"  skyband run{name} --once   answer every window of what is there now, and end",
-            f"  skyband verify{name}       check all answers against brute force",
+            f"  skyband run{name} --once   read the existing data, emit every window and exit",
+            f"  skyband verify{name}       compare all answers with brute force",
         ]
     return "\n".join(lines)
 
 
 def _seen_from(folder: Path, data: Path) -> str:
-    """Paths in a workload file are relative to its folder."""
+    """The data's path relative to the folder of the workload file, unless it is absolute."""
     return str(data) if data.is_absolute() else os.path.relpath(data, folder)
 
 
 def search_data(folder: Path) -> Path | None:
-    """The data of a folder: its one data file, a glob for its numbered parts, or the one folder below that has some.
+    """Find the data of a folder: its only data file, a glob for its numbered parts, or its only subfolder with data.
 
-    None where there is nothing like data. InvalidInputError where it is not clear what is meant, or cannot be read.
+    Returns None if there is no data. Raises InvalidInputError if the choice is ambiguous or the format is unsupported.
     """
     if not folder.is_dir():
         return None
@@ -83,8 +83,8 @@ def search_data(folder: Path) -> Path | None:
     if any(map(is_partition, below)):
         whole = folder.absolute()
         raise InvalidInputError(
-            f"this folder is data itself: it has partition folders ({_listed(below)}), and Spark would read a workload "
-            f"file in it as rows. Go to the folder above: cd {shlex.quote(str(whole.parent))} && skyband init "
+            f"this folder contains partition folders ({_listed(below)}), so Spark would read a workload file in it as "
+            f"data. Use the parent folder: cd {shlex.quote(str(whole.parent))} && skyband init "
             f"{shlex.quote(whole.name)}"
         )
     if len(below) > 1:
@@ -94,8 +94,8 @@ def search_data(folder: Path) -> Path | None:
     unreadable = [name for name in files if _is_unreadable(Path(name))]
     if unreadable:
         raise InvalidInputError(
-            f"the data here ({_listed(unreadable)}) is in no format that can be read: convert it to .csv, .tsv, .jsonl "
-            "or .parquet. For rows that Spark makes up, run skyband init in an empty folder. Nothing was written."
+            f"the format of the data in this folder ({_listed(unreadable)}) is not supported. Convert it to .csv, "
+            ".tsv, .jsonl or .parquet. For generated rows, run skyband init in an empty folder. Nothing was written."
         )
     return None
 
@@ -110,7 +110,7 @@ def _has_data(folder: Path) -> bool:
 
 
 def _glob_for(found: Sequence[str], files: Sequence[str]) -> str | None:
-    """A glob for files that differ by their numbers only, and for no others that are there.
+    """Return a glob that matches exactly `found`, if these files differ only in a number; else None.
 
     >>> _glob_for(["part-0000.csv", "part-0001.csv"], ["part-0000.csv", "part-0001.csv", "notes.txt"])
     'part-*.csv'
@@ -124,7 +124,7 @@ def _glob_for(found: Sequence[str], files: Sequence[str]) -> str | None:
 
 def _unclear(what: str, names: Sequence[str]) -> InvalidInputError:
     return InvalidInputError(
-        f"there are {len(names)} {what} here ({_listed(names)}); say which one to begin with: "
+        f"this folder contains {len(names)} {what} ({_listed(names)}). Name one of them: "
         f"skyband init {shlex.quote(names[0])}"
     )
 

@@ -1,4 +1,4 @@
-"""Names with a line each, as a table: the keys of a workload file, the algorithms."""
+"""Tables of names with descriptions: the keys of a workload file, the algorithms."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from skyband.workload_file import keys
 
 __all__ = ["print_keys", "print_table"]
 
-WIDE = 1000  # where nobody looks at it: a line each, for who reads them by program
+WIDE = 1000  # columns if stdout is not a terminal, so that each row is one line
 
 
 def print_keys() -> None:
-    """All keys of a workload file."""
+    """Print all keys of a workload file."""
     print_table((key.path, f"{key.type}{_default(key.default)}", key.description) for key in keys())
 
 
 def print_table(rows: Iterable[tuple[str, ...]]) -> None:
-    """A row for each name."""
+    """Print rows of text as a table."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for row in rows:
         if not table.columns:

@@ -1,6 +1,4 @@
-"""The lines of a run: answers on standard output, and what it says about itself on standard error, for people and for
-machines.
-"""
+"""Line output of a job: answers on stdout and log lines on stderr, as text or JSON."""
 
 from __future__ import annotations
 
@@ -25,38 +23,38 @@ Hide = Callable[[str], str]
 
 
 class _Lines:
-    """Writes rows as lines, as they come, until nobody reads them any more."""
+    """Write rows as lines until the reader closes the pipe."""
 
     def __init__(self, to: TextIO | None = None) -> None:
         self._to = to or sys.stdout
         self._lock = threading.Lock()
-        self.nobody_reads = False
+        self.reader_gone = False
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Write them."""
-        if self.nobody_reads:
+        """Write a batch of rows."""
+        if self.reader_gone:
             return
         with self._lock:
             try:
                 self._to.writelines(self._lines(rows))
                 self._to.flush()
             except BrokenPipeError:  # as with: skyband run --json | head
-                self.nobody_reads = True
-                _let_go_of(self._to)
+                self.reader_gone = True
+                _redirect_to_null(self._to)
 
     def _lines(self, rows: pa.Table) -> Iterable[str]:
         raise NotImplementedError
 
 
 class JsonLines(_Lines):
-    """Every row as a line of JSON."""
+    """Write each row as a line of JSON."""
 
     def _lines(self, rows: pa.Table) -> Iterable[str]:
         return json_lines(rows)
 
 
 class PlainLines(_Lines):
-    """Every row as a line of text: when it was final, the query, the rank, the score, the rest."""
+    """Write each row as a line of text: window end or time, query, rank, score, other columns."""
 
     def _lines(self, rows: pa.Table) -> Iterable[str]:
         return map(self._line, with_far_times_as_text(rows).to_pylist())
@@ -77,15 +75,15 @@ def _int(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _let_go_of(stream: TextIO) -> None:
-    """Point it nowhere: Python flushes it once more when it ends, and would complain."""
+def _redirect_to_null(stream: TextIO) -> None:
+    """Redirect to /dev/null, because Python flushes the stream at exit and would report the closed pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 class _Text(logging.Formatter):
-    """A line for people; what goes on over several lines is indented, so that nobody else's text begins one."""
+    """Text lines. Continuation lines are indented, so that text from data cannot look like a log line."""
 
     def __init__(self, hide: Hide) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
@@ -96,26 +94,26 @@ class _Text(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """A line of JSON: when, how grave, who says it, and what."""
+    """JSON lines: time, level, logger, message."""
 
     def __init__(self, hide: Hide) -> None:
         super().__init__()
         self._hide = hide
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {
+        entry = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": self._hide(record.getMessage()),
         }
         if record.exc_info:
-            told["error"] = self._hide(self.formatException(record.exc_info))
-        return json.dumps(told, ensure_ascii=False)
+            entry["error"] = self._hide(self.formatException(record.exc_info))
+        return json.dumps(entry, ensure_ascii=False)
 
 
 def write_logs(*, as_json: bool, hide: Hide = str) -> None:
-    """Write what the library logs to standard error, from here on; `hide` takes secrets out of a text."""
+    """Write the library's log to stderr; `hide` removes secrets from a text."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Json(hide) if as_json else _Text(hide))
     log = logging.getLogger("skyband")

@@ -1,4 +1,4 @@
-"""A run on a live screen: the newest answers of its queries, drawn anew until it ends."""
+"""Live view of a running job on the terminal: the newest answers of its queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS_AT_THE_END = 10
 
 
 def await_end(running: Run, enough: Callable[[], bool], seconds: float | None = None, *, every: float = POLL) -> bool:
-    """Wait until a run has ended, it is enough, or for so many seconds; return whether it has ended."""
+    """Wait until the job has ended, `enough()` is true, or `seconds` have passed; return whether it has ended."""
     until = None if seconds is None else monotonic() + seconds
     while not running.await_end(every):
         if enough() or (until is not None and monotonic() >= until):
@@ -37,28 +37,28 @@ def await_end(running: Run, enough: Callable[[], bool], seconds: float | None = 
 
 
 class Follower:
-    """Shows the newest answers on a console, live while a run goes on and once more when it has ended."""
+    """Show the newest answers on a console, live while a job runs and once more at its end."""
 
-    def __init__(self, out: Console, asked: Callable[[], Sequence[Query]], board: Board | None) -> None:
-        self._out, self._board, self._asked = out, board, asked
+    def __init__(self, out: Console, queries: Callable[[], Sequence[Query]], board: Board | None) -> None:
+        self._out, self._board, self._current_queries = out, board, queries
 
-    def follow(self, running: Run, asked: threading.Event, seconds: float | None = None) -> bool:
-        """Draw until the run has ended, it is asked to, or for so many seconds; return whether it has ended."""
+    def follow(self, running: Run, stop: threading.Event, seconds: float | None = None) -> bool:
+        """Draw until the job has ended, a stop is requested, or `seconds` have passed; return whether it has ended."""
         with Live(console=self._out, auto_refresh=False, transient=True) as live:
 
             def draw() -> bool:
                 live.update(self._screen(running), refresh=True)
-                return asked.is_set()
+                return stop.is_set()
 
             return await_end(running, draw, seconds, every=REFRESH)
 
     @property
     def _queries(self) -> Sequence[Query]:
-        """What is asked now; it may change while the run goes on."""
-        return self._asked() if self._board is not None else ()
+        """The current queries; they can change while the job runs."""
+        return self._current_queries() if self._board is not None else ()
 
-    def tell(self) -> None:
-        """Print the newest answers, to stay."""
+    def print_newest(self) -> None:
+        """Print the newest answers."""
         newest = self._newest()
         for query in self._queries:
             for part in newest_answer(query, newest[query.name], ROWS_AT_THE_END):
@@ -67,7 +67,7 @@ class Follower:
     def _screen(self, running: Run) -> RenderableType:
         metrics = running.metrics()
         foot = Table.grid()
-        if running.mode == "once":  # a bounded input is read whole before its first answer
+        if running.mode == "once":  # a bounded input is read completely before the first answer
             done, tasks = (sum(one[name] for one in metrics.values()) for name in ("tasks_done", "tasks"))
             foot.add_row(Text(f"\nreading: {done:,} of {tasks:,} tasks done" if tasks else "\nreading…", "dim"))
             foot.add_row(ProgressBar(total=tasks or None, completed=done, pulse=not tasks, width=60))

@@ -1,4 +1,4 @@
-"""The command line. Nothing heavy is imported before a command runs, so that help comes at once."""
+"""The command line. Heavy modules are imported only when a command runs, so `--help` is fast."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 DIFFERENT, WRONG, FAILED, MISSING, INTERRUPTED = 1, 2, 3, 4, 130
-CODES = """Exit codes: 0 all went well; 1 verify found a difference; 2 something in the file, a query or an option is
-wrong; 3 a stream failed while it ran; 4 something is not installed; 130 stopped with Ctrl-C."""
+CODES = """Exit codes: 0 success; 1 verify found a difference; 2 the file, a query or an option is invalid; 3 a stream
+failed while it ran; 4 a dependency is missing; 130 stopped with Ctrl-C."""
 
 app = typer.Typer(
     help="Continuous top-k queries over sliding windows: exact, in one pass, with minimal state.",
     epilog=CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: loading rich for it would double the time it takes
+    rich_markup_mode=None,  # plain help: importing rich would double its time
 )
 
 File = Annotated[Path, typer.Argument(help="The workload file.", show_default=True)]
-Json = Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout, nothing else there.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Let Spark write its log to the screen.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print Spark's log to the screen.")]
 STARTER = Path("skyband.yaml")
-WithPage = Annotated[bool, typer.Option("--page", help="Show the answers in a browser, on a page of this machine.")]
+WithPage = Annotated[bool, typer.Option("--page", help="Serve a dashboard of the answers on this machine.")]
 PageAt = Annotated[
-    str | None, typer.Option("--page-at", help="The same, on this port of loopback or at this HOST:PORT.")
+    str | None, typer.Option("--page-at", help="Like --page, on this port of loopback or at this HOST:PORT.")
 ]
-Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
+Open = Annotated[bool, typer.Option("--open", help="Open the dashboard in the browser.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -60,48 +60,51 @@ def _options(
 def init(
     data: Annotated[Path | None, typer.Argument(help="A CSV, JSON or Parquet file, or a folder of them.")] = None,
     file: Annotated[Path, typer.Option(help="Where to write the workload file.")] = STARTER,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a first workload file, with comments, for your data (or for made-up rows)."""
-    from skyband.cli.init import begin
+    """Write a commented workload file for your data.
 
-    typer.echo(begin(data, file, force=force))
+    If there is no data, the file uses rows that Spark generates.
+    """
+    from skyband.cli.init import init_file
+
+    typer.echo(init_file(data, file, force=force))
 
 
 @app.command()
 def run(
     file: File = STARTER,
     once: Annotated[
-        bool, typer.Option("--once", help="The input is bounded: answer every window of it, and end. Keeps no state.")
+        bool, typer.Option("--once", help="Read the whole input, emit every window and exit. Stores no state.")
     ] = False,
     catch_up: Annotated[
-        bool, typer.Option("--catch-up", help="Read what is new since the last run, keep the state, and end.")
+        bool, typer.Option("--catch-up", help="Read the rows added since the last run, store the state and exit.")
     ] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget the kept state and remove the files written with it.")
+        bool, typer.Option("--fresh", help="Discard the stored state and remove the files written with it.")
     ] = False,
-    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,
     metrics: Annotated[
-        str | None, typer.Option(help="Show the numbers to Prometheus, on this port of loopback or at this address.")
+        str | None, typer.Option(help="Serve metrics for Prometheus on this port of loopback or at this HOST:PORT.")
     ] = None,
-    logs: Annotated[
-        str | None, typer.Option(help="Say what is done on standard error: text or json, a line each.")
-    ] = None,
+    logs: Annotated[str | None, typer.Option(help="Write log lines to stderr, as text or json.")] = None,
     page: WithPage = False,
     page_at: PageAt = None,
     allow_control: Annotated[
         bool,
-        typer.Option("--allow-control", help="Let the page add and drop queries, by a token made anew each start."),
+        typer.Option(
+            "--allow-control", help="Allow the dashboard to add and drop queries. Each start has a new token."
+        ),
     ] = False,
     open_page: Open = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run a workload file: answers go to its sinks, live to this terminal if it says so."""
+    """Run a workload file. Answers go to its sinks."""
     if once and catch_up:
-        raise typer.BadParameter("--once and --catch-up exclude each other.")
+        raise typer.BadParameter("--once and --catch-up cannot be combined.")
     if logs not in (None, "text", "json"):
-        raise typer.BadParameter(f"--logs {logs} must be text or json.")
+        raise typer.BadParameter(f"--logs must be text or json, got {logs}.")
     paged = _page_options(page, page_at, open_page, allow_control=allow_control)
     from skyband.cli.run import run_file
 
@@ -121,11 +124,11 @@ def run(
 
 
 def _page_options(page: bool, at: str | None, open_it: bool, *, allow_control: bool = False) -> PageOptions | None:
-    """What was said about the page; None: nobody wants one."""
+    """Options of the dashboard, or None without --page and --page-at."""
     if not page and at is None:
         for option, given in (("--allow-control", allow_control), ("--open", open_it)):
             if given:
-                raise typer.BadParameter(f"{option} is about the page, and there is none; add --page.")
+                raise typer.BadParameter(f"{option} requires --page or --page-at.")
         return None
     from skyband.dashboard.server import check_installed
 
@@ -137,13 +140,15 @@ def _page_options(page: bool, at: str | None, open_it: bool, *, allow_control: b
 
 @app.command("page")
 def page_of_answers(
-    answers: Annotated[Path, typer.Option(help="A folder of Parquet files with answers, finished or growing.")],
-    workload: Annotated[Path | None, typer.Option(help="The workload file they are of: names, k, plans.")] = None,
-    at: Annotated[str | None, typer.Option(help="Serve it on this port of loopback or at this HOST:PORT.")] = None,
+    answers: Annotated[Path, typer.Option(help="The folder with the Parquet files of a finished or running job.")],
+    workload: Annotated[
+        Path | None, typer.Option(help="The workload file of these answers. Adds names, k and plans.")
+    ] = None,
+    at: Annotated[str | None, typer.Option(help="Serve on this port of loopback or at this HOST:PORT.")] = None,
     open_page: Open = False,
-    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,
 ) -> None:
-    """Show answers that were written to files, on a page in the browser. Needs no Spark."""
+    """Show stored answers in a dashboard. Does not need Spark."""
     from skyband.cli.dashboard import page_folder
 
     page_folder(answers, workload, at, open_it=open_page, seconds=seconds)
@@ -151,7 +156,10 @@ def page_of_answers(
 
 @app.command()
 def explain(file: File = STARTER, as_json: Json = False) -> None:
-    """Say what a workload file means: what is shared, what is held, which algorithm and why. Runs nothing."""
+    """Validate a file and show its plan, without running it.
+
+    Prints the queries, what they share, the expected state, and each algorithm with the reason for it.
+    """
     from skyband.cli.explain import explain_file
 
     typer.echo(explain_file(file, as_json=as_json))
@@ -161,15 +169,18 @@ def explain(file: File = STARTER, as_json: Json = False) -> None:
 def verify(
     file: File = STARTER,
     answers: Annotated[
-        Path | None, typer.Option("--answers", help="Check the answers that a run of the file has written here.")
+        Path | None, typer.Option("--answers", help="Check the answers that a run has written to this folder.")
     ] = None,
     unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="With --answers: the newest windows need not be answered yet.")
+        bool, typer.Option("--unfinished", help="With --answers: allow the newest windows to be missing.")
     ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Check what `run --once` answers, or what a run has written, against brute force over all rows in Spark SQL."""
+    """Compare answers with brute force in Spark SQL.
+
+    Computes the answers as `run --once` does, or reads those that a run has written.
+    """
     from skyband.cli.verify import verify_file
 
     raise typer.Exit(verify_file(file, answers=answers, unfinished=unfinished, as_json=as_json, verbose=verbose))
@@ -177,9 +188,9 @@ def verify(
 
 @app.command()
 def schema(
-    keys: Annotated[bool, typer.Option("--keys", help="As a table to read, instead of JSON Schema.")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="Print a table of the keys instead.")] = False,
 ) -> None:
-    """Print the JSON Schema of workload files, for editors and checks; or a table of their keys."""
+    """Print the JSON Schema of workload files, or their keys."""
     if keys:
         from skyband.cli.key_tables import print_keys
 
@@ -192,10 +203,10 @@ def schema(
     typer.echo(json.dumps(published(), indent=2, ensure_ascii=False))
 
 
-ctl = typer.Typer(help="Change a workload that runs, from another terminal.", no_args_is_help=True)
+ctl = typer.Typer(help="Change a running job from another terminal.", no_args_is_help=True)
 app.add_typer(ctl, name="ctl")
-Of = Annotated[Path, typer.Option("--file", "-f", help="The workload file that runs.", show_default=True)]
-Stream = Annotated[str | None, typer.Option(help="The stream it is about, where the file has several.")]
+Of = Annotated[Path, typer.Option("--file", "-f", help="The workload file of the running job.", show_default=True)]
+Stream = Annotated[str | None, typer.Option(help="The stream, if the file has several.")]
 
 
 @ctl.command()
@@ -205,28 +216,34 @@ def add(
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
-    """Add a query to a stream that runs; says from which window on its answers are whole."""
-    _tell(file, {"kind": "add", "sql": sql, "stream": stream}, as_json=as_json)
+    """Add a query to a running job.
+
+    The reply states the first window that is complete.
+    """
+    _send(file, {"kind": "add", "sql": sql, "stream": stream}, as_json=as_json)
 
 
 @ctl.command()
 def drop(
     name: Annotated[str, typer.Argument(help="The query's name.")], file: Of = STARTER, as_json: Json = False
 ) -> None:
-    """Drop a query from a stream that runs."""
-    _tell(file, {"kind": "drop", "name": name}, as_json=as_json)
+    """Drop a query from a running job."""
+    _send(file, {"kind": "drop", "name": name}, as_json=as_json)
 
 
 @ctl.command("list")
 def list_queries(file: Of = STARTER, as_json: Json = False) -> None:
-    """List the queries that run, stream by stream."""
-    _tell(file, {"kind": "list"}, as_json=as_json)
+    """List the running queries by stream."""
+    _send(file, {"kind": "list"}, as_json=as_json)
 
 
 @ctl.command()
 def flush(file: Of = STARTER, stream: Stream = None, as_json: Json = False) -> None:
-    """Answer every window that holds a row, now; rows that come later for one are late."""
-    _tell(file, {"kind": "flush", "stream": stream}, as_json=as_json)
+    """Emit every window that contains a row now.
+
+    Rows that arrive later for one of these windows are late.
+    """
+    _send(file, {"kind": "flush", "stream": stream}, as_json=as_json)
 
 
 @ctl.command()
@@ -236,19 +253,25 @@ def advance(
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
-    """Move time on without rows, for a source that has fallen silent: what ends before then is answered."""
-    _tell(file, {"kind": "advance", "to": to, "stream": stream}, as_json=as_json)
+    """Move event time forward without rows.
+
+    Emits the windows that end by that time. Use it if a source is idle.
+    """
+    _send(file, {"kind": "advance", "to": to, "stream": stream}, as_json=as_json)
 
 
-def _tell(file: Path, message: dict[str, str | None], *, as_json: bool) -> None:
-    from skyband.cli.ctl import tell
+def _send(file: Path, message: dict[str, str | None], *, as_json: bool) -> None:
+    from skyband.cli.ctl import send
 
-    tell(file, message, as_json=as_json)
+    send(file, message, as_json=as_json)
 
 
 @app.command()
 def jars() -> None:
-    """Fetch what Spark needs to read and write Kafka, once: a few jars from Maven's registry, into your cache."""
+    """Download Spark's Kafka connector, once.
+
+    The jars come from the Maven repository and are stored in your cache folder.
+    """
     from skyband.cli.jars import fetch
     from skyband.cli.terminal import console
 
@@ -257,14 +280,14 @@ def jars() -> None:
 
 @app.command()
 def bench(
-    rows: Annotated[int, typer.Option(help="How many objects the stream has.")] = 1_000_000,
-    k: Annotated[int, typer.Option(help="How many objects an answer ranks.")] = 10,
-    size: Annotated[str, typer.Option(help="How far back a window reaches.")] = "10 minutes",
-    slide: Annotated[str, typer.Option(help="How often there is a new window.")] = "1 minute",
-    algorithm: Annotated[list[str] | None, typer.Option(help="Only this one; may be given several times.")] = None,
+    rows: Annotated[int, typer.Option(help="Number of objects in the stream.")] = 1_000_000,
+    k: Annotated[int, typer.Option(help="Number of objects in an answer.")] = 10,
+    size: Annotated[str, typer.Option(help="Length of a window.")] = "10 minutes",
+    slide: Annotated[str, typer.Option(help="Distance between windows.")] = "1 minute",
+    algorithm: Annotated[list[str] | None, typer.Option(help="Only this algorithm; can be repeated.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Time the algorithms on this machine, in process, on a stream that is the same everywhere."""
+    """Time the algorithms in process, on a seeded stream."""
     from skyband.cli.bench import bench as timed
 
     timed(rows=rows, k=k, size=size, slide=slide, only=algorithm or [], as_json=as_json)
@@ -273,20 +296,20 @@ def bench(
 @app.command()
 def demo(
     in_process: Annotated[bool, typer.Option("--in-process", help="Without Spark: one query at full speed.")] = False,
-    seconds: Annotated[float, typer.Option(help="How long to watch, in seconds (in process).")] = 15.0,
-    speed: Annotated[float, typer.Option(help="Seconds of the stream in a second of yours (in process).")] = 60.0,
-    k: Annotated[int, typer.Option(help="How many trades an answer ranks (in process).")] = 10,
-    size: Annotated[str, typer.Option(help="How far back a window reaches (in process).")] = "5 minutes",
-    slide: Annotated[str, typer.Option(help="How often there is a new window (in process).")] = "30 seconds",
-    seed: Annotated[int, typer.Option(help="Another seed, another stream.")] = 29,
+    seconds: Annotated[float, typer.Option(help="Duration in seconds (in process).")] = 15.0,
+    speed: Annotated[float, typer.Option(help="Seconds of event time per second (in process).")] = 60.0,
+    k: Annotated[int, typer.Option(help="Number of trades in an answer (in process).")] = 10,
+    size: Annotated[str, typer.Option(help="Length of a window (in process).")] = "5 minutes",
+    slide: Annotated[str, typer.Option(help="Distance between windows (in process).")] = "30 seconds",
+    seed: Annotated[int, typer.Option(help="Seed of the generated stream.")] = 29,
     page: WithPage = False,
     page_at: PageAt = None,
     open_page: Open = False,
 ) -> None:
-    """Watch the largest trades of sliding windows, live: on Spark, or in process."""
+    """Show the largest trades of a generated stream, live."""
     paged = _page_options(page, page_at, open_page)
     if in_process and paged is not None:
-        raise typer.BadParameter("--page shows the demo on Spark; --in-process draws on the terminal only.")
+        raise typer.BadParameter("--page and --page-at are not supported with --in-process.")
     if in_process:
         from skyband.cli.demo import run as run_in_process
 
@@ -299,10 +322,10 @@ def demo(
 
 @app.command()
 def algorithms(as_json: Json = False) -> None:
-    """List the algorithms by name, with a line each."""
+    """List the algorithms, one per line."""
     from skyband.topk.algorithms import algorithms as known
 
-    every = {"auto": "chosen for you; skyband explain says which and why", **known()}
+    every = {"auto": "chosen automatically; skyband explain shows which and why", **known()}
     if as_json:
         import json
 
@@ -314,7 +337,7 @@ def algorithms(as_json: Json = False) -> None:
 
 
 def main() -> None:
-    """Run the command line: an error of ours is one line (or the problems of a file, a line each) and an exit code."""
+    """Run the command line. A SkybandError is printed without a traceback and becomes an exit code."""
     try:
         app()
     except KeyboardInterrupt:
@@ -328,7 +351,7 @@ def main() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End at once: threads of the bridge to a Java that is gone may hold what Python, tidying up, would wait for."""
+    """Exit without cleanup: py4j threads of a dead JVM can hold locks that Python's shutdown would wait for."""
     with suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The numbers of a run for Prometheus: one small page on this machine, made anew each time it is read."""
+"""Metrics of a job for Prometheus, and its health check, over HTTP."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from skyband.dashboard.connections import FIRST, Connections, Listening, address
 from skyband.errors import InvalidInputError
 from skyband.rate_limited_log import RateLimitedLog
 
-__all__ = ["Exposed", "page"]
+__all__ = ["MetricsServer", "page"]
 
 Numbers = Callable[[], Mapping[str, Mapping[str, Any]]]
 Ailment = Callable[[], str | None]
 USUAL_PORT = 9464
-MOST_CONNECTIONS = 32  # or a sixteenth of the descriptors that the process may have, where that is less
+MOST_CONNECTIONS = 32  # or a sixteenth of the process's limit on file descriptors, if that is less
 _QUIET = RateLimitedLog(logging.getLogger("skyband.metrics"))
 _KINDS = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
-# Name, kind, the metric it is made of, and what it means.
-_TOLD = (
+# Name, kind, key in the job's metrics, help text.
+_METRICS = (
     ("rows_total", "counter", "rows", "Rows read."),
-    ("dropped_null_rows_total", "counter", "dropped_null", "Rows without a time or a score, left out."),
-    ("late_rows_total", "counter", "late", "Rows that came behind the watermark, left out."),
+    ("dropped_null_rows_total", "counter", "dropped_null", "Rows dropped because they have no time or no score."),
+    ("late_rows_total", "counter", "late", "Rows dropped because they arrived behind the watermark."),
     ("malformed_rows_total", "counter", "malformed", "Rows that could not be read."),
-    ("pruned_rows_total", "counter", "pruned", "Rows that tasks dropped because they can be in no answer."),
-    ("windows_total", "counter", "windows", "Windows answered."),
-    ("answer_rows_total", "counter", "answers", "Rows of answers given."),
-    ("batches_total", "counter", "batches", "Micro-batches done."),
-    ("changes_total", "counter", "changes", "Times that the workload was changed while it ran."),
+    ("pruned_rows_total", "counter", "pruned", "Rows that tasks dropped because they cannot be in an answer."),
+    ("windows_total", "counter", "windows", "Windows emitted."),
+    ("answer_rows_total", "counter", "answers", "Answer rows emitted."),
+    ("batches_total", "counter", "batches", "Micro-batches completed."),
+    ("changes_total", "counter", "changes", "Changes of the workload while the job ran."),
     (
         "dropped_queries_total",
         "counter",
         "dropped_queries",
-        "Queries that joined, broke a micro-batch and were dropped.",
+        "Queries added while the job ran and dropped because a micro-batch failed with them.",
     ),
     ("candidates", "gauge", "candidates", "Rows held now."),
-    ("candidates_bound", "gauge", "bound", "What the candidates of one group can never exceed."),
+    ("candidates_bound", "gauge", "bound", "Upper bound on the candidates of one group."),
     ("state_bytes", "gauge", "state_bytes", "Bytes of state."),
-    ("emit_lag_seconds", "gauge", "emit_lag", "How far the newest answer lags behind the newest row, in event time."),
-    ("queries", "gauge", "queries", "Queries that are asked."),
-    ("busy_seconds_total", "counter", "seconds", "Time that micro-batches took."),
+    ("emit_lag_seconds", "gauge", "emit_lag", "Event time between the newest answer and the newest row."),
+    ("queries", "gauge", "queries", "Queries that run."),
+    ("busy_seconds_total", "counter", "seconds", "Total time of micro-batches."),
 )
 
 
 def page(metrics: Mapping[str, Mapping[str, Any]]) -> str:
-    r"""The numbers of all streams, in the format that Prometheus reads.
+    r"""The metrics of all streams in the text format of Prometheus.
 
     >>> print(page({"trades": {"rows": 7, "bound": None}}))
     # HELP skyband_rows_total Rows read.
@@ -64,13 +64,13 @@ def page(metrics: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 class _Collected:
-    """The numbers as `prometheus_client` writes them."""
+    """Collector of the metrics for `prometheus_client`."""
 
     def __init__(self, metrics: Mapping[str, Mapping[str, Any]]) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        for name, kind, metric, meaning in _TOLD:
+        for name, kind, metric, meaning in _METRICS:
             found = {stream: one[metric] for stream, one in self._metrics.items() if one.get(metric) is not None}
             if found:
                 family = _KINDS[kind](f"skyband_{name}", meaning, labels=["stream"])
@@ -79,8 +79,8 @@ class _Collected:
                 yield family
 
 
-class Exposed:
-    """Serves the page at ``http://host:port/metrics`` until it is closed; ``/healthz`` says whether the run gets on."""
+class MetricsServer:
+    """Serves the metrics at ``http://host:port/metrics``, and ``/healthz``: 503 with the reason if a stream stalls."""
 
     def __init__(self, address: str, numbers: Numbers, ailment: Ailment = lambda: None) -> None:
         host, port = address_of(address, "--metrics", USUAL_PORT)
@@ -89,13 +89,13 @@ class Exposed:
             self._server = _Server((host, port or 0), _handler(numbers, ailment, connections), connections)
         except OSError as error:
             raise InvalidInputError(
-                f"--metrics {address}: the numbers cannot be shown there ({error.strerror or error}), so nothing was "
-                "started. Give another port."
+                f"--metrics: cannot listen on {address} ({error.strerror or error}). Choose another port; nothing was "
+                "started."
             ) from error
         self._closed = threading.Event()
         self.url = f"http://{host}:{self._server.server_port}/metrics"
 
-    def __enter__(self) -> Exposed:
+    def __enter__(self) -> MetricsServer:
         threading.Thread(target=self._serve, name="skyband-metrics", daemon=True).start()
         return self
 
@@ -108,8 +108,8 @@ class Exposed:
         while not self._closed.is_set():
             try:
                 self._server.serve_forever()
-            except Exception as error:  # whatever it is, the numbers are to be had again soon
-                _QUIET.warning("the numbers could not be served for a moment: %r", error)
+            except Exception as error:  # restart after any error
+                _QUIET.warning("the metrics server failed and restarts: %r", error)
                 self._closed.wait(1)
 
 
@@ -123,18 +123,18 @@ class _Server(ThreadingHTTPServer):
         self._connections = connections
 
     def service_actions(self) -> None:
-        """Between requests, at least twice a second."""
+        """Close idle connections; called between requests, at least twice a second."""
         self._connections.sweep()
 
     def handle_error(self, *_: object) -> None:
-        """A client went away, or a thread could not be started: told once in a while, in one line."""
-        _QUIET.warning("a request for the numbers failed: %r", sys.exception())
+        """Log a failed request in one line, rate-limited."""
+        _QUIET.warning("a request for metrics failed: %r", sys.exception())
 
 
 def _handler(numbers: Numbers, ailment: Ailment, connections: Connections) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         server_version, sys_version = "skyband", ""
-        timeout = FIRST  # seconds that it may send nothing
+        timeout = FIRST  # seconds without data before the connection is closed
 
         def do_GET(self) -> None:
             with connections.request(self.client_address) as connection:
@@ -148,12 +148,12 @@ def _handler(numbers: Numbers, ailment: Ailment, connections: Connections) -> ty
                 try:
                     return 200, page(numbers())
                 except Exception as error:
-                    _QUIET.warning("the numbers could not be read: %r", error)
-                    return 503, "the numbers cannot be read now\n"
+                    _QUIET.warning("the metrics could not be read: %r", error)
+                    return 503, "metrics are temporarily unavailable\n"
             if self.path == "/healthz":
                 found = ailment()
                 return (200, "ok\n") if found is None else (503, f"{found}\n")
-            return 404, "there are /metrics and /healthz\n"
+            return 404, "not found; use /metrics or /healthz\n"
 
         def _answer(self, status: int, text: str) -> None:
             body = text.encode()
@@ -164,6 +164,6 @@ def _handler(numbers: Numbers, ailment: Ailment, connections: Connections) -> ty
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Who reads the numbers is nobody's business."""
+            """Do not log requests."""
 
     return Handler

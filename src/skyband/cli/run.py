@@ -1,4 +1,4 @@
-"""`skyband run`: the streams of a workload file, watched until they end or somebody stops them."""
+"""`skyband run`: run the streams of a workload file until they end or are stopped."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rich.text import Text
 
 from skyband.cli.line_writers import JsonLines, PlainLines, write_logs
 from skyband.cli.live_view import Follower, await_end
-from skyband.cli.signals import INTERRUPTED, Ending
-from skyband.cli.spark_session import said, spark_for
+from skyband.cli.signals import INTERRUPTED, StopSignals
+from skyband.cli.spark_session import progress, spark_for
 from skyband.cli.terminal import COUNTED, console, dropped_queries, dropped_rows
 from skyband.errors import PipelineError, SkybandError
 from skyband.paths import has_scheme
@@ -53,51 +53,58 @@ def run_file(
     file = read_workload(path)
     if logs is not None:
         write_logs(as_json=logs == "json", hide=file.hide)
-    talk = console(stderr=True)  # what is said about the run; answers go to stdout
+    talk = console(stderr=True)  # progress and summary; answers go to stdout
     mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
     command = f"skyband run {shlex.quote(str(path))}"
     served = None if page is None else _page(file, page, mode)
     try:
         with (
-            Ending() as ending,
+            StopSignals() as signals,
             spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark,
         ):
-            watched = _Watched(file, mode, ending, as_json=as_json, metrics=metrics, page=served)
-            return watched.run(spark, talk, fresh=fresh, seconds=seconds, command=command)
+            job = _ShownJob(file, mode, signals, as_json=as_json, metrics=metrics, page=served)
+            return job.run(spark, talk, fresh=fresh, seconds=seconds, command=command)
     except SkybandError:
         raise
     except Exception as error:
-        raise _told(error) from error
+        raise _plain_error(error) from error
 
 
-def _told(error: Exception) -> BaseException:
-    """What happened to Spark while the run began, said as this library says it; anything else as it is."""
+def _plain_error(error: Exception) -> BaseException:
+    """Convert an error of Spark at startup to a SkybandError; return other errors unchanged."""
     from skyband.spark.spark_errors import plain_error  # noqa: PLC0415 - loading Spark takes seconds
 
     return plain_error(error)
 
 
 def _page(file: WorkloadFile, options: PageOptions, mode: Mode) -> Page:
-    from skyband.cli.dashboard import Page  # noqa: PLC0415 - who wants no page need not have its parts
+    from skyband.cli.dashboard import Page  # noqa: PLC0415 - an optional dependency
 
     return Page(file, options, changeable=mode == "stream")
 
 
-class _Watched:
-    """A run and who watches it."""
+class _ShownJob:
+    """A job with its outputs: live view or lines, metrics endpoint, dashboard."""
 
     def __init__(
-        self, file: WorkloadFile, mode: Mode, ending: Ending, *, as_json: bool, metrics: str | None, page: Page | None
+        self,
+        file: WorkloadFile,
+        mode: Mode,
+        signals: StopSignals,
+        *,
+        as_json: bool,
+        metrics: str | None,
+        page: Page | None,
     ) -> None:
         self._file, self._mode, self._as_json, self._page = file, mode, as_json, page
-        self._ending = ending
+        self._signals = signals
         self._running: Run | None = None
         self._pulse = Pulse(lambda: {} if self._running is None else self._running.beats())
-        self._exposed = None
+        self._metrics_server = None
         if metrics is not None:
-            from skyband.cli.prometheus import Exposed  # noqa: PLC0415 - comes with skyband[spark]
+            from skyband.cli.prometheus import MetricsServer  # noqa: PLC0415 - comes with skyband[spark]
 
-            self._exposed = Exposed(metrics, self._numbers, self._pulse.ailment)
+            self._metrics_server = MetricsServer(metrics, self._metrics, self._pulse.ailment)
         self._out = console()
         self._board: Board | None = None
         self._lines: list[JsonLines | PlainLines] = []
@@ -106,60 +113,67 @@ class _Watched:
     def run(self, spark: SparkSession, talk: Console, *, fresh: bool, seconds: float | None, command: str) -> int:
         from skyband.jobs import run  # noqa: PLC0415 - loading Spark takes seconds
 
-        with said(talk, "reading the streams' columns…"):
+        with progress(talk, "reading the columns of the streams…"):
             watchers = {
                 name: [*self._watchers(family_of(workload)), *([self._page.watcher(name)] if self._page else [])]
                 for name, workload in self._file.workloads.items()
             }
             running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
-        self._ending.heed()
+        self._signals.defer()
         self._running = running
         if self._page is not None:
             self._page.begin(running, self._pulse)
-            self._page.tell(talk)
+            self._page.announce(talk)
         follower = Follower(self._out, lambda: self._shown(running.file), self._board)
         try:
-            with self._attended(running), self._watched(), self._exposed or nullcontext(), self._page or nullcontext():
+            with (
+                self._control_server(running),
+                self._health_checks(),
+                self._metrics_server or nullcontext(),
+                self._page or nullcontext(),
+            ):
                 if self._is_live():
-                    ended = follower.follow(running, self._ending.asked, seconds)
+                    ended = follower.follow(running, self._signals.requested, seconds)
                 else:
-                    ended = await_end(running, lambda: self._ending.asked.is_set() or self._nobody_reads(), seconds)
+                    ended = await_end(
+                        running, lambda: self._signals.requested.is_set() or self._readers_gone(), seconds
+                    )
                 if ended and self._page is not None and seconds is None:
-                    self._page.stay(talk, self._ending.asked)
+                    self._page.serve_ended(talk, self._signals.requested)
         except SkybandError as error:
-            raise PipelineError(str(error)) from error  # it was sound when it started, and failed while it ran
+            raise PipelineError(str(error)) from error  # exit code 3: it was valid and failed while it ran
         if not ended:
             self._stop(running, talk)
         if self._as_json:
             sys.stderr.write(json.dumps({"mode": self._mode, "streams": running.metrics()}) + "\n")
         else:
-            follower.tell()
+            follower.print_newest()
             talk.print(self._summary(running.metrics()), soft_wrap=True)
-        if not ended and not self._nobody_reads():
-            talk.print(self._how_to_go_on(command), soft_wrap=True)  # so that it can be copied
-        return INTERRUPTED if self._ending.asked.is_set() and not ended else 0
+        if not ended and not self._readers_gone():
+            talk.print(self._how_to_resume(command), soft_wrap=True)  # unwrapped, so that it can be copied
+        return INTERRUPTED if self._signals.requested.is_set() and not ended else 0
 
     @staticmethod
     def _stop(running: Run, talk: Console) -> None:
         try:
             running.stop()
-        except PipelineError as error:  # it is stopped all the same, with Spark
+        except PipelineError as error:  # stopping Spark stops it anyway
             talk.print(str(error), soft_wrap=True)
 
-    def _numbers(self) -> dict[str, dict[str, Any]]:
+    def _metrics(self) -> dict[str, dict[str, Any]]:
         return {} if self._running is None else self._running.metrics()
 
-    def _watched(self) -> AbstractContextManager[object]:
-        """While there is somebody to tell, the run is looked at."""
-        return nullcontext() if self._exposed is None and self._page is None else self._pulse
+    def _health_checks(self) -> AbstractContextManager[object]:
+        """Health checks, if the metrics endpoint or the dashboard shows them."""
+        return nullcontext() if self._metrics_server is None and self._page is None else self._pulse
 
-    def _attended(self, running: Run) -> AbstractContextManager[object]:
-        """While the file runs as a stream, somebody listens to `skyband ctl`."""
+    def _control_server(self, running: Run) -> AbstractContextManager[object]:
+        """The server for `skyband ctl`, if the job is a stream with a local checkpoint."""
         if self._mode != "stream" or has_scheme(self._file.engine.checkpoint):
             return nullcontext()
-        from skyband.jobs.control_server import Attendant  # noqa: PLC0415 - loading Spark takes seconds
+        from skyband.jobs.control_server import ControlServer  # noqa: PLC0415 - loading Spark takes seconds
 
-        return Attendant(running)
+        return ControlServer(running)
 
     def _watchers(self, family: Family) -> list[Wanted]:
         from skyband.connectors.memory import Board  # noqa: PLC0415
@@ -181,8 +195,9 @@ class _Watched:
                 found.append(Wanted(self._plain(), "answers", sink.queries))
         return found
 
-    def _nobody_reads(self) -> bool:
-        return bool(self._lines) and all(lines.nobody_reads for lines in self._lines)
+    def _readers_gone(self) -> bool:
+        """Whether stdout is a closed pipe."""
+        return bool(self._lines) and all(lines.reader_gone for lines in self._lines)
 
     def _plain(self) -> PlainLines:
         self._lines.append(lines := PlainLines())
@@ -190,7 +205,7 @@ class _Watched:
 
     @staticmethod
     def _shown(file: WorkloadFile) -> list[Query]:
-        """The queries that some terminal sink is about."""
+        """Queries with answers on the terminal."""
         sinks = [sink for sink in file.sinks if sink.type == "terminal" and sink.output == "answers"]
         return [
             query
@@ -200,35 +215,35 @@ class _Watched:
         ]
 
     def _summary(self, metrics: dict[str, dict[str, Any]]) -> Text:
-        told = Text("\n", "dim")
+        summary = Text("\n", "dim")
         for name, one in metrics.items():
-            told.append(
-                f"{name}: {one['rows']:,} rows, {one['windows']:,} windows, {one['answers']:,} rows of answers; "
-                f"{one['candidates']:,} rows held at the end\n"
+            summary.append(
+                f"{name}: {one['rows']:,} rows read, {one['windows']:,} windows emitted, {one['answers']:,} answer "
+                f"rows; {one['candidates']:,} rows held at the end\n"
             )
-            for what in COUNTED:  # rows that are in no answer get a line of their own
+            for what in COUNTED:  # one line per reason for dropped rows
                 if one.get(what):
                     style = "bold red" if what == "late" else "yellow"
-                    told.append(f"  {dropped_rows(what, one[what], one['rows'])}\n", style)
+                    summary.append(f"  {dropped_rows(what, one[what], one['rows'])}\n", style)
         for line in dropped_queries(metrics):
-            told.append(f"{line}\n", "bold red")
+            summary.append(f"{line}\n", "bold red")
         folders = [f"{sink.place} ({sink.type})" for sink in self._file.sinks if sink.place]
         if folders:
-            told.append(f"written to {', '.join(folders)}\n")
-        told.append(f"{monotonic() - self._began:.1f} s")
-        return told
+            summary.append(f"written to {', '.join(folders)}\n")
+        summary.append(f"{monotonic() - self._began:.1f} s")
+        return summary
 
-    def _how_to_go_on(self, command: str) -> str:
+    def _how_to_resume(self, command: str) -> str:
         if self._mode == "once":
-            return f"Stopped before the end; nothing is kept. Begin again with: {command} --once"
+            return f"Stopped before the end; no state is stored. Start again with: {command} --once"
         more = " --catch-up" if self._mode == "catch-up" else ""
         where = self._file.engine.checkpoint
-        return f"Stopped; the state is kept in {where}. Go on with: {command}{more}"
+        return f"Stopped; the state is stored in {where}. Resume with: {command}{more}"
 
     def _is_terminal(self) -> bool:
         return self._out.is_terminal and not self._as_json
 
     def _is_live(self) -> bool:
-        """Whether there is a screen to draw on, and nobody else writes lines to it."""
+        """Whether to draw the live view: stdout is a terminal, and no sink prints lines to it."""
         lines = any(sink.type == "terminal" and sink.output == "changes" for sink in self._file.sinks)
         return self._is_terminal() and not lines

@@ -1,4 +1,4 @@
-"""The demo on Spark: a seeded stream of trades in files, three questions, and their answers as they become final."""
+"""`skyband demo`: three queries over a seeded stream of trades in files, on Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from skyband.cli.live_view import Follower, await_end
-from skyband.cli.signals import INTERRUPTED, Ending
+from skyband.cli.signals import INTERRUPTED, StopSignals
 from skyband.cli.spark_session import spark_for
 from skyband.cli.terminal import console
 from skyband.queries.workload import Workload
@@ -49,9 +49,9 @@ sinks: [{type: memory}]
 
 
 def run(*, seed: int, page: PageOptions | None = None) -> int:
-    """Write the stream to files, let Spark read them one after another, and show what becomes final.
+    """Write the stream to files, read them with Spark one after another, and show the answers.
 
-    Returns the exit code: 0 if no trade is missing, and every answer looked at equals a full sort of its window.
+    Returns the exit code: 0 if no trade is missing and every checked answer is equal to a full sort of its window.
     """
     out = console()
     stream = _stream(seed)
@@ -59,10 +59,10 @@ def run(*, seed: int, page: PageOptions | None = None) -> int:
         file = _write(stream, Path(folder))
         served = None if page is None else _page(file, page)
         try:
-            with Ending() as ending, spark_for(out, "skyband demo") as spark, served or nullcontext():
-                right = show(out, file, stream, spark, ending, served)
+            with StopSignals() as signals, spark_for(out, "skyband demo") as spark, served or nullcontext():
+                right = show(out, file, stream, spark, signals, served)
                 if served is not None:
-                    served.stay(out, ending.asked)
+                    served.serve_ended(out, signals.requested)
         except KeyboardInterrupt:
             out.print("\nstopped", style="dim")
             return INTERRUPTED
@@ -70,15 +70,20 @@ def run(*, seed: int, page: PageOptions | None = None) -> int:
 
 
 def _page(file: WorkloadFile, options: PageOptions) -> Page:
-    from skyband.cli.dashboard import Page  # noqa: PLC0415 - who wants no page need not have its parts
+    from skyband.cli.dashboard import Page  # noqa: PLC0415 - an optional dependency
 
     return Page(file, options, changeable=False)
 
 
 def show(
-    out: Console, file: WorkloadFile, stream: Trades, spark: SparkSession, ending: Ending, page: Page | None = None
+    out: Console,
+    file: WorkloadFile,
+    stream: Trades,
+    spark: SparkSession,
+    signals: StopSignals,
+    page: Page | None = None,
 ) -> bool:
-    """Run the file, live where there is a terminal; return whether no trade is missing and no answer is wrong."""
+    """Run the file, live on a terminal; return whether no trade is missing and no answer is wrong."""
     from skyband.connectors.memory import Board  # noqa: PLC0415
     from skyband.jobs import run as run_file  # noqa: PLC0415 - loading Spark takes seconds
     from skyband.spark.delivery import Wanted  # noqa: PLC0415
@@ -86,35 +91,36 @@ def show(
     workload, board, began = file.workloads["trades"], Board(), monotonic()
     watchers = [Wanted(board, "both"), *([page.watcher("trades")] if page else [])]
     running = run_file(file, "stream", watchers={"trades": watchers}, spark=spark)
-    ending.heed()
+    signals.defer()
     threading.Thread(target=_finish, args=(running,), daemon=True).start()
     if page is not None:
         page.begin(running)
-        page.tell(out)
+        page.announce(out)
     follower = Follower(out, lambda: workload.queries, board)
-    ended = follower.follow(running, ending.asked) if out.is_terminal else await_end(running, ending.asked.is_set)
+    ended = (
+        follower.follow(running, signals.requested) if out.is_terminal else await_end(running, signals.requested.is_set)
+    )
     if not ended:
         running.stop()
         raise KeyboardInterrupt
-    follower.tell()
+    follower.print_newest()
     metrics = running.metrics()["trades"]
     good, looked_at = _check(running.memory("trades"), workload, stream)
     missing = stream.position.size - metrics["rows"] + metrics["late"]
-    told = Text.assemble(
+    summary = Text.assemble(
         "\n",
         (f"{metrics['rows']:,} trades, {metrics['windows']:,} windows", "bold"),
-        f" in {monotonic() - began:.1f} s, start of the stream included; {metrics['pruned']:,} trades dropped before "
-        "the shuffle; ",
+        f" in {monotonic() - began:.1f} s, including startup; {metrics['pruned']:,} trades pruned before the shuffle; ",
         (f"{good} of {looked_at} answers", "bold green" if good == looked_at else "bold red"),
-        " checked equal a full sort of their window.",
+        " checked are equal to a full sort of their window.",
         (f" {missing:,} trades are in no answer." if missing else "", "bold red"),
     )
-    out.print(Padding(told, (0, 1)))
+    out.print(Padding(summary, (0, 1)))
     return good == looked_at > 0 and not missing
 
 
 def _finish(running: Run) -> None:
-    """End the stream when all files are read; what goes wrong is raised where the run is awaited."""
+    """End the stream when all files are read. `await_end` raises its errors."""
     with suppress(Exception):
         running.finish()
 
@@ -126,7 +132,7 @@ def _stream(seed: int) -> Trades:
 
 
 def _write(stream: Trades, home: Path) -> WorkloadFile:
-    """The stream in files, and the workload file beside them."""
+    """Write the stream as files, with the workload file beside them."""
     (home / "trades").mkdir()
     table = pa.table(
         {
@@ -149,7 +155,7 @@ def _write(stream: Trades, home: Path) -> WorkloadFile:
 
 
 def _check(table: pa.Table | None, workload: Workload, stream: Trades) -> tuple[int, int]:
-    """How many answers equal a full sort of their window, and how many were looked at."""
+    """Return how many answers equal a full sort of their window, and how many were checked."""
     if table is None:
         return 0, 0
     found: dict[tuple[str, Any, Any], list[tuple[int, int]]] = {}

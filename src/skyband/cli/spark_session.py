@@ -1,4 +1,4 @@
-"""Spark for a command: started with a word said, kernels compiled meanwhile, and stopped whatever happens."""
+"""Spark session of a command: start it with a progress message, compile kernels meanwhile, and always stop it."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from skyband.workload_file import EngineSection
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["said", "spark_for"]
+__all__ = ["progress", "spark_for"]
 
-PATIENCE = 60  # seconds that Spark is given to stop
+STOP_TIMEOUT = 60  # seconds
 
 
 @contextmanager
 def spark_for(
     screen: Console, app: str, engine: EngineSection | None = None, *, verbose: bool = False, kafka: bool = False
 ) -> Iterator[SparkSession]:
-    """A session for the block, as a workload file's engine section wants it; with `kafka`, one that can read topics."""
-    asked = engine or EngineSection()
-    first = " and compiling kernels, which takes up to half a minute the first time" if is_cold() else ""
-    with said(screen, f"starting Spark{first}…"):
-        from skyband.spark import session  # noqa: PLC0415 - what takes seconds to load is loaded with a word said
+    """A session with the settings of a workload file's engine section; with `kafka`, one with the Kafka connector."""
+    settings = engine or EngineSection()
+    first = " and compiling kernels (up to half a minute, first time only)" if is_cold() else ""
+    with progress(screen, f"starting Spark{first}…"):
+        from skyband.spark import session  # noqa: PLC0415 - loading Spark takes seconds
 
         warm = threading.Thread(target=_warm_up, daemon=True)
         warm.start()
-        spark = session(app, asked.master, asked.memory, dict(asked.settings), verbose, kafka)
+        spark = session(app, settings.master, settings.memory, dict(settings.settings), verbose, kafka)
         warm.join()
         if not verbose:
-            _hush(spark)
+            _silence(spark)
     try:
         yield spark
     finally:
@@ -45,8 +45,8 @@ def spark_for(
 
 
 @contextmanager
-def said(screen: Console, message: str) -> Iterator[None]:
-    """Say what takes a while: as a spinner on a terminal, as a line elsewhere."""
+def progress(screen: Console, message: str) -> Iterator[None]:
+    """Show a message while the block runs: a spinner on a terminal, otherwise a line."""
     if screen.is_terminal:
         with screen.status(message):
             yield
@@ -55,8 +55,8 @@ def said(screen: Console, message: str) -> Iterator[None]:
         yield
 
 
-def _hush(spark: SparkSession) -> None:
-    """What goes wrong while a stream runs is told by the command; the bridge to Java would tell it besides."""
+def _silence(spark: SparkSession) -> None:
+    """Silence the errors of py4j. The command reports errors of a stream itself."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     counts = getattr(getattr(spark, "_sc", None), "_accumulatorServer", None)
     if counts is not None:
@@ -64,7 +64,7 @@ def _hush(spark: SparkSession) -> None:
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stop Spark; where Java has ended there is nothing to stop, and who ran it tells of that."""
+    """Stop Spark. If Java has exited there is nothing to stop, and the caller reports it."""
     from skyband.spark.spark_errors import unless_gone  # noqa: PLC0415
 
     with warnings.catch_warnings(), unless_gone(), _in_time():
@@ -74,21 +74,21 @@ def _stop(spark: SparkSession) -> None:
 
 @contextmanager
 def _in_time() -> Iterator[None]:
-    """If the block does not end in time, the Java that this process has started is ended, and the wait with it."""
+    """Kill the Java process started by this process if the block takes longer than STOP_TIMEOUT."""
     from pyspark import SparkContext  # noqa: PLC0415 - loading Spark takes seconds
 
     java = getattr(SparkContext._gateway, "proc", None)
-    last_resort = threading.Timer(PATIENCE, lambda: java and java.kill())
-    last_resort.daemon = True
-    last_resort.start()
+    killer = threading.Timer(STOP_TIMEOUT, lambda: java and java.kill())
+    killer.daemon = True
+    killer.start()
     try:
         yield
     finally:
-        last_resort.cancel()
+        killer.cancel()
 
 
 def _warm_up() -> None:
-    """Have the kernels compiled once, and stored where Spark's workers find them; that it takes long has been said."""
+    """Compile the kernels once into the cache that Spark's workers use, without a notice."""
     from skyband.kernels import _notice  # noqa: PLC0415
     from skyband.topk.warmup import warm_up  # noqa: PLC0415
 

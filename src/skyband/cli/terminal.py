@@ -1,4 +1,4 @@
-"""Answers on a terminal: a table for each query with its newest window, and a line on how the stream is doing."""
+"""Answers on a terminal: a table per query with its newest window, and a line with the counters."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ __all__ = [
     "state_line",
 ]
 
-COUNTED = {  # rows that are in no answer, as people say it
+COUNTED = {  # counters of rows that are in no answer, with their labels
     "late": "late",
-    "dropped_null": "left out (no time or no score)",
+    "dropped_null": "dropped (no time or no score)",
     "malformed": "malformed",
-    "over_limit": "more often than declared",
+    "over_limit": "above the occurrences limit",
     "unrankable": "without a total that can be ranked",
 }
 _REASONS = {
-    "late": "late: they came behind the watermark and are in no answer. A longer watermark lets more of them in.",
-    "dropped_null": "left out: they have no time or no score.",
+    "late": "late: they arrived behind the watermark and were dropped. A longer watermark accepts more of them.",
+    "dropped_null": "dropped: they have no time or no score.",
     "malformed": "malformed: they could not be read.",
-    "over_limit": "left out: their object was reported more often than occurrences= allows.",
-    "unrankable": "keys of windows whose total cannot be ranked.",
+    "over_limit": "dropped: their object was reported more often than occurrences= allows.",
+    "unrankable": "keys of windows were not ranked: their total cannot be ranked.",
 }
 WIDEST = 120
 MOST_QUERIES = 8
-MOST_COLUMNS = 6  # of the row's own
+MOST_COLUMNS = 6  # columns of the row itself
 LEAST_ROWS = 3
-LONGEST = 40  # letters of a cell
+LONGEST = 40  # characters of a cell
 _OURS = (*FAMILIES["topk"].answers.names, *(column.name for column in CHANGE_COLUMNS))
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that writes what it is given: nothing in data is taken for markup, or coloured by guess."""
+    """Return a console that prints text unchanged: no markup, no emoji codes, no highlighting."""
     found = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     found.width = min(found.width, WIDEST) if found.is_terminal else WIDEST
     return found
@@ -62,7 +62,7 @@ def console(*, stderr: bool = False) -> Console:
 def screen(
     queries: Sequence[Query], newest: Mapping[str, pa.Table | None], height: int, foot: RenderableType
 ) -> RenderableType:
-    """All queries, as many as there is room for, each with the first rows of its newest window."""
+    """The live view: as many queries as fit, each with the first rows of its newest window."""
     shown = queries[:MOST_QUERIES]
     most = max(LEAST_ROWS, (height - 4) // max(1, len(shown)) - 3)
     parts: list[RenderableType] = []
@@ -74,20 +74,20 @@ def screen(
 
 
 def newest_answer(query: Query, rows: pa.Table | None, most: int) -> tuple[Text, RenderableType]:
-    """What is asked, and the first rows of its newest window; None: there is none yet."""
+    """Title of a query and the first rows of its newest window; `rows` is None before the first window."""
     table = Text("  no window has ended yet", "dim italic") if rows is None else window_table(query, rows, most)
     return query_title(query, rows), table
 
 
 def query_title(query: Query, rows: pa.Table | None) -> Text:
-    """What is asked, and of which window the answer is."""
+    """The query's name and headline, and the end or time of its newest window."""
     when = "window ends" if query.moment == "window_end" else "at"
-    told = "" if rows is None or not rows.num_rows else f"   {when} {cell(rows[query.moment][0].as_py())}"
-    return Text.assemble("\n", (_clean(query.name), "bold cyan"), f": {query.headline}", (told, "dim"))
+    end = "" if rows is None or not rows.num_rows else f"   {when} {cell(rows[query.moment][0].as_py())}"
+    return Text.assemble("\n", (_clean(query.name), "bold cyan"), f": {query.headline}", (end, "dim"))
 
 
 def window_table(query: Query, rows: pa.Table, most: int) -> Table:
-    """The first rows of a window; of a grouped query, the groups with the best scores."""
+    """Table of a window's first rows; for a grouped query, of the groups with the best scores."""
     moves = _moves(rows, query)
     if "change" in rows.column_names:
         rows = rows.filter(pc.is_null(rows["change"]))
@@ -112,7 +112,7 @@ def window_table(query: Query, rows: pa.Table, most: int) -> Table:
 
 
 def move(change: str, rank: int | None, old_rank: int | None) -> Text:
-    """How a row has moved since the window before."""
+    """A row's change since the previous window: new, out, up or down."""
     if change == "entered":
         return Text("new", "bold green")
     if change == "left":
@@ -122,12 +122,12 @@ def move(change: str, rank: int | None, old_rank: int | None) -> Text:
 
 
 def state_line(metrics: Mapping[str, Mapping[str, Any]]) -> Text:
-    """How far all streams have come."""
+    """Counters summed over all streams, and a line for each dropped query."""
     total = {name: sum(one[name] for one in metrics.values()) for name in ("rows", "windows", "candidates")}
     wrong = {name: sum(one.get(name, 0) for one in metrics.values()) for name in COUNTED}
     parts = [
         f"{total['rows']:,} rows read",
-        f"{total['windows']:,} windows final",
+        f"{total['windows']:,} windows emitted",
         f"{total['candidates']:,} rows held",
         *(f"{count:,} {spoken(name)}" for name, count in wrong.items() if count),
     ]
@@ -136,17 +136,17 @@ def state_line(metrics: Mapping[str, Mapping[str, Any]]) -> Text:
 
 
 def dropped_rows(metric: str, count: int, rows: int) -> str:
-    """What happened to rows that are in no answer, with their share.
+    """Sentence on rows that are in no answer: how many, their share, and why.
 
     >>> dropped_rows("dropped_null", 5, 1000)
-    '5 of 1,000 rows (0.50%) left out: they have no time or no score.'
+    '5 of 1,000 rows (0.50%) dropped: they have no time or no score.'
     """
     of_rows = "" if metric == "unrankable" else f" of {rows:,} rows ({count / max(1, rows):.2%})"
     return f"{count:,}{of_rows} {_REASONS[metric]}"
 
 
 def dropped_queries(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each query that joined and was dropped because it broke a micro-batch."""
+    """A line for each query that was added while the job ran and dropped because a micro-batch failed with it."""
     return [
         "".join(letter if letter.isprintable() else "·" for letter in f"dropped {name!r} from {stream}: {why}")
         for stream, one in metrics.items()
@@ -155,12 +155,12 @@ def dropped_queries(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def spoken(metric: str) -> str:
-    """The name of a count as people say it."""
+    """Label of a counter."""
     return COUNTED[metric]
 
 
 def cell(value: Any) -> str:
-    """A value as a person reads it; whatever it holds, it stays in its cell."""
+    """Format a value for a table cell, without control characters."""
     if value is None:
         return "·"
     if isinstance(value, bool):
@@ -174,13 +174,13 @@ def cell(value: Any) -> str:
 
 
 def _clean(text: str) -> str:
-    """Control characters would move the cursor, or worse."""
+    """Replace control characters, which could move the cursor, and shorten the text."""
     printable = "".join(letter if letter.isprintable() else "·" for letter in text[: LONGEST + 1])
     return printable if len(printable) <= LONGEST else printable[: LONGEST - 1] + "…"
 
 
 def _moves(rows: pa.Table, query: Query) -> dict[tuple[Any, ...], Text] | None:
-    """By group and rank, how the row there has moved; None where nothing tells it, or ranks are shared."""
+    """Changes by group and rank; None if the rows have no change column, or if ranks can be shared."""
     if "change" not in rows.column_names or getattr(query, "ties", None) == "rank":
         return None
     groups = [name for name in query.groups if name in rows.column_names]

@@ -1,4 +1,4 @@
-"""`skyband verify`: a bounded input against an evaluation that knows no tricks."""
+"""`skyband verify`: compare answers over a bounded input with a brute-force evaluation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from skyband.cli.spark_session import said, spark_for
+from skyband.cli.spark_session import progress, spark_for
 from skyband.cli.terminal import cell, console, spoken
 from skyband.errors import InvalidInputError
 from skyband.queries.families import family_of, refuse_unsupported
@@ -20,7 +20,7 @@ DIFFERENT = 1
 
 
 def verify_file(path: Path, *, answers: Path | None, unfinished: bool, as_json: bool, verbose: bool) -> int:
-    """Verify every stream of the file, or the answers in a folder; return 0 if all agree, 1 if some do not."""
+    """Verify every stream of the file, or the answers in a folder. Return 0 if all answers agree, else 1."""
     file = read_workload(path)
     _refuse_misuse(answers, unfinished=unfinished)
     _refuse_other_types(file)
@@ -30,7 +30,7 @@ def verify_file(path: Path, *, answers: Path | None, unfinished: bool, as_json: 
         from skyband.jobs.verification import verify  # noqa: PLC0415 - loading Spark takes seconds
 
         for name in file.workloads:
-            with said(talk, f"{name}: reading…"):
+            with progress(talk, f"{name}: reading…"):
                 found[name] = verify(
                     spark,
                     file,
@@ -43,18 +43,18 @@ def verify_file(path: Path, *, answers: Path | None, unfinished: bool, as_json: 
         out.file.write(json.dumps({name: _plain(one) for name, one in found.items()}, default=str) + "\n")
     else:
         for name, one in found.items():
-            _tell(out, name, one)
+            _print_result(out, name, one)
     return 0 if all(one.agrees for one in found.values()) else DIFFERENT
 
 
 def _refuse_misuse(answers: Path | None, *, unfinished: bool) -> None:
     if answers is not None and not answers.is_dir():
         raise InvalidInputError(
-            f"--answers {str(answers)!r} is not a folder on this machine; name the folder that a run has written to."
+            f"--answers must be a folder on this machine that a run has written to, got {str(answers)!r}."
         )
     if unfinished and answers is None:
         raise InvalidInputError(
-            "--unfinished is for --answers: without it, the whole input is answered, and every window must be there."
+            "--unfinished requires --answers. Without --answers, the whole input is evaluated and every window exists."
         )
 
 
@@ -67,20 +67,20 @@ def _plain(one: Any) -> dict[str, Any]:
     return {**one._asdict(), "difference": one.difference._asdict(), "agrees": one.agrees}
 
 
-def _tell(out: Any, name: str, one: Any) -> None:
+def _print_result(out: Any, name: str, one: Any) -> None:
     found = one.difference
-    windows = "" if one.windows is None else f", {one.windows:,} windows answered"
+    windows = "" if one.windows is None else f", {one.windows:,} windows emitted"
     dropped_null = f", {one.dropped_null:,} {spoken('dropped_null')}" if one.dropped_null else ""
     out.print(f"{name}: {one.rows:,} rows{dropped_null}{windows}")
     one_pass = "" if one.seconds is None else f"one pass {one.seconds:.1f} s, "
     out.print(f"  {one_pass}brute force in Spark SQL {one.seconds_by_brute_force:.1f} s")
     if one.not_final:
-        out.print(f"  {one.not_final:,} rows of windows that are not answered yet were not compared")
+        out.print(f"  {one.not_final:,} rows of windows that are not emitted yet were not compared")
     if one.agrees:
-        out.print(f"  all {found.compared:,} rows of answers agree", style="bold green")
+        out.print(f"  all {found.compared:,} answer rows agree", style="bold green")
         return
     out.print(
-        f"  {found.missing:,} of {found.compared:,} rows of answers are missing, {found.unexpected:,} are unexpected",
+        f"  {found.missing:,} of {found.compared:,} answer rows are missing, {found.unexpected:,} are unexpected",
         style="bold red",
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="dim")

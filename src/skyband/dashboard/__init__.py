@@ -1,1 +1,1 @@
-"""The page in a browser: a history of answers, and a small server that shows it while it grows."""
+"""The dashboard: a bounded history of answers, and a web server that shows it live in a browser."""

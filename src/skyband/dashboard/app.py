@@ -1,4 +1,4 @@
-"""The routes of the page: each turns a request into a question to what is shown, and the answer into JSON."""
+"""The HTTP routes of the dashboard. Each route parses its parameters, reads the show and returns JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skyband.dashboard.assets import assets
 from skyband.dashboard.board_state import Show, state_of
 from skyband.dashboard.connections import FIRST
 from skyband.dashboard.engine_view import EngineView, plan_of
-from skyband.dashboard.events import Bell, Listener, listen
+from skyband.dashboard.events import Listener, Notifier, listen
 from skyband.dashboard.wire import group_key, packed
 from skyband.errors import SkybandError
 from skyband.jobs.mailbox import LONGEST
@@ -29,7 +29,7 @@ __all__ = ["app_of", "group_of", "moment_in", "number_of", "query_of", "watched_
 
 TEXT = "text/plain"
 _NO_STORE = {"cache-control": "no-store"}
-_ASKED_FOR: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
+_ACTIONS: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
     "explain": lambda control, body: control.explain(_text(body, "sql"), body.get("stream")),
     "add": lambda control, body: {"done": control.add(_text(body, "sql"), body.get("stream"))},
     "drop": lambda control, body: {"done": control.drop(_text(body, "name"))},
@@ -37,25 +37,25 @@ _ASKED_FOR: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
 MOST_WATCHED = 200
 
 
-def app_of(show: Show, engine: EngineView, bell: Bell) -> Starlette:
-    """The page of a show."""
+def app_of(show: Show, engine: EngineView, notifier: Notifier) -> Starlette:
+    """Return the ASGI application that serves a show."""
     return Starlette(
         routes=[
             Route("/", _asset),
             Route("/assets/{path:path}", _asset),
             Route("/healthz", _health(show)),
             *(Route(f"/api/{name}", answer) for name, answer in _read_only(show, engine).items()),
-            Route("/api/events", _events(show, engine, bell)),
-            *(Route(f"/api/{name}", _changing(show, name), methods=["POST"]) for name in _ASKED_FOR),
+            Route("/api/events", _events(show, engine, notifier)),
+            *(Route(f"/api/{name}", _changing(show, name), methods=["POST"]) for name in _ACTIONS),
         ],
-        exception_handlers={HTTPException: _refused, Exception: _failed},
+        exception_handlers={HTTPException: _http_error, Exception: _internal_error},
     )
 
 
 def _health(show: Show) -> Callable[[Request], Any]:
-    async def health(_: Request) -> Response:  # no thread is needed, so it answers when all of them are busy
-        ailment = show.ailment()
-        return Response("ok\n" if ailment is None else f"{ailment}\n", 200 if ailment is None else 503, _NO_STORE, TEXT)
+    async def health(_: Request) -> Response:  # async: needs no thread of the pool, which may be exhausted
+        problem = show.problem()
+        return Response("ok\n" if problem is None else f"{problem}\n", 200 if problem is None else 503, _NO_STORE, TEXT)
 
     return health
 
@@ -69,8 +69,8 @@ def _read_only(show: Show, engine: EngineView) -> dict[str, Callable[[Request], 
 
     def summaries(_: Request) -> Response:
         show.refresh()
-        asked = show.asked()
-        return _json(boards.summaries(history, [name for name in history.names() if name in asked]))
+        queries = show.queries()
+        return _json(boards.summaries(history, [name for name in history.names() if name in queries]))
 
     def board(request: Request) -> Response:
         show.refresh()
@@ -102,7 +102,7 @@ def _read_only(show: Show, engine: EngineView) -> dict[str, Callable[[Request], 
         stream = request.query_params.get("stream", "")
         found = plan_of(show, stream)
         if found is None:
-            raise HTTPException(404, f"nobody asks about a stream {stream!r}.")
+            raise HTTPException(404, f"no stream {stream!r} found: no query reads a stream of this name.")
         return _json(found)
 
     return {
@@ -117,39 +117,41 @@ def _read_only(show: Show, engine: EngineView) -> dict[str, Callable[[Request], 
     }
 
 
-def _events(show: Show, engine: EngineView, bell: Bell) -> Callable[[Request], Any]:
+def _events(show: Show, engine: EngineView, notifier: Notifier) -> Callable[[Request], Any]:
     async def events(request: Request) -> Response:
         watched = watched_of(request)
-        place = bell.join()  # before anything is awaited: others ask at the same time
+        place = notifier.join()  # before the first await, because requests run concurrently
         if place is None:
-            raise HTTPException(503, f"{bell.most} pages are open already; close one.")
-        return _Events(bell, place, Listener(show, engine, watched))
+            raise HTTPException(
+                503, f"too many open pages: at most {notifier.most} can receive live updates. Close one and try again."
+            )
+        return _Events(notifier, place, Listener(show, engine, watched))
 
     return events
 
 
 class _Events(StreamingResponse):
-    """A stream of events, which leaves its place when it ends, even if it has never begun."""
+    """A server-sent event stream. It frees its place when it ends, even if it never started."""
 
-    def __init__(self, bell: Bell, place: asyncio.Event, listener: Listener) -> None:
+    def __init__(self, notifier: Notifier, place: asyncio.Event, listener: Listener) -> None:
         headers = {**_NO_STORE, "x-accel-buffering": "no"}
-        super().__init__(listen(bell, place, listener), media_type="text/event-stream", headers=headers)
-        self._bell, self._place = bell, place
+        super().__init__(listen(notifier, place, listener), media_type="text/event-stream", headers=headers)
+        self._notifier, self._place = notifier, place
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._bell.leave(self._place)
+            self._notifier.leave(self._place)
 
 
 def _changing(show: Show, name: str) -> Callable[[Request], Any]:
     async def change(request: Request) -> Response:
         body = await _body(request)
-        if show.control is None:  # the guard has refused it already
-            raise HTTPException(403, "the workload cannot be changed from here.")
+        if show.control is None:  # the guard rejects such requests first
+            raise HTTPException(403, "this page cannot change the workload.")
         try:
-            return _json(await run_in_threadpool(_ASKED_FOR[name], show.control, body))
+            return _json(await run_in_threadpool(_ACTIONS[name], show.control, body))
         except SkybandError as error:
             return _json({"error": str(error)}, 422)
 
@@ -157,36 +159,36 @@ def _changing(show: Show, name: str) -> Callable[[Request], Any]:
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    """The request's content: an object in JSON, of a length that a mailbox takes."""
+    """Return the request body: a JSON object no longer than the mailbox accepts."""
     content = b""
     try:
         async with asyncio.timeout(FIRST):
             async for chunk in request.stream():
                 content += chunk
                 if len(content) > LONGEST:
-                    raise HTTPException(413, f"the request has more than {LONGEST:,} bytes; nothing was done.")
+                    raise HTTPException(413, f"the request body exceeds {LONGEST:,} bytes. Nothing was changed.")
     except TimeoutError:
-        raise HTTPException(408, f"the request was not whole after {FIRST:g} seconds; nothing was done.") from None
+        raise HTTPException(408, f"the request was incomplete after {FIRST:g} seconds. Nothing was changed.") from None
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("stream"), str | None):
-        raise HTTPException(400, "the request must be an object in JSON; nothing was done.")
+        raise HTTPException(400, "the request body must be a JSON object. Nothing was changed.")
     return found
 
 
 def _text(body: dict[str, Any], name: str) -> str:
     found = body.get(name)
     if not isinstance(found, str) or not found.strip():
-        raise HTTPException(400, f"{name} must be a text and is missing; nothing was done.")
+        raise HTTPException(400, f"{name} must be a non-empty string. Nothing was changed.")
     return found
 
 
 def _asset(request: Request) -> Response:
     found = assets().get(request.path_params.get("path", "index.html"))
     if found is None:
-        raise HTTPException(404, "there is no such file.")
+        raise HTTPException(404, "file not found.")
     headers = {"cache-control": "no-cache", "etag": found.tag, "vary": "accept-encoding"}
     if request.headers.get("if-none-match") == found.tag:
         return Response(status_code=304, headers=headers)
@@ -198,7 +200,7 @@ def _asset(request: Request) -> Response:
 def _found(content: Any, name: str, group: str | None) -> Response:
     if content is None:
         of = "" if group is None else f", group {group[:200]}"
-        raise HTTPException(404, f"no such window of query {name!r}{of} is kept.")
+        raise HTTPException(404, f"window of query {name!r}{of} not found in the history.")
     return _json(content)
 
 
@@ -206,69 +208,71 @@ def _json(content: Any, status: int = 200) -> Response:
     return Response(packed(content), status, media_type="application/json", headers=_NO_STORE)
 
 
-def _refused(_: Request, error: Exception) -> Response:
+def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _json({"error": error.detail}, error.status_code)
 
 
-def _failed(_: Request, error: Exception) -> Response:
-    return _json({"error": f"the page failed to answer ({type(error).__name__}); the run goes on."}, 500)
+def _internal_error(_: Request, error: Exception) -> Response:
+    return _json({"error": f"the server failed to answer ({type(error).__name__}). The job continues."}, 500)
 
 
 def query_of(request: Request) -> str:
-    """The query that a request is about."""
+    """Return the name of the query that a request selects."""
     name = request.query_params.get("query")
     if not name:
-        raise HTTPException(400, "query is missing; say which one, by its name.")
+        raise HTTPException(400, "the parameter query is missing. Set it to the name of a query.")
     return name
 
 
 def group_of(request: Request) -> str | None:
-    """The group that it is about; None: none was given, or null."""
+    """Return the key of the requested group; None if the parameter is missing or null."""
     text = request.query_params.get("group")
     return None if text is None else _group_key(text)
 
 
 def _group_key(text: str) -> str | None:
-    """A group as it was sent: null, or the list of its values."""
+    """Return the key of a group that was sent as JSON: null, or the list of its values."""
     try:
         found = json.loads(text)
         if isinstance(found, list | None):
             return None if found is None else group_key(found)
     except (ValueError, RecursionError):
         pass
-    raise HTTPException(400, f"group {text[:80]!r} must be a list of values in JSON.")
+    raise HTTPException(400, f"group must be a JSON list of values, got {text[:80]!r}.")
 
 
 def moment_in(request: Request) -> int | None:
-    """The moment that it is about; None: the newest."""
+    """Return the requested moment; None stands for the newest."""
     text = request.query_params.get("moment")
     try:
         return None if text is None else boards.moment_of(text)
     except (ValueError, OverflowError):
         raise HTTPException(
-            400, f"moment {str(text)[:80]!r} is no time such as 2024-01-01T09:30:00+00:00, nor a whole number."
+            400, f"moment must be a time such as 2024-01-01T09:30:00+00:00 or an integer, got {str(text)[:80]!r}."
         ) from None
 
 
 def number_of(request: Request, name: str, default: int, most: int) -> int:
-    """A whole number of a request, from 1 to `most`."""
+    """Return an integer parameter, which must be between 1 and `most`."""
     text = request.query_params.get(name, str(default))
-    # Digits of other scripts are digits to Python, and so is a superscript that it cannot read.
+    # str.isdigit accepts digits of other scripts, and superscripts that int() rejects.
     if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
-        raise HTTPException(400, f"{name} {text[:80]!r} must be a whole number in 1..{most:,}.")
+        raise HTTPException(400, f"{name} must be an integer between 1 and {most:,}, got {text[:80]!r}.")
     return int(text)
 
 
 def watched_of(request: Request) -> list[tuple[str, str | None]]:
-    """The boards that a listener wants to be told of."""
+    """Return the boards that a listener subscribes to."""
     try:
         found = json.loads(request.query_params.get("watch", "[]"))
         pairs = [(name, None if group is None else group_key(group)) for name, group in found]
         if not all(isinstance(name, str) and isinstance(group, list | None) for name, group in found):
             raise ValueError
     except (ValueError, TypeError, RecursionError):
-        raise HTTPException(400, "watch must be a list of [query, group] in JSON; group is a list or null.") from None
+        raise HTTPException(
+            400, "watch must be a JSON list of [query, group] pairs, where group is a list or null."
+        ) from None
     if len(pairs) > MOST_WATCHED:
-        raise HTTPException(400, f"{len(pairs)} boards are too many to follow at once; watch at most {MOST_WATCHED}.")
+        raise HTTPException(400, f"watch must have at most {MOST_WATCHED} boards, got {len(pairs)}.")
     return list(dict.fromkeys(pairs))

@@ -1,4 +1,4 @@
-"""The files of the page as they were built: read once, compressed once, sent from memory."""
+"""The built files of the page. They are read and compressed once, then served from memory."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 _UNBUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Skyband</title>
-<p>The page has not been built in this copy of Skyband: run <code>make page</code>. The answers are at
+<p>The page is not built in this copy of Skyband. Run <code>make page</code>. The answers are available at
 <code>/api/state</code>, <code>/api/summaries</code> and <code>/api/board?query=</code>.</p></html>
 """
 
 
 class Asset(NamedTuple):
-    """A file, with what a browser wants to know of it."""
+    """A file with its HTTP content type and entity tag."""
 
     content: bytes
-    compressed: bytes | None  # None: it would not be shorter
+    compressed: bytes | None  # None if compression does not make it shorter
     type: str
     tag: str
 
 
 @cache
 def assets() -> dict[str, Asset]:
-    """All files by their path in the folder; where nothing was built, a page that says so."""
+    """Return all files by path. If the page is not built, index.html is a placeholder."""
     found = dict(_read(files("skyband.dashboard") / "assets", ""))
     found.setdefault("index.html", _asset("index.html", _UNBUILT))
     return found

@@ -1,4 +1,4 @@
-"""What the page shows: a run that goes on, or answers in a folder; each with its queries, numbers and history."""
+"""The data source of a page: a running job, or a folder of answers, with queries, metrics and history."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from skyband import __version__
 from skyband.dashboard.history import History
-from skyband.dashboard.query_info import QueryInfo, asked_of, stream_of
+from skyband.dashboard.query_info import QueryInfo, query_infos, stream_of
 
 if TYPE_CHECKING:
     from skyband.dashboard.control import RunControl
@@ -21,32 +21,32 @@ Numbers = Callable[[], Mapping[str, Mapping[str, Any]]]
 
 
 class Show(Protocol):
-    """What a page can be made of."""
+    """The data source of a page."""
 
     title: str
     history: History
     live: bool
     ended: bool
     control: RunControl | None
-    version: int  # of what is asked
+    version: int  # changes with the queries and their columns
 
     def refresh(self) -> int:
-        """Take in what has come; the version of the history now."""
+        """Process pending answers and return the version of the history."""
 
-    def asked(self) -> Mapping[str, QueryInfo]:
+    def queries(self) -> Mapping[str, QueryInfo]:
         """The queries, by name."""
 
     def workloads(self) -> Mapping[str, Workload[Any]]:
-        """The workloads by stream, where they are known."""
+        """The known workloads, by stream."""
 
     def algorithm(self, stream: str) -> str:
-        """The algorithm that a stream's queries were asked to be run by."""
+        """The algorithm requested for a stream's queries."""
 
     def numbers(self) -> Mapping[str, Mapping[str, Any]]:
-        """How the streams are doing."""
+        """The metrics, by stream."""
 
-    def ailment(self) -> str | None:
-        """Why what is shown does not get on; None: it does, or need not."""
+    def problem(self) -> str | None:
+        """The reason why the source is unhealthy; None if it is healthy or has ended."""
 
 
 class LiveShow:
@@ -62,9 +62,9 @@ class LiveShow:
         self.version = 0
         self._file: Callable[[], WorkloadFile] | None = None
         self._numbers: Numbers = dict
-        self._ailment: Callable[[], str | None] = lambda: None
+        self._problem: Callable[[], str | None] = lambda: None
         self._workloads: Mapping[str, Workload[Any]] = {}
-        self._asked: dict[str, QueryInfo] = {}
+        self._queries: dict[str, QueryInfo] = {}
         self._shape = 0
         self._lock = threading.Lock()
 
@@ -72,65 +72,65 @@ class LiveShow:
         self,
         file: Callable[[], WorkloadFile],
         numbers: Numbers,
-        ailment: Callable[[], str | None] = lambda: None,
+        problem: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Say where the file that runs, as it is now, its numbers and what is wrong with the run are found."""
-        self._file, self._numbers, self._ailment = file, numbers, ailment
+        """Attach the running job: functions that return its current file, its metrics and its health problem."""
+        self._file, self._numbers, self._problem = file, numbers, problem
         self.refresh()
 
     def end(self) -> None:
-        """The run has ended; what was answered stays."""
+        """Mark the job as ended. The answers stay available."""
         self.refresh()
         self.ended = True
         self.history.wake()
 
     def refresh(self) -> int:
-        """Take in what has come, and whether the workload is another one."""
+        """Process pending answers and a changed workload; return the version of the history."""
         with self._lock:
             if self._file is not None and (file := self._file()).workloads is not self._workloads:
                 ids = {name: stream.id for name, stream in file.streams.items()}
-                self._asked = asked_of(file.workloads, ids)
-                self.history.ask(self._asked)
+                self._queries = query_infos(file.workloads, ids)
+                self.history.set_queries(self._queries)
                 self._workloads = file.workloads
                 self.version += 1
             version = self.history.settle()
             shape = self.history.shape
-            if shape != self._shape:  # a stream's first answers tell its columns
+            if shape != self._shape:  # the first answers of a stream define its columns
                 self._shape = shape
                 self.version += 1
             return version
 
-    def asked(self) -> Mapping[str, QueryInfo]:
+    def queries(self) -> Mapping[str, QueryInfo]:
         """The queries, by name."""
-        return self._asked
+        return self._queries
 
     def workloads(self) -> Mapping[str, Workload[Any]]:
         """The workloads, by stream."""
         return self._workloads
 
     def algorithm(self, stream: str) -> str:
-        """The algorithm that a stream's queries are run by, as the file has it."""
+        """The algorithm that the workload file sets for a stream."""
         return "auto" if self._file is None else self._file().algorithm_of(stream)
 
     def numbers(self) -> Mapping[str, Mapping[str, Any]]:
-        """How the streams are doing. A live change starts a stream again from its state, and so do no others."""
+        """The metrics, by stream. `restarts` equals `changes`, because only a live change restarts a stream."""
         return {name: {**one, "restarts": one.get("changes", 0)} for name, one in self._numbers().items()}
 
-    def ailment(self) -> str | None:
-        """Why the run does not get on; None: it does, or has ended."""
-        return self._ailment()
+    def problem(self) -> str | None:
+        """The reason why the job is unhealthy; None if it is healthy or has ended."""
+        return self._problem()
 
 
 def state_of(show: Show) -> dict[str, Any]:
-    """What is shown, as it is sent."""
-    asked = show.asked()
-    streams = list(dict.fromkeys(one.stream for one in asked.values()))
+    """Return the state of a show as JSON values."""
+    queries = show.queries()
+    streams = list(dict.fromkeys(one.stream for one in queries.values()))
     return {
         "title": show.title,
         "version": __version__,
         "live": show.live,
         "ended": show.ended,
         "control": show.control is not None,
-        "streams": [stream_of(name, asked.values()) for name in streams],
-        "queries": [one.to_dict(show.history.columns(one.name)) for one in asked.values()],
+        "streams": [stream_of(name, queries.values()) for name in streams],
+        "queries": [one.to_dict(show.history.columns(one.name)) for one in queries.values()],
     }

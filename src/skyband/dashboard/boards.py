@@ -1,4 +1,4 @@
-"""A window as a board: its rows with how each has moved since the window before, and who has left."""
+"""A window as a board: its rows, their changes of rank since the previous window, and the objects that left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.dashboard.history import FoundWindow, History, WindowSpan
-from skyband.dashboard.query_info import OURS, QueryInfo
+from skyband.dashboard.query_info import ADDED_COLUMNS, QueryInfo
 from skyband.dashboard.window_spans import spelled
 from skyband.dashboard.wire import moment_text, plain
 
@@ -24,36 +24,36 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def board(history: History, name: str, key: str | None = None, moment: int | None = None) -> dict[str, Any] | None:
-    """The board of a query, group and moment as it is sent; None where no such window is held."""
+    """Return the board of a query, group and moment as JSON values; None if the history has no such window."""
     found = history.find(name, key, moment)
     if found is None:
         return None
-    asked = history.asked(name)
+    info = history.info(name)
 
-    def told(place: int) -> Any:
-        return moment_text(found.moments[place], asked.axis) if 0 <= place < len(found.moments) else None
+    def moment_at(place: int) -> Any:
+        return moment_text(found.moments[place], info.axis) if 0 <= place < len(found.moments) else None
 
     return {
         "query": name,
-        "group": found.line.group if asked.groups else None,
-        "moment": told(found.place),
-        "start": None if found.window.start is None else moment_text(found.window.start, asked.axis),
-        "previous": told(found.place - 1),
-        "next": told(found.place + 1),
-        "newest": told(len(found.moments) - 1),
-        **_moved(found, asked),
+        "group": found.line.group if info.groups else None,
+        "moment": moment_at(found.place),
+        "start": None if found.window.start is None else moment_text(found.window.start, info.axis),
+        "previous": moment_at(found.place - 1),
+        "next": moment_at(found.place + 1),
+        "newest": moment_at(len(found.moments) - 1),
+        **_moved(found, info),
     }
 
 
 def summary(history: History, name: str) -> dict[str, Any] | None:
-    """A query in a few numbers, for lists; None before its first answer."""
+    """Return a short summary of a query for lists; None before its first answer."""
     found = history.overview(name)
     if found is None:
         return None
     windows, groups, line = found
     newest = line[-1]
     return {
-        "moment": moment_text(newest.moment, history.asked(name).axis),
+        "moment": moment_text(newest.moment, history.info(name).axis),
         "windows": windows,
         "groups": groups,
         "first": _score(newest.first),
@@ -64,21 +64,21 @@ def summary(history: History, name: str) -> dict[str, Any] | None:
 
 
 def moments(history: History, name: str, key: str | None) -> list[Any] | None:
-    """The moments of a query and group that are held."""
+    """Return the moments of a query and group that the history holds."""
     line = history.line(name, key)
-    return None if line is None else [moment_text(window.moment, history.asked(name).axis) for window in line]
+    return None if line is None else [moment_text(window.moment, history.info(name).axis) for window in line]
 
 
 def ranks_over_time(history: History, name: str, key: str | None, last: int) -> dict[str, Any] | None:
-    """Ranks of the objects of the newest windows, and the scores of the first and last rank, moment by moment."""
-    line, asked = history.line(name, key, max(1, last)), history.asked(name)
+    """Return, for each moment, the ranks of the newest windows' objects and the scores of the first and last rank."""
+    line, info = history.line(name, key, max(1, last)), history.info(name)
     if not line:
         return None
-    ids = [_ids(window.rows, asked) for window in line]
+    ids = [_ids(window.rows, info) for window in line]
     objects = _foremost(ids)
     ranks = [_ranks(window, mine, objects) for window, mine in zip(line, ids, strict=True)]
     return {
-        "moments": [moment_text(window.moment, asked.axis) for window in line],
+        "moments": [moment_text(window.moment, info.axis) for window in line],
         "first": [_score(window.first) for window in line],
         "last": [_score(window.last) for window in line],
         "objects": [
@@ -88,7 +88,7 @@ def ranks_over_time(history: History, name: str, key: str | None, last: int) -> 
 
 
 def moment_of(text: str) -> int:
-    """A moment as it was sent: ISO text as microseconds, a number as it is.
+    """Parse a moment: ISO text becomes microseconds, a number stays as it is.
 
     >>> moment_of("2024-01-01T09:30:00+00:00"), moment_of("500")
     (1704101400000000, 500)
@@ -98,38 +98,38 @@ def moment_of(text: str) -> int:
         if not -(2**63) <= found < 2**63:
             raise OverflowError(text)
         return found
-    # What came through a URL may have lost its plus sign.
+    # A plus sign in a URL may arrive as a space.
     at = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
     return (at - _EPOCH) // timedelta(microseconds=1)
 
 
-def _moved(found: FoundWindow, asked: QueryInfo) -> dict[str, Any]:
-    """The rows of a window, and who has left since the one before."""
+def _moved(found: FoundWindow, info: QueryInfo) -> dict[str, Any]:
+    """Return the rows of a window, and the objects that left since the previous window."""
     rows = found.window.rows
-    ids = _plain(_ids(rows, asked))
+    ids = _plain(_ids(rows, info))
     ranks = rows["rank"].to_pylist()
     old: dict[str, int] = {}
     gone: list[dict[str, Any]] = []
     if found.before is not None:
         before = found.before.rows
-        columns = (_ids(before, asked), before["rank"], _column(before, "score"))
+        columns = (_ids(before, info), before["rank"], _column(before, "score"))
         here = set(map(_named, ids))
         for value, rank, score in zip(*map(_plain, columns), strict=True):
             known = _named(value)
-            if known not in old:  # of one that has several ranks, the best counts
+            if known not in old:  # for an object with several ranks, use the best
                 old[known] = rank
                 if known not in here:
                     gone.append({"id": value, "old_rank": rank, "score": score})
-    groups = {column.lower() for column in asked.groups}
-    own = [name for name in rows.column_names if name not in OURS and name.lower() not in groups]
+    groups = {column.lower() for column in info.groups}
+    own = [name for name in rows.column_names if name not in ADDED_COLUMNS and name.lower() not in groups]
     details = {name: _plain(rows[name]) for name in own}
     scores = _plain(_column(rows, "score"))
     extra = {name: _plain(rows[name]) for name in _EXTRA if name in rows.column_names}
-    told = []
+    shown = []
     for place, (rank, id_, score) in enumerate(zip(ranks, ids, scores, strict=True)):
         before_it = old.get(_named(id_))
-        told.append(
+        shown.append(
             {
                 "rank": rank,
                 "id": id_,
@@ -140,7 +140,7 @@ def _moved(found: FoundWindow, asked: QueryInfo) -> dict[str, Any]:
                 "details": {name: values[place] for name, values in details.items()},
             }
         )
-    return {"rows": told, "left": gone}
+    return {"rows": shown, "left": gone}
 
 
 _EXTRA = ("probability", "best", "sure")
@@ -154,20 +154,20 @@ def _move(rank: int, old: int | None, *, first: bool) -> str:
     return "up" if rank < old else "down" if rank > old else "same"
 
 
-def _ids(rows: pa.Table, asked: QueryInfo) -> pa.Array | pa.ChunkedArray:
-    """What tells the objects apart: a column, or the whole row where there is none."""
-    column = id_column(rows, asked)
+def _ids(rows: pa.Table, info: QueryInfo) -> pa.Array | pa.ChunkedArray:
+    """Return the object ids: the id column, or the text of the row's columns if there is no such column."""
+    column = id_column(rows, info)
     if column is not None and _is_simple(rows[column].type):
         return rows[column]
     if column is not None:
         return pa.array([None if value is None else _named(value) for value in _plain(rows[column])], pa.string())
-    own = [name for name in rows.column_names if name not in OURS and name not in asked.groups]
+    own = [name for name in rows.column_names if name not in ADDED_COLUMNS and name not in info.groups]
     whole = zip(*(_plain(rows[name]) for name in own), strict=True) if own else ((),) * rows.num_rows
     return pa.array([" · ".join(map(_named, row)) for row in whole], pa.string())
 
 
 def _is_simple(kind: pa.DataType) -> bool:
-    """Whether values of a type can be looked for among others, and are written by all who are read here."""
+    """Return whether Arrow can look up values of this type, and all supported writers produce it."""
     return any(fits(kind) for fits in _SIMPLE)
 
 
@@ -182,12 +182,12 @@ _SIMPLE = (
 )
 
 
-def id_column(rows: pa.Table, asked: QueryInfo) -> str | None:
-    """The column that tells objects apart; None where nothing does but the whole row."""
-    if asked.id is not None and (known := spelled(rows, asked.id)) is not None:
+def id_column(rows: pa.Table, info: QueryInfo) -> str | None:
+    """Return the column that identifies objects; None if only the complete row does."""
+    if info.id is not None and (known := spelled(rows, info.id)) is not None:
         return known
     for name in ("id", "key", "object"):
-        if name in rows.column_names and name not in asked.groups:
+        if name in rows.column_names and name not in info.groups:
             if name == "id" and "stream" in rows.column_names and rows["id"].null_count == rows.num_rows:
                 return "stream"  # streams are ranked, not their tuples
             return name
@@ -195,11 +195,11 @@ def id_column(rows: pa.Table, asked: QueryInfo) -> str | None:
 
 
 def _foremost(ids: Sequence[pa.ChunkedArray]) -> pa.Array:
-    """The objects of the newest windows, newest first, as many as a chart can show."""
+    """Return the objects of the newest windows, newest first, at most MOST_OBJECTS."""
     found = pa.array([], ids[-1].type)
     for mine in reversed(ids):
         if mine.type != found.type:
-            continue  # a file of another make
+            continue  # files may store the column in different types
         fresh = mine.filter(pc.invert(pc.is_in(mine, found))).unique()
         more = fresh.slice(0, MOST_OBJECTS - len(found))
         found = pa.concat_arrays([found, *(more.chunks if isinstance(more, pa.ChunkedArray) else [more])])
@@ -209,7 +209,7 @@ def _foremost(ids: Sequence[pa.ChunkedArray]) -> pa.Array:
 
 
 def _ranks(window: WindowSpan, ids: pa.ChunkedArray, objects: pa.Array) -> list[int | None]:
-    """The rank of each object in a window; None where it has none."""
+    """Return the rank of each object in a window; None if it is not ranked."""
     if ids.type != objects.type:
         return [None] * len(objects)
     places = pc.index_in(objects, value_set=ids)
@@ -221,7 +221,7 @@ def _column(rows: pa.Table, name: str) -> Any:
 
 
 def _plain(column: Any) -> list[Any]:
-    """The values of a column as they are sent; what Python has no value for, such as the year 300,000, as text."""
+    """Return a column as JSON values. Values that Python cannot represent, such as the year 300,000, become text."""
     try:
         return [plain(value) for value in column.to_pylist()]
     except (ValueError, OverflowError):
@@ -237,11 +237,11 @@ def _score(value: float) -> Any:
 
 
 def _named(value: Any) -> str:
-    """A plain value as text, to find it by; the values of a column are of one type, so that 1 meets no "1"."""
+    """Return a value as a text key. All values of a column have one type, so 1 and "1" cannot collide."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def summaries(history: History, names: Iterable[str]) -> dict[str, Any]:
-    """The summaries of these queries; those that have never answered are left out."""
+    """Return the summaries of these queries, without those that have no answer yet."""
     found = {name: summary(history, name) for name in names}
     return {name: one for name, one in found.items() if one is not None}

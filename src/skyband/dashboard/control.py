@@ -1,4 +1,4 @@
-"""Changing the workload from the page: by the run's mailbox, as `skyband ctl` does, and only where that was allowed."""
+"""Live changes from the page. They go through the job's mailbox, like `skyband ctl`, and need `--allow-control`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TIMEOUT = 60.0  # seconds
 
 
 class RunControl:
-    """What the page may do to a run."""
+    """The changes that the page can request from a running job."""
 
     def __init__(self, box: Mailbox, file: Callable[[], WorkloadFile], timeout: float = TIMEOUT) -> None:
         self._box, self._file, self._timeout = box, file, timeout
 
     def explain(self, sql: str, stream: str | None) -> dict[str, Any]:
-        """What the workload would be with this query, and what the query would cost; nothing is changed."""
+        """Return the plan of the workload with this query, and the query's cost. Nothing is changed."""
         query, stream = read_query(sql, stream)
         file = self._file()
         stream = known_stream(file.workloads, stream)
@@ -45,25 +45,25 @@ class RunControl:
         }
 
     def add(self, sql: str, stream: str | None) -> str:
-        """Ask another query from here on; what the run says to it."""
-        return self._told({"kind": "add", "sql": sql, "stream": stream})
+        """Add a query to the running job; return the job's reply."""
+        return self._request({"kind": "add", "sql": sql, "stream": stream})
 
     def drop(self, name: str) -> str:
-        """Ask a query no longer; what the run says to it."""
-        return self._told({"kind": "drop", "name": name})
+        """Remove a query from the running job; return the job's reply."""
+        return self._request({"kind": "drop", "name": name})
 
-    def _told(self, message: dict[str, Any]) -> str:
+    def _request(self, message: dict[str, Any]) -> str:
         if not self._box.is_heard():
             raise InvalidInputError(
-                "nobody listens: the run has ended, or it is none that can be changed while it goes on (--once and "
-                "--catch-up end by themselves). Nothing was changed."
+                "the job does not accept changes: it has ended, or it was started with --once or --catch-up. "
+                "Nothing was changed."
             )
         reply = self._box.ask(message, self._timeout)
         if reply is None:
             raise InvalidInputError(
-                f"the run gave no reply within {self._timeout:g} seconds; whether it heard cannot be told. Look at the "
-                "list of queries before you try again."
+                f"the job did not reply within {self._timeout:g} seconds, so the change may or may not have been made. "
+                "Check the list of queries before you try again."
             )
         if "refused" in reply:
-            raise InvalidInputError(f"{reply['refused']} The run goes on as it was.")
+            raise InvalidInputError(f"{reply['refused']} The job continues unchanged.")
         return str(reply["done"])

@@ -1,6 +1,6 @@
-"""Inside the engine: the numbers of all streams now and their trail over the last minutes; and a plan on a time line.
+"""The data of the engine view: current metrics per stream, their last minutes, and the plan on a time line.
 
-A plan has the views that windows share and the queries they serve, or the runs of a schedule.
+A plan has the views that windows share with the queries they serve, or the steps of a schedule.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 __all__ = ["EngineView", "plan_of", "sharing_of"]
 
 MOST_LANES = 400
-MOST_NAMES = 50  # of the queries that a lane serves; the rest is a number
-MOST_WINDOWS = 200_000  # beyond this, the views of a workload are not listed one by one
-SECONDS = 300  # of the trail
-SMOOTHED = 10  # seconds that a rate is taken over: rows come a micro-batch at a time
+MOST_NAMES = 50  # queries listed per lane; the others are only counted
+MOST_WINDOWS = 200_000  # above this number, the views of a workload are not listed
+SECONDS = 300  # length of the trail
+SMOOTHED = 10  # seconds over which a rate is averaged, because rows arrive in micro-batches
 _TRAILED = ("rows_per_second", "candidates", "state_bytes", "emit_lag")
 
 
 def plan_of(show: Show, stream: str) -> dict[str, Any] | None:
-    """The plan of a stream as it is sent; None where nobody asks about such a stream."""
-    asked = [one for one in show.asked().values() if one.stream == stream]
-    if not asked:
+    """Return the plan of a stream as JSON values; None if no query reads the stream."""
+    queries = [one for one in show.queries().values() if one.stream == stream]
+    if not queries:
         return None
     workload = show.workloads().get(stream)
-    axis = asked[0].axis
+    axis = queries[0].axis
     plan: dict[str, Any] = {
         "stream": stream,
-        "family": asked[0].family,
+        "family": queries[0].family,
         "text": None,
         "lanes": [],
         "unit": "seconds" if axis == "time" else "objects",
@@ -61,7 +61,7 @@ def plan_of(show: Show, stream: str) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=64)
 def sharing_of(workload: Workload[Any]) -> Sharing | None:
-    """What the queries of a workload have in common; None where there are no views, or very many."""
+    """Return how the queries of a workload share views; None if there are no views, or too many."""
     family = family_of(workload)
     if not family.supports("cost") or sum(query.window.most_alive for query in workload) > MOST_WINDOWS:
         return None
@@ -75,21 +75,21 @@ def _explained(workload: Workload[Any], method: str) -> str:
 
 
 def _drawn(workload: Workload[Any], now: int | None, method: str) -> dict[str, Any]:
-    """The time line as its family draws it, with as many queries a lane as fit."""
+    """Return the time line of the workload's family, with at most MOST_NAMES queries per lane."""
     shared = sharing_of(workload)
-    told: dict[str, Any] = {"share_factor": None if shared is None else shared.factor}
+    drawn: dict[str, Any] = {"share_factor": None if shared is None else shared.factor}
     found = family_of(workload).part("explain").timeline(workload.queries, now, method, MOST_LANES, MOST_WINDOWS)
     if found is None:
-        return told
+        return drawn
     lanes = [{**asdict(lane), **_names(list(lane.queries))} for lane in found.lanes]
-    return {**told, "lanes": lanes, "more": found.more, "cost": found.cost, "now": found.now}
+    return {**drawn, "lanes": lanes, "more": found.more, "cost": found.cost, "now": found.now}
 
 
 def _names(queries: list[str]) -> dict[str, Any]:
     return {"queries": queries[:MOST_NAMES], "more_queries": max(0, len(queries) - MOST_NAMES)}
 
 
-_TOLD = (
+_METRICS = (
     "rows",
     "late",
     "dropped_null",
@@ -111,39 +111,39 @@ _TOLD = (
 
 
 class EngineView:
-    """Looks at the numbers once in a while, and remembers them."""
+    """Samples the metrics and retains the samples of the last minutes."""
 
     def __init__(self, show: Show) -> None:
         self._show = show
         self._lock = threading.Lock()
-        self._counted: deque[tuple[float, dict[str, int]]] = deque()  # when, and the rows of each stream then
+        self._counted: deque[tuple[float, dict[str, int]]] = deque()  # time of the sample, and row counts by stream
         self._trail: deque[dict[str, Any]] = deque(maxlen=SECONDS)
         self._now: dict[str, Any] = {}
         self._shared: dict[str, tuple[Workload[Any] | None, Sharing | None]] = {}
 
     def look(self) -> None:
-        """Take the numbers down; to be called about once a second."""
+        """Sample the metrics. Call it about once a second."""
         at, numbers = time.monotonic(), self._show.numbers()
         with self._lock:
             self._counted.append((at, {name: int(one.get("rows") or 0) for name, one in numbers.items()}))
             while at - self._counted[0][0] > SMOOTHED:
                 self._counted.popleft()
-            self._now = {name: self._told(name, one) for name, one in numbers.items()}
+            self._now = {name: self._metrics(name, one) for name, one in numbers.items()}
             seen = {name: {what: one[what] for what in _TRAILED} for name, one in self._now.items()}
             self._trail.append({"at": moment_text(time.time_ns() // 1000, "time"), **seen})
 
     def now(self) -> dict[str, Any]:
-        """The numbers, as they are sent."""
+        """The current metrics as JSON values."""
         with self._lock:
             return {"streams": self._now}
 
     def with_trail(self) -> dict[str, Any]:
-        """The numbers, and where they come from."""
+        """The current metrics and their trail."""
         with self._lock:
             return {"streams": self._now, "trail": list(self._trail)}
 
-    def _told(self, name: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
-        found = {what: plain(numbers.get(what)) for what in _TOLD}
+    def _metrics(self, name: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        found = {what: plain(numbers.get(what)) for what in _METRICS}
         found["rows_per_second"] = self._rate(name) if numbers.get("rows") is not None else None
         sharing = self._sharing(name)
         found["share_factor"] = None if sharing is None else sharing.factor
@@ -151,7 +151,7 @@ class EngineView:
         return found
 
     def _sharing(self, name: str) -> Sharing | None:
-        """What a stream's queries share; looked at again when they are others."""
+        """Return how a stream's queries share views. It is computed again when the workload changes."""
         workload = self._show.workloads().get(name)
         known, found = self._shared.get(name, (None, None))
         if workload is not known:

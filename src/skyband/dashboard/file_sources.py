@@ -1,4 +1,4 @@
-"""Which files of a folder belong together, and how queries of one name are told apart that do not."""
+"""Grouping of answer files into sources, and unique labels for queries with the same name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyband.dashboard.query_info import QueryInfo
 __all__ = ["Ident", "Source", "labels_of", "source_of"]
 
 _OF_A_SINK = re.compile(r"(.+)-\d{8}\.parquet")
-# What writers of many files call them: part-00000-<uuid>-c000.snappy.parquet, part.0.parquet, data_0.parquet, 0.parquet
+# File names of multi-file writers: part-00000-<uuid>-c000.snappy.parquet, part.0.parquet, data_0.parquet, 0.parquet
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}"
 _NUMBER = rf"(?:{_UUID}|\d+)"
 _PART = re.compile(
@@ -24,25 +24,25 @@ _PART = re.compile(
 
 
 class Source(NamedTuple):
-    """Files whose answers are those of one writer: a file of its own, the files of a sink, or the parts of a folder."""
+    """The files of one writer: a single file, the files of a sink, or the part files of a folder."""
 
-    place: str  # below the folder, as people are told
+    place: str  # path below the folder, as shown on the page
     kind: str  # "file", "sink" or "parts"
     stream: str | None = None  # of a sink
 
 
 class Ident(NamedTuple):
-    """What tells one query from another: where it was found, its name there, its family and its windows' length."""
+    """The identity of a query: its source, its name there, its family and the length of its windows."""
 
     source: Source
     name: str
     family: str = "topk"
     axis: str = "time"
-    size: int | None = None  # in microseconds or objects; None where answers do not tell
+    size: int | None = None  # in microseconds or objects; None if unknown
 
 
 def source_of(path: Path, folder: Path, title: str, *, alone: bool = False) -> Source:
-    """The source that a file belongs to; `alone`, if it is known to belong to none but itself.
+    """Return the source of a file. With `alone`, the file is a source by itself.
 
     >>> source_of(Path("a/x-00000007.parquet"), Path("a"), "a")
     Source(place='x', kind='sink', stream='x')
@@ -65,10 +65,10 @@ def source_of(path: Path, folder: Path, title: str, *, alone: bool = False) -> S
 def labels_of(
     idents: Iterable[Ident], known: Mapping[str, QueryInfo], length: Mapping[Ident, str | None]
 ) -> dict[Ident, str]:
-    """What each query is called on the page: its name, and where others have that, too, where it was found.
+    """Return the label of each query on the page: its name, with its source if several queries have that name.
 
-    `known` are queries that a workload file has: who is one of them has its name before others. `length` has words for
-    the windows of each; they come in where the place does not tell them apart.
+    `known` are the queries of a workload file; they have priority for their names. `length` describes the windows of
+    each query. It is added to the label if name and source are not unique.
     """
     by_name: defaultdict[str, list[Ident]] = defaultdict(list)
     for ident in idents:
@@ -89,11 +89,11 @@ def labels_of(
     return found
 
 
-def is_of(ident: Ident, asked: QueryInfo) -> bool:
-    """Whether answers can be those of a query of a workload file."""
-    window = None if asked.query is None else asked.query.window
+def is_of(ident: Ident, info: QueryInfo) -> bool:
+    """Return whether the answers can belong to this query of a workload file."""
+    window = None if info.query is None else info.query.window
     sized = ident.size is None or window is None or ident.size == window.longest
-    return sized and ident.source.stream in (None, asked.stream)
+    return sized and ident.source.stream in (None, info.stream)
 
 
 def _order(ident: Ident) -> tuple[str | int, ...]:
@@ -101,7 +101,7 @@ def _order(ident: Ident) -> tuple[str | int, ...]:
 
 
 def _free(label: str, taken: Collection[str]) -> str:
-    """The label, or where a query is called like that the first of its kind that is free."""
+    """Return the label, with a number appended if it is already taken."""
     number, found = 1, label
     while found in taken:
         number += 1

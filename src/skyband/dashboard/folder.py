@@ -1,7 +1,6 @@
-"""Answers in a folder of Parquet files: read as they are, and followed while files come, go or are replaced.
+"""Answers in a folder of Parquet files, followed while files are added, removed or replaced.
 
-One thread reads the folder; what it has read is handed over whole, so that others never see half of a change. Whatever
-is found there, a file that cannot be shown is passed over, and the rest is shown.
+One thread reads the folder and publishes each change atomically. Files that cannot be shown are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import pyarrow as pa
 
 from skyband.dashboard.folder_contents import Contents, FileAnswers, read_answers
 from skyband.dashboard.history import MOST_BYTES, History
-from skyband.dashboard.query_info import QueryInfo, asked_of
+from skyband.dashboard.query_info import QueryInfo, query_infos
 from skyband.errors import InvalidInputError
 from skyband.rate_limited_log import RateLimitedLog
 
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["FolderShow"]
 
 POLL = 0.25  # seconds
-ROUNDS = 3  # of reading everything anew in one scan; a folder that still changes is looked at again soon
+ROUNDS = 3  # full re-reads per scan; if the folder still changes, the next scan continues
 _LOG = logging.getLogger("skyband.dashboard")
 _QUIET = RateLimitedLog(_LOG)
 
 
 class _Seen(NamedTuple):
-    """A file as it was when it was read."""
+    """The status of a file when it was read."""
 
     changed: int
     size: int
@@ -44,7 +43,7 @@ class _Seen(NamedTuple):
 
 
 class FolderShow:
-    """The answers in a folder, whoever wrote them; a context that follows the folder while it is open."""
+    """The answers in a folder, from any writer. As a context manager, it follows the folder."""
 
     live = False
     ended = False
@@ -53,21 +52,22 @@ class FolderShow:
     def __init__(self, folder: Path, file: WorkloadFile | None = None, *, history: History | None = None) -> None:
         if not folder.is_dir():
             raise InvalidInputError(
-                f"--answers {str(folder)!r} is no folder; the page shows the Parquet files in one, such as the path of "
-                "a sink of type parquet."
+                f"--answers must be a folder of Parquet files, such as the path of a parquet sink, got {str(folder)!r}."
             )
         self.title = folder.resolve().name or str(folder)
         self.history = history or History()
         self.version = 0
         self._folder, self._file = folder, file
         self._most = MOST_BYTES
-        known = {} if file is None else asked_of(file.workloads, {name: one.id for name, one in file.streams.items()})
+        known = (
+            {} if file is None else query_infos(file.workloads, {name: one.id for name, one in file.streams.items()})
+        )
         only = next(iter(file.workloads)) if file is not None and len(file.workloads) == 1 else self.title
         self._contents = Contents(folder, self.title, only, known)
-        self.history.ask(known)
+        self.history.set_queries(known)
         self._seen: dict[Path, _Seen] = {}
-        self._failed: dict[Path, str] = {}  # what could not be read, and why, so that it is told once
-        self._unsettled = False  # whether files must be put anew: queries have other names or groups than were put
+        self._failed: dict[Path, str] = {}  # by file: the last error, to log it once
+        self._unsettled = False  # whether files must be read again, because labels or groups of queries changed
         self._shape: tuple[int, Mapping[str, QueryInfo]] = (0, {})
         self._scanning, self._lock = threading.Lock(), threading.Lock()
         self._closed = threading.Event()
@@ -82,7 +82,7 @@ class FolderShow:
         self._thread.join(10)
 
     def scan(self) -> int:
-        """Read what is new in the folder, once; how many files were read or had gone."""
+        """Read the changes in the folder once; return the number of files read or removed."""
         with self._scanning:
             there = dict(self._files())
             gone = [path for path in self._seen if path not in there]
@@ -100,55 +100,57 @@ class FolderShow:
                 self._read(path)
             for _ in range(ROUNDS):
                 if self._unsettled:
-                    self._put_anew(there)
+                    self._reload(there)
                 self.history.settle()
                 if contested := self.history.contested():
-                    self._tear_apart([path for path in self._seen if str(path) in contested])
+                    self._separate([path for path in self._seen if str(path) in contested])
                 if not self._unsettled:
                     break
             return len(gone) + len(worth)
 
     def refresh(self) -> int:
-        """Take in what was read."""
+        """Process the answers that were read; return the version of the history."""
         with self._lock:
             version = self.history.settle()
-            shape = (self.history.shape, self._contents.asked)
+            shape = (self.history.shape, self._contents.queries)
             if shape[0] != self._shape[0] or shape[1] is not self._shape[1]:
                 self._shape = shape
                 self.version += 1
             return version
 
-    def asked(self) -> Mapping[str, QueryInfo]:
-        """The queries that have answered, and those of the workload file."""
-        return self._contents.asked
+    def queries(self) -> Mapping[str, QueryInfo]:
+        """The queries that have answers, and those of the workload file."""
+        return self._contents.queries
 
     def workloads(self) -> Mapping[str, Workload[Any]]:
-        """The workloads of the file, if one was given."""
+        """The workloads of the workload file, if there is one."""
         return {} if self._file is None else self._file.workloads
 
     def algorithm(self, stream: str) -> str:
-        """What the file says, if one was given."""
+        """The algorithm set in the workload file, else "auto"."""
         return "auto" if self._file is None else self._file.algorithm_of(stream)
 
     def numbers(self) -> Mapping[str, Mapping[str, Any]]:
-        """What can be told by answers alone: files, rows and queries of each stream."""
+        """The metrics that answers provide: the numbers of files, rows and queries by stream."""
         return self._contents.numbers()
 
-    def ailment(self) -> str | None:
-        """Why the page does not follow the folder any more; None: it does."""
+    def problem(self) -> str | None:
+        """The reason why the folder is no longer followed; None if it is."""
         started, ended = self._thread.ident is not None, self._closed.is_set()
-        return None if not started or ended or self._thread.is_alive() else "the folder is not read any more"
+        return (
+            None if not started or ended or self._thread.is_alive() else "the thread that reads the folder has stopped"
+        )
 
     def _follow(self) -> None:
         while not self._closed.is_set():
             try:
                 self.scan()
             except Exception as error:
-                _QUIET.warning("the folder %s could not be read (%r); it is tried again", self._folder, error)
+                _QUIET.warning("cannot read the folder %s (%r); retrying", self._folder, error)
             self._closed.wait(POLL)
 
     def _files(self) -> Iterator[tuple[Path, _Seen]]:
-        """The Parquet files below the folder; hidden ones are being written."""
+        """Yield the Parquet files below the folder, except hidden ones, which are still being written."""
         for at, folders, names in os.walk(self._folder):
             folders[:] = [name for name in folders if not name.startswith((".", "_"))]
             for name in names:
@@ -157,12 +159,12 @@ class FolderShow:
                     try:
                         found = path.stat()
                     except OSError:
-                        continue  # it went away meanwhile
-                    if stat.S_ISREG(found.st_mode):  # who opens a pipe waits for its writer
+                        continue  # removed in the meantime
+                    if stat.S_ISREG(found.st_mode):  # opening a pipe would block
                         yield path, _Seen(found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _newest(self, paths: list[Path], there: Mapping[Path, _Seen]) -> list[Path]:
-        """Of these files the newest that fit into the history, oldest first: others would go again at once."""
+        """Return the newest of these files that fit into the history, oldest first."""
         ordered = sorted(paths, key=lambda path: (there[path].changed, path.name))
         total = 0
         for place in range(len(ordered) - 1, -1, -1):
@@ -172,20 +174,20 @@ class FolderShow:
         return ordered
 
     def _read(self, path: Path) -> None:
-        """Read a file, and put it into the history unless queries turned out to be others than was thought."""
+        """Read a file and add it to the history, unless labels or groups changed and all files must be read again."""
         found = self._answers(path)
         if found is not None and not self._unsettled and (item := self._item(path, found)):
-            self.history.put_all([item], self._contents.asked)
+            self.history.put_all([item], self._contents.queries)
 
     def _answers(self, path: Path) -> FileAnswers | None:
-        """The answers in a file, and what they tell about its queries; None where it holds none."""
+        """Read a file's answers and learn its queries; return None if the file cannot be shown."""
         try:
             found = self._found(path)
-            if self._contents.is_other(found) and self._contents.tear(path):
+            if self._contents.is_other(found) and self._contents.separate(path):
                 found = self._found(path)
             self._unsettled |= self._contents.learn(path, found)
         except Exception as error:
-            self._pass_over(path, error)
+            self._skip(path, error)
             return None
         self._failed.pop(path, None)
         return found
@@ -194,29 +196,29 @@ class FolderShow:
         return read_answers(path, self._contents.source(path), self._contents.stream(path), self._most)
 
     def _item(self, path: Path, found: FileAnswers) -> tuple[str, str, pa.Table] | None:
-        """What the history is to be given of a file; None where it cannot be put in order."""
+        """Return a file's entry for the history; None if its rows cannot be sorted."""
         try:
             return str(path), self._contents.stream(path), self._contents.table(found)
         except Exception as error:
-            self._pass_over(path, error)
+            self._skip(path, error)
             return None
 
-    def _pass_over(self, path: Path, error: Exception) -> None:
-        """Whatever is wrong with a file, the others are shown."""
+    def _skip(self, path: Path, error: Exception) -> None:
+        """Skip a file and log the reason once. The other files are still shown."""
         if isinstance(error, OSError) and error.errno is not None:
-            self._seen.pop(path, None)  # it went away, or the machine could not open it now: it is tried again
+            self._seen.pop(path, None)  # removed, or cannot be opened now: the next scan retries
         why = str(error) or type(error).__name__
         if self._failed.get(path) != why:
-            _LOG.warning("%s was passed over: %s", path, why)
+            _LOG.warning("skipped %s: %s", path, why)
         self._failed[path] = why
         self._forget(path)
 
-    def _put_anew(self, there: Mapping[Path, _Seen]) -> None:
-        """Read all files again, and put them under the names and groups that are now known to be right, all at once."""
+    def _reload(self, there: Mapping[Path, _Seen]) -> None:
+        """Read all files again and replace them in the history at once, with the corrected labels and groups."""
         self._unsettled = False
         held = sorted(self._contents.files(), key=lambda path: (there[path].changed if path in there else 0, path.name))
         read, total = [], 0
-        for path in reversed(held):  # the newest first, as many as there is room for
+        for path in reversed(held):  # newest first, up to the size limit
             found = self._answers(path) if total <= self._most else None
             if found is not None:
                 total += found.rows.nbytes
@@ -228,12 +230,12 @@ class FolderShow:
             if item := self._item(path, found):
                 del items[str(path)]
                 items[str(path)] = item
-        self.history.put_all(items.values(), self._contents.asked)
+        self.history.put_all(items.values(), self._contents.queries)
 
-    def _tear_apart(self, paths: list[Path]) -> None:
-        """Files that looked like parts of one answer say different things about one window: each is its own."""
+    def _separate(self, paths: list[Path]) -> None:
+        """Treat each file as its own source, because the files have different rows for the same window."""
         for path in paths:
-            self._unsettled |= self._contents.tear(path)
+            self._unsettled |= self._contents.separate(path)
 
     def _forget(self, path: Path) -> None:
         if self._contents.has(path):

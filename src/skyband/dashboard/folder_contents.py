@@ -1,4 +1,4 @@
-"""What a folder holds: its files, read and checked, the queries they answer, and their names on the page."""
+"""The contents of a folder: its validated files, their queries, and the labels of the queries on the page."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from skyband.queries.families import inferred_family
 
 __all__ = ["Contents", "FileAnswers", "NoAnswersError", "read_answers"]
 
-MOST_SIZES = 8  # of windows of one name in a file; who has more has windows of no fixed size
+MOST_SIZES = 8  # window lengths per query and file; with more, the length counts as variable
 
 
 class NoAnswersError(Exception):
-    """A file is readable, but holds no answers."""
+    """A file is readable, but does not contain answers."""
 
 
 class FileAnswers(NamedTuple):
-    """The rows of a file, and the query of each row as a place among the queries of the file."""
+    """The rows of a file, its queries, and for each row the index of its query."""
 
     rows: pa.Table
     idents: list[Ident]
@@ -40,11 +40,11 @@ class FileAnswers(NamedTuple):
 
 
 def read_answers(path: Path, source: Source, name: str, most: int) -> FileAnswers:
-    """Read a file; `name` is that of a query which has none. Of a file above `most` bytes, the last row groups."""
+    """Read a file. `name` is the query name of rows without one. Above `most` bytes, read only the last row groups."""
     rows = _ranked(_rows(path, most))
     rows = with_query(rows, name)
     names, queries = coded(rows["query"])
-    moment_column(rows)  # whether it is a time or a number
+    moment_column(rows)  # raises if it is neither a time nor a number
     if "score" in rows.column_names:
         rows["score"].cast(pa.float64(), safe=False)
     sizes = _sizes(rows, len(names), queries)
@@ -59,13 +59,13 @@ def read_answers(path: Path, source: Source, name: str, most: int) -> FileAnswer
 
 
 def _rows(path: Path, most: int) -> pa.Table:
-    """The rows of a file, or of its last row groups where it is very long."""
+    """Return the rows of a file, or of its last row groups if it exceeds `most` bytes."""
     with pq.ParquetFile(path) as file:
         names = file.schema_arrow.names
         if not is_answers(names):
-            raise NoAnswersError("answers have a column rank, and window_end or time")
+            raise NoAnswersError("the file must have the column rank, and window_end or time")
         if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise NoAnswersError(f"it has two columns {twice[0]!r}")
+            raise NoAnswersError(f"duplicate column {twice[0]!r}")
         sizes = [file.metadata.row_group(place).total_byte_size for place in range(file.num_row_groups)]
         first, total = len(sizes), 0
         while first > 0 and (first == len(sizes) or total + sizes[first - 1] <= most):
@@ -75,13 +75,13 @@ def _rows(path: Path, most: int) -> pa.Table:
 
 
 def _ranked(rows: pa.Table) -> pa.Table:
-    """The rows that have a rank and a moment, ranks as integers."""
+    """Return the rows that have a rank and a moment, with ranks as integers."""
     kind = rows["rank"].type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        raise NoAnswersError(f"its column rank is of type {kind}, and ranks are whole numbers")
+        raise NoAnswersError(f"the column rank must be an integer column, got {kind}")
     ranks = rows["rank"].cast(pa.int64())
     if pc.any(pc.greater(ranks, LARGEST)).as_py():
-        raise NoAnswersError(f"it has a rank above {LARGEST:,}")
+        raise NoAnswersError(f"rank must be at most {LARGEST:,}")
     rows = rows.set_column(rows.column_names.index("rank"), "rank", ranks)
     moment = rows[moment_of(rows.column_names)]
     if ranks.null_count or moment.null_count:
@@ -90,7 +90,7 @@ def _ranked(rows: pa.Table) -> pa.Table:
 
 
 def _sizes(rows: pa.Table, count: int, queries: Any) -> Any:
-    """For each row how long its window is; 0 where that is not told, or differs from window to window."""
+    """Return the window length of each row; 0 if it is unknown or variable."""
     if "window_start" not in rows.column_names or "window_end" not in rows.column_names:
         return np.zeros(rows.num_rows, np.int64)
     sizes = np.maximum(moment_column(rows) - start_column(rows), 0)
@@ -104,42 +104,42 @@ def _sizes(rows: pa.Table, count: int, queries: Any) -> Any:
 
 
 class Contents:
-    """The files of a folder and what is asked in them. One thread learns; others read `asked` and `numbers`.
+    """The files of a folder and their queries. One thread updates it; others read `queries` and `numbers`.
 
-    `only` is the stream of files whose names do not tell it, `known` are the queries of a workload file.
+    `only` is the stream of files whose names do not contain a stream. `known` are the queries of a workload file.
     """
 
     def __init__(self, folder: Path, title: str, only: str, known: Mapping[str, QueryInfo]) -> None:
         self._folder, self._title, self._only, self._known = folder, title, only, known
         self._inferred = Inferred()
-        self._alone: set[Path] = set()  # files that are no parts of anything, whatever they are called
+        self._alone: set[Path] = set()  # files that are separate sources, whatever their names
         self._labels: dict[Ident, str] = {}
         self._lock = threading.Lock()
         self._counted: dict[Path, tuple[str, int]] = {}  # by file: its stream, and its rows
-        self.asked: Mapping[str, QueryInfo] = dict(known)  # by label; another object when anything in it is another
+        self.queries: Mapping[str, QueryInfo] = dict(known)  # by label; replaced by a new object on every change
 
     def source(self, path: Path) -> Source:
-        """The source that a file belongs to."""
+        """Return the source of a file."""
         return source_of(path, self._folder, self._title, alone=path in self._alone)
 
     def stream(self, path: Path) -> str:
-        """The stream that a file's answers are of, told by its name or by the only stream there is."""
+        """Return the stream of a file, from its name or else the default stream."""
         return self.source(path).stream or self._only
 
     def has(self, path: Path) -> bool:
-        """Whether answers of a file are held."""
+        """Return whether answers of a file are loaded."""
         return path in self._counted
 
     def files(self) -> list[Path]:
-        """The files that answers are held of."""
+        """Return the loaded files."""
         return list(self._counted)
 
     def is_other(self, found: FileAnswers) -> bool:
-        """Whether a file has answers that those of its source contradict."""
+        """Return whether a file's answers contradict those of its source."""
         return self._inferred.contradicts(*found)
 
     def learn(self, path: Path, found: FileAnswers) -> bool:
-        """Take in what a file tells; return whether a query of other files has another name, or other groups, now."""
+        """Learn the queries of a file; return whether the label or groups of another file's query changed."""
         known = {ident for ident in found.idents if self._is_known(ident)}
         gone = self._inferred.forget(path)
         learned = self._inferred.read(path, *found, self.stream(path), known)
@@ -148,30 +148,30 @@ class Contents:
         return self._publish() if gone or learned else False
 
     def forget(self, path: Path) -> bool:
-        """A file has gone; return whether a query of other files has another name now."""
+        """Remove a file; return whether the label of another file's query changed."""
         with self._lock:
             self._counted.pop(path, None)
         self._alone.discard(path)
         return self._publish() if self._inferred.forget(path) else False
 
-    def tear(self, path: Path) -> bool:
-        """A file is no part of what others hold; return whether that is new."""
+    def separate(self, path: Path) -> bool:
+        """Treat a file as its own source; return whether that is a change."""
         if path in self._alone:
             return False
         self._alone.add(path)
         return True
 
     def table(self, found: FileAnswers) -> pa.Table:
-        """The rows of a file as a history takes them: queries by their labels, windows in order."""
+        """Return the rows of a file for the history: with query labels, sorted by window."""
         labels = [self._labels[ident] for ident in found.idents]
         rows = found.rows
         named = pa.array(labels, pa.string()).take(pa.array(found.codes))
         rows = rows.set_column(rows.column_names.index("query"), "query", named)
-        groups = {label: _columns(rows, self.asked[label]) for label in labels}
+        groups = {label: _columns(rows, self.queries[label]) for label in labels}
         return in_order(rows, labels, np.asarray(found.codes), groups)
 
     def numbers(self) -> dict[str, dict[str, Any]]:
-        """Files, rows and queries of each stream."""
+        """Return the numbers of files, rows and queries by stream."""
         with self._lock:
             counted = list(self._counted.values())
         found: dict[str, dict[str, Any]] = {}
@@ -179,8 +179,8 @@ class Contents:
             one = found.setdefault(stream, {"batches": 0, "answers": 0})
             one["batches"] += 1
             one["answers"] += rows
-        for asked in self.asked.values():
-            mine = found.setdefault(asked.stream, {"batches": 0, "answers": 0})
+        for info in self.queries.values():
+            mine = found.setdefault(info.stream, {"batches": 0, "answers": 0})
             mine["queries"] = mine.get("queries", 0) + 1
         return found
 
@@ -188,23 +188,23 @@ class Contents:
         return ident.name in self._known and is_of(ident, self._known[ident.name])
 
     def _publish(self) -> bool:
-        """Say anew what is asked; return whether a query that was known has another name, or other groups."""
-        inferred = self._inferred.asked
+        """Update `queries` and the labels; return whether the label or groups of a known query changed."""
+        inferred = self._inferred.infos
         labels = labels_of(inferred, self._known, {ident: one.window for ident, one in inferred.items()})
-        asked: dict[str, QueryInfo] = {}
+        queries: dict[str, QueryInfo] = {}
         shown = {ident.name for ident in labels if self._is_known(ident)}
-        asked |= {name: one for name, one in self._known.items() if name not in shown}
+        queries |= {name: one for name, one in self._known.items() if name not in shown}
         for ident, label in labels.items():
-            asked[label] = replace(self._known[ident.name] if self._is_known(ident) else inferred[ident], name=label)
+            queries[label] = replace(self._known[ident.name] if self._is_known(ident) else inferred[ident], name=label)
         before, self._labels = self._labels, labels
         changed = any(
-            ident in labels and (labels[ident] != label or asked[labels[ident]].groups != self.asked[label].groups)
+            ident in labels and (labels[ident] != label or queries[labels[ident]].groups != self.queries[label].groups)
             for ident, label in before.items()
         )
-        self.asked = asked
+        self.queries = queries
         return changed
 
 
-def _columns(rows: pa.Table, asked: QueryInfo) -> list[str]:
-    found = (spelled(rows, column) for column in asked.groups)
+def _columns(rows: pa.Table, info: QueryInfo) -> list[str]:
+    found = (spelled(rows, column) for column in info.groups)
     return [column for column in found if column is not None]

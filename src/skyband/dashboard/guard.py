@@ -1,4 +1,4 @@
-"""Who may ask what: the Host header, the token, and the headers that keep other pages out."""
+"""Access control: the Host header, the token, and security headers against other sites."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _HEADERS = [
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address.
+    """Return whether an address can be reached only from this machine.
 
     >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -53,9 +53,9 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Stands before the page: refuses what is not addressed to it, what another site sent, and what has no token.
+    """Middleware that rejects requests with a foreign Host header, from another site, or without the token.
 
-    Changing anything always needs the token; reading needs it too where the page can be reached from elsewhere.
+    Changes always need the token. Reading needs it too if the page listens on a non-loopback address.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class Guard:
             self._hosts |= {socket.gethostname().lower()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
+        """Forward a request to the application, or reject it."""
         if scope["type"] != "http":
             return
-        refused = self._refused(scope)
+        rejection = self._rejection(scope)
         with self._connections.request(scope.get("client")) as connection:
 
             async def guarded(message: Message) -> None:
@@ -88,29 +88,29 @@ class Guard:
                     connection.sending = None
 
             try:
-                await (self._app(scope, receive, guarded) if refused is None else _refuse(guarded, *refused))
-            except Exception as error:  # it was answered with 500; a log must not grow by every request
-                _QUIET.warning("the page failed to answer %s", scope["path"], error=error)
+                await (self._app(scope, receive, guarded) if rejection is None else _reject(guarded, *rejection))
+            except Exception as error:  # the client got a 500; the log is rate-limited
+                _QUIET.warning("the server failed to answer %s", scope["path"], error=error)
 
-    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+    def _rejection(self, scope: Scope) -> tuple[int, str] | None:
         headers = {name.lower(): value for name, value in scope["headers"]}
         if not self._is_known(headers.get(b"host", b"").decode("latin-1")):
-            # A name that somebody made point here: a page of theirs would otherwise read this one.
-            return 421, "this host name is not one of this page; open it by the address that was printed."
+            # DNS rebinding: a foreign name that resolves to this machine would let its site read this page.
+            return 421, "this host name does not belong to this page. Open the address that the job printed."
         if not scope["path"].startswith("/api/"):
             return None
         if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
-            return 403, "another site asked; only the page itself may."
+            return 403, "requests from other sites are rejected."
         changes = scope["method"] not in ("GET", "HEAD")
         if changes and not self._control:
-            return 403, "the workload cannot be changed from here; start with --allow-control to allow it."
+            return 403, "this page cannot change the workload. Start the job with --allow-control to allow it."
         if (changes or self._everything) and not self._has_token(scope, headers):
-            return 403, "the token is missing or wrong; open the address that was printed when this run started."
+            return 403, "the token is missing or wrong. Open the address that the job printed when it started."
         return None
 
     def _has_token(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         given = headers.get(b"x-skyband-token", b"")
-        if not given and scope["path"] == "/api/events":  # an EventSource sends no headers of ours
+        if not given and scope["path"] == "/api/events":  # EventSource cannot send custom headers
             given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0].encode()
         return hmac.compare_digest(given, self._token)
 
@@ -122,13 +122,13 @@ class Guard:
         if not self._any_address:
             return False
         try:
-            ipaddress.ip_address(host)  # an address is no name that could be made to point elsewhere
+            ipaddress.ip_address(host)  # an IP address is not subject to DNS rebinding
         except ValueError:
             return False
         return True
 
 
-async def _refuse(send: Send, status: int, why: str) -> None:
+async def _reject(send: Send, status: int, why: str) -> None:
     body = packed({"error": why})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})

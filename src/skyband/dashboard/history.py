@@ -1,8 +1,8 @@
-"""What queries have answered lately: a bounded store of windows, by query and group, as they were when final.
+"""The history of answers: a bounded store of final windows, by query and group.
 
-The answers of a micro-batch stay the columns they came as; a window is a stretch of their rows. What is oldest goes
-first, by number for each query and group and by bytes for all together, but of a query that answers seldom the newest
-window is spared: it is what its card shows.
+The answers of a micro-batch stay in Arrow columns, and a window is a slice of their rows. The limits are a number of
+windows per query and group, and a number of bytes in total. The oldest windows are removed first. The newest window of
+each query and group is retained if possible, because the page shows it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from skyband.dashboard.query_info import OURS, QueryInfo
+from skyband.dashboard.query_info import ADDED_COLUMNS, QueryInfo
 from skyband.dashboard.window_spans import Line, WindowSpan
 from skyband.dashboard.window_store import WindowStore
 from skyband.dashboard.wire import Group
@@ -29,7 +29,7 @@ _QUIET = RateLimitedLog(logging.getLogger("skyband.dashboard"))
 
 
 class FoundWindow(NamedTuple):
-    """A window with the one before it, and its place among its line's moments."""
+    """A window, the previous window, and the index of the window in its line."""
 
     line: Line
     window: WindowSpan
@@ -38,140 +38,144 @@ class FoundWindow(NamedTuple):
     moments: list[int]
 
 
-class _Laid(NamedTuple):
-    """Answers that wait to be cut into windows, and what they are answers to where that comes with them."""
+class _Pending(NamedTuple):
+    """Answers not yet cut into windows, with the queries they belong to if given."""
 
     stream: str
-    rows: pa.Table | None  # None: they have gone
-    asked: Mapping[str, QueryInfo] | None
+    rows: pa.Table | None  # None: remove the answers
+    queries: Mapping[str, QueryInfo] | None
 
     @property
     def bytes(self) -> int:
-        """What the rows take up."""
+        """The size of the rows."""
         return 0 if self.rows is None else int(self.rows.nbytes)
 
 
 class History:
-    """Answers of all queries, for as many windows as there is room for; safe to be used from several threads.
+    """Answers of all queries, within limits of windows and bytes. Thread-safe.
 
-    Who puts answers in never waits for who looks: they are laid down as they are, and cut into windows by the next who
-    looks (`settle`).
+    Writers never wait for readers. `put` only stores the answers, and the next reader cuts them into windows with
+    `settle`.
     """
 
     def __init__(self, *, most_windows: int = MOST_WINDOWS, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._store = WindowStore(most_windows, most_bytes)
         self._lock = threading.RLock()
-        self._door = threading.Lock()  # to what waits; never held for long
-        self._waiting: dict[Hashable, _Laid] = {}
+        self._pending_lock = threading.Lock()  # for the pending answers; held only briefly
+        self._waiting: dict[Hashable, _Pending] = {}
         self._waiting_bytes = 0
-        self._asked: dict[str, QueryInfo] = {}
-        self._taken: Mapping[str, QueryInfo] | None = None  # what came with answers last
+        self._infos: dict[str, QueryInfo] = {}
+        self._taken: Mapping[str, QueryInfo] | None = None  # the queries last passed to put_all
         self._columns: dict[str, tuple[str, ...]] = {}  # of answers, by stream
-        self._told: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
 
     @property
     def version(self) -> int:
-        """Counts what was settled."""
+        """The number of calls of `settle` that processed answers."""
         return self._store.version
 
     @property
     def shape(self) -> int:
-        """Another number whenever a query's columns are others."""
+        """A number that changes whenever the columns of a query change."""
         return self._store.shape
 
     @property
     def bytes(self) -> int:
-        """What is held, roughly."""
+        """The approximate size of the stored windows."""
         return self._store.bytes
 
-    def ask(self, asked: Mapping[str, QueryInfo]) -> None:
-        """Say what is asked. Answers of queries that are asked no longer stay until they are old.
+    def set_queries(self, queries: Mapping[str, QueryInfo]) -> None:
+        """Set the queries. Answers of removed queries stay until the limits remove them.
 
-        Those of another query that had the same name go: they would be compared with answers to another question.
+        If a different query reuses a name, the old answers under that name are dropped.
         """
         with self._lock:
-            for name, one in asked.items():
-                if name in self._store.queries and name in self._asked and one.is_other_than(self._asked[name]):
+            for name, one in queries.items():
+                if name in self._store.queries and name in self._infos and one.is_other_than(self._infos[name]):
                     self._store.drop(name)
-            self._asked.update(asked)
+            self._infos.update(queries)
 
-    def tell(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called, by whichever thread, when something has come."""
-        self._told.append(listener)
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Register a function to call, from any thread, when new answers arrive."""
+        self._listeners.append(listener)
 
     def outlet(self, stream: str) -> _Outlet:
-        """What a stream's answers are to be given to."""
+        """Return the outlet for a stream's answers."""
         return _Outlet(self, stream)
 
     def put(self, key: Hashable, stream: str, rows: pa.Table | None) -> None:
-        """Lay down answers; what was put under this key before is replaced. None: it is gone."""
+        """Store answers and replace earlier ones with the same key. None removes them."""
         self.put_all([(key, stream, rows)])
 
     def put_all(
-        self, items: Iterable[tuple[Hashable, str, pa.Table | None]], asked: Mapping[str, QueryInfo] | None = None
+        self, items: Iterable[tuple[Hashable, str, pa.Table | None]], queries: Mapping[str, QueryInfo] | None = None
     ) -> None:
-        """Lay down several answers at once: nobody sees some of them without the others.
+        """Store several answers atomically.
 
-        With `asked`, that is what they are answers to; it holds from them on, and not for what was put before.
+        `queries` are the queries of these answers. It applies to these and later answers, not to earlier ones.
         """
-        with self._door:
+        with self._pending_lock:
             for key, stream, rows in items:
-                laid = _Laid(stream, rows, asked)
+                pending = _Pending(stream, rows, queries)
                 before = self._waiting.pop(key, None)
-                self._waiting_bytes += laid.bytes - (0 if before is None else before.bytes)
-                self._waiting[key] = laid
-                while self._waiting_bytes > self._most_bytes and self._waiting_bytes > laid.bytes:
-                    self._pass_over_oldest()
+                self._waiting_bytes += pending.bytes - (0 if before is None else before.bytes)
+                self._waiting[key] = pending
+                while self._waiting_bytes > self._most_bytes and self._waiting_bytes > pending.bytes:
+                    self._drop_oldest_pending()
         self.wake()
 
     def wake(self) -> None:
-        """Tell all who listen that there is something new."""
-        for listener in list(self._told):
+        """Call all registered listeners."""
+        for listener in list(self._listeners):
             listener()
 
-    def _pass_over_oldest(self) -> None:
-        """Nobody has looked for long: the oldest answers that wait will never be seen."""
-        for key, laid in self._waiting.items():
-            if laid.rows is not None:
-                self._waiting[key] = laid._replace(rows=None)
-                self._waiting_bytes -= laid.bytes
+    def _drop_oldest_pending(self) -> None:
+        """Drop the oldest pending answers, because no reader has processed them in time."""
+        for key, pending in self._waiting.items():
+            if pending.rows is not None:
+                self._waiting[key] = pending._replace(rows=None)
+                self._waiting_bytes -= pending.bytes
                 return
 
     def settle(self) -> int:
-        """Cut into windows what has been laid down; the version of what is held now."""
+        """Cut the pending answers into windows; return the version of the history."""
         with self._lock:
-            with self._door:  # inside the other lock, so that what was laid down last is also taken in last
+            with self._pending_lock:  # nested, so that answers are processed in the order of arrival
                 waiting, self._waiting, self._waiting_bytes = self._waiting, {}, 0
             if waiting:
                 self._store.version += 1
-                for key, laid in waiting.items():
-                    self._take_in(key, laid)
+                for key, pending in waiting.items():
+                    self._take_in(key, pending)
                 self._store.trim()
             return self._store.version
 
-    def _take_in(self, key: Hashable, laid: _Laid) -> None:
-        """Cut one of those into windows; what cannot be cut is left out, and holds up no others."""
-        if laid.asked is not None and laid.asked is not self._taken:
-            self.ask(laid.asked)
-            self._taken = laid.asked
+    def _take_in(self, key: Hashable, pending: _Pending) -> None:
+        """Cut pending answers into windows. On an error, log it and drop only these answers."""
+        if pending.queries is not None and pending.queries is not self._taken:
+            self.set_queries(pending.queries)
+            self._taken = pending.queries
         try:
-            self._store.replace(key, laid.stream, laid.rows, self.asked)
+            self._store.replace(key, pending.stream, pending.rows, self.info)
         except Exception as error:
-            _QUIET.warning("answers of %s were passed over, they cannot be cut into windows: %s", laid.stream, error)
-            self._store.replace(key, laid.stream, None, self.asked)
+            _QUIET.warning(
+                "dropped answers of stream %s from the page: they cannot be split into windows: %s",
+                pending.stream,
+                error,
+            )
+            self._store.replace(key, pending.stream, None, self.info)
             return
-        if laid.rows is not None and laid.rows.num_rows:
-            self._columns[laid.stream] = tuple(laid.rows.column_names)
+        if pending.rows is not None and pending.rows.num_rows:
+            self._columns[pending.stream] = tuple(pending.rows.column_names)
 
     def contested(self) -> set[Hashable]:
-        """The keys under which different rows came for one rank of one window, since this was last called."""
+        """Return and reset the keys whose answers have different rows for the same rank of a window."""
         with self._lock:
             found, self._store.contested = self._store.contested, set()
             return found
 
     def changed_since(self, version: int) -> list[str]:
-        """The queries that have changed after that version."""
+        """Return the queries that changed after a version."""
         with self._lock:
             found = []
             for name in reversed(self._store.changed):
@@ -181,32 +185,32 @@ class History:
             return found
 
     def names(self) -> list[str]:
-        """The queries that have answered, in the order in which they first did."""
+        """Return the queries with answers, in the order of their first answers."""
         with self._lock:
             return list(self._store.queries)
 
-    def asked(self, name: str) -> QueryInfo:
-        """What is known about a query."""
-        found = self._asked.get(name)
+    def info(self, name: str) -> QueryInfo:
+        """Return the description of a query."""
+        found = self._infos.get(name)
         if found is not None:
             return found
         answered = self._store.queries.get(name)
         return QueryInfo(name, "" if answered is None else answered.stream, "topk")
 
     def columns(self, name: str) -> list[str]:
-        """The columns of a query's rows that are the row's own; before its first answer, those of its stream."""
+        """Return the data columns of a query's answers; before its first answer, those of its stream."""
         with self._lock:
-            asked, answered = self.asked(name), self._store.queries.get(name)
-            groups = {column.lower() for column in asked.groups}
-            columns = self._columns.get(asked.stream, ()) if answered is None else answered.columns
-            return [column for column in columns if column not in OURS and column.lower() not in groups]
+            info, answered = self.info(name), self._store.queries.get(name)
+            groups = {column.lower() for column in info.groups}
+            columns = self._columns.get(info.stream, ()) if answered is None else answered.columns
+            return [column for column in columns if column not in ADDED_COLUMNS and column.lower() not in groups]
 
     def newest(self, stream: str) -> int | None:
-        """The newest moment that a stream was answered for."""
+        """Return the newest moment for which a stream has answers."""
         return self._store.newest.get(stream)
 
     def overview(self, name: str) -> tuple[int, int, list[WindowSpan]] | None:
-        """How many windows and groups are held of a query, and the windows of its leading group; None: no answer."""
+        """Return a query's numbers of windows and groups, and its leading group's windows; None without answers."""
         with self._lock:
             answered = self._store.queries.get(name)
             if answered is None or answered.leader is None or not answered.leader.windows:
@@ -214,7 +218,7 @@ class History:
             return answered.windows, len(answered.lines), answered.leader.windows[-60:]
 
     def find(self, name: str, key: str | None = None, moment: int | None = None) -> FoundWindow | None:
-        """The window of a query, group and moment; by default of the group that leads, and the newest."""
+        """Return the window of a query, group and moment; by default the newest window of the leading group."""
         with self._lock:
             line = self._line(name, key)
             if line is None or not line.windows:
@@ -226,7 +230,7 @@ class History:
             return FoundWindow(line, line.windows[place], before, place, list(line.moments))
 
     def line(self, name: str, key: str | None = None, last: int | None = None) -> list[WindowSpan] | None:
-        """The windows of a query and group, by moment."""
+        """Return the windows of a query and group, by moment."""
         with self._lock:
             line = self._line(name, key)
             if line is None:
@@ -234,12 +238,12 @@ class History:
             return line.windows[-last:] if last else list(line.windows)
 
     def groups(self, name: str, like: str = "", limit: int = 200) -> tuple[int, list[Group]]:
-        """How many groups of a query have `like` in them, and the first of these, newest answers first."""
+        """Return the number of groups of a query that contain `like`, and the first of them, newest answers first."""
         with self._lock:
             answered = self._store.queries.get(name)
             lines = [] if answered is None else list(answered.lines.values())
             wanted = like.casefold()
-            found = [line for line in lines if line.moments and wanted in _spoken(line.group).casefold()]
+            found = [line for line in lines if line.moments and wanted in _group_text(line.group).casefold()]
             found.sort(key=lambda line: (-line.moments[-1], line.place))
             return len(found), [line.group for line in found[:limit]]
 
@@ -251,15 +255,15 @@ class History:
 
 
 class _Outlet:
-    """Takes the answers of one stream; an outlet of the pipeline."""
+    """An outlet of the pipeline that stores the answers of one stream."""
 
     def __init__(self, history: History, stream: str) -> None:
         self._history, self._stream = history, stream
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Lay the answers down; the same batch again replaces itself."""
+        """Store the answers of a micro-batch. A retried batch replaces its earlier answers."""
         self._history.put((self._stream, batch), self._stream, with_far_times_as_text(rows))
 
 
-def _spoken(group: Group) -> str:
+def _group_text(group: Group) -> str:
     return ", ".join("null" if value is None else str(value) for value in group)

@@ -1,4 +1,4 @@
-"""Answers whose queries nobody wrote down: what was asked is read off their columns and ranks."""
+"""Inference of queries from the columns and ranks of their answers, for folders without a workload file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from skyband.queries.answer_schema import moment_of
 
 __all__ = ["Inferred", "axis_of", "in_order", "is_answers", "with_query"]
 
-MOST_COLUMNS = 4  # that groups are looked for among
+MOST_COLUMNS = 4  # columns considered as group columns
 
 
 def is_answers(names: Sequence[str]) -> bool:
-    """Whether columns of these names can be answers: something is ranked, at some moment."""
+    """Return whether a table with these columns can contain answers: it needs a rank and a moment."""
     return "rank" in names and moment_of(names) in names
 
 
 def with_query(rows: pa.Table, name: str) -> pa.Table:
-    """The table with a column `query`; answers of one query may come without."""
+    """Return the table with a column `query`, filled with `name` if it is missing or null."""
     if "query" in rows.column_names:
         return rows.set_column(
             rows.column_names.index("query"), "query", rows["query"].cast(pa.string()).fill_null(name)
@@ -35,27 +35,27 @@ def with_query(rows: pa.Table, name: str) -> pa.Table:
 
 
 def in_order(rows: pa.Table, names: Sequence[str], queries: Any, groups: Mapping[str, Sequence[str]]) -> pa.Table:
-    """The table with its windows one after another, oldest first, and best rows first.
+    """Return the table sorted by window, oldest first, then by rank.
 
-    `names` are the queries, `queries` has for each row the place of its query among them; `groups` are those by query.
+    `names` are the queries, `queries` has the index of each row's query, and `groups` the group columns by query.
     """
     keys = [rows["rank"].cast(pa.int64()).fill_null(0).to_numpy()]
     for column in {column for mine in groups.values() for column in mine}:
-        tells = np.array([column in groups.get(name, ()) for name in names], bool)[queries]
-        keys.append(np.where(tells, coded(rows[column])[1], 0))
+        is_group = np.array([column in groups.get(name, ()) for name in names], bool)[queries]
+        keys.append(np.where(is_group, coded(rows[column])[1], 0))
     order = np.lexsort([*keys, queries, moment_column(rows)])
     return rows.take(pa.array(order))
 
 
 class Inferred:
-    """What was asked, as far as answers tell. More answers may tell more."""
+    """The queries inferred from answers. Further answers may refine them."""
 
     def __init__(self) -> None:
-        self.asked: dict[Ident, QueryInfo] = {}
+        self.infos: dict[Ident, QueryInfo] = {}
         self._spans: dict[Ident, _Span] = {}
         self._refuted: dict[Ident, set[tuple[str, ...]]] = {}  # by query: columns that cannot be its groups
-        self._holders: dict[Ident, set[Hashable]] = {}  # by query: where answers of it are
-        self._found: dict[Hashable, set[Ident]] = {}  # and the other way round
+        self._holders: dict[Ident, set[Hashable]] = {}  # by query: the files with its answers
+        self._found: dict[Hashable, set[Ident]] = {}  # by file: its queries
 
     def read(
         self,
@@ -66,10 +66,10 @@ class Inferred:
         stream: str,
         known: Collection[Ident] = (),
     ) -> bool:
-        """Learn from what is found at `key`; return whether anything is thought of queries that was not before.
+        """Infer the queries of the file `key`; return whether the description of any query changed.
 
-        `queries` has for each row the place of its query among `idents`; `known` are those that somebody wrote down, of
-        which nothing needs to be guessed.
+        `queries` has, for each row, the index of its query in `idents`. `known` are the queries of the workload file,
+        which need no inference.
         """
         unknown = [ident for ident in idents if ident not in known]
         groups = self._groups(rows, idents, queries, unknown) if unknown else {}
@@ -81,69 +81,69 @@ class Inferred:
         self._found[key] = set(idents)
         for code, ident in enumerate(idents):
             self._holders.setdefault(ident, set()).add(key)
-            was = self.asked.get(ident)
+            was = self.infos.get(ident)
             found = QueryInfo(
                 ident.name,
                 stream,
                 ident.family,
                 k=max(int(largest[code]), (was.k or 0) if was else 0),
-                window=self._spans[ident].told(on_time=ident.axis == "time") if ident in self._spans else None,
+                window=self._spans[ident].text(on_time=ident.axis == "time") if ident in self._spans else None,
                 groups=groups.get(ident, ()),
                 axis=ident.axis,
             )
             learned |= found != was
-            self.asked[ident] = found
+            self.infos[ident] = found
         return learned
 
     def contradicts(self, rows: pa.Table, idents: Sequence[Ident], queries: Any) -> bool:
-        """Whether rows lack the columns of a query's groups, and yet have several groups: they answer another query."""
+        """Return whether rows lack a query's group columns but have several groups, so they answer another query."""
         lacking = [
             code
             for code, ident in enumerate(idents)
-            if ident in self.asked and any(spelled(rows, column) is None for column in self.asked[ident].groups)
+            if ident in self.infos and any(spelled(rows, column) is None for column in self.infos[ident].groups)
         ]
-        return bool(lacking) and bool(_senseless(rows, queries, ())[lacking].any())
+        return bool(lacking) and bool(_inconsistent(rows, queries, ())[lacking].any())
 
     def forget(self, key: Hashable) -> bool:
-        """What was found at `key` has gone; return whether nothing is left of some query."""
+        """Remove the file `key`; return whether a query has no files left."""
         gone = []
         for ident in self._found.pop(key, ()):
             self._holders[ident].discard(key)
             if not self._holders[ident]:
                 gone.append(ident)
         for ident in gone:
-            for about in (self.asked, self._spans, self._refuted, self._holders):
+            for about in (self.infos, self._spans, self._refuted, self._holders):
                 about.pop(ident, None)
         return bool(gone)
 
     def _groups(
         self, rows: pa.Table, idents: Sequence[Ident], queries: Any, unknown: Sequence[Ident]
     ) -> dict[Ident, tuple[str, ...]]:
-        """The fewest columns by which the ranks of each query make sense.
+        """Return the smallest set of group columns with which the ranks of each query are consistent.
 
-        Where files of one source have different columns, what was thought before stays until a file refutes it: they
-        would contradict each other for ever.
+        An earlier result stays until a file refutes it. Otherwise files of one source with different columns would
+        change the result again and again.
         """
         found: dict[Ident, tuple[str, ...]] = {}
         for columns in _choices(rows):
             waiting = {one for one in unknown if one not in found and columns not in self._refuted.get(one, ())}
             if not waiting:
                 continue
-            senseless = _senseless(rows, queries, columns)
+            inconsistent = _inconsistent(rows, queries, columns)
             for code, ident in enumerate(idents):
-                if ident in waiting and senseless[code]:
+                if ident in waiting and inconsistent[code]:
                     self._refuted.setdefault(ident, set()).add(columns)
                 elif ident in waiting:
                     found[ident] = columns
         for ident in unknown:
-            before = self.asked.get(ident)
+            before = self.infos.get(ident)
             if before is not None and before.groups not in self._refuted.get(ident, ()):
                 found[ident] = before.groups
         return {ident: found.get(ident, ()) for ident in unknown}
 
 
 def _choices(rows: pa.Table) -> Iterator[tuple[str, ...]]:
-    """What groups may be told by: columns between the query and the window, which is where they stand."""
+    """Yield the candidate sets of group columns: columns between `query` and `window_start`, fewest first."""
     columns = rows.column_names
     end = columns.index("window_start") if "window_start" in columns else columns.index("query") + 1
     between = [name for name in columns[columns.index("query") + 1 : end] if name != "rank"][:MOST_COLUMNS]
@@ -151,11 +151,11 @@ def _choices(rows: pa.Table) -> Iterator[tuple[str, ...]]:
         yield from combinations(between, count)
 
 
-def _senseless(rows: pa.Table, queries: Any, columns: Sequence[str]) -> Any:
-    """For each query, whether its ranks are none of windows and groups by these columns.
+def _inconsistent(rows: pa.Table, queries: Any, columns: Sequence[str]) -> Any:
+    """Return, for each query, whether its ranks are impossible for windows grouped by these columns.
 
-    In a window a row's rank is one more than the number of rows before those that tie with it. A part of a window may
-    lack rows, so that ranks can be larger than that, but never smaller; and who shares a rank has the same score.
+    In a window, the rank of a row is one more than the number of rows before those that tie with it. Rows may be
+    missing, so ranks can be larger than that, but never smaller. Rows with the same rank have the same score.
     """
     ranks = rows["rank"].cast(pa.int64()).fill_null(0).to_numpy()
     codes = [coded(rows[column])[1] for column in columns]
@@ -179,19 +179,19 @@ def _senseless(rows: pa.Table, queries: Any, columns: Sequence[str]) -> Any:
 
 
 class _Span(NamedTuple):
-    """How long a query's windows are and how far apart, in ticks, as far as is known."""
+    """The length and slide of a query's windows, in ticks, where known."""
 
     size: int
     every: int | None
-    last: int  # end
+    last: int  # end of the last window
 
-    def told(self, *, on_time: bool) -> str:
-        """In words."""
+    def text(self, *, on_time: bool) -> str:
+        """Return length and slide as text."""
         every = "" if self.every is None else f", every {_length(self.every, on_time=on_time)}"
         return _length(self.size, on_time=on_time) + every
 
     def joined(self, before: _Span | None) -> _Span:
-        """With what was known before."""
+        """Return this span merged with the earlier one."""
         if before is None:
             return self
         steps = [self.every, before.every, abs(self.last - before.last)]
@@ -200,7 +200,7 @@ class _Span(NamedTuple):
 
 
 def _spans(rows: pa.Table, names: Sequence[Ident], queries: Any) -> dict[Ident, _Span]:
-    """How long the windows of each query are, and how far apart in this table."""
+    """Return the length and slide of each query's windows in this table."""
     if "window_start" not in rows.column_names or "window_end" not in rows.column_names:
         return {}
     ends, starts = moment_column(rows), start_column(rows)
@@ -224,6 +224,6 @@ def _length(ticks: int, *, on_time: bool) -> str:
 
 
 def axis_of(rows: pa.Table) -> str:
-    """Whether windows are of time or of a number of objects."""
+    """Return "count" if the moments are integers, else "time"."""
     kind = rows[moment_of(rows.column_names)].type
     return "count" if pa.types.is_integer(kind) else "time"

@@ -1,4 +1,4 @@
-"""What is asked: the queries that the page shows, as it needs to know them, with or without their workload."""
+"""Descriptions of the queries that the page shows, from a workload or inferred from answers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from skyband.queries.answer_schema import CHANGE_COLUMNS
 from skyband.queries.families import FAMILIES, family_of
 from skyband.queries.workload import Workload
 
-__all__ = ["OURS", "QueryInfo", "asked_of", "stream_of"]
+__all__ = ["ADDED_COLUMNS", "QueryInfo", "query_infos", "stream_of"]
 
-# Columns of answers that are no part of the ranked row itself.
-OURS = frozenset(
+# Columns that Skyband adds to the columns of the ranked row.
+ADDED_COLUMNS = frozenset(
     {name for family in FAMILIES.values() for name in family.answers.framing}
     | {column.name for column in CHANGE_COLUMNS}
 )
@@ -22,29 +22,29 @@ OURS = frozenset(
 
 @dataclass(frozen=True)
 class QueryInfo:
-    """A query, as the page needs to know it."""
+    """The description of a query on the page."""
 
     name: str
     stream: str
     family: str
-    k: int | None = None  # None: nobody said
+    k: int | None = None  # None if unknown
     window: str | None = None
-    text: str | None = None  # canonical SQL, where there is one
+    text: str | None = None  # canonical SQL, if known
     groups: tuple[str, ...] = ()  # columns
     by: str | None = None
     axis: str = "time"
     ascending: bool = False
-    id: str | None = None  # the column that objects are told apart by; None: looked for in the columns
+    id: str | None = None  # the column that identifies objects; None: chosen from the columns of the answers
     query: Query | None = field(default=None, compare=False)
 
     def is_other_than(self, other: QueryInfo) -> bool:
-        """Whether this is another question under the same name, and not only better known."""
+        """Return whether this is a different query, and not a more complete description of the same one."""
         known = self.query is not None and other.query is not None
         shape = [(one.stream, one.family, one.groups, one.axis) for one in (self, other)]
         return shape[0] != shape[1] or (known and self.query != other.query)
 
     def to_dict(self, columns: Sequence[str]) -> dict[str, Any]:
-        """The query as it is sent; `columns` are those of its answers."""
+        """Return the description as JSON values. `columns` are the columns of its answers."""
         return {
             "name": self.name,
             "stream": self.stream,
@@ -60,18 +60,18 @@ class QueryInfo:
         }
 
 
-def asked_of(workloads: Mapping[str, Workload[Any]], ids: Mapping[str, str | None]) -> dict[str, QueryInfo]:
-    """All queries of these workloads by name; `ids` has the column that tells each stream's objects apart."""
+def query_infos(workloads: Mapping[str, Workload[Any]], ids: Mapping[str, str | None]) -> dict[str, QueryInfo]:
+    """Return the queries of these workloads by name. `ids` has the id column of each stream."""
     return {
-        query.name: _asked(query, stream, ids.get(stream))
+        query.name: _query_info(query, stream, ids.get(stream))
         for stream, workload in workloads.items()
         for query in workload
     }
 
 
-def stream_of(name: str, asked: Iterable[QueryInfo]) -> dict[str, Any]:
-    """A stream as it is sent."""
-    mine = [one for one in asked if one.stream == name]
+def stream_of(name: str, queries: Iterable[QueryInfo]) -> dict[str, Any]:
+    """Return the description of a stream as JSON values."""
+    mine = [one for one in queries if one.stream == name]
     return {
         "name": name,
         "family": mine[0].family if mine else "topk",
@@ -80,7 +80,7 @@ def stream_of(name: str, asked: Iterable[QueryInfo]) -> dict[str, Any]:
     }
 
 
-def _asked(query: Query, stream: str, id_: str | None) -> QueryInfo:
+def _query_info(query: Query, stream: str, id_: str | None) -> QueryInfo:
     return QueryInfo(
         name=query.name,
         stream=stream,

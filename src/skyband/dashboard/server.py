@@ -1,4 +1,4 @@
-"""The server of the page: in a thread with a loop of its own, so that what it shows never waits for it."""
+"""The web server of the page. It runs in a separate thread with its own event loop, so the job never waits for it."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from skyband.rate_limited_log import RateLimitedLog
 
 __all__ = ["PageServer", "check_installed"]
 
-LOOK = 1.0  # seconds between two looks at the numbers, at least
-MOST_BUSY = 30  # times as long as a look takes there is none
-MOST_CONNECTIONS = 128  # or an eighth of the descriptors that the process may have, where that is less
-SWEEP = 1.0  # seconds between two looks for connections that only wait
+LOOK = 1.0  # minimum seconds between two samples of the metrics
+MOST_BUSY = 30  # the pause after a sample, as a multiple of the time the sample took
+MOST_CONNECTIONS = 128  # or an eighth of the process's descriptor limit, if that is less
+SWEEP = 1.0  # seconds between two checks for idle connections
 _LOG = logging.getLogger("skyband.dashboard")
 _QUIET = RateLimitedLog(_LOG)
 
 
 def check_installed() -> None:
-    """Say what is missing, and how to get it, before anything is begun."""
+    """Raise MissingDependencyError if the packages of the extra `page` are not installed."""
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise MissingDependencyError(
-            f"the page needs {' and '.join(missing)}, and {'it is' if len(missing) == 1 else 'they are'} not "
-            "installed; install them with: pip install 'skyband[page]'"
+            f"the page needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
+            "Install with: pip install 'skyband[page]'"
         )
 
 
 class PageServer:
     """Serves a show until it is closed.
 
-    The address is taken when this is made, so that a port that is in use stops what would have begun; requests are
-    answered from `__enter__` on.
+    The constructor binds the address, so a port that is in use is reported before the job starts. `__enter__` starts
+    to answer requests.
     """
 
     def __init__(self, show: Show, address: Address, option: str = "--page-at") -> None:
         check_installed()
-        import uvicorn  # noqa: PLC0415 - an extra, loaded by who asks for a page
+        import uvicorn  # noqa: PLC0415 - an optional dependency
 
         from skyband.dashboard.app import app_of  # noqa: PLC0415
         from skyband.dashboard.engine_view import EngineView  # noqa: PLC0415
-        from skyband.dashboard.events import MOST_LISTENERS, Bell  # noqa: PLC0415
+        from skyband.dashboard.events import MOST_LISTENERS, Notifier  # noqa: PLC0415
         from skyband.dashboard.guard import Guard, is_loopback  # noqa: PLC0415
 
         self._show = show
@@ -58,10 +58,10 @@ class PageServer:
         self._socket = Listening(bound(address, option), self._connections)
         self.port = int(self._socket.getsockname()[1])
         self.token = secrets.token_urlsafe(24)
-        # Half of the connections at most are such that stay: there must be some left to ask for a board with.
-        self._engine, self._bell = EngineView(show), Bell(min(MOST_LISTENERS, self._connections.most // 2))
+        # At most half of the connections are event streams, so that some remain for other requests.
+        self._engine, self._notifier = EngineView(show), Notifier(min(MOST_LISTENERS, self._connections.most // 2))
         guarded = Guard(
-            app_of(show, self._engine, self._bell),
+            app_of(show, self._engine, self._notifier),
             address.host,
             self.token,
             control=show.control is not None,
@@ -74,7 +74,7 @@ class PageServer:
             loop="asyncio",
             lifespan="off",
             log_config=None,
-            log_level="error",  # what strangers send is theirs to know
+            log_level="error",  # malformed requests of clients are not logged
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -90,17 +90,17 @@ class PageServer:
 
     @property
     def listeners(self) -> int:
-        """How many browsers listen."""
-        return self._bell.listeners
+        """The number of browsers that receive events."""
+        return self._notifier.listeners
 
     def __enter__(self) -> PageServer:
-        self._show.history.tell(self._bell.ring)
+        self._show.history.subscribe(self._notifier.notify)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._closed.set()
-        self._bell.close()
+        self._notifier.close()
         self._server.should_exit = True
         self._thread.join(10)
         self._socket.close()
@@ -109,15 +109,15 @@ class PageServer:
         while not self._closed.is_set() and self._socket.fileno() != -1:
             try:
                 with asyncio.Runner() as runner:
-                    runner.get_loop()  # the first to fail, before there is anything to be awaited
+                    runner.get_loop()  # creates the loop, which may fail, before the coroutine exists
                     runner.run(self._serve())
-            except Exception as error:  # no descriptor is free for a loop, say
-                _QUIET.warning("the page cannot be served now (%r); it is tried again, and the run goes on", error)
+            except Exception as error:  # for example, no descriptor is free for an event loop
+                _QUIET.warning("cannot serve the page (%r); retrying. The job continues", error)
                 self._server = self._make()
                 self._closed.wait(LOOK)
 
     async def _serve(self) -> None:
-        self._bell.begin(asyncio.get_running_loop())
+        self._notifier.begin(asyncio.get_running_loop())
         tasks = [asyncio.create_task(self._look()), asyncio.create_task(self._sweep())]
         try:
             await self._server.serve(sockets=[self._socket])
@@ -133,13 +133,13 @@ class PageServer:
             await asyncio.sleep(SWEEP)
 
     async def _look(self) -> None:
-        """Look at the numbers, and cut into windows what has come, whether or not somebody watches."""
+        """Sample the metrics and process pending answers, even if no browser is connected."""
         while True:
             began = time.perf_counter()
             try:
                 await asyncio.to_thread(self._engine.look)
                 await asyncio.to_thread(self._show.refresh)
-            except Exception as error:  # between two streams, or when Spark is stopping, there are no numbers
-                _LOG.debug("no numbers: %s", error)
-            # Spark takes a while to tell what it did; the page must not keep it busy with telling.
+            except Exception as error:  # no metrics while a stream restarts or Spark stops
+                _LOG.debug("no metrics: %s", error)
+            # Reading Spark's progress is slow, so the pause grows with the time it takes.
             await asyncio.sleep(max(LOOK, MOST_BUSY * (time.perf_counter() - began)))

@@ -1,6 +1,4 @@
-"""Windows cut out of the rows of answers, and what a history holds of them: the line of a query and group, all lines
-of a query.
-"""
+"""Windows as slices of answer rows, and their containers: the line of a query and group, and all lines of a query."""
 
 from __future__ import annotations
 
@@ -45,12 +43,12 @@ class WindowSlice(NamedTuple):
     start: int | None
     begin: int
     stop: int
-    first: float  # score of the best row, NaN where there is none
+    first: float  # score of the best row, NaN if there is none
     last: float  # score of the last row
 
 
-def cut(rows: pa.Table, asked: Callable[[str], QueryInfo]) -> Iterator[WindowSlice]:
-    """The windows of a table whose windows stand one after another, best row first, as sinks are given them."""
+def cut(rows: pa.Table, info: Callable[[str], QueryInfo]) -> Iterator[WindowSlice]:
+    """Yield the windows of a table that is sorted by window, best row first, as sinks receive it."""
     count = rows.num_rows
     if not count:
         return
@@ -58,13 +56,13 @@ def cut(rows: pa.Table, asked: Callable[[str], QueryInfo]) -> Iterator[WindowSli
     moments = moment_column(rows)
     fresh = np.ones(count, bool)  # where a window begins
     fresh[1:] = (query_codes[1:] != query_codes[:-1]) | (moments[1:] != moments[:-1])
-    groups = {name: [spelled(rows, column) for column in asked(name).groups] for name in names}
+    groups = {name: [spelled(rows, column) for column in info(name).groups] for name in names}
     used = {column for columns in groups.values() for column in columns if column is not None}
     for column in used:
-        # The column tells groups of some queries apart, and is an attribute like others for the rest.
-        tells = np.array([column in groups[name] for name in names])[query_codes[1:]]
+        # The column is a group column of some queries, and an ordinary column of the others.
+        is_group = np.array([column in groups[name] for name in names])[query_codes[1:]]
         _, codes = coded(rows[column])
-        fresh[1:] |= tells & (codes[1:] != codes[:-1])
+        fresh[1:] |= is_group & (codes[1:] != codes[:-1])
     begins = np.flatnonzero(fresh)
     stops = np.append(begins[1:], count)
     scores = _floats(rows, "score")
@@ -92,26 +90,26 @@ def cut(rows: pa.Table, asked: Callable[[str], QueryInfo]) -> Iterator[WindowSli
 
 
 def moment_column(rows: pa.Table) -> Any:
-    """When each row was final, in microseconds or places."""
+    """Return the moment of each row, in microseconds or positions."""
     return _integers(rows[moment_of(rows.column_names)])
 
 
 def start_column(rows: pa.Table) -> Any:
-    """When the window of each row began, in microseconds or places; only of rows that have one."""
+    """Return the window start of each row, in microseconds or positions. The column must exist."""
     return _integers(rows["window_start"])
 
 
 def spelled(rows: pa.Table, column: str) -> str | None:
-    """A column's name as the table has it; None where it has none like that."""
+    """Return a column's name as spelled in the table, ignoring case; None if there is no such column."""
     if column in rows.column_names:
         return column
     return next((name for name in rows.column_names if name.lower() == column.lower()), None)
 
 
 def coded(column: pa.ChunkedArray) -> tuple[list[Any], Any]:
-    """The distinct values of a column, and for each row the place of its value among them."""
+    """Return the distinct values of a column, and for each row the index of its value."""
     whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # no chunk at all, or text too long for one
+    if isinstance(whole, pa.ChunkedArray):  # no chunk, or text too long for one chunk
         whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], column.type)
     if pa.types.is_dictionary(whole.type):
         whole = whole.cast(whole.type.value_type)
@@ -136,7 +134,7 @@ def _floats(rows: pa.Table, name: str) -> Any:
 
 
 class Segment:
-    """The rows of one micro-batch or file, and the windows that are still held of them."""
+    """The rows of one micro-batch or file, and the windows that still use them."""
 
     __slots__ = ("bytes", "held", "key", "rows")
 
@@ -147,7 +145,7 @@ class Segment:
 
 
 class WindowSpan:
-    """An answer: a stretch of the rows of a segment. It never changes: a thread may read it while others make room."""
+    """A window: a slice of the rows of a segment. It is immutable, so other threads can read it without a lock."""
 
     __slots__ = ("begin", "first", "last", "moment", "number", "segment", "start", "stop")
 
@@ -156,42 +154,42 @@ class WindowSpan:
     is_whole = True
 
     def __init__(self, segment: Segment, found: WindowSlice) -> None:
-        self.number = next(WindowSpan._numbers)  # what says the same again is another window
+        self.number = next(WindowSpan._numbers)  # unique, even for windows with equal content
         self.segment, self.begin, self.stop = segment, found.begin, found.stop
         self.moment, self.start = found.moment, found.start
         self.first, self.last = found.first, found.last
 
     @property
     def rows(self) -> pa.Table:
-        """Its rows, best first."""
+        """The rows, best first."""
         return self.segment.rows.slice(self.begin, self.count)
 
     @property
     def count(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return self.stop - self.begin
 
     @property
     def keys(self) -> set[Hashable]:
-        """The segments that its rows came in."""
+        """The keys of the segments that the rows came from."""
         return {part.segment.key for part in self.parts or (self,)}
 
     def moved(self, segment: Segment, begin: int) -> WindowSpan:
-        """The same window, with its rows in another segment."""
+        """Return the same window with its rows in another segment."""
         found = copy(self)
         found.segment, found.begin, found.stop = segment, begin, begin + self.count
         return found
 
 
 class JoinedWindow(WindowSpan):
-    """A window that was put together from windows of several segments."""
+    """A window joined from the parts in several segments."""
 
     __slots__ = ("is_whole", "parts")
 
     def __init__(self, segment: Segment, found: WindowSlice, parts: tuple[WindowSpan, ...], *, is_whole: bool) -> None:
         super().__init__(segment, found)
         self.parts = parts
-        self.is_whole = is_whole  # its parts have all its rows
+        self.is_whole = is_whole  # whether the parts still contain all rows
 
 
 class Line:
@@ -205,13 +203,13 @@ class Line:
         self.windows: list[WindowSpan] = []
 
     def at(self, moment: int) -> int | None:
-        """The place of the window of a moment; None where it is not held."""
+        """Return the index of the window of a moment; None if there is none."""
         place = bisect_left(self.moments, moment)
         return place if place < len(self.moments) and self.moments[place] == moment else None
 
 
 class QueryWindows:
-    """All that is held of one query."""
+    """All stored windows of one query."""
 
     __slots__ = ("columns", "leader", "lines", "newest", "opened", "stream", "version", "windows")
 
@@ -219,21 +217,21 @@ class QueryWindows:
         self.stream = stream
         self.columns: tuple[str, ...] = ()  # of its newest answers
         self.lines: dict[str, Line] = {}
-        self.opened = 0  # lines, of which some may have gone
+        self.opened = 0  # number of lines ever created
         self.newest: int | None = None
-        self.leader: Line | None = None  # of those that have the newest moment, the one that came first of all
+        self.leader: Line | None = None  # the oldest of the lines that have the newest moment
         self.windows = 0
         self.version = 0
 
     def lead(self, line: Line, moment: int) -> None:
-        """A window of a line has come: the line leads if no other is newer, nor as new and older in years."""
+        """Update the leader after a line got a window: it has the newest moment, and on a tie it is the oldest line."""
         if self.newest is None or moment > self.newest:
             self.newest, self.leader = moment, line
         elif moment == self.newest and (self.leader is None or line.place < self.leader.place):
             self.leader = line
 
     def thin(self, lines: Iterable[Line]) -> None:
-        """Windows of these lines have gone: drop the lines that are empty, all of them before a new leader is found."""
+        """Remove empty lines after windows were removed, then choose the leader again if necessary."""
         for line in lines:
             if not line.windows and self.lines.get(line.key) is line:
                 del self.lines[line.key]

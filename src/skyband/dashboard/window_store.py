@@ -1,6 +1,6 @@
-"""The windows that a history holds, by query and group: put in, put together, replaced, let go, and what they take up.
+"""The windows of a history, by query and group, with their limits and memory accounting.
 
-Nothing here locks; `History` does.
+Not thread-safe; `History` holds the lock.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from skyband.dashboard.window_spans import JoinedWindow, Line, QueryWindows, Seg
 
 __all__ = ["WindowStore"]
 
-MOST_CONTESTED = 10_000  # keys that are remembered
-OVERHEAD = 400  # bytes that a window costs beside its rows, roughly
+MOST_CONTESTED = 10_000  # limit of remembered keys
+OVERHEAD = 400  # approximate bytes per window in addition to its rows
 
 
 class WindowStore:
-    """Windows of all queries, within limits of number and bytes."""
+    """Windows of all queries, within limits of windows and bytes."""
 
     def __init__(self, most_windows: int, most_bytes: int) -> None:
         self._most_windows, self._most_bytes = most_windows, most_bytes
         self._segments: dict[Hashable, Segment] = {}  # oldest first
-        self._spared: dict[Hashable, Segment] = {}  # by key: newest windows of a segment that had to go
-        self._filled: Segment | None = None  # whose windows are being cut
+        self._spared: dict[Hashable, Segment] = {}  # by key: the newest windows of a removed segment
+        self._filled: Segment | None = None  # the segment being cut
         self._joined = 0
-        self.bytes = 0  # of what is held, roughly
+        self.bytes = 0  # approximate total size
         self.queries: dict[str, QueryWindows] = {}
-        self.changed: dict[str, int] = {}  # by name: the version it changed at, last changed last
+        self.changed: dict[str, int] = {}  # by name: the version of the last change, in the order of changes
         self.newest: dict[str, int] = {}  # by stream
-        self.shape = 0  # counts the changes of queries' columns
-        self.contested: set[Hashable] = set()  # segments that have different rows for one rank of one window
+        self.shape = 0  # number of changes of queries' columns
+        self.contested: set[Hashable] = set()  # segments with different rows for the same rank of a window
         self.version = 0
 
-    def replace(self, key: Hashable, stream: str, rows: pa.Table | None, asked: Callable[[str], QueryInfo]) -> None:
-        """Hold the windows of these rows in place of those that came under this key before; None: only let go."""
+    def replace(self, key: Hashable, stream: str, rows: pa.Table | None, info: Callable[[str], QueryInfo]) -> None:
+        """Replace the windows of a key by the windows of these rows. None only removes them."""
         for before in (self._segments.get(key), self._spared.get(key)):
             if before is not None:
                 self._forget(before)
@@ -49,22 +49,22 @@ class WindowStore:
         self.bytes += segment.bytes
         columns = tuple(rows.column_names)
         try:
-            for found in cut(rows, asked):
+            for found in cut(rows, info):
                 self._hold(segment, stream, columns, found)
         finally:
             self._filled = None
-        if not segment.held:  # all its windows are older than those that are kept
+        if not segment.held:  # all its windows are older than the retained ones
             self._release(segment)
 
     def drop(self, name: str) -> None:
-        """Forget all windows of a query."""
+        """Remove all windows of a query."""
         for line in self.queries.pop(name).lines.values():
             for window in line.windows:
                 self._let_go(window)
         self.changed.pop(name, None)
 
     def trim(self) -> None:
-        """Let the oldest go until the rest fits."""
+        """Remove the oldest windows until the rest fits into the byte limit."""
         while self.bytes > self._most_bytes and len(self._segments) > 1:
             self._forget(next(iter(self._segments.values())), spare=True)
         while self.bytes > self._most_bytes and self._spared:
@@ -109,10 +109,10 @@ class WindowStore:
         self._note(found.query)
 
     def _together(self, line: Line, old: WindowSpan, new: WindowSpan) -> WindowSpan:
-        """Two stretches of one window: what two writers wrote is put together, what has the same ranks is replaced."""
+        """Combine two slices of one window: join them if their ranks are disjoint, else replace the old one."""
         ranks = [window.rows["rank"].to_pylist() for window in (old, new)]
         if set(ranks[0]).isdisjoint(ranks[1]):
-            with suppress(pa.ArrowException):  # columns of one name whose types do not go together
+            with suppress(pa.ArrowException):  # columns with the same name but incompatible types
                 joined = self._join(line, (*(old.parts or (old,)), new), is_whole=old.is_whole)
                 if old.parts:
                     self._let_go(old, parts=False)
@@ -123,7 +123,7 @@ class WindowStore:
         return new
 
     def _join(self, line: Line, parts: tuple[WindowSpan, ...], *, is_whole: bool = True) -> WindowSpan:
-        """One window of parts that have different ranks."""
+        """Return one window made of parts with disjoint ranks."""
         if len(parts) == 1:
             return parts[0]
         ordered = sorted(parts, key=lambda part: part.rows["rank"][0].as_py())
@@ -148,7 +148,7 @@ class WindowStore:
         self.bytes += OVERHEAD
 
     def _let_go(self, window: WindowSpan, *, parts: bool = True) -> None:
-        """The window is held no longer; nor are its segment's rows, if it was the last of them."""
+        """Remove a window, and the rows of its segment if it was the last window in it."""
         for part in window.parts if parts else ():
             self._let_go(part)
         segment = window.segment
@@ -159,14 +159,14 @@ class WindowStore:
             self._release(segment)
 
     def _release(self, segment: Segment) -> None:
-        """Hold a segment's rows no longer."""
+        """Remove a segment's rows."""
         for kept in (self._segments, self._spared):
             if kept.get(segment.key) is segment:
                 del kept[segment.key]
                 self.bytes -= segment.bytes
 
     def _forget(self, segment: Segment, *, spare: bool = False) -> None:
-        """Give up a segment; with `spare`, but for the windows that are the newest of their query and group."""
+        """Remove a segment. With `spare`, retain the windows that are the newest of their query and group."""
         spared: list[tuple[WindowSpan, Line]] = []
         thinned: dict[str, dict[int, Line]] = {}
         held, segment.held = segment.held, {}
@@ -197,9 +197,10 @@ class WindowStore:
                 self._note(name)
 
     def _is_left(self, line: Line, place: int, gone: WindowSpan, *, spare: bool) -> bool:
-        """A part of a window has gone: whether the window stays, without it, or with its rows where that is to `spare`.
+        """Update a joined window after one of its parts was removed; return whether the window stays.
 
-        One that has rows of a part which went long ago cannot be put together again, and goes with the next.
+        With `spare`, the window retains the rows of the removed part. Such a window cannot be joined again, so it is
+        removed together with the next part.
         """
         window = line.windows[place]
         left = tuple(part for part in window.parts if part is not gone)
@@ -214,10 +215,10 @@ class WindowStore:
         return True
 
     def _move(self, key: Hashable, spared: Iterable[tuple[WindowSpan, Line]]) -> None:
-        """Copy windows into a segment of their own, which goes when what came under this key does."""
+        """Copy the spared windows into a new segment, which is removed when the key is replaced."""
         found = list(spared)
         rows = pa.concat_tables([window.rows for window, _ in found]).combine_chunks()
-        # Slices share the buffers they were cut from; taking the rows anew lets those go.
+        # Slices share the buffers of their table; `take` copies the rows, so that the buffers can be freed.
         fresh = Segment(key, rows.take(pa.array(range(rows.num_rows))))
         begin = 0
         for window, line in found:
@@ -232,7 +233,7 @@ class WindowStore:
 
 
 def _differ(old: WindowSpan, new: WindowSpan) -> bool:
-    """Whether two windows of one query, group and moment are not the same answer written twice."""
+    """Return whether two windows of one query, group and moment differ in their ranks or scores."""
     pairs = [list(zip(*(_values(window, name) for name in ("rank", "score")), strict=True)) for window in (old, new)]
     return pairs[0] != pairs[1]
 

@@ -1,4 +1,4 @@
-"""Values as the browser gets them: JSON that JavaScript reads without losing a digit."""
+"""Conversion of values to JSON that JavaScript can read without loss of precision."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 __all__ = ["Group", "group_key", "group_of", "moment_text", "packed", "plain"]
 
 Group = list[Any]  # the values of a query's group columns, plain
-LARGEST = 2**53  # beyond this, doubles skip whole numbers
-LONGEST = 16_384  # letters of a text; a page that shows more of one cell helps nobody
+LARGEST = 2**53  # above this, doubles cannot represent every integer
+LONGEST = 16_384  # characters of a text sent to the browser
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def plain(value: Any) -> Any:
-    """A value of a row as JSON can hold it and a browser keeps it.
+    """Return a value of a row as a JSON value that a browser reads without loss.
 
     >>> plain(2**60), plain(float("inf")), plain([1, float("nan")]), plain(b"ab")
     ('1152921504606846976', 'Infinity', [1, 'NaN'], 'YWI=')
@@ -37,7 +37,7 @@ def plain(value: Any) -> Any:
 
 
 def packed(value: Any) -> bytes:
-    """Plain values as bytes to send.
+    """Return JSON values as UTF-8 bytes.
 
     >>> packed({"id": plain("</script>")})
     b'{"id":"</script>"}'
@@ -46,7 +46,7 @@ def packed(value: Any) -> bytes:
 
 
 def moment_text(moment: int, axis: str) -> str | int:
-    """A moment of an axis: microseconds since 1970 as ISO text in UTC, a place on the count axis as it is.
+    """Return a moment as a JSON value: ISO text in UTC for microseconds since 1970, a count position unchanged.
 
     >>> moment_text(1_704_101_400_000_000, "time"), moment_text(500, "count")
     ('2024-01-01T09:30:00+00:00', 500)
@@ -60,12 +60,12 @@ def moment_text(moment: int, axis: str) -> str | int:
 
 
 def group_of(values: Sequence[Any]) -> Group:
-    """A group as it is sent: plain, and whole floats as whole numbers, because JavaScript knows no difference."""
+    """Return a group as JSON values, with integral floats as integers, because JavaScript has one number type."""
     return [_whole(plain(value)) for value in values]
 
 
 def group_key(values: Sequence[Any]) -> str:
-    """What a group is found by, whoever spelled it.
+    """Return the lookup key of a group. It does not depend on how the numbers are written.
 
     >>> group_key([1.0, "a"]) == group_key([1, "a"]), group_key([None])
     (True, '[null]')
@@ -78,7 +78,7 @@ def _whole(value: Any) -> Any:
 
 
 def _spelled(value: Any) -> Any:
-    """What has parts, and what JSON has no form for."""
+    """Return nested values, and values without a JSON type, as JSON values."""
     for kind, spell in _SPELLED.items():
         if isinstance(value, kind):
             return spell(value)

@@ -1,1 +1,1 @@
-"""Columns in, tables out: dictionaries of ids, groups and keys, answers on their way, the change feed."""
+"""Input columns and answer tables: validation, dictionaries of ids, groups and keys, answer buffers."""

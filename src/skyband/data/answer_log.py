@@ -1,4 +1,4 @@
-"""Answers on their way out: the flat buffers that kernels fill, and the answers of a push as plain arrays."""
+"""Answers as flat arrays: the buffers that kernels fill, and the answers of a push."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from skyband.kernels.stream import GROUP, ROWS, WINDOWS, Answers, Floats, Ints
 __all__ = ["AnswerLog", "RankedWindows", "chosen", "joined"]
 
 _FIRST_ROWS = 4096
-_MOST_ROWS = 1 << 20  # buffers grow to this many rows; then they are put aside and replaced
+_MOST_ROWS = 1 << 20  # buffers grow to this many rows; full ones are replaced by new ones
 
 
 class RankedWindows(NamedTuple):
-    """Answers as flat arrays: one entry a window, and the windows' rows one after another, best first."""
+    """Answers as flat arrays: one entry per window, and the rows of all windows in sequence, best first."""
 
-    queries: Ints  # per window: the query's place in the workload
+    queries: Ints  # per window: the index of the query in the workload
     groups: Ints  # per window: the group's code, -1 for a query without groups
     ends: Ints  # per window
     counts: Ints  # per window: its number of rows
@@ -27,7 +27,7 @@ class RankedWindows(NamedTuple):
 
 
 def joined(parts: Iterable[RankedWindows]) -> RankedWindows:
-    """The answers of all `parts`, one after another."""
+    """Concatenate the answers of all `parts`."""
     found = list(parts)
     if len(found) == 1:
         return found[0]
@@ -40,7 +40,7 @@ def joined(parts: Iterable[RankedWindows]) -> RankedWindows:
 
 
 def chosen(ranked: RankedWindows, wanted: Any) -> RankedWindows:
-    """The windows that the mask `wanted` names, with their rows."""
+    """Return the windows selected by the mask `wanted`, with their rows."""
     if wanted.all():
         return ranked
     rows = np.repeat(wanted, ranked.counts)
@@ -51,33 +51,33 @@ def chosen(ranked: RankedWindows, wanted: Any) -> RankedWindows:
 
 
 class AnswerLog:
-    """Collects what engines answer during a push: they write to `buffers` and call `make_room` when those are full."""
+    """Collects the answers of a push: engines write to `buffers` and call `make_room` when these are full."""
 
     def __init__(self) -> None:
         self._parts: list[RankedWindows] = []
         self._queries: Sequence[int] = (0,)
-        self._windows = 0  # of the buffers' windows, those already in a part
+        self._windows = 0  # the number of windows in the buffers that are already in a part
         self._rows = 0
         self.buffers = _buffers(_FIRST_ROWS, -1)
 
     def begin(self, group: int, queries: Sequence[int]) -> None:
-        """Say whose answers come next: those of `group`, and of the queries at these places of the workload.
+        """Set the group and the queries (by index in the workload) of the next answers.
 
-        An engine that serves many groups names each of them itself.
+        An engine that serves many groups sets the group of each answer itself.
         """
         self._cut()
         self.buffers.cursor[GROUP] = group
         self._queries = queries
 
     def make_room(self, rows: int) -> None:
-        """Put the filled buffers aside and offer new ones that hold an answer of at least `rows` rows."""
+        """Replace the full buffers by new ones with room for an answer of at least `rows` rows."""
         self._cut()
         self._windows = self._rows = 0
         room = max(rows, min(_MOST_ROWS, 4 * self.buffers.keys.size))
         self.buffers = _buffers(room, int(self.buffers.cursor[GROUP]))
 
     def take(self) -> list[RankedWindows]:
-        """What was answered since the last call, in that order."""
+        """Return the answers since the last call, in order."""
         self._cut()
         parts, self._parts = self._parts, []
         return parts

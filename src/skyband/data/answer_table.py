@@ -1,4 +1,4 @@
-"""Answers as Arrow tables: the columns and their types follow from the family's schema, whoever computes them."""
+"""Answers as Arrow tables, with columns and types from the family's schema."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def arrow_schema(
     group: pa.DataType | None = None,
     wanted: Collection[str] = (),
 ) -> pa.Schema:
-    """The columns of a monitor's answers: `own` has the types that come with the rows, None where none came yet.
+    """Return the schema of a monitor's answers; `own` has the types from the input, None if not known yet.
 
-    `wanted` are the optional columns asked for; the column of the `group` stands after the query.
+    `wanted` are the requested optional columns. The column of the `group` follows the query.
 
     >>> from skyband.queries.families import FAMILIES
     >>> arrow_schema(FAMILIES["topk"].answers, {"id": pa.int64()}).names
@@ -43,7 +43,7 @@ def arrow_schema(
 
 
 def answer_table(columns: Mapping[str, Any], wanted: pa.Schema) -> pa.Table:
-    """The answers in the columns of `wanted`; one that is missing is null in every row."""
+    """Return the answers as a table with schema `wanted`; a missing column is null in every row."""
     rows = len(columns[wanted.names[0]])
     found = {field.name: columns.get(field.name) for field in wanted}
     arrays = [
@@ -54,12 +54,12 @@ def answer_table(columns: Mapping[str, Any], wanted: pa.Schema) -> pa.Table:
 
 
 def names_of_rows(names: Sequence[str], places: Ints, counts: Ints) -> pa.Array:
-    """For each row the name of the query whose answer it is in; `places` has an entry for each answer."""
+    """Return the query name of each row; `places` has the query index of each answer."""
     return pa.array(names, pa.string()).take(pa.array(np.repeat(places, counts)))
 
 
 def ranks_of_rows(counts: Ints) -> Ints:
-    """For each row its rank in the answer it is in.
+    """Return the rank of each row in its answer.
 
     >>> ranks_of_rows(np.array([2, 3])).tolist()
     [1, 2, 1, 2, 3]

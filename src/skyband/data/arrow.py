@@ -1,4 +1,4 @@
-"""Arrow tables: as bytes, and a column of one as a single array."""
+"""Arrow tables as bytes, and table columns as single arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["from_bytes", "from_numpy", "one", "to_bytes"]
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """A table as Arrow IPC bytes."""
+    """Return a table as Arrow IPC bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -18,17 +18,17 @@ def to_bytes(table: pa.Table) -> bytes:
 
 
 def from_bytes(data: bytes) -> pa.Table:
-    """The table behind Arrow IPC bytes; ArrowInvalid if its parts do not fit together, which Arrow takes on trust."""
+    """Return the table of Arrow IPC bytes, fully validated; raises ArrowInvalid if it is inconsistent."""
     found = pa.ipc.open_stream(data).read_all()
     found.validate(full=True)
     return found
 
 
 def from_numpy(values: Any, kind: pa.DataType) -> pa.Array:
-    """An Arrow array on the same memory; `pyarrow.array` would import pandas, which takes a second."""
+    """Return an Arrow array on the same memory; `pyarrow.array` would import pandas, which takes a second."""
     return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])
 
 
 def one(column: pa.ChunkedArray) -> pa.Array:
-    """A table's column as one array."""
+    """Return a table's column as one array."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

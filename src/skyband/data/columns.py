@@ -1,6 +1,6 @@
-"""Columns as users have them (lists, NumPy, Arrow, pandas, polars) as the arrays that kernels read.
+"""Convert input columns (lists, NumPy, Arrow, pandas, polars) to the arrays that kernels read.
 
-Nothing here changes anything: a column that cannot be taken is refused before the stream has moved.
+A column that is not valid is rejected here, before the state changes.
 """
 
 from __future__ import annotations
@@ -29,62 +29,60 @@ __all__ = [
     "score_column",
 ]
 
-_EXACT = 2**53  # whole numbers up to here are exact as float64
-_COARSE = ("Y", "M", "W", "D", "h", "m", "s", "ms")  # units in which 64 bits reach beyond the axis of microseconds
+_EXACT = 2**53  # integers up to here are exact as float64
+_COARSE = ("Y", "M", "W", "D", "h", "m", "s", "ms")  # units whose 64-bit range exceeds that of microseconds
 
 
 class Positions(NamedTuple):
-    """Positions in microseconds, with the Arrow type that window bounds come back in."""
+    """Positions in microseconds, and the Arrow type of window bounds in answers."""
 
     values: Ints
-    valid: Any  # None: all of them; else a boolean array
-    kind: pa.DataType | None  # None: there is no value that would tell
+    valid: Any  # None: all are valid; else a boolean array
+    kind: pa.DataType | None  # None: unknown, because all values are null
 
 
 def length(column: Any, name: str) -> int:
-    """The number of values in a column."""
+    """Return the number of values in a column."""
     try:
-        if isinstance(column, str | bytes | Mapping | Set):  # they have a length, but not a value for each row in turn
+        if isinstance(column, str | bytes | Mapping | Set):  # they have a length, but are not columns
             raise TypeError
         return operator.index(len(column))
     except TypeError as error:
         raise InvalidInputError(
-            f"{name}={brief(column)} is not a column; pass a list, a NumPy or Arrow array, a pandas or polars Series."
+            f"{name}={brief(column)} is not a column. Pass a list, a NumPy or Arrow array, or a pandas or polars "
+            "Series."
         ) from error
 
 
 def refuse_other_lengths(rows: int, of: str, **columns: Any) -> None:
-    """Refuse columns that have not one value for each row; `of` is the column that has `rows` of them."""
+    """Raise if a column does not have `rows` values; `of` is the name of the column that has."""
     for name, column in columns.items():
         if column is not None and length(column, name) != rows:
             raise InvalidInputError(
-                f"{name} has {length(column, name)} values and {of} has {rows}; a row has one of each, so they must be "
-                "equally long."
+                f"{name} and {of} must have the same length, got {length(column, name)} {name} and {rows} {of}."
             )
 
 
 def as_arrow(column: Any, name: str) -> pa.Array:
-    """Any column as one Arrow array. NaN and NaT in pandas columns are nulls; nulls alone have no type."""
+    """Return any column as one Arrow array. NaN and NaT in pandas are nulls; a column of nulls has type null."""
     length(column, name)
     try:
         array = _one_array(column)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"{name} cannot be read as one column of one type, and nothing of them was taken in: {error}"
+            f"{name} cannot be converted to a column of one type; this push was rejected: {error}"
         ) from error
     return pa.nulls(len(array)) if array.null_count == len(array) else array
 
 
 def score_column(column: Any, name: str = "scores") -> Floats:
-    """Scores, or whatever numbers are called here, as float64, NaN where there is none."""
+    """Return scores (or other numbers called `name`) as float64, NaN for nulls."""
     if _is_plain(column, "fiu"):
         values = column
     else:
         array = as_arrow(column, name)
         if not _is_number(array.type):
-            raise InvalidInputError(
-                f"{name} are of type {array.type}; a {name[:-1]} must be a number, or objects cannot be ranked."
-            )
+            raise InvalidInputError(f"{name} must be numbers, got type {array.type}.")
         if pa.types.is_decimal(array.type) or pa.types.is_null(array.type) or pa.types.is_float16(array.type):
             array = array.cast(pa.float64())
         if array.null_count and pa.types.is_integer(array.type):
@@ -98,7 +96,7 @@ def score_column(column: Any, name: str = "scores") -> Floats:
 
 
 def position_column(column: Any) -> Positions:
-    """Event times as int64 microseconds."""
+    """Return event times as int64 microseconds."""
     if _is_plain(column, "iu"):
         return _checked_positions(column, None, pa.int64())
     if isinstance(column, list | tuple) and all(value is None or isinstance(value, np.datetime64) for value in column):
@@ -114,22 +112,19 @@ def position_column(column: Any) -> Positions:
         zone = array.type.tz if pa.types.is_timestamp(array.type) else None
         return _times(array.to_numpy(zero_copy_only=False), missing, zone)
     if not pa.types.is_integer(array.type):
-        raise InvalidInputError(
-            f"positions are of type {array.type}; they must be int64 microseconds or timestamps, "
-            "or no window can be told from another."
-        )
+        raise InvalidInputError(f"positions must be int64 microseconds or timestamps, got type {array.type}.")
     return _checked_positions(array.fill_null(0).to_numpy(zero_copy_only=False), missing, pa.int64())
 
 
 def id_column(column: Any) -> Ints | pa.Array:
-    """Ids as int64 where they are whole numbers, else as an Arrow array in its own order."""
+    """Return integer ids as int64, other ids as an Arrow array in the given order."""
     if _is_plain(column, "iu") and column.dtype != np.uint64:
         return _kernel_array(column, np.int64)
     array = nan_as_null(as_arrow(column, "ids"))
     if array.null_count:
         raise InvalidInputError(
-            f"ids[{int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))}] is null; "
-            "ties are broken by id, so every object needs one. Leave ids=None to use row numbers."
+            f"ids must not be null, got null at ids[{int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))}]. "
+            "Ties are broken by id. Pass ids=None to use row numbers."
         )
     if len(array) == 0:
         return np.empty(0, np.int64)
@@ -140,45 +135,46 @@ def id_column(column: Any) -> Ints | pa.Array:
 
 
 def nan_as_null(array: pa.Array) -> pa.Array:
-    """The array with nulls for NaN, as pandas columns have it."""
+    """Return the array with nulls for NaN, as in pandas columns."""
     if not pa.types.is_floating(array.type):
         return array
     return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
 
 
 def refuse_orderless(array: pa.Array, name: str, use: str) -> None:
-    """Refuse values that cannot be sorted before the stream has moved, not where they are sorted."""
+    """Raise if values cannot be sorted, before the state changes."""
     try:
         pc.sort_indices(array.slice(0, 0))
     except (pa.ArrowException, NotImplementedError) as error:
         raise InvalidInputError(
-            f"{name} are of type {array.type}, which has no order, but {use}; pass text, numbers or times instead."
+            f"{name} must be sortable, because {use}, but type {array.type} is not. Pass text, numbers or times "
+            "instead."
         ) from error
 
 
 def _one_array(column: Any) -> pa.Array:
     shape = getattr(column, "shape", (1,))
     if isinstance(shape, tuple) and len(shape) != 1:
-        raise ValueError(f"a {type(column).__name__} of shape {shape} is no column; pass one column of it.")
+        raise ValueError(f"a {type(column).__name__} of shape {shape} is not a column. Pass one column of it.")
     found = column
     if not isinstance(found, pa.Array | pa.ChunkedArray):
         found = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
     if not isinstance(found, pa.Array):
-        raise TypeError(f"a {type(found).__name__} is no column; pass one column of it.")
+        raise TypeError(f"a {type(found).__name__} is not a column. Pass one column of it.")
     if pa.types.is_dictionary(found.type):
         found = found.dictionary_decode()
     kind = _WITHOUT_VIEWS.get(found.type)
     return found if kind is None else found.cast(kind)
 
 
-# Arrow sorts and picks from these only when they are laid out one after another.
+# Arrow cannot sort or take from view types.
 _WITHOUT_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
 def _is_plain(column: Any, kinds: str) -> bool:
-    """Whether the column is a NumPy array that kernels may read without a look at single values."""
+    """Whether the column is a NumPy array of these dtype kinds, which needs no conversion by Arrow."""
     return (
         isinstance(column, np.ndarray)
         and not isinstance(column, np.ma.MaskedArray)
@@ -188,18 +184,17 @@ def _is_plain(column: Any, kinds: str) -> bool:
 
 
 def _datetimes(column: Any) -> Any:
-    """A list of NumPy's times as one array: Arrow takes only some of their units."""
+    """Return a list of NumPy times as one array, because Arrow supports only some of their units."""
     units = {value.dtype for value in column if value is not None and not np.isnat(value)}
     if len(units) > 1:
         raise InvalidInputError(
-            f"positions are of the types {', '.join(sorted(map(str, units)))}; what one of them can hold may not fit "
-            "into another, so they must be of one."
+            f"positions must be of one type, got {', '.join(sorted(map(str, units)))}. Convert them to one type."
         )
     return np.array(column, units.pop() if units else "datetime64[us]")
 
 
 def _times(times: Any, missing: Any, zone: str | None) -> Positions:
-    """Times of any unit as microseconds, rounded down."""
+    """Return times of any unit as microseconds, rounded down."""
     if np.datetime_data(times.dtype)[0] in _COARSE:
         low, high = (np.datetime64(edge, "us").astype(times.dtype) for edge in (-AXIS_LIMIT, AXIS_LIMIT))
         far = ~missing & ((times < low) | (times > high))
@@ -220,8 +215,8 @@ def _checked_positions(values: Any, missing: Any, kind: pa.DataType | None) -> P
 
 def _refuse_far_one(values: Any, at: int) -> None:
     raise InvalidInputError(
-        f"positions[{at}]={values[at]} is beyond 2**62 microseconds; "
-        "window bounds around it would leave the integer axis."
+        f"positions must be below 2**62 microseconds, got positions[{at}]={values[at]}. "
+        "Window bounds around it would overflow 64-bit integers."
     )
 
 
@@ -237,13 +232,13 @@ def _refuse_inexact(values: Any, name: str) -> None:
     worst = int(np.argmax(np.abs(values.astype(np.float64))))
     if abs(int(values[worst])) > _EXACT:
         raise InvalidInputError(
-            f"{name}[{worst}]={values[worst]} is a whole number beyond 2**53; as float64 it could tie with its "
-            f"neighbour and rank wrongly. Scale the {name}, or convert them to float64 yourself if that is exact "
+            f"integer {name} must not exceed 2**53, got {name}[{worst}]={values[worst]}. As float64 it would be "
+            f"rounded and could be ranked wrongly. Scale the {name}, or convert them to float64 if that is exact "
             "enough."
         )
 
 
 def _kernel_array(values: Any, dtype: Any) -> Any:
-    """Contiguous, of the right type, and writable: kernels are compiled for one kind of array only."""
+    """Return a contiguous, writable array of the given dtype, the only kind that kernels are compiled for."""
     values = np.ascontiguousarray(values, dtype)
     return values if values.flags.writeable and values.flags.aligned else values.copy()

@@ -1,7 +1,7 @@
-"""Ids that are not whole numbers (text, dates, …): kernels see a number that has their order.
+"""Dictionary of ids that are not integers (text, dates, …): kernels see a number with the same order.
 
 Objects are numbered in (position, id) order, so that the number breaks ties as the id would. For that, the rows at the
-newest position wait until time moves on: a later push may bring a smaller id at the same position.
+newest position wait until time advances: a later push may contain a smaller id at the same position.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["IdDictionary", "Numbered"]
 
 
 class Numbered(NamedTuple):
-    """Rows with an id number each, in stream order."""
+    """Rows with id numbers, in stream order."""
 
     positions: Ints
     scores: Floats
@@ -28,29 +28,29 @@ class Numbered(NamedTuple):
 
 
 class IdDictionary:
-    """Numbers the ids it is shown and knows the ids of the numbers still in use."""
+    """Assigns numbers to ids, and maps the numbers in use back to ids."""
 
     def __init__(self, kind: pa.DataType, k: int, tied: bool = False) -> None:
         self.kind = kind
-        self.k = k  # the largest k of the workload: at one position no more objects of a group can matter
-        self.tied = tied  # but for those that tie with them, where a query has ties="rank"
+        self.k = k  # the largest k of the workload: the most objects of a group that can be ranked at one position
+        self.tied = tied  # whether a query has ties="rank", which also ranks objects that tie with them
         self._next = 0
-        self._numbers = np.empty(0, np.int64)  # in use, ascending
+        self._numbers = np.empty(0, np.int64)  # the numbers in use, ascending
         self._values = pa.array([], kind)  # their ids
         self._waiting = _waiting_table(kind)
 
     def __len__(self) -> int:
-        """Rows that wait for time to move on."""
+        """Return the number of rows that wait for time to advance."""
         return int(self._waiting.num_rows)
 
     @property
     def groups(self) -> Ints:
-        """The groups of the rows that wait."""
+        """The groups of the waiting rows."""
         groups: Ints = one(self._waiting["group"]).to_numpy(zero_copy_only=False)
         return groups
 
     def number(self, positions: Ints, scores: Floats, groups: Ints, ids: pa.Array, until: int | None) -> Numbered:
-        """Number the waiting rows and these, and release those before `until` (all of them for None)."""
+        """Add rows to the waiting ones, and number and return those before `until` (all for None)."""
         arrived = pa.table({"position": positions, "score": scores, "group": groups, "id": ids})
         rows = pa.concat_tables([self._waiting, arrived])
         rows = rows.take(pc.sort_indices(rows, [("position", "ascending"), ("id", "ascending")]))
@@ -65,16 +65,16 @@ class IdDictionary:
         return Numbered(position, score, group, numbers)
 
     def forget_all_but(self, held: Ints) -> None:
-        """Keep only the ids of the numbers in `held`."""
+        """Remove the ids of all numbers that are not in `held`."""
         keep = np.flatnonzero(np.isin(self._numbers, held))
         self._numbers, self._values = self._numbers[keep], self._values.take(pa.array(keep))
 
     def ids_of(self, numbers: Ints) -> pa.Array:
-        """The ids behind `numbers`, all of them in use."""
+        """Return the ids of `numbers`, which must be in use."""
         return self._values.take(pa.array(np.searchsorted(self._numbers, numbers)))
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         return {
             "next": self._next,
             "numbers": self._numbers,
@@ -86,12 +86,12 @@ class IdDictionary:
 
     @classmethod
     def load(cls, state: dict[str, Any]) -> IdDictionary:
-        """The book that `state` was taken from."""
+        """Restore a dictionary from its `state`."""
         values = one(from_bytes(state["values"])["id"])
-        book = cls(values.type, state["k"], state.get("tied", False))
-        book._next, book._numbers, book._values = state["next"], state["numbers"], values
-        book._waiting = from_bytes(state["waiting"])
-        return book
+        dictionary = cls(values.type, state["k"], state.get("tied", False))
+        dictionary._next, dictionary._numbers, dictionary._values = state["next"], state["numbers"], values
+        dictionary._waiting = from_bytes(state["waiting"])
+        return dictionary
 
 
 def _waiting_table(kind: pa.DataType) -> pa.Table:
@@ -101,7 +101,7 @@ def _waiting_table(kind: pa.DataType) -> pa.Table:
 
 
 def _best(rows: pa.Table, k: int, tied: bool) -> pa.Table:
-    """Of rows at one position, those among the k highest or the k lowest of their group, with their ties or without."""
+    """Return the rows among the k highest or k lowest scores of their group; `tied` includes ties with the k-th."""
     if rows.num_rows <= k:
         return rows
     keep = np.zeros(rows.num_rows, bool)
@@ -110,7 +110,7 @@ def _best(rows: pa.Table, k: int, tied: bool) -> pa.Table:
         groups, scores = (one(rows[name]).to_numpy()[order] for name in ("group", "score"))
         begins = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
         better = np.arange(order.size) - np.repeat(begins, np.diff(begins, append=order.size))
-        if tied:  # who equals the one before has as many better ones as that
+        if tied:  # a row with the score of the row before has the same number of better rows
             runs = (better == 0) | (scores != np.roll(scores, 1))
             better = better[runs][np.cumsum(runs) - 1]
         keep[order[better < k]] = True

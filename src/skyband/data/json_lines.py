@@ -1,4 +1,4 @@
-"""Tables as lines of JSON: what Arrow can hold and JSON cannot, in the spelling that most readers take."""
+"""Tables as JSON lines. Values that JSON lacks are written in the form that most parsers accept."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from skyband.data.wide_timestamps import values_of, with_far_times_as_text
 
 __all__ = ["as_json", "flat", "json_lines", "json_rows", "without_formulas"]
 
-_FORMULA = re.compile(r"^[=+\-@\t\r]")  # what a cell begins with that a spreadsheet runs
+_FORMULA = re.compile(r"^[=+\-@\t\r]")  # the first character of a cell that a spreadsheet evaluates
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:
-    r"""A line for each row: times in ISO 8601, infinities and NaN as text, bytes in base64.
+    r"""Yield a JSON line for each row: times in ISO 8601, infinities and NaN as text, bytes in base64.
 
     >>> list(json_lines(pa.table({"rank": [1, None], "score": [float("inf"), 2.5]})))
     ['{"rank": 1, "score": "Infinity"}\n', '{"rank": null, "score": 2.5}\n']
@@ -32,7 +32,7 @@ def json_lines(table: pa.Table) -> Iterator[str]:
 
 
 def json_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """A dictionary for each row, of what JSON can hold.
+    """Yield a dictionary of JSON values for each row.
 
     >>> list(json_rows(pa.table({"score": [float("nan")]})))
     [{'score': 'NaN'}]
@@ -40,7 +40,7 @@ def json_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     for batch in table.to_batches(max_chunksize=1 << 14):
         try:
             rows = batch.to_pylist()
-        except (ArithmeticError, ValueError):  # of what Python has no object for
+        except (ArithmeticError, ValueError):  # values that Python cannot represent
             columns = zip(*(values_of(column) for column in batch.columns), strict=True)
             rows = [dict(zip(batch.schema.names, row, strict=True)) for row in columns]
         for row in rows:
@@ -48,7 +48,7 @@ def json_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def as_json(value: Any) -> str:
-    """A single value as JSON, spelled as in `json_lines`.
+    """Return a single value as JSON, in the format of `json_lines`.
 
     >>> as_json(["A", None, float("inf")])
     '["A", null, "Infinity"]'
@@ -57,7 +57,7 @@ def as_json(value: Any) -> str:
 
 
 def flat(table: pa.Table) -> pa.Table:
-    """The table with nested columns written as JSON, and far times as text, for formats that have neither.
+    """Return the table with nested columns as JSON and far times as text, for formats that support neither.
 
     >>> flat(pa.table({"a": [[1, 2]]})).to_pylist()
     [{'a': '[1, 2]'}]
@@ -70,7 +70,7 @@ def flat(table: pa.Table) -> pa.Table:
 
 
 def without_formulas(table: pa.Table) -> pa.Table:
-    """The table with an apostrophe before text that a spreadsheet would run as a formula, in its names, too.
+    """Return the table with an apostrophe before values and column names that a spreadsheet would evaluate.
 
     >>> without_formulas(pa.table({"a": ["=1+1", "fine", None], "b": [-1, 2, 3]})).to_pylist()[0]
     {'a': "'=1+1", 'b': -1}
@@ -92,7 +92,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON has it."""
+    """Return the value as a JSON value."""
     for kind, spelled in _SPELLED.items():
         if isinstance(value, kind):
             return spelled(value)
@@ -109,7 +109,7 @@ def _moment(value: datetime) -> str:
 
 _SPELLED: dict[type, Callable[[Any], Any]] = {
     float: _number,
-    datetime: _moment,  # before date, of which it is one
+    datetime: _moment,  # before date, its base class
     date: date.isoformat,
     time: time.isoformat,
     bytes: lambda value: base64.b64encode(value).decode(),

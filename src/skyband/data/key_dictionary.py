@@ -1,4 +1,4 @@
-"""Keys of any kind as slots, which are small numbers; what is not needed any more is forgotten, its slot used again."""
+"""Dictionary of keys: each key has a slot, a small integer. Unused keys are removed and their slots reused."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 class KeyColumn(NamedTuple):
-    """Keys in a form that has their order: whole numbers, floats, text or bytes. Null where a row has none."""
+    """Keys in a form with the same order: integers, floats, text or bytes. Null if a row has no key."""
 
     stored: pa.Array
-    kind: pa.DataType | None  # as answers give them back; None: there is no value that would tell
+    kind: pa.DataType | None  # the type in answers; None: unknown, because all values are null
 
 
 def key_column(column: Any, name: str = "keys", earlier: pa.DataType | None = None) -> KeyColumn:
-    """Any column as keys, of the kind that those of earlier pushes were of. NaN is no key, and -0.0 is 0.0."""
+    """Return any column as keys, of the same type as in earlier pushes. NaN is null, and -0.0 is 0.0."""
     found = _key_column(column, name)
     if None not in (earlier, found.kind) and found.kind != earlier:
         raise InvalidInputError(
-            f"{name} are of type {found.kind} and those of earlier pushes of type {earlier}; a key would be told apart "
-            "from itself. Cast the column to one type."
+            f"{name} changed type from {earlier} to {found.kind}, so one key would be counted as two; this push was "
+            "rejected. Cast the column to one type."
         )
     return found
 
@@ -56,24 +56,21 @@ def _key_column(column: Any, name: str) -> KeyColumn:
         return KeyColumn(array.view(width).cast(pa.int64()), kind)
     if kind in _TEXT:
         return KeyColumn(array, kind)
-    raise InvalidInputError(
-        f"{name} are of type {kind}; they are compared with each other, so they must be numbers, text, bytes, dates or "
-        "times."
-    )
+    raise InvalidInputError(f"{name} must be numbers, text, bytes, dates or times, got type {kind}.")
 
 
 def restored(stored: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Keys of the kind that they came in."""
+    """Return stored keys in their original type."""
     if pa.types.is_temporal(kind) and not stored.type.equals(kind):
         return stored.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
     return stored.cast(kind)
 
 
 class KeyDictionary:
-    """Knows the slots of keys, or of keys in groups.
+    """The slots of keys, or of keys per group.
 
-    `unused` tells which slots hold a key that nothing refers to any more; it is asked when the book has grown to twice
-    what was needed last time, so that looking costs less than the growing did.
+    `unused` returns a mask of the slots whose keys are not needed any more. It is called when the dictionary has grown
+    to twice the number of needed keys, so that its amortized cost is constant per key.
     """
 
     def __init__(self, unused: Callable[[int], Any], groups: bool = False) -> None:
@@ -85,30 +82,30 @@ class KeyDictionary:
         self._free: list[int] = []
         self._sweep_at = _FEW
         self.keys = _keys(_FEW, 0)
-        self._written = 0  # of the letters
+        self._written = 0  # bytes in use
 
     def __len__(self) -> int:
-        """How many keys are known."""
+        """Return the number of keys."""
         return len(self._slots)
 
     @property
     def slots(self) -> int:
-        """How many slots there are, free ones too."""
+        """The number of slots, including free ones."""
         return len(self._names)
 
     @property
     def groups(self) -> Ints:
-        """The groups of the keys known, each perhaps several times."""
+        """The group of each key; not distinct."""
         return self.keys.groups[np.fromiter(self._slots.values(), np.int64, len(self._slots))]
 
     def slots_of(self, stored: pa.Array, groups: Ints | None = None) -> Ints:
-        """The slot of every key; new keys get one."""
+        """Return the slot of every key; new keys are added."""
         self.stored = stored.type
         encoded = stored.dictionary_encode()
         indices, distinct = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
         names, kinds, codes = distinct.to_pylist(), distinct, None
         if groups is not None:
-            # A key is another one in another group.
+            # The same key in another group is a different entry.
             pairs = pa.array(groups * max(1, len(names)) + indices).dictionary_encode()
             indices = pairs.indices.to_numpy(zero_copy_only=False)
             codes, places = np.divmod(pairs.dictionary.to_numpy(zero_copy_only=False), max(1, len(names)))
@@ -125,29 +122,29 @@ class KeyDictionary:
         return found[indices] if found.size else np.empty(0, np.int64)
 
     def forget(self) -> None:
-        """Forget all keys that are not needed."""
+        """Remove all keys that are not needed."""
         self._sweep_at = 0
         self._sweep(1)
 
     def values(self, slots: Ints) -> pa.Array:
-        """The keys in these slots."""
+        """Return the keys in these slots."""
         distinct, places = np.unique(slots, return_inverse=True)
         names = [self._names[slot] for slot in distinct.tolist()]
         found = pa.array([name[1] for name in names] if self._groups else names, self.stored or pa.int64())
         return found.take(pa.array(places))
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs, the values of the keys apart: those of `values`, by slot.
+        """Return the state for `load`, without the values of the keys, which `values` returns by slot.
 
-        Keys that are not needed are forgotten first. A book that is stored and loaded with every batch would never
-        grow to twice what it had when it was loaded, and never look.
+        Unused keys are removed first. Otherwise, a dictionary that is stored and loaded with every batch would never
+        double in size between two batches, and its unused keys would never be removed.
         """
         self.forget()
         slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
         return {"slots": slots, "groups": self.keys.groups[slots], "size": len(self._names)}
 
     def load(self, state: dict[str, Any], values: pa.Array) -> None:
-        """Go on from what `state` and `values` returned."""
+        """Restore what `state` and `values` returned."""
         self.stored = values.type
         names: Sequence[Any] = values.to_pylist()
         if self._groups:
@@ -161,7 +158,7 @@ class KeyDictionary:
         self._sweep_at = max(_FEW, 2 * len(taken))
 
     def _enter(self, names: list[Any], values: pa.Array) -> Ints:
-        """Give new keys a slot each."""
+        """Assign slots to new keys."""
         again = min(len(self._free), len(names))
         slots = [self._free.pop() for _ in range(again)]
         slots += range(len(self._names), len(self._names) + len(names) - again)
@@ -188,7 +185,7 @@ class KeyDictionary:
     def _write(self, letters: Any) -> None:
         old = self.keys.letters
         if self._written + letters.size > old.size:
-            # What forgotten keys have left behind goes before more room is taken.
+            # Drop the bytes of removed keys before the buffer grows.
             mine = np.fromiter(self._slots.values(), np.int64, len(self._slots))
             sizes = self.keys.lengths[mine]
             begins = np.cumsum(sizes) - sizes
@@ -202,7 +199,7 @@ class KeyDictionary:
         self.keys.letters[self._written : self._written + letters.size] = letters
 
     def _sweep(self, more: int) -> None:
-        """Forget keys that are not needed, if the book could outgrow what was needed twice over."""
+        """Remove unused keys if `more` keys would double the size since the last removal."""
         if len(self._slots) + more <= self._sweep_at:
             return
         unused = self._unused(len(self._names))
@@ -230,7 +227,7 @@ def _keys(slots: int, letters: int) -> Keys:
 
 
 def _as_order(values: pa.Array) -> Ints:
-    """Numbers as whole numbers in the same order."""
+    """Return numbers as int64 in the same order."""
     numbers = values.to_numpy(zero_copy_only=False)
     if numbers.dtype == np.uint64:
         numbers = (numbers ^ np.uint64(1 << 63)).view(np.int64)
@@ -241,7 +238,7 @@ def _as_order(values: pa.Array) -> Ints:
 
 
 def _letters(values: pa.Array) -> tuple[Any, Ints, Ints]:
-    """The bytes of texts, where each begins, and how many it has. The order of UTF-8 is that of the characters."""
+    """Return the bytes of texts, and where each begins and its length. UTF-8 bytes sort like the characters."""
     wide = values.cast(pa.large_binary())
     buffers = wide.buffers()
     offsets = np.frombuffer(buffers[1], np.int64, len(wide) + 1, 8 * wide.offset)
@@ -250,7 +247,7 @@ def _letters(values: pa.Array) -> tuple[Any, Ints, Ints]:
 
 
 def _prefixes(letters: Any, begins: Ints, lengths: Ints) -> Ints:
-    """The first eight bytes as one number in the same order."""
+    """Return the first eight bytes of each text as an int64 in the same order."""
     found = np.zeros(begins.size, np.uint64)
     for place in range(8):
         there = lengths > place

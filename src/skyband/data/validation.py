@@ -1,4 +1,4 @@
-"""What comes in: columns are checked against the stream so far, and become rows that count as objects."""
+"""Validation of pushed columns against the stream so far."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ NONE = np.empty(0, np.int64)
 
 
 class Batch(NamedTuple):
-    """A push that was accepted: its objects in stream order."""
+    """A validated push: its objects in stream order."""
 
     scores: Floats
     positions: Ints  # empty on a count axis
     ids: Ints  # empty: consecutive numbers from first_id on
     first_id: int
-    named_ids: pa.Array | None  # ids that are no whole numbers, instead of `ids`
+    named_ids: pa.Array | None  # ids that are not integers, instead of `ids`
     groups: Coded | None
-    rows: int  # pushed, those left out included
-    newest: int | None  # the last position, of left-out rows too
+    rows: int  # pushed, including dropped rows
+    newest: int | None  # the last position, dropped rows included
     position_kind: pa.DataType | None
 
 
 class Intake:
-    """Knows what the stream has been like so far, and refuses what does not go on from there.
+    """Validate pushed columns against the stream so far: types, order of positions, ids and groups.
 
     `check` changes nothing; `adopt` then makes the batch part of the stream.
     """
@@ -48,11 +48,11 @@ class Intake:
         self.newest: int | None = None  # the newest position, which is the watermark
         self.first: int | None = None  # the first object's position
         self.position_kind: pa.DataType | None = None
-        self.id_kind: pa.DataType | None = None  # int64 for whole numbers and for row numbers
+        self.id_kind: pa.DataType | None = None  # int64 for integers and for row numbers
         self.groups: GroupDictionary | None = None
 
     def check(self, positions: Any, scores: Any, ids: Any, groups: Any) -> Batch:
-        """The rows to take in, or an error that says what is wrong with them."""
+        """Return the validated batch, or raise InvalidInputError."""
         keys = score_column(scores)
         times = self._positions(positions, keys.size)
         identity = self._ids(ids, keys.size)
@@ -83,19 +83,20 @@ class Intake:
         )
 
     def check_time(self, position: Any) -> tuple[int, pa.DataType]:
-        """A single position that moves time forward."""
+        """Return a valid position for `advance_to` in microseconds, and its type."""
         if self.axis == "count":
             raise InvalidInputError(
-                f"position={position!r} cannot move a stream of count windows; only objects do. Push them."
+                f"position={position!r} was given, but count windows advance only with pushed objects. Push rows "
+                "instead."
             )
         times = position_column([position])
         if times.valid is not None or times.kind is None:
-            raise InvalidInputError("position=None cannot move time forward; pass microseconds or a timestamp.")
+            raise InvalidInputError("position must be microseconds or a timestamp, got None.")
         self._refuse_other_kind(times.kind)
         if self.newest is not None and int(times.values[0]) < self.newest:
             raise InvalidInputError(
-                f"position={int(times.values[0])} goes backwards (time has come to {self.newest}); windows up to there "
-                "may be answered already, so time moves forward only."
+                f"position must not be before the newest position {self.newest}, got {int(times.values[0])}. Windows "
+                "up to there may already be answered."
             )
         return int(times.values[0]), times.kind
 
@@ -117,7 +118,7 @@ class Intake:
             self.groups.adopt(batch.groups)
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs, groups apart."""
+        """Return the state for `load`, without the groups."""
         kinds = {"position_kind": self.position_kind, "id_kind": self.id_kind}
         schema = pa.schema([(name, kind) for name, kind in kinds.items() if kind is not None])
         return {
@@ -132,7 +133,7 @@ class Intake:
 
     @classmethod
     def load(cls, state: dict[str, Any], groups: GroupDictionary | None) -> Intake:
-        """The intake that `state` was taken from."""
+        """Restore an intake from its `state`."""
         intake = cls(state["axis"])
         for name in ("rows", "objects", "newest", "first"):
             setattr(intake, name, state[name])
@@ -146,12 +147,12 @@ class Intake:
         if self.axis == "count":
             if positions is not None:
                 raise InvalidInputError(
-                    "positions= was given, but count windows number the objects as they come; pass None, "
-                    "or ask for time windows (size='10 minutes')."
+                    "positions must be None for count windows, which number the objects in push order. Pass None, or "
+                    "use time windows (size='10 minutes')."
                 )
             return None
         if positions is None:
-            raise InvalidInputError("positions=None, but time windows need a position for every row.")
+            raise InvalidInputError("positions must not be None for time windows. Pass the event time of every row.")
         refuse_other_lengths(rows, "scores", positions=positions)
         times = position_column(positions)
         if rows:
@@ -162,8 +163,8 @@ class Intake:
     def _refuse_other_kind(self, kind: pa.DataType | None) -> None:
         if kind is not None and self.position_kind is not None and kind != self.position_kind:
             raise InvalidInputError(
-                f"positions are of type {kind} and those of earlier pushes of type {self.position_kind}; "
-                "a stream has one clock."
+                f"positions changed type from {self.position_kind} to {kind}; this push was rejected. Cast the column "
+                "to one type."
             )
 
     def _refuse_backwards(self, values: Ints, valid: Any) -> None:
@@ -175,8 +176,8 @@ class Intake:
             before = last if at == 0 else int(present[at - 1])
             row = at if rows is None else int(rows[at])
             raise InvalidInputError(
-                f"positions[{row}]={int(present[at])} goes backwards (the one before it is {before}); windows up to "
-                "there may be answered already. Sort the rows by position; nothing of this push was taken in."
+                f"positions must not decrease, got positions[{row}]={int(present[at])} after {before}. Windows up to "
+                "there may already be answered, so this push was rejected. Sort the rows by position."
             )
 
     def _ids(self, ids: Any, rows: int) -> Any:
@@ -188,22 +189,27 @@ class Intake:
         kind = found.type if isinstance(found, pa.Array) else pa.int64()
         if rows and self.id_kind is not None and kind != self.id_kind:
             raise InvalidInputError(
-                f"ids are of type {kind} and those of earlier pushes of type {self.id_kind}; they have no common order."
+                f"ids changed type from {self.id_kind} to {kind}, so ties could not be ordered by id; this push was "
+                "rejected. Cast the column to one type."
             )
         return found
 
     def _groups(self, groups: Any, rows: int) -> Coded | None:
         if groups is None:
             if self.groups is not None and rows:
-                raise InvalidInputError("groups=None, but earlier pushes had groups; rows would belong to no group.")
+                raise InvalidInputError(
+                    "groups= is missing, but earlier pushes had groups. Pass the group of every row."
+                )
             return None
         if self.groups is None and self.rows:
-            raise InvalidInputError("groups= was given, but earlier pushes had none; their rows belong to no group.")
+            raise InvalidInputError(
+                "groups= was given, but earlier pushes had none, so their rows have no group. Use another monitor."
+            )
         refuse_other_lengths(rows, "scores", groups=groups)
         return (self.groups or GroupDictionary()).encode(groups)
 
     def _kept(self, keys: Floats, valid: Any) -> Any:
-        """The rows that count as objects, None for all of them."""
+        """Return the rows with a score and a position; None for all rows."""
         if valid is None and count_nan(keys) == 0:
             return None
         present = ~np.isnan(keys)

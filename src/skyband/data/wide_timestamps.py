@@ -1,4 +1,4 @@
-"""Times that Arrow can hold and Python cannot: those outside the years 1 to 9999."""
+"""Timestamps outside the years 1 to 9999, which Arrow supports and Python does not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARTS = re.compile(r"(-?\d+)(-.*?)(\.\d+)?$")
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column; text for those that Python has no object for.
+    """Return the values of a column; text for values that Python cannot represent.
 
     >>> values_of(pa.array([1_699_972_963_200_000_000, 0], pa.timestamp("us", "UTC")))[0]
     '+55840-01-01T00:00:00Z'
@@ -28,10 +28,10 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def far_times_as_text(column: pa.ChunkedArray, *, bc: bool = False) -> pa.ChunkedArray:
-    """The column as it is, or as text where a time is so far away that Arrow would write it with a wrong year.
+    """Return the column unchanged, or as text if it contains a year that Arrow would write wrongly.
 
-    Years beyond 9999 have a sign, those before the year 1 count on from 0 downwards, as ISO 8601 has it; with `bc`,
-    they have neither: 55840 and 0006 BC.
+    As in ISO 8601, years after 9999 have a sign, and the years before year 1 are 0, -1, …. With `bc`, they are written
+    as 55840 and 0006 BC.
 
     >>> times = pa.chunked_array([pa.array([1_699_972_963_200_000_000, 0, None], pa.timestamp("us", "UTC"))])
     >>> far_times_as_text(times).to_pylist()
@@ -45,21 +45,21 @@ def far_times_as_text(column: pa.ChunkedArray, *, bc: bool = False) -> pa.Chunke
         None if number is None else _spelled(number, kind, bc=bc).replace("T", " ") + zone
         for number in column.cast(_integer(kind)).to_pylist()
     ]
-    if bc:  # the zone stands before it
+    if bc:  # the zone precedes BC
         texts = [text and re.sub(r" BC(Z?)$", r"\1 BC", text) for text in texts]
     return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def with_far_times_as_text(table: pa.Table) -> pa.Table:
-    """The table, with text in the columns that hold a time which Python has no object for.
+    """Return the table with columns as text if they contain a time that Python cannot represent.
 
     >>> with_far_times_as_text(pa.table({"at": pa.array([1_699_972_963_200_000_000], pa.timestamp("us"))})).to_pylist()
     [{'at': '+55840-01-01 00:00:00.000000'}]
     """
     for place, name in enumerate(table.column_names):
         column = table.column(place)
-        if (told := far_times_as_text(column)) is not column:
-            table = table.set_column(place, name, told)
+        if (text := far_times_as_text(column)) is not column:
+            table = table.set_column(place, name, text)
     return table
 
 
@@ -70,7 +70,7 @@ def _is_far(column: pa.ChunkedArray) -> bool:
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """A scalar as Python has it; what it has not, as text, and the rest around it as it is."""
+    """Return a scalar as a Python value; nested values that Python cannot represent become text."""
     kind = scalar.type
     try:
         return scalar.as_py()

@@ -1,4 +1,4 @@
-"""Windows of many owners (a query, or a group of one) compared each with the one before it."""
+"""Compare each window with the previous one of its owner (a query, or a group of a query)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["Comparison", "WindowRows", "compare", "parts"]
 
 
 class WindowRows(NamedTuple):
-    """An entry for each window, in any order; the rows of the windows one after another, best first."""
+    """An entry for each window, in any order; the rows of all windows in sequence, best first."""
 
-    owners: Ints  # per window: tells query and group apart
-    steps: Ints  # per window: how far the owner's next window ends after it; 0 where no window is ever empty
+    owners: Ints  # per window: a number for its query and group
+    steps: Ints  # per window: the distance to the owner's next window end; 0 if no window is ever empty
     ends: Ints
-    known: Ints  # per window: 1 if it has been told already, and is only what the next one is compared with
+    known: Ints  # per window: 1 if it has been reported already and only serves for comparison
     counts: Ints  # per window: its number of rows
-    rows: Ints  # per row: who it is
+    rows: Ints  # per row: a number for its object
     ranks: Ints
 
 
 class Comparison(NamedTuple):
-    """What changes, by window end and owner, and what the next comparison begins with."""
+    """The changes, by window end and owner, and the windows that the next comparison needs."""
 
     windows: Ints  # per change: a window of the same owner
     ends: Ints  # per change: the end of the window in which it happens
@@ -33,13 +33,13 @@ class Comparison(NamedTuple):
     ranks: Ints  # 0: the row has left
     old_ranks: Ints  # 0: the row has entered
     kinds: Ints
-    last: Ints  # the newest window of every owner, except where an empty one has followed
+    last: Ints  # the newest window of every owner, unless an empty window followed
 
 
 def compare(windows: WindowRows, reached: int, who: int) -> Comparison:
-    """Compare each window with its owner's one before; `who` is more than the largest number in `rows`.
+    """Compare each window with the previous one of its owner; `who` is greater than all numbers in `rows`.
 
-    Time has come to `reached`: windows that end by then and hold nothing count as empty.
+    `reached` is the current time: windows that end by then without rows are empty.
     """
     order = np.lexsort([windows.ends, windows.owners])
     picked, begins = parts(windows.counts, order)
@@ -57,13 +57,13 @@ def compare(windows: WindowRows, reached: int, who: int) -> Comparison:
     none = np.zeros(who, np.int64)
     size, kept = kernels.find_changes(sorted_, reached, none, none.copy(), out, last)
     out = kernels.ChangeBuffers._make(column[:size] for column in out)
-    by_end = np.lexsort([sorted_.owners[out.windows], out.ends])  # stable: who left comes first, then by rank
+    by_end = np.lexsort([sorted_.owners[out.windows], out.ends])  # stable: rows that left come first, then by rank
     found = kernels.ChangeBuffers._make(column[by_end] for column in out)
     return Comparison(order[found.windows], *found[1:], last=order[last[:kept]])
 
 
 def parts(counts: Ints, chosen: Ints) -> tuple[Ints, Ints]:
-    """The places of the rows of the `chosen` windows, one window after another; and where each window's begin."""
+    """Return the indices of the rows of the `chosen` windows, in sequence, and where each window begins."""
     begins = np.cumsum(counts) - counts
     stops = np.cumsum(counts[chosen])
     places = np.arange(int(counts[chosen].sum())) + np.repeat(begins[chosen] - (stops - counts[chosen]), counts[chosen])

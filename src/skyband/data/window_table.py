@@ -1,7 +1,7 @@
-"""Answers of windows as the Arrow table a user reads: by window end, query, group and rank.
+"""Window answers as an Arrow table for the user, by window end, query, group and rank.
 
-The table is made in chunks of about a million rows. Scores and ids stay where the engines wrote them; what is the same
-in every chunk (one query's name, the ranks of answers that are all equally long) exists once.
+The table is built in chunks of about a million rows. Scores and ids are not copied. Columns that are equal in every
+chunk (the name of a single query, the ranks of answers of equal length) are shared.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from skyband.kernels.stream import Ints
 
 __all__ = ["WindowQueries", "window_table"]
 
-_CHUNK = 1 << 20  # rows: small enough for Arrow's 32-bit offsets into text, large enough to be few
-_MOST_LETTERS = 2**31 - 1  # of a text column, by those offsets: one answer with ties may be longer than any chunk
-_SMALL = 1 << 16  # rows: copied, because a short answer should not keep the engines' long buffers alive
+_CHUNK = 1 << 20  # rows: small enough for Arrow's 32-bit text offsets, large enough for few chunks
+_MOST_LETTERS = 2**31 - 1  # bytes of a text column with these offsets: an answer with ties may exceed a chunk
+_SMALL = 1 << 16  # rows: copied, so that a short answer does not keep the engines' large buffers alive
 
 
 class WindowQueries(NamedTuple):
-    """What the table says of queries, in their order."""
+    """The properties of the queries that the table needs, in workload order."""
 
     names: Sequence[str]
-    sizes: Sequence[int]  # of their windows
-    ascending: Sequence[bool] = ()  # whether lower scores come first, so that the key is the negated score
+    sizes: Sequence[int]  # of the windows
+    ascending: Sequence[bool] = ()  # whether lower scores are better; then the key is the negated score
     tied: Sequence[bool] = ()  # whether equal scores share a rank
-    starts: Callable[[Ints, Ints], Ints] | None = None  # of windows, by query and end, where sizes do not tell them
+    starts: Callable[[Ints, Ints], Ints] | None = None  # of windows by query and end, if sizes do not determine them
 
 
 def window_table(
@@ -42,17 +42,17 @@ def window_table(
     groups: GroupDictionary | None,
     row_columns: Callable[[Ints], Mapping[str, pa.Array]],
 ) -> pa.Table:
-    """The answers in the columns of `wanted`.
+    """Return the answers as a table with schema `wanted`.
 
-    `row_columns` has those that are neither the query, its group, the window, the rank nor the score: a value for each
-    of the ids it is given. It is asked for in pieces.
+    `row_columns` returns the remaining columns (not query, group, window, rank or score) for given ids. It is called
+    once per chunk.
     """
     columns = _Columns(queries, wanted, groups, row_columns)
     return pa.Table.from_batches([batch for chunk in _chunks(list(parts), groups) for batch in columns.batches(chunk)])
 
 
 class _Columns:
-    """Makes the columns of one chunk after another."""
+    """Builds the columns of each chunk."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class _Columns:
         self._ranks_of = 0
 
     def batches(self, chunk: RankedWindows) -> Iterator[pa.RecordBatch]:
-        """The chunk as one batch, or as several where the names of its rows would be too long a text."""
+        """Yield the chunk as one batch, or as several if its name column would be too long."""
         found = self._without_names(chunk)
         columns = [found[name] for name in self._wanted.names[1:]]
         step = max(1, _MOST_LETTERS // int(np.diff(self._name_begins).max()))
@@ -135,7 +135,7 @@ class _Columns:
         return values.take(pa.array(rows, mask=missing) if missing.any() else from_numpy(rows, pa.int64()))
 
     def _ranks_in(self, chunk: RankedWindows) -> Ints:
-        """The ranks of all rows; where answers are all equally long, those of an earlier chunk serve again."""
+        """Return the ranks of all rows; reuse those of an earlier chunk if all answers have the same length."""
         counts, rows = chunk.counts, chunk.keys.size
         if self._tied.any():
             ranks = np.empty(rows, np.int64)
@@ -152,12 +152,12 @@ class _Columns:
 
 
 def _chunks(parts: list[RankedWindows], groups: GroupDictionary | None) -> Iterator[RankedWindows]:
-    """The answers by window end, query and group, about `_CHUNK` rows at a time; at least one chunk."""
+    """Yield the answers by window end, query and group in chunks of about `_CHUNK` rows; at least one chunk."""
     ends, queries, codes = (
         np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in parts)])
         for name in ("ends", "queries", "groups")
     )
-    ranks = np.array([-1], np.int64)  # code -1 finds the last
+    ranks = np.array([-1], np.int64)  # code -1 indexes the last
     if groups is not None and codes.size:
         values, codes = groups.values_of(codes)
         ranks = np.append(ranks_of(values), -1)
@@ -182,7 +182,7 @@ def _one(parts: list[RankedWindows], rows: int) -> RankedWindows:
 
 
 def _sorted(ranked: RankedWindows, order: Ints) -> Iterator[RankedWindows]:
-    """The windows in `order`."""
+    """Yield the windows in `order`, in chunks."""
     begins = np.cumsum(ranked.counts) - ranked.counts
     stops = np.cumsum(ranked.counts[order])
     low = 0

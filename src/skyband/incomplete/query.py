@@ -181,7 +181,7 @@ class IncompleteTopK(Query):
     @property
     def ranked_text(self) -> str:
         """Short description of the ranking."""
-        return f"the {self.k} best values of {self.object}"
+        return f"the {self.k} best {'objects' if self.object is None else f'values of {self.object}'}"
 
 
 def _checked_k(k: object) -> int:

@@ -1,4 +1,4 @@
-"""Workload files that run on Spark: started, changed while they run, verified.
+"""Run workload files on Spark, change running jobs, and verify answers.
 
 >>> from skyband.jobs import run
 >>> run("skyband.yaml").await_end()  # doctest: +SKIP
@@ -15,5 +15,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "run"]
 
-# Mailbox and journal are used without Spark, so Spark is loaded when a job is run.
+# Mailbox and journal do not need Spark, so Spark is loaded only when a job is run.
 __getattr__, __dir__, _ = lazy_loader.attach(__name__, submod_attrs={"job": __all__})

@@ -1,4 +1,4 @@
-"""A bounded input, answered as a whole: all of it is read before a window is final, so that no row is late."""
+"""Jobs over a bounded input: all rows are read before a window is emitted, so no row is late."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from skyband.spark.stream_handle import RunHandle
 
 __all__ = ["BoundedRun", "Delivery"]
 
-PART_ROWS = 500_000  # rows of answers that are brought to this process at a time
+PART_ROWS = 500_000  # answer rows collected to this process at a time
 
 
 class Delivery(NamedTuple):
-    """Where the rows of a bounded input come from, and where its answers go."""
+    """Source counters and output of a bounded job."""
 
-    read: Observation | None  # counts the source's rows, and those that are malformed
-    begin: Callable[[], None]  # called once all answers are there, before the first is delivered
-    take: Callable[[int, pa.Table], int]  # called with answers by time, in numbered parts; returns how many there were
+    read: Observation | None  # counts the source's rows and the malformed ones
+    begin: Callable[[], None]  # called when all answers are computed, before the first is delivered
+    take: Callable[[int, pa.Table], int]  # called with numbered parts of the answers, by time; returns the answer rows
 
 
 class BoundedRun(RunHandle):
-    """Reads, answers, delivers and ends, in a thread of its own."""
+    """Reads the input, computes and delivers all answers in a separate thread, and ends."""
 
     def __init__(self, stream_info: StreamInfo, moment: str, delivery: Delivery) -> None:
         super().__init__(StreamProgress(stream_info))
-        self._moment = moment  # the column that says when an answer was final
+        self._moment = moment  # the time column of the answers
         self._delivery = delivery
         self._group = f"skyband-{uuid4().hex}"
         self._context: SparkContext | None = None
 
     def begin(self, answers: DataFrame, counted: Observed) -> None:
-        """Start; `answers` are those of the draft, `counted` while they are computed."""
+        """Start the job; `answers` is the planned frame, `counted` its counters."""
         self._context = answers.sparkSession.sparkContext
         threading.Thread(target=self._run, args=(answers, counted), name="skyband-bounded", daemon=True).start()
 
     def metrics(self) -> dict[str, Any]:
-        """The numbers by name; those about rows are there at the end."""
+        """Metrics by name. Counters of rows are filled at the end."""
         done, tasks = self._tasks()
         return {**super().metrics(), "tasks": tasks, "tasks_done": done}
 
     def stop(self) -> None:
-        """End it now; answers that were not delivered are not kept."""
+        """Cancel the job. Answers that are not delivered yet are discarded."""
         self._stopping = True
         if self._context is not None:
             with unless_gone():
@@ -82,7 +82,7 @@ class BoundedRun(RunHandle):
             self._ended.set()
 
     def _count(self, counted: Observed) -> None:
-        """Take down what was counted on the way; a part of the pipeline that saw no row counts nothing."""
+        """Add the pipeline's counters to the metrics. A part of the pipeline without rows has no counters."""
         read, shards, answered = counted.read.get, counted.shards.get, counted.answered.get
         source = {} if self._delivery.read is None else self._delivery.read.get
         self._progress.count(
@@ -96,7 +96,7 @@ class BoundedRun(RunHandle):
         )
 
     def _parts(self, answers: DataFrame, rows: int) -> Iterator[pa.Table]:
-        """The answers by time, as much at a time as fits here; a window is in one part."""
+        """Yield the answers by time, in parts of about PART_ROWS rows; a window is never split."""
         parts = -(-rows // PART_ROWS)
         if parts <= 1:
             yield answers.toArrow()
@@ -110,7 +110,7 @@ class BoundedRun(RunHandle):
                 by_time.unpersist()
 
     def _tasks(self) -> tuple[int, int]:
-        """How many of Spark's tasks are done, of how many that are known so far."""
+        """Number of completed Spark tasks, and of all tasks known so far."""
         if self._context is None or self._ended.is_set():
             return 0, 0
         done = tasks = 0

@@ -1,13 +1,13 @@
-"""What a query from outside may compute: decided by the tree that Spark's own parser makes of each expression.
+"""Check the expressions of queries that are added to a running job, on the tree of Spark's parser.
 
-Another parser may read a comment, a quote or an escape differently from Spark, so that it would check one expression
-while Spark runs another. Every node must be of a listed kind, every function in `skyband.sql.safety`, and
-every name a column of the stream or a variable of the lambda around it; anything else is refused. Nothing is analysed
-or evaluated before that.
+Another parser could read a comment, a quote or an escape differently from Spark, and would then check one expression
+while Spark runs another. Every node must be of a listed kind, every function must be in `skyband.sql.safety`, and
+every name must be a column of the stream or a variable of an enclosing lambda. Anything else is rejected. Nothing is
+analysed or evaluated before this check.
 
-PySpark has no public access to a parsed expression. The text of `explain` is no substitute: it is cut off after some
-fields, and a text in quotes looks like a call in it. So the parser is reached through the session's Java object, which
-a workload file's session always has (`run` refuses Spark Connect).
+PySpark has no public API for a parsed expression. The text of `explain` is not sufficient: it is truncated after some
+fields, and quoted text in it can look like a call. So this module uses the parser of the session's Java object, which
+the session of a workload file always has (`run` rejects Spark Connect).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LAMBDA = f"{_CATALYST}expressions.LambdaFunction"
 
 
 def refuse_unlisted(df: DataFrame, query: Query) -> None:
-    """Refuse a query with an expression that does more than compute a value from the columns of `df`."""
+    """Reject a query with an expression that does more than compute a value from the columns of `df`."""
     parser = df.sparkSession._jsparkSession.sessionState().sqlParser()
     columns = frozenset(name.lower() for name in df.columns)
     for name, text in expressions_of(query):
@@ -57,15 +57,15 @@ def refuse_unlisted(df: DataFrame, query: Query) -> None:
         found = _unlisted(tree, columns)
         if found is not None:
             raise UnsupportedError(
-                f"{name}={text!r} of {query.name!r} reaches beyond the row ({found}); a running workload takes "
-                "expressions over the row's columns only, with the functions that the security page lists. Put such a "
-                "query into the file."
+                f"{name}={text!r} of {query.name!r} uses {found}, which is not allowed in a running job: expressions "
+                "can use only the row's columns and the functions listed on the security page. Add the query to the "
+                "file instead."
             )
 
 
 def _unlisted(tree: Any, columns: Collection[str]) -> str | None:
-    """What in a parsed expression is not listed; None if everything is."""
-    waiting: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]  # with the variables of the lambdas around it
+    """Return the first function, name or node of a parsed expression that is not listed, or None."""
+    waiting: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]  # with the variables of enclosing lambdas
     while waiting:
         node, variables = waiting.pop()
         kind = str(node.getClass().getName())
@@ -93,7 +93,7 @@ def _unlisted(tree: Any, columns: Collection[str]) -> str | None:
 
 
 def _items(found: Any) -> Iterator[Any]:
-    """The items of a sequence of Scala's."""
+    """Items of a Scala sequence."""
     for place in range(found.size()):
         yield found.apply(place)
 

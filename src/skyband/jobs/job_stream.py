@@ -1,4 +1,4 @@
-"""One stream of a workload file, from its source to its sinks: opened, started, followed or answered once."""
+"""One stream of a job: opens its source and sinks, and starts it in each mode."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ from skyband.workload_file import WorkloadFile
 __all__ = ["JobStream", "Mode"]
 
 Mode = Literal["stream", "once", "catch-up"]
-Prepare = Callable[[DataFrame], None]  # called with the answers, once the queries have been found sound
+Prepare = Callable[[DataFrame], None]  # called with the answers after the queries are validated
 
 
 class JobStream:
-    """Knows where the answers of a stream go. `file` gives the file with what was changed while it ran."""
+    """A stream and the receivers of its answers. `file` returns the file with the changes of the running job."""
 
     def __init__(self, spark: SparkSession, mode: Mode, name: str, file: Callable[[], WorkloadFile]) -> None:
         self._spark, self._mode, self._name, self._file = spark, mode, name, file
         self._checkpoint = file().checkpoint_of(name)
         self._folders: list[Folder] = []
-        self.wanted: list[Wanted] = []  # who is given its answers
-        self.memories: dict[Output, list[Memory]] = {}  # one for each sink of type memory
+        self.wanted: list[Wanted] = []  # receivers of its answers
+        self.memories: dict[Output, list[Memory]] = {}  # one per sink of type memory
         self.servers: list[Server] = []
 
     def open_sinks(self, watchers: Sequence[Wanted]) -> None:
-        """Open the file's sinks; `watchers` are given the answers, too."""
+        """Open the file's sinks; `watchers` are additional receivers."""
         file, name = self._file(), self._name
         opening = Opening(self._spark, name, lambda: self._file().workloads[name])
         for sink in file.sinks:
@@ -74,31 +74,31 @@ class JobStream:
             self.wanted.append(Wanted(outlet, sink.output, sink.queries))
         self.wanted += watchers
 
-    def make_room(self, *, fresh: bool) -> Prepare:
-        """Look at what an earlier run left behind, and forget it if it is to begin anew; return what opens servers."""
+    def check_outputs(self, *, fresh: bool) -> Prepare:
+        """Check the state and the files of earlier runs, or discard them if `fresh`; return what opens servers."""
         file, name, wanted = self._file(), self._name, self.wanted
-        kept = Checkpoint(self._spark, self._checkpoint)
+        stored = Checkpoint(self._spark, self._checkpoint)
         places = (*(one.outlet for one in wanted), *dead_places(name, file.streams[name]))
         self._folders = [place for place in places if isinstance(place, Folder)]
         for server in servers_among(wanted):
-            server.reach()  # before anything is forgotten
+            server.reach()  # before anything is discarded
         if fresh:
-            _forget(self._checkpoint, self._folders)
-        has_state = kept.read() is not None
+            _discard(self._checkpoint, self._folders)
+        has_state = stored.read() is not None
         _refuse_foreign_files(self._folders, name, has_state=has_state, mode=self._mode)
         if has_state and self._mode != "once":
-            refuse_newer_files(kept, self._folders, name)
+            refuse_newer_files(stored, self._folders, name)
 
         def prepare(out: DataFrame) -> None:
-            anew, output = fresh or self._mode == "once", output_of(wanted)
-            open_servers(wanted, file.workloads[name], output, out, replace=anew, kept=has_state)
+            replace, output = fresh or self._mode == "once", output_of(wanted)
+            open_servers(wanted, file.workloads[name], output, out, replace=replace, kept=has_state)
             if fresh:
                 clear_servers(wanted)
 
         return prepare
 
-    def answer_once(self, prepare: Prepare) -> BoundedRun:
-        """Answer a bounded input; earlier answers are removed once all new ones are there."""
+    def run_once(self, prepare: Prepare) -> BoundedRun:
+        """Run over a bounded input. Earlier answers are removed when all new ones are computed."""
         file, name, wanted = self._file(), self._name, self.wanted
         stream, workload = file.streams[name], file.workloads[name]
         output = output_of(wanted)
@@ -136,7 +136,7 @@ class JobStream:
         return running
 
     def launch(self, prepare: Prepare, before: Handle | None = None) -> Handle:
-        """Start to follow the stream; `before` is what ran until now, and only its numbers go on."""
+        """Start the stream; `before` is the handle that it replaces, whose metrics are continued."""
         file, name = self._file(), self._name
         stream, workload = file.streams[name], file.workloads[name]
         dead = dead_places(name, stream)
@@ -166,7 +166,10 @@ class JobStream:
         dead_letters: Any = None,
         before: Handle | None = None,
     ) -> Handle:
-        """Start the stream of a file; `before` is what ran until now: its numbers go on, and its state must fit."""
+        """Start the stream of a file; `before` is the handle that it replaces.
+
+        The metrics of `before` are continued, and its state must be compatible.
+        """
         name, engine = self._name, file.engine
         stream = file.streams[name]
         return launch(
@@ -201,28 +204,28 @@ class JobStream:
 
 
 def _refuse_foreign_files(folders: Sequence[Folder], stream: str, *, has_state: bool, mode: Mode) -> None:
-    """Files are numbered by micro-batch: those of another run would be mixed with this one's, or replaced by them."""
+    """Reject folders with files of another run: files are numbered by micro-batch and would be mixed or replaced."""
     for folder in folders:
         if not folder.files():
             continue
-        where = f"{str(folder.folder)!r} holds {folder.holds} of stream {stream!r}"
+        where = f"{str(folder.folder)!r} contains {folder.holds} of stream {stream!r}"
         if mode == "once" and has_state:
             raise InvalidInputError(
-                f"{where} that belong to a run whose state is kept; answering once would replace them. Give another "
-                "path, go on with that run, or begin anew with --fresh (fresh=True), which removes both."
+                f"{where} that belong to a stored state, and --once would replace them. Use another path, resume that "
+                "run, or start over with --fresh (fresh=True), which removes the state and the files."
             )
         if mode != "once" and not has_state:
             raise InvalidInputError(
-                f"{where} from another run, and there is no state to go on from; new files would be mixed with them. "
-                "Give another path, or begin anew with --fresh (fresh=True), which removes them."
+                f"{where} from another run, but there is no state to resume from, so new files would be mixed with "
+                "them. Use another path, or start over with --fresh (fresh=True), which removes them."
             )
 
 
-def _forget(checkpoint: str, folders: Sequence[Folder]) -> None:
+def _discard(checkpoint: str, folders: Sequence[Folder]) -> None:
     if has_scheme(checkpoint):
         raise InvalidInputError(
-            f"the state in {checkpoint!r} is not on this machine and was not removed; remove it with the tools of that "
-            "place, and run without --fresh (fresh=True)."
+            f"--fresh (fresh=True) cannot remove the state in {checkpoint!r}, which is not on this machine. Remove it "
+            "with that storage's tools, and run without --fresh."
         )
     with suppress(FileNotFoundError):
         shutil.rmtree(checkpoint)

@@ -1,6 +1,6 @@
-"""What was changed about a workload while it ran: a line for each change, so that the next run goes on with it.
+"""Journal of the changes of a running job: one line per change, applied again by the next run.
 
-A query that joins is on trial (`try`) until a micro-batch with it is done; then it has joined (`add`).
+A new query is on trial (`try`) until a micro-batch with it is completed; then it is recorded as added (`add`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat, unchanged
 from skyband.workload_file.reader import WorkloadFile
 
-__all__ = ["Change", "Journal", "changed", "given_up", "guests", "names_of", "with_query", "without_query"]
+__all__ = ["Change", "Journal", "added_queries", "changed", "given_up", "names_of", "with_query", "without_query"]
 
-MOST_TRIES = 6  # of a query before it is taken to end Java each time; anybody may have killed Java a few times
+MOST_TRIES = 6  # of a query before it is assumed to crash Java each time; fewer can have other causes
 LINE = StateFormat("journal of changes", [unchanged])
 _JOINS = ("try", "add")
 _LOG = logging.getLogger("skyband.control")
@@ -30,7 +30,7 @@ _LOG = logging.getLogger("skyband.control")
 
 @dataclass(frozen=True)
 class Change:
-    """A query that is tried in a stream, has joined it, or was dropped from it."""
+    """A query that is tried in a stream, was added to it, or was dropped from it."""
 
     kind: Literal["try", "add", "drop"]
     stream: str
@@ -38,7 +38,7 @@ class Change:
 
 
 class Journal:
-    """The file of changes, beside the state it belongs to.
+    """The journal file, beside the state.
 
     >>> import skyband as sb
     >>> from tempfile import TemporaryDirectory
@@ -53,14 +53,14 @@ class Journal:
         self.path = folder / "changes.jsonl"
 
     def append(self, change: Change) -> None:
-        """Write a change down; once this returns, it survives."""
+        """Append a change durably."""
         fields = {"type": change.query.family, **change.query.to_dict()}
         values = LINE.stamped({"kind": change.kind, "stream": change.stream, "query": fields})
         line = json.dumps(values) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab", buffering=0) as file:
             size = file.tell()
-            begin = b"\n" if size and not self._ends_whole() else b""  # behind what a crash cut off
+            begin = b"\n" if size and not self._ends_with_newline() else b""  # after a line that a crash cut off
             try:
                 _write_all(file, begin + line.encode())
                 os.fsync(file.fileno())
@@ -69,7 +69,7 @@ class Journal:
                 raise
 
     def read(self) -> list[Change]:
-        """All changes, oldest first; a last line that a crash cut off was never confirmed, and does not count."""
+        """Return all changes, oldest first. A line that a crash cut off was never confirmed and is ignored."""
         try:
             lines = self.path.read_bytes().split(b"\n")
         except FileNotFoundError:
@@ -85,16 +85,16 @@ class Journal:
                     if isinstance(error, SnapshotError):
                         raise SnapshotError(f"{self.path}:{number} cannot be read: {error}") from error
                     raise SnapshotError(
-                        f"{self.path}:{number} is no change of a workload ({error}); what was changed while the file "
-                        "ran cannot be told. Mend the line or remove it, then run again."
+                        f"{self.path}:{number} is not a valid change ({error}), so the changes of the earlier run are "
+                        "unknown. Repair or remove the line, then run again."
                     ) from error
         return found
 
     def clear(self) -> None:
-        """Forget all changes."""
+        """Remove all changes."""
         self.path.unlink(missing_ok=True)
 
-    def _ends_whole(self) -> bool:
+    def _ends_with_newline(self) -> bool:
         with self.path.open("rb") as file:
             file.seek(-1, os.SEEK_END)
             return file.read(1) == b"\n"
@@ -106,36 +106,41 @@ def _write_all(file: BinaryIO, content: bytes) -> None:
 
 
 def changed(file: WorkloadFile, changes: Iterable[Change]) -> WorkloadFile:
-    """The file with what was changed while it ran.
+    """Return the file with the changes applied.
 
-    Where the two disagree, the file is right: it was edited since, or it has the query under that name already.
+    On a conflict the file wins: it was edited since, or already has a query of that name.
     """
     for change in _lasting(changes):
         known = change.stream in file.workloads
         if change.kind in _JOINS and known and change.query.name not in names_of(file):
             try:
                 file = with_query(file, change.stream, change.query)
-            except SkybandError as error:  # the file was edited since, and its queries are of another kind
-                _LOG.warning("left out %r, which was added to stream %r: %s", change.query.name, change.stream, error)
+            except SkybandError as error:  # the file was edited since, and its queries have another type
+                _LOG.warning(
+                    "ignored query %r, which was added to stream %r earlier: %s",
+                    change.query.name,
+                    change.stream,
+                    error,
+                )
         elif change.kind == "drop" and known and _has(file, change):
             file = without_query(file, change.stream, change.query.name)
     return file
 
 
-def guests(file: WorkloadFile, changes: Iterable[Change], stream: str, own: Collection[str]) -> list[Query]:
-    """The queries of a stream that were added while it ran and are still asked, the newest first.
+def added_queries(file: WorkloadFile, changes: Iterable[Change], stream: str, own: Collection[str]) -> list[Query]:
+    """Return the queries that were added to a stream while it ran and still run, newest first.
 
-    `own` are the names of those that the file itself has.
+    `own` contains the names of the queries in the file.
     """
-    asked = {query.name: query for query in file.workloads[stream] if query.name not in own}
-    joined = dict.fromkeys(
+    running = {query.name: query for query in file.workloads[stream] if query.name not in own}
+    added = dict.fromkeys(
         change.query.name for change in _lasting(changes) if change.kind in _JOINS and change.stream == stream
     )
-    return [asked[name] for name in reversed(joined) if name in asked]
+    return [running[name] for name in reversed(added) if name in running]
 
 
 def given_up(changes: Iterable[Change]) -> list[Change]:
-    """What is to be dropped because Java ended each time that it was tried."""
+    """Return drops of the queries whose trials have each ended with a crash of Java."""
     tries: dict[tuple[str, str], list[Change]] = {}
     for change in changes:
         mine = tries.setdefault((change.stream, change.query.name), [])
@@ -147,7 +152,7 @@ def given_up(changes: Iterable[Change]) -> list[Change]:
 
 
 def _lasting(changes: Iterable[Change]) -> list[Change]:
-    """The changes without queries that joined and were dropped later: these leave no trace."""
+    """Remove queries that were added and later dropped from the changes."""
     kept: list[Change] = []
     for change in changes:
         mine = (change.stream, change.query.name)
@@ -160,7 +165,7 @@ def _lasting(changes: Iterable[Change]) -> list[Change]:
 
 
 def with_query(file: WorkloadFile, stream: str, query: Query) -> WorkloadFile:
-    """The file with one query more."""
+    """The file with an additional query."""
     workload = Workload([*file.workloads[stream], query])
     return replace(file, workloads={**file.workloads, stream: workload})
 
@@ -172,7 +177,7 @@ def without_query(file: WorkloadFile, stream: str, name: str) -> WorkloadFile:
 
 
 def names_of(file: WorkloadFile) -> list[str]:
-    """The names of all queries, which are unique in a file."""
+    """Names of all queries; they are unique in a file."""
     return [query.name for workload in file.workloads.values() for query in workload]
 
 
@@ -184,12 +189,12 @@ def _has(file: WorkloadFile, change: Change) -> bool:
 def _change(saved: dict[str, Any]) -> Change:
     line = LINE.migrated(saved)
     if line["kind"] not in ("try", "add", "drop"):
-        raise ValueError(f"kind {line['kind']!r} is none of try, add, drop")
+        raise ValueError(f"kind must be try, add or drop, got {line['kind']!r}")
     fields = dict(line["query"])
     return Change(line["kind"], str(line["stream"]), FAMILIES[fields.pop("type")].query_class(**fields))
 
 
 def _is_cut_off(line: bytes) -> bool:
-    """Whether a crash may have left this: it begins like a change, and does not end."""
-    begins = (b'{"version"', b'{"kind"')  # lines of version 1 say no version
+    """Whether a crash can have cut the line off: it starts like a change, but has no end."""
+    begins = (b'{"version"', b'{"kind"')  # lines of version 1 have no version
     return any(begin.startswith(line) for begin in begins) or (line.startswith(begins) and not line.endswith(b"}}"))

@@ -1,7 +1,7 @@
-"""Queries that joined a run while it ran: on trial until a micro-batch with them is done, dropped if they break one.
+"""Queries added to a running job: on trial until a micro-batch with them completes, dropped if one fails with them.
 
-Which of them break it is found by trying the micro-batch that failed with some of them and without the others. The text
-of an error is no evidence: rows and queries can put anything into it.
+The queries that make a micro-batch fail are found by repeating it with subsets of them. The text of the error is not
+used, because rows and queries can put any text into it.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from skyband.jobs.journal import Change, Journal, given_up, guests
+from skyband.jobs.journal import Change, Journal, added_queries, given_up
 from skyband.queries import Query
 from skyband.spark.expressions import unlogged
 from skyband.spark.spark_errors import is_gone, reason_of, uncomputable
 from skyband.spark.stream_handle import Handle, Write
 from skyband.workload_file import WorkloadFile
 
-__all__ = ["Guests", "culprits", "failure_of"]
+__all__ = ["LiveQueries", "culprits", "failure_of"]
 
-MOST_TRIALS = 64  # that it may take to find out who is to blame
+MOST_TRIALS = 64  # per search for the failing queries
 _LOG = logging.getLogger("skyband.control")
-_CLASS = re.compile(r"^.*(?:Error|Exception): (?=\S)")  # Spark wraps a reason in the names of errors
-Tried = Callable[[Sequence[Query]], BaseException | None]
+_CLASS = re.compile(r"^.*(?:Error|Exception): (?=\S)")  # names of errors that Spark puts before a reason
+Trial = Callable[[Sequence[Query]], BaseException | None]
 
 
-class Guests:
-    """Knows them by the journal, in which it notes what becomes of them."""
+class LiveQueries:
+    """Queries added to a running job; the journal stores their changes."""
 
     def __init__(self, journal: Journal, own: Collection[str]) -> None:
-        self._journal, self._own = journal, own  # the changes, and the names of the queries that the file itself has
+        self._journal, self._own = journal, own  # the changes, and the names of the queries in the file
         self._on_trial: dict[str, list[Query]] = {}  # by stream
-        self._dropped: dict[str, dict[str, str]] = {}  # by stream and name: why it was dropped
+        self._dropped: dict[str, dict[str, str]] = {}  # by stream and name: the reason
         self._settling = threading.Lock()
 
     def read(self) -> list[Change]:
-        """What was changed while the file ran before, without what Java ended with each time that it was tried."""
+        """Return the changes of earlier runs, after dropping queries that crashed Java in each trial."""
         for change in given_up(self._journal.read()):
             self._drop(
-                change.stream, change.query, "Java, which runs Spark, ended each time before a micro-batch was done"
+                change.stream, change.query, "Spark's Java process ended each time before a micro-batch was completed"
             )
         changes = self._journal.read()
         last = {(change.stream, change.query.name): change for change in changes}
@@ -54,68 +54,68 @@ class Guests:
         return changes
 
     def joined(self, stream: str, query: Query) -> None:
-        """A query is on trial from here on; the journal says so."""
+        """Put a query on trial. The journal already contains it."""
         self.left(stream, query.name)
         self._on_trial[stream].append(query)
         self._dropped.get(stream, {}).pop(query.name, None)
 
     def left(self, stream: str, name: str) -> None:
-        """A query is not asked any more."""
+        """Forget the trial of a query."""
         self._on_trial[stream] = [one for one in self._on_trial.get(stream, ()) if one.name != name]
 
     def dropped(self, stream: str) -> dict[str, str]:
-        """What was dropped from a stream because it broke a micro-batch: by name, why."""
+        """Queries dropped from a stream because a micro-batch failed with them: the reason by name."""
         return dict(self._dropped.get(stream, {}))
 
     def metrics(self, stream: str) -> dict[str, Any]:
-        """How many queries of a stream were dropped because they broke a micro-batch, and why each was."""
+        """Metrics of the queries that were dropped because a micro-batch failed with them."""
         found = self.dropped(stream)
         return {"dropped_queries": len(found), "dropped": found}
 
     def settle(self, stream: str, handle: Handle) -> None:
-        """Note down that queries have joined, if a micro-batch with them is done."""
+        """Record queries as added if a micro-batch with them is completed."""
         if not self._on_trial.get(stream) or not handle.has_done_a_batch:
             return
-        asked = {query.name for query in handle.plan.queries}
-        with self._settling:  # who confirms a query and who follows the run may both find the micro-batch done
-            for query in [one for one in self._on_trial[stream] if one.name in asked]:
-                with suppress(OSError):  # a full disk: it stays on trial
+        running = {query.name for query in handle.plan.queries}
+        with self._settling:  # called by the control server and by await_end
+            for query in [one for one in self._on_trial[stream] if one.name in running]:
+                with suppress(OSError):  # a full disk: the query stays on trial
                     self._journal.append(Change("add", stream, query))
                     self._on_trial[stream].remove(query)
 
-    def drop_culprits(self, file: WorkloadFile, stream: str, handle: Handle, tried: Tried) -> set[str]:
-        """Drop the queries that made a stream fail, and return their names; none where nobody is to blame."""
-        joined = guests(file, self._journal.read(), stream, self._own)
+    def drop_culprits(self, file: WorkloadFile, stream: str, handle: Handle, trial: Trial) -> set[str]:
+        """Drop the added queries that made a stream fail, and return their names (none if it has another cause)."""
+        joined = added_queries(file, self._journal.read(), stream, self._own)
         if not joined or handle.failure is None:
             return set()
         gone = is_gone(handle.failure)
         try:
             if not gone:
-                return self._dropped_of(file, stream, joined, tried)
+                return self._drop_failing(file, stream, joined, trial)
         except Exception as error:
             gone = is_gone(error)
             if not gone:
                 raise
-        # Without Java nothing can be tried. It may have been the newest, if no micro-batch with it was ever done; any
-        # other has shown that it can be computed, and whoever kills Java must not drop it.
+        # Java has exited, so no trial can run. The newest query is suspect if no micro-batch with it was completed.
+        # The others have completed one, and must not be dropped because someone killed Java.
         if not handle.has_done_a_batch and joined[0] in self._on_trial.get(stream, ()):
             self._journal.append(Change("try", stream, joined[0]))
         return set()
 
-    def drop_unsound(self, file: WorkloadFile, stream: str, tried: Tried) -> set[str]:
-        """Drop the queries with which a stream cannot be started, and return their names."""
-        joined = guests(file, self._journal.read(), stream, self._own)
-        return self._dropped_of(file, stream, joined, tried) if joined else set()
+    def drop_unsound(self, file: WorkloadFile, stream: str, trial: Trial) -> set[str]:
+        """Drop the added queries with which a stream cannot start, and return their names."""
+        joined = added_queries(file, self._journal.read(), stream, self._own)
+        return self._drop_failing(file, stream, joined, trial) if joined else set()
 
-    def _dropped_of(self, file: WorkloadFile, stream: str, joined: Sequence[Query], tried: Tried) -> set[str]:
+    def _drop_failing(self, file: WorkloadFile, stream: str, joined: Sequence[Query], trial: Trial) -> set[str]:
         own = [query for query in file.workloads[stream] if query not in joined]
-        found = culprits(joined, own, tried)
+        found = culprits(joined, own, trial)
         for query, error in found:
             self._drop(stream, query, file.hide(_why(query, error)))
         return {query.name for query, _ in found}
 
     def _drop(self, stream: str, query: Query, why: str) -> None:
-        _LOG.warning("dropped %r from stream %r, which goes on without it: %s", query.name, stream, why)
+        _LOG.warning("dropped %r from stream %r, which continues without it: %s", query.name, stream, why)
         self._journal.append(Change("drop", stream, query))
         self._dropped.setdefault(stream, {})[query.name] = why
         self.left(stream, query.name)
@@ -126,21 +126,21 @@ def _why(query: Query, error: BaseException) -> str:
     return f"{str(query) if quoted is None else quoted} cannot be computed ({reason})"
 
 
-def culprits(joined: Sequence[Query], own: Sequence[Query], tried: Tried) -> list[tuple[Query, BaseException]]:
-    """Those of the queries `joined`, the newest first, with which a micro-batch fails, and with which error.
+def culprits(joined: Sequence[Query], own: Sequence[Query], trial: Trial) -> list[tuple[Query, BaseException]]:
+    """Return the queries of `joined` (newest first) with which a micro-batch fails, each with its error.
 
-    `tried` says how it fails with some queries. None of them is to blame if it fails with `own` alone, nor if it does
-    not fail with all of them: what receives the answers has failed, or it has passed.
+    `trial` returns the error of the micro-batch with some queries, or None. The result is empty if it fails with `own`
+    alone, or if it does not fail with all of them: then a sink has failed, or the failure was temporary.
     """
     trials = 0
 
     def fails(some: Sequence[Query]) -> BaseException | None:
         nonlocal trials
         trials += 1
-        return tried([*own, *some]) if own or some else None
+        return trial([*own, *some]) if own or some else None
 
     def among(some: Sequence[Query], error: BaseException) -> list[tuple[Query, BaseException]]:
-        """The culprits among queries that fail together."""
+        """Culprits among queries that fail together."""
         if len(some) == 1 or trials >= MOST_TRIALS:
             return [(query, error) for query in some]
         half = (len(some) + 1) // 2
@@ -151,7 +151,7 @@ def culprits(joined: Sequence[Query], own: Sequence[Query], tried: Tried) -> lis
     if error is None:
         return []
     if fails(joined[1:]) is None:
-        return [(joined[0], error)]  # mostly it is the newest
+        return [(joined[0], error)]  # usually the newest
     if fails(()) is not None:
         return []
     found = among(joined, error)
@@ -160,22 +160,22 @@ def culprits(joined: Sequence[Query], own: Sequence[Query], tried: Tried) -> lis
         left = [query for query in joined if query.name not in blamed]
         if not left or (found and fails(left) is None):
             return found
-        # They fail only together: the newest goes first.
+        # They fail only in combination: drop the newest first.
         found += [(query, error) for query in (left if trials >= MOST_TRIALS else left[:1])]
 
 
 class _NotKeptError(Exception):
-    """Ends a trial, so that Spark does not note the micro-batch down."""
+    """Ends a trial before Spark commits the micro-batch."""
 
 
 def failure_of(start: Callable[[Write], Handle], *, run: bool = True) -> BaseException | None:
-    """Why a stream cannot be started, or its next micro-batch cannot be computed; None if it can.
+    """Return the error with which a stream cannot start or compute its next micro-batch, or None.
 
-    `start` starts the stream, given where its answers go. Here they go nowhere, and the micro-batch is ended before it
-    is noted down: whoever starts the stream next runs it again, from the same state. Without `run` nothing is computed,
-    and only what is found out before that is told.
+    `start` starts the stream with a given writer. The writer of this trial discards the answers and ends the
+    micro-batch before Spark commits it, so the next start repeats it from the same state. Without `run` nothing is
+    computed, and only errors of the start are found.
 
-    That a trial succeeded is told by what was called, not by what an error says: its text may come from a row.
+    Success is detected by the calls that were reached, not by the text of an error, which can come from a row.
     """
     reached = False
 
@@ -191,7 +191,7 @@ def failure_of(start: Callable[[Write], Handle], *, run: bool = True) -> BaseExc
         if not run:
             reached = True
             raise _NotKeptError
-        return out.writeStream.foreachBatch(compute).trigger(availableNow=True)  # it ends, whatever there is to read
+        return out.writeStream.foreachBatch(compute).trigger(availableNow=True)  # ends after the available rows
 
     handle = None
     try:

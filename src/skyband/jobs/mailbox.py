@@ -1,7 +1,7 @@
-"""Messages to a running workload, and its replies: small files of JSON in a folder, each of them whole or not there.
+"""Requests to a running job and its replies: small JSON files in a folder, written atomically.
 
-Whoever can write to the folder can change the workload, so it is the user's alone. What is in it is data, never code,
-and what is too long is refused unread.
+Write access to the folder allows changing the workload, so only the user has access. Messages are data, never code.
+Messages over the size limit are rejected without reading them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RUN, _REQUEST, _REPLY = "run.json", ".request.json", ".reply.json"
 
 
 class Mailbox:
-    """A folder that a run looks into, and others put requests into.
+    """A folder for requests, which a running job polls, and for its replies.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ class Mailbox:
         self.folder = folder
 
     def open(self) -> None:
-        """Begin to listen; what an earlier run left behind is removed."""
+        """Announce the running job, and remove leftovers of an earlier one."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with suppress(OSError):
@@ -57,39 +57,39 @@ class Mailbox:
             self._write(_RUN, {"pid": os.getpid()})
         except OSError as error:
             raise InvalidInputError(
-                f"{str(self.folder)!r}, where a run is told of changes, cannot be written ({error.strerror or error}); "
-                "it lies beside the run's state, which must be written, too. Make room, or give another checkpoint."
+                f"cannot write to {str(self.folder)!r}, the folder for `skyband ctl` requests beside the state "
+                f"({error.strerror or error}). Free disk space or fix its permissions, or set another checkpoint."
             ) from error
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Withdraw the announcement of the running job."""
         (self.folder / _RUN).unlink(missing_ok=True)
 
     def is_heard(self) -> bool:
-        """Whether a run listens."""
+        """Whether a running job reads this mailbox."""
         try:
             pid = int(json.loads((self.folder / _RUN).read_text(encoding="utf-8"))["pid"])
             os.kill(pid, 0)
         except PermissionError:
-            return True  # it is somebody else's, and alive
+            return True  # alive, of another user
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return True
 
     def send(self, message: dict[str, Any]) -> str:
-        """Put a request into the box; the name it is answered under. Requests are heard in the order of their times."""
+        """Write a request and return the name of its reply. Requests are processed in the order of their times."""
         name = f"{time.time_ns():020}-{uuid4().hex}"
         text = json.dumps(message)
         if len(text.encode()) > LONGEST:
             raise InvalidInputError(
-                f"the message has {len(text.encode()):,} bytes, and a running workload takes at most {LONGEST:,}; "
-                "nothing was sent. Put such a query into the file."
+                f"a request to a running job can have at most {LONGEST:,} bytes, got {len(text.encode()):,}. Nothing "
+                "was sent. Add the query to the file instead."
             )
         self._write(f"{name}{_REQUEST}", message)
         return name
 
     def fetch(self, name: str) -> dict[str, Any] | None:
-        """The reply to a request, once; None while there is none."""
+        """Return and remove the reply to a request; None if there is no reply yet."""
         path = self.folder / f"{name}{_REPLY}"
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -99,7 +99,7 @@ class Mailbox:
         return found
 
     def ask(self, message: dict[str, Any], timeout: float) -> dict[str, Any] | None:
-        """Send a request and wait for its reply, at most `timeout` seconds; None if there was none."""
+        """Send a request and wait at most `timeout` seconds for its reply; None without a reply."""
         name = self.send(message)
         until = time.monotonic() + timeout
         while True:
@@ -112,12 +112,12 @@ class Mailbox:
             time.sleep(POLL)
 
     def requests(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The requests that wait, oldest first; what is no message comes as one of kind `unreadable`."""
+        """Yield the waiting requests, oldest first. A file that is not a message yields one of kind `unreadable`."""
         for path in sorted(self.folder.glob(f"*{_REQUEST}")):
             yield path.name.removesuffix(_REQUEST), _message(path)
 
     def reply(self, name: str, answer: dict[str, Any]) -> None:
-        """Answer a request; it does not wait any longer, even if the answer cannot be written."""
+        """Write the reply and remove the request, even if the reply cannot be written."""
         try:
             self._write(f"{name}{_REPLY}", answer)
         finally:
@@ -142,15 +142,15 @@ def _message(path: Path) -> dict[str, Any]:
         found = json.loads(content)
     except (OSError, ValueError, RecursionError) as error:
         return {"kind": "unreadable", "why": str(error)}
-    return found if isinstance(found, dict) else {"kind": "unreadable", "why": "it is no mapping"}
+    return found if isinstance(found, dict) else {"kind": "unreadable", "why": "it is not a mapping"}
 
 
 def mailbox_of(file: WorkloadFile) -> Mailbox:
-    """The mailbox of a file's run, beside its state."""
+    """Mailbox of a file's running job, beside its state."""
     checkpoint = str(file.engine.checkpoint)
     if has_scheme(checkpoint):
         raise UnsupportedError(
-            f"the state of {file.path} is in {checkpoint!r}, not on this machine, and so its run cannot be reached "
-            "from here; to change the workload, edit the file and run it again."
+            f"the state of {file.path} is in {checkpoint!r}, which is not on this machine, so its running job cannot "
+            "be changed. Edit the file and restart it instead."
         )
     return Mailbox(Path(checkpoint) / "mail")

@@ -1,4 +1,4 @@
-"""A bounded input answered as `run` does, or answers that a run has written, against brute force over all rows."""
+"""Compare the answers of a job over a bounded input, or stored answers, with brute force over all rows."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ KINDS = ("parquet", "csv", "jsonl")
 
 
 class Verified(NamedTuple):
-    """What was compared, and how it turned out."""
+    """Result of a comparison."""
 
     rows: int  # of the input
-    windows: int | None  # that were answered; None where the answers had been written before
+    windows: int | None  # emitted windows; None for stored answers
     dropped_null: int  # rows without a time or a score
-    not_final: int  # rows of windows that an unfinished run has not answered yet; they were not compared
+    not_final: int  # rows of windows that an unfinished run has not emitted yet; not compared
     difference: Difference
-    seconds: float | None  # in the pipeline
+    seconds: float | None  # in the pipeline; None for stored answers
     seconds_by_brute_force: float
 
     @property
     def agrees(self) -> bool:
-        """Whether every answer is the same."""
+        """Whether all answers are equal."""
         return not self.difference.missing and not self.difference.unexpected
 
 
@@ -50,35 +50,35 @@ def verify(
     spark: SparkSession,
     file: WorkloadFile,
     stream: str,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
     *,
     answers: Path | None = None,
     unfinished: bool = False,
 ) -> Verified:
-    """Compare the answers over a stream's input with brute force in plain Spark SQL, which reads all of its rows.
+    """Compare the answers of a stream with brute force over all of its rows in plain Spark SQL.
 
-    The input is answered as `run(file, "once")` does, with the file's own settings; or `answers` is a folder that a run
-    of the file has written to. With `unfinished`, windows after each query's newest answered one need not be there.
-    `told` is given a line on what is done next.
+    Without `answers`, they are computed as `run(file, "once")` does, with the file's settings. Otherwise `answers` is
+    a folder that a run of the file has written to. With `unfinished`, windows after the newest one of each query can be
+    missing. `progress` receives a line before each step.
     """
     workload, rows = file.workloads[stream], open_batch(spark, stream, file.streams[stream])
     if answers is not None:
         workload = _written_to(file, stream, answers)
-        return _compared(file, stream, workload, rows, _read(spark, stream, answers), told, unfinished=unfinished)
+        return _compared(file, stream, workload, rows, _read(spark, stream, answers), progress, unfinished=unfinished)
     folder = Path(mkdtemp(prefix="skyband-verify-"))
     try:
-        told(f"{stream}: answering in one pass…")
+        progress(f"{stream}: computing the answers in one pass…")
         began = monotonic()
         metrics = _answer(spark, file, stream, folder)
         seconds = monotonic() - began
-        found = _compared(file, stream, workload, rows, _read(spark, stream, folder), told)
+        found = _compared(file, stream, workload, rows, _read(spark, stream, folder), progress)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return found._replace(windows=metrics["windows"], dropped_null=metrics["dropped_null"], seconds=seconds)
 
 
 def _answer(spark: SparkSession, file: WorkloadFile, stream: str, folder: Path) -> dict[str, Any]:
-    """Run the file once for one stream, with its settings, into a folder of its own; return what was counted."""
+    """Run the file once for one stream, with its settings, into `folder`; return the metrics."""
     mine = replace(
         file,
         streams={stream: file.streams[stream].without_dead_letters()},
@@ -98,8 +98,8 @@ def _written_to(file: WorkloadFile, stream: str, folder: Path) -> Workload[Any]:
     sink = next((one for one in sinks if Path(one.path).resolve() == folder.resolve()), None)
     if sink is not None and sink.output != "answers":
         raise UnsupportedError(
-            f"{str(folder)!r} holds changes (output: {sink.output}), not whole answers, which alone can be verified. "
-            "Name the folder of a sink with output: answers."
+            f"{str(folder)!r} contains changes (output: {sink.output}), and only complete answers can be verified. "
+            "Use the folder of a sink with output: answers."
         )
     if sink is None or sink.queries is None:
         return workload
@@ -107,16 +107,16 @@ def _written_to(file: WorkloadFile, stream: str, folder: Path) -> Workload[Any]:
 
 
 def _read(spark: SparkSession, stream: str, folder: Path) -> DataFrame | None:
-    """The answers of a stream in a folder, as a sink of a workload file writes them; None: there is none.
+    """Read the answers that a sink has written for a stream; None if there are none.
 
-    Text formats have no types: their columns are read as text, and cast where they are compared.
+    Text formats have no types: their columns are read as text, and cast for the comparison.
     """
     found = {kind: FolderWriter(str(folder), stream, kind).files() for kind in KINDS}
     kinds = [kind for kind, files in found.items() if files]
     if len(kinds) > 1:
         raise InvalidInputError(
-            f"{str(folder)!r} holds answers of stream {stream!r} as {' and as '.join(kinds)}; they would be counted "
-            "twice. Keep each format in a folder of its own."
+            f"{str(folder)!r} contains answers of stream {stream!r} as {' and as '.join(kinds)}, which would be "
+            "counted twice. Store each format in a separate folder."
         )
     if not kinds:
         return None
@@ -134,11 +134,11 @@ def _compared(
     workload: Workload[Any],
     rows: DataFrame,
     found: DataFrame | None,
-    told: Callable[[str], None],
+    progress: Callable[[str], None],
     *,
     unfinished: bool = False,
 ) -> Verified:
-    told(f"{name}: answering by brute force, and comparing…")
+    progress(f"{name}: computing by brute force and comparing…")
     began = monotonic()
     stream = file.streams[name]
     time, id_ = _spelled(rows, str(stream.time)), stream.id and _spelled(rows, stream.id)
@@ -150,25 +150,25 @@ def _compared(
         own = {"__time": time, **({"__id": id_} if id_ else {})}
         found = _as_expected(found, expected, own, workload)
     if unfinished:
-        expected, not_final = _answered_so_far(expected, found)
+        expected, not_final = _emitted(expected, found)
     difference = compare(expected, found)
     return Verified(rows.count(), None, 0, not_final, difference, None, monotonic() - began)
 
 
 def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], workload: Workload[Any]) -> DataFrame:
-    """A sink's rows as brute force has them: a group only where a query has groups, the types of the input."""
+    """Convert a sink's rows to the columns of brute force: types of the input, groups only for grouped queries."""
     columns = []
     for field in expected.schema.fields:
         there = _spelled(found, _in_answers(own[field.name]) if field.name in own else field.name)
         if there not in found.columns:
             raise InvalidInputError(
-                f"the answers have no column {there!r}, which they are compared by; they were written by another "
-                "workload file, or by another program."
+                f"the answers have no column {there!r}, which the comparison needs. They were written with another "
+                "workload file or by another program."
             )
         value = sf.col(quoted(there))
         if not isinstance(found.schema[there].dataType, st.StringType) or isinstance(field.dataType, st.StringType):
             value = value.cast(field.dataType)
-        else:  # text that does not fit is a difference, not an error
+        else:  # text that cannot be cast is a difference, not an error
             value = value.try_cast(field.dataType)
         grouped = [query.name for query in workload if field.name in query.partition_by]
         if field.name not in own and any(field.name in query.partition_by for query in workload):
@@ -177,8 +177,8 @@ def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], wor
     return found.select(*columns)
 
 
-def _answered_so_far(expected: DataFrame, found: DataFrame) -> tuple[DataFrame, int]:
-    """The part of the expected answers up to each query's newest window found, and how many rows come after it."""
+def _emitted(expected: DataFrame, found: DataFrame) -> tuple[DataFrame, int]:
+    """Return the expected answers up to each query's newest window in `found`, and the number of later rows."""
     newest = found.groupBy("query").agg(sf.max("window_end").alias("__newest"))
     joined = expected.join(newest, "query", "left")
     is_final = sf.coalesce(sf.col("window_end") <= sf.col("__newest"), sf.lit(False))
@@ -190,5 +190,5 @@ def _spelled(rows: DataFrame, name: str) -> str:
 
 
 def _in_answers(column: str) -> str:
-    """The name of a row's column in answers."""
+    """Name of an input column in the answers."""
     return f"row_{column}" if column.lower() in FAMILIES["topk"].answers.names else column

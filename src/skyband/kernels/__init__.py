@@ -1,1 +1,1 @@
-"""Compiled inner loops: flat arrays in, flat arrays out, no classes, nothing of the layers above."""
+"""Compiled inner loops over flat arrays. They use no classes and do not import the layers above."""

@@ -1,8 +1,8 @@
-"""Where compiled kernels are kept: only in folders that no other user can write to.
+"""Where compiled kernels are stored: only in folders that no other user can write to.
 
-numba's index of compiled code is a pickle, and the code beside it is machine code: whoever can write there runs code
-as the user who reads it. So a folder is used only if this user owns it, no link leads to it, and nobody else can put
-another in its place.
+numba's index of compiled code is a pickle, and the code next to it is machine code: a user who can write there can run
+code as the user who reads it. A folder is therefore used only if this user owns it, it is not a symbolic link, and no
+other user can replace it.
 """
 
 from __future__ import annotations
@@ -25,48 +25,48 @@ _OTHERS_ANY = stat.S_IRWXG | stat.S_IRWXO
 
 
 class KernelStore(NamedTuple):
-    """Where compiled kernels go: folders that numba makes in `folder`; None where they are not kept at all."""
+    """Where compiled kernels go: numba creates its folders in `folder`; None if they are not stored."""
 
     folder: Path | None
-    kept: bool = True  # the next process finds what this one has compiled
+    kept: bool = True  # the next process reuses what this one compiles
 
 
 @cache
 def kernel_store() -> KernelStore:
-    """Where the kernels of this package go, found out once in a process."""
+    """Return the store for the kernels of this package; computed once per process."""
     return find_store(Path(__file__).parent)
 
 
 def is_cold() -> bool:
-    """Whether nothing has been compiled yet, so that the first use takes up to half a minute."""
+    """Whether no kernel is compiled yet, so that the first use takes up to half a minute."""
     folder, _ = kernel_store()
     return folder is None or next(folder.glob("kernels_*/*.nbi"), None) is None
 
 
 def find_store(sources: Path) -> KernelStore:
-    """The first that can be used: NUMBA_CACHE_DIR, beside the sources, the user's cache, a temporary folder, none.
+    """Return the first usable store: NUMBA_CACHE_DIR, next to the sources, the user's cache, a temporary folder, none.
 
-    It serves the kernels in the folder `sources`, and those in the folder ``kernels`` of each package beside it.
-    What NUMBA_CACHE_DIR names is the user's own choice, and is used as it is.
+    It holds the kernels of the folder `sources`, and those of the folder ``kernels`` of each sibling package.
+    NUMBA_CACHE_DIR is set by the user, so the folder is used without these checks.
     """
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen and _can_be_made(Path(chosen)):
         return KernelStore(Path(chosen))
-    if not hasattr(os, "getuid"):  # Windows: folders of a profile are the user's, by lists of rights not seen here
+    if not hasattr(os, "getuid"):  # Windows: access control lists are not visible here
         return KernelStore(sources / "__pycache__")
     if _is_kept_beside(sources):
         return KernelStore(sources / "__pycache__")
     if not sources.is_dir():
-        return KernelStore(None, kept=False)  # in an archive, of which numba sees too little to drop what is old
+        return KernelStore(None, kept=False)  # in an archive, where numba cannot detect outdated code
     own = _in_user_cache(_stamp(sources))
     return KernelStore(own) if own is not None else KernelStore(_temporary(), kept=False)
 
 
 def _is_kept_beside(sources: Path) -> bool:
-    """Whether the sources' own __pycache__ will do; if so, it holds nothing that is older than a source.
+    """Whether the sources' __pycache__ can be used; if so, delete compiled kernels that are older than a source.
 
-    numba compares a cached kernel with its own file only, while kernels are compiled together with those they call.
-    So all of them are dropped when any source has changed: an upgrade, an edit.
+    numba compares a cached kernel only with its own file, but a kernel is compiled together with the kernels it calls.
+    So all compiled kernels are deleted when any source has changed, by an upgrade or an edit.
     """
     cache = sources / "__pycache__"
     try:
@@ -86,7 +86,7 @@ def _is_kept_beside(sources: Path) -> bool:
 
 
 def _is_guarded_like(cache: Path, sources: Path) -> bool:
-    """Whether only those can write to the cache who can write to the sources: they can change what runs anyway."""
+    """Whether only users who can write to the sources can write to the cache; they can change the code anyway."""
     found, owner = cache.lstat(), sources.stat()
     group = found.st_mode & stat.S_IWGRP and (not owner.st_mode & stat.S_IWGRP or found.st_gid != owner.st_gid)
     return (
@@ -99,19 +99,19 @@ def _is_guarded_like(cache: Path, sources: Path) -> bool:
 
 
 def _in_user_cache(stamp: str) -> Path | None:
-    """A folder for these sources in the user's cache; sources that differ have different folders."""
-    told = os.environ.get("XDG_CACHE_HOME", "")
+    """Return a folder for these sources in the user's cache; different sources have different folders."""
+    configured = os.environ.get("XDG_CACHE_HOME", "")
     with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
-        cache = Path(told) if os.path.isabs(told) else Path.home() / ".cache"
+        cache = Path(configured) if os.path.isabs(configured) else Path.home() / ".cache"
         return private_folder(cache / "skyband" / f"kernels-{stamp}")
     return None
 
 
 def private_folder(folder: Path) -> Path | None:
-    """The folder, made if it is missing, with links above it followed; None if it is not this user's alone.
+    """Return the folder with links in its parents resolved, created if missing; None if it is not private.
 
-    It must belong to this user with no rights for others, and it must itself be no link. All folders above it must be
-    this user's or root's, and such that nobody else can rename what is in them.
+    This user must own it, no other user may have access, and it must not be a symbolic link. All its parents must be
+    owned by this user or root, and no other user may be able to rename their entries.
     """
     with suppress(OSError):
         folder = folder.parent.resolve() / folder.name
@@ -133,14 +133,14 @@ def _make(folder: Path) -> None:
 
 
 def _is_sound(folder: Path) -> bool:
-    """Whether nobody but this user and root can put another folder in the place of one that is in it."""
+    """Whether only this user and root can replace a folder inside this one."""
     found = folder.lstat()
     kept = not found.st_mode & _OTHERS_WRITE or found.st_mode & stat.S_ISVTX
     return stat.S_ISDIR(found.st_mode) and found.st_uid in (0, os.getuid()) and bool(kept)
 
 
 def _temporary() -> Path | None:
-    """A new folder for this process and those it forks, which is emptied when this process ends."""
+    """Create a folder for this process and its forks; it is emptied when this process ends."""
     with suppress(OSError):
         above = Path(tempfile.gettempdir()).resolve()
         if not all(map(_is_sound, (above, *above.parents))):
@@ -153,7 +153,7 @@ def _temporary() -> Path | None:
 
 
 def _hold(folder: Path) -> None:
-    """Lock the folder: services that clear away old temporary files leave one that is locked."""
+    """Lock the folder, because services that clean up temporary files skip locked folders."""
     import fcntl  # noqa: PLC0415 - not on every system
 
     with suppress(OSError):
@@ -161,8 +161,8 @@ def _hold(folder: Path) -> None:
 
 
 def _empty(folder: Path, maker: int) -> None:
-    """Remove what is in the folder, but not the folder: a forked process may live on, and would read what another
-    user puts in its place.
+    """Delete the contents of the folder but not the folder: a forked process may still run, and another user could
+    create a folder of the same name for it to read.
     """
     if os.getpid() == maker:
         for path in folder.iterdir():
@@ -177,7 +177,7 @@ def _can_be_made(folder: Path) -> bool:
 
 
 def _stamp(sources: Path) -> str:
-    """What the kernels' sources look like: changes when any of them does."""
+    """Return a digest of the names, sizes and times of the kernels' sources."""
     files = sorted((*sources.glob("*.py"), *sources.parent.glob("*/kernels/*.py")))
     looks = [(str(path.relative_to(sources.parent)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return blake2b(repr(looks).encode(), digest_size=8).hexdigest()

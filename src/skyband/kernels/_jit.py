@@ -1,4 +1,4 @@
-"""The one place that says how kernels are compiled."""
+"""Decorators that compile kernels."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 STORE = kernel_store()
 _notice.install(kept=STORE.kept)
-_NUMBA: Any = config  # its names are made when it is loaded
+_NUMBA: Any = config  # its attributes are created when it is loaded
 _OPTIONS: dict[str, Any] = {"nogil": True}
 
 
 def kernel(function: F) -> F:
-    """Compile `function` on first use and keep the result on disk.
+    """Compile `function` on first use and store the result on disk.
 
-    No fastmath: it would let the compiler assume that there is no infinity, and ranks hang on exact comparisons.
-    No reference counts (``_nrt=False``): kernels get tuples of arrays, and counting who holds them costs several atomic
-    instructions a call, more than the work itself. In return a kernel must not allocate.
-    No recursion: a kernel that calls itself does not survive being loaded from the cache.
+    No fastmath: it would let the compiler assume that there is no infinity, and ranks depend on exact comparisons.
+    No reference counts (``_nrt=False``): kernels get tuples of arrays, and reference counting costs several atomic
+    instructions per call, more than the work itself. In return a kernel must not allocate.
+    No recursion: a kernel that calls itself fails when it is loaded from the cache.
     """
     return _compiled(function, _nrt=False)
 
 
 def inner_kernel(function: F) -> F:
-    """The same for a function that is called for single objects: it becomes a part of every kernel that calls it.
+    """Compile a function that is called once per object: it is inlined into every kernel that calls it.
 
-    A call hands over every array of a tuple by value, seven words each. That may take longer than the function itself.
+    A call passes every array of a tuple by value, seven words each. That may take longer than the function itself.
     """
     return _compiled(function, _nrt=False, forceinline=True)
 
 
 def allocating_kernel(function: F) -> F:
-    """The same for a function that makes arrays; once a batch is fine, once an object is not."""
+    """Compile a function that allocates arrays. Call it once per batch, not once per object."""
     return _compiled(function)
 
 
 def _compiled(function: F, **options: Any) -> F:
-    """The function as numba compiles it, with the result kept in the store and nowhere else."""
+    """Compile the function with numba and store the result only in the kernel store."""
     if STORE.folder is None:
         return cast("F", njit(**_OPTIONS, **options)(function))
-    # numba asks for the folder while it decorates. It is set for our kernels only: a program may have some of its own.
+    # numba reads the folder while it decorates. It is set for our kernels only: the program may have others.
     before = _NUMBA.CACHE_DIR
     _NUMBA.CACHE_DIR = str(STORE.folder)
     try:
         made = njit(**_OPTIONS, **options, cache=True)(function)
-    except RuntimeError:  # numba can write nowhere
+    except RuntimeError:  # numba has no writable folder
         made = None
     finally:
         _NUMBA.CACHE_DIR = before
-    # Where numba cannot write, it looks for another folder, by rules that are not ours.
+    # If numba cannot write there, it chooses another folder, without our checks.
     if made is None or (hasattr(made, "stats") and not _is_in_store(made.stats.cache_path)):
         made = njit(**_OPTIONS, **options)(function)
     return cast("F", made)

@@ -1,7 +1,7 @@
-"""One line, where somebody watches, that kernels are being compiled: a first use takes up to half a minute.
+"""Report that kernels are being compiled, because a first use takes up to half a minute.
 
-On a terminal it goes to stderr. Elsewhere nothing is printed: a program that uses the library finds it in its log,
-under ``skyband.kernels`` at level INFO.
+On a terminal, one line is printed to stderr. Elsewhere nothing is printed. The line is always logged by the logger
+``skyband.kernels`` at level INFO.
 """
 
 from __future__ import annotations
@@ -20,44 +20,46 @@ _LINE = "skyband: compiling kernels; the first use takes up to half a minute{}"
 
 
 class _Listener(event.Listener):
-    """Told by numba when it compiles; loading what was compiled before is not told."""
+    """Receives numba's compile events; loading a cached kernel causes none."""
 
     def __init__(self) -> None:
-        self.said = False
+        self.is_reported = False
         self.always = False
-        self.again = ""
+        self.later_uses = ""
 
     def on_start(self, started: Any) -> None:
-        """Say it once in a process, for a kernel of ours."""
+        """Report the first compilation of a Skyband kernel in this process."""
         function = getattr(started.data["dispatcher"], "py_func", None)
-        if self.said or not getattr(function, "__module__", "").startswith("skyband."):
+        if self.is_reported or not getattr(function, "__module__", "").startswith("skyband."):
             return
-        self.said = True
-        line = _LINE.format(self.again)
+        self.is_reported = True
+        line = _LINE.format(self.later_uses)
         _LOG.info(line)
-        with suppress(AttributeError, OSError, ValueError):  # there is no stderr, or it was closed
+        with suppress(AttributeError, OSError, ValueError):  # stderr is missing or closed
             if self.always or sys.stderr.isatty():
-                print(line, file=sys.stderr, flush=True)  # noqa: T201 - for who waits at the terminal
+                print(line, file=sys.stderr, flush=True)  # noqa: T201 - for the user at the terminal
 
     def on_end(self, ended: Any) -> None:
-        """Nothing to say."""
+        """Ignore the end of a compilation."""
 
 
 _LISTENER = _Listener()
 
 
 def install(kept: bool) -> None:
-    """Listen to numba; `kept` says whether the compiled code will be found by the next process."""
-    _LISTENER.again = ", and later ones none." if kept else " in each process: nothing can be kept on disk."
+    """Register for numba's events; `kept` is whether the next process can reuse the compiled code."""
+    _LISTENER.later_uses = (
+        ", later uses start at once." if kept else " in each process: the code cannot be stored on disk."
+    )
     register: Any = event.register  # without types
     register("numba:compile", _LISTENER)
 
 
 def announce() -> None:
-    """Say it on stderr also where that is no terminal: a command's user waits."""
+    """Print the line to stderr even if it is not a terminal, for commands."""
     _LISTENER.always = True
 
 
 def silence() -> None:
-    """Do not say it in this process: it has been said in other words."""
-    _LISTENER.said = True
+    """Do not report compilation in this process, because the caller reports it."""
+    _LISTENER.is_reported = True

@@ -1,4 +1,4 @@
-"""Which objects several streams report, if some of them are to be in common: constant work a tuple."""
+"""Draw the objects that several streams report, some of them shared; constant work per tuple."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Bools = NDArray[np.bool_]
 
 @allocating_kernel
 def draw_objects(streams: Ints, again: Bools, choices: Floats, d: int, recent: int, occurrences: int) -> Ints:
-    """The object of each tuple, given its stream, whether it may be a known one, and a number in [0, 1) to choose."""
+    """Return the object of each tuple, given its stream, whether it may be known, and a random number in [0, 1)."""
     n = streams.size
     objects = np.zeros(n, np.int64)
     sent = np.zeros((n, d), np.int32)  # how often a stream has reported an object

@@ -1,4 +1,4 @@
-"""From a window's entry to its rows: what the table of answers repeats for every row, written in one pass."""
+"""Expand per-window values to per-row columns of the answer table, one pass each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyband.kernels.stream import Floats, Ints
 
 @kernel
 def in_order(ends: Ints, queries: Ints, groups: Ints, ranks: Ints) -> bool:
-    """Whether windows stand by end, query and the rank of their group; ``ranks[-1]`` is that of no group."""
+    """Whether windows are sorted by end, query and the rank of their group; ``ranks[-1]`` is the rank of no group."""
     for i in range(1, ends.size):
         if ends[i] < ends[i - 1]:
             return False
@@ -37,7 +37,7 @@ def gather(windows: Ints, begins: Ints, counts: Ints, keys: Floats, ids: Ints, t
 
 @kernel
 def fill_bounds(ends: Ints, sizes: Ints, queries: Ints, counts: Ints, to_starts: Ints, to_ends: Ints) -> None:
-    """For each row the bounds of its window; `sizes` are those of the queries."""
+    """Write the bounds of each row's window; `sizes` are the window sizes of the queries."""
     at = 0
     for window in range(ends.size):
         end = ends[window]
@@ -50,7 +50,7 @@ def fill_bounds(ends: Ints, sizes: Ints, queries: Ints, counts: Ints, to_starts:
 
 @kernel
 def fill_ranks(counts: Ints, to_ranks: Ints) -> None:
-    """For each row its rank: 1, 2, … in every window."""
+    """Write the rank of each row: 1, 2, … in every window."""
     at = 0
     for window in range(counts.size):
         for i in range(counts[window]):
@@ -60,7 +60,7 @@ def fill_ranks(counts: Ints, to_ranks: Ints) -> None:
 
 @kernel
 def fill_tied_ranks(counts: Ints, keys: Floats, tied: Ints, to_ranks: Ints) -> None:
-    """For each row its rank where equal keys may share one: 1, 1, 3, … in the windows that `tied` marks with 1.
+    """Write the rank of each row; equal keys share a rank (1, 1, 3, …) in the windows that `tied` marks with 1.
 
     `counts` and `tied` have an entry for each window, `keys` and `to_ranks` one for each row, best first in each
     window.
@@ -82,7 +82,7 @@ def fill_names(
     to_offsets: NDArray[np.int32],
     to_letters: NDArray[np.uint8],
 ) -> None:
-    """For each row the name of its query, as Arrow lays text out; query q has ``letters[begins[q]:begins[q + 1]]``."""
+    """Write the query name of each row in Arrow's text layout; query q has ``letters[begins[q]:begins[q + 1]]``."""
     row, at = 0, 0
     for window in range(queries.size):
         begin = begins[queries[window]]
@@ -98,12 +98,12 @@ def fill_names(
 
 @kernel
 def fill_scores(keys: Floats, queries: Ints, counts: Ints, ascending: Ints, to_scores: Floats) -> None:
-    """For each row its score: the key, which an ascending query has negated."""
+    """Write the score of each row: the key, negated for ascending queries."""
     at = 0
     for window in range(counts.size):
         if ascending[queries[window]]:
             for i in range(at, at + counts[window]):
-                to_scores[i] = 0.0 - keys[i]  # a score of 0.0 went in as the key -0.0 and comes out as itself
+                to_scores[i] = 0.0 - keys[i]  # a score of 0.0 has the key -0.0 and becomes 0.0 again
         else:
             for i in range(at, at + counts[window]):
                 to_scores[i] = keys[i]

@@ -10,10 +10,10 @@ __all__ = ["Keys"]
 
 
 class Keys(NamedTuple):
-    """What the order of keys follows from, per slot."""
+    """Sort information of the keys, one entry per slot."""
 
-    prefix: Ints  # the number itself, or the first eight letters of a text as one
-    begins: Ints  # where its letters begin
-    lengths: Ints  # how many they are; 0 where the prefix says everything
-    letters: Any  # uint8: of all keys
-    groups: Ints  # the group it is of
+    prefix: Ints  # the number itself, or the first eight bytes of a text as a number
+    begins: Ints  # where its bytes begin
+    lengths: Ints  # the number of bytes; 0 if the prefix is the whole key
+    letters: Any  # uint8: the bytes of all keys
+    groups: Ints  # the group of the key

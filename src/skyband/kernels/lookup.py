@@ -1,7 +1,7 @@
-"""A hash table on flat arrays: a key of two whole numbers leads to a number that is not negative.
+"""A hash table on flat arrays that maps a pair of integers to a non-negative integer.
 
-Linear probing over a power of two of places, at most half of them taken; a key that goes is closed over, so that no
-search ever passes a place for the sake of something that is gone.
+Linear probing; the capacity is a power of two and at most half of it is used. Deletion moves later entries back instead
+of leaving tombstones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _THIRD = -7723592293110705685
 
 
 class Lookup(NamedTuple):
-    """Places for keys; `found` is EMPTY where there is none."""
+    """The entries of the table; `found` is EMPTY for a free entry."""
 
     keys: Ints
     marks: Ints  # the second part of a key
@@ -28,7 +28,7 @@ class Lookup(NamedTuple):
 
 
 def empty_lookup(room: int) -> Lookup:
-    """A table for `room` keys."""
+    """Return an empty table for `room` keys."""
     places = 16
     while places < 2 * room:
         places *= 2
@@ -37,7 +37,7 @@ def empty_lookup(room: int) -> Lookup:
 
 @inner_kernel
 def _home(key: int, mark: int, places: int) -> int:
-    # Compiled, these numbers wrap around; otherwise they grow. Either way a key has one home.
+    # Compiled, these numbers wrap around; in plain Python they grow. In both cases a key has one home.
     mixed = int(key) * _FIRST + int(mark) * _SECOND
     mixed = (mixed ^ (mixed >> 29)) * _THIRD
     return (mixed ^ (mixed >> 32)) & (places - 1)
@@ -45,7 +45,7 @@ def _home(key: int, mark: int, places: int) -> int:
 
 @inner_kernel
 def place_of(table: Lookup, key: int, mark: int) -> int:
-    """Where the key is, or where it would be put; `found` tells which."""
+    """Return the index of the key, or the free index for it, where `found` is EMPTY."""
     places = table.found.size
     at = _home(key, mark, places)
     while table.found[at] != EMPTY and (table.keys[at] != key or table.marks[at] != mark):
@@ -55,7 +55,7 @@ def place_of(table: Lookup, key: int, mark: int) -> int:
 
 @inner_kernel
 def put(table: Lookup, at: int, key: int, mark: int, number: int) -> None:
-    """Put a key at the place that `place_of` told."""
+    """Store a key at the index that `place_of` returned."""
     table.keys[at] = key
     table.marks[at] = mark
     table.found[at] = number
@@ -63,13 +63,13 @@ def put(table: Lookup, at: int, key: int, mark: int, number: int) -> None:
 
 @inner_kernel
 def drop(table: Lookup, at: int) -> None:
-    """Take out the key at this place, and move up those that were pushed on by it."""
+    """Delete the key at this index and move displaced keys back."""
     places = table.found.size
     hole = at
     step = (at + 1) & (places - 1)
     while table.found[step] != EMPTY:
         home = _home(table.keys[step], table.marks[step], places)
-        # It may fill the hole only if its home does not lie after it, going round.
+        # An entry may fill the hole only if its home is not after the hole, modulo the capacity.
         if ((step - home) & (places - 1)) >= ((step - hole) & (places - 1)):
             table.keys[hole] = table.keys[step]
             table.marks[hole] = table.marks[step]
@@ -81,7 +81,7 @@ def drop(table: Lookup, at: int) -> None:
 
 @kernel
 def move(old: Lookup, new: Lookup) -> None:
-    """Put everything from one table into another with more room."""
+    """Copy all entries into a larger table."""
     for at in range(old.found.size):
         if old.found[at] != EMPTY:
             put(new, place_of(new, old.keys[at], old.marks[at]), old.keys[at], old.marks[at], old.found[at])

@@ -1,4 +1,4 @@
-"""Sorting many objects best first in linear time: by the bits of their keys, ties by comparison."""
+"""Radix sort of objects, best first: by the bits of their keys, ties by comparison."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from skyband.kernels.stream import Floats, Ints
 DIGIT = 8
 BUCKETS = 1 << DIGIT
 FEW = 48  # below this an insertion sort is faster
-PLACE = np.uint64(40)  # bits for an object's place beside its digits
-MANY = 1 << 14  # above this, two digits leave too many objects together
+PLACE = np.uint64(40)  # low bits that hold an object's index, below its digits
+MANY = 1 << 14  # above this, two digits leave too many objects in one bucket
 
 
 class SortRoom(NamedTuple):
-    """What sorting needs beside the objects: room for as many as are sorted, and the counts of the digits."""
+    """Buffers for sorting: one entry per object, and the digit counts."""
 
     bits: Any  # (2, capacity) uint64: keys as numbers that grow as the object gets worse
-    places: Ints  # (2, capacity): where each object stood before
+    places: Ints  # (2, capacity): the index of each object before sorting
     keys: Floats  # (capacity): for moving the objects at the end
     positions: Ints
     ids: Ints
@@ -30,7 +30,7 @@ class SortRoom(NamedTuple):
 
 
 def sort_room(capacity: int) -> SortRoom:
-    """Room for sorting `capacity` objects."""
+    """Return buffers for sorting `capacity` objects."""
     return SortRoom(
         np.zeros((2, capacity), np.uint64),
         np.zeros((2, capacity), np.int64),
@@ -56,7 +56,7 @@ def sort_bits(room: SortRoom, n: int) -> int:
         base, shift = digit * BUCKETS, np.uint64(digit * DIGIT)
         first = base + np.int64((room.bits[side, 0] >> shift) & np.uint64(BUCKETS - 1))
         if counts[first] == n:
-            continue  # all agree in this digit
+            continue  # all numbers have the same digit
         begin = np.int64(0)
         for bucket in range(base, base + BUCKETS):
             counts[bucket], begin = begin, begin + counts[bucket]
@@ -82,15 +82,15 @@ def radix_sort(keys: Floats, positions: Ints, ids: Ints, n: int, room: SortRoom)
     top = np.uint64(1) << np.uint64(63)
     differ = np.uint64(0)
     for i in range(n):
-        # + 0.0 makes -0.0 the same bits as 0.0. Of positive numbers all bits but the sign are flipped: then the better
-        # is the smaller number. Negative ones are in that order as they are, after all positive ones.
+        # + 0.0 turns -0.0 into 0.0. For positive numbers, all bits but the sign are flipped, so that a better key is a
+        # smaller number. Negative numbers have this order already, after all positive ones.
         keys[i] += 0.0
         number = raw[i]
         number = number if number & top else number ^ (top - np.uint64(1))
         bits[i] = number
         differ |= number ^ bits[0]
-    # The leading digits in which the keys differ put nearly every object in its place; the few that agree in them are
-    # compared. Digits and place travel together, as one number.
+    # The leading digits in which the keys differ sort nearly all objects; the few with equal digits are compared.
+    # Digits and index are packed into one number.
     digits = 2 if n <= MANY else 3
     shift = 0
     while shift + digits * DIGIT < 64 and differ >> np.uint64(shift + digits * DIGIT) != 0:
@@ -103,7 +103,7 @@ def radix_sort(keys: Floats, positions: Ints, ids: Ints, n: int, room: SortRoom)
 
 @kernel
 def sort_digits(room: SortRoom, n: int, digits: int) -> int:
-    """Sort the first `n` numbers in ``bits[0]`` by so many digits above the place; return the half they end up in."""
+    """Sort the first `n` numbers in ``bits[0]`` by `digits` digits above the index; return the half they end up in."""
     counts, mask = room.counts, np.uint64(BUCKETS - 1)
     side = 0
     for digit in range(digits):
@@ -126,7 +126,7 @@ def sort_digits(room: SortRoom, n: int, digits: int) -> int:
 
 @kernel
 def move(keys: Floats, positions: Ints, ids: Ints, n: int, room: SortRoom, side: int) -> None:
-    """Put the objects where their digits have been sorted to, then sort those that agree in them."""
+    """Move the objects into the sorted order of their digits, then sort objects with equal digits."""
     bits = room.bits[side]
     old_keys, old_positions, old_ids = room.keys, room.positions, room.ids
     for i in range(n):

@@ -1,9 +1,9 @@
-"""Which rows of a batch can matter at all: those that too few later rows beat before the next window ends.
+"""Prune the rows of a batch: keep those that fewer than k later rows beat before the next window ends.
 
-Rows that stand later may be counted against a row, rows that stand earlier may not: if the watermark turns out to lie
-between the two, the earlier one is late and counts for nothing. So between two window ends a row is dropped only for k
-better ones at its own position or after it. Equal scores at one position are left to whoever knows the ids; where ties
-are in, equal scores are never counted against each other.
+Only later rows count against a row: if the watermark is between two rows, the earlier one is late and is dropped.
+So between two window ends, a row is pruned only if k rows at its position or later are better. Equal scores at one
+position are all kept, because the ids that order them are not known here. With ties, rows of equal score never count
+against each other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from skyband.kernels.stream import Floats, Ints, Ties
 
 @kernel
 def next_end(lattices: Ints, position: int) -> int:
-    """The first window end after `position`, over all lattices of (slide, origin)."""
+    """Return the first window end after `position`, over all lattices of (slide, origin)."""
     end = 2**62
     for i in range(lattices.shape[0]):
         slide, origin = lattices[i, 0], lattices[i, 1]
@@ -30,7 +30,7 @@ def sinks(key_a: float, position_a: int, key_b: float, position_b: int) -> bool:
 
 @kernel
 def put(keys: Floats, positions: Ints, size: int, k: int, key: float, position: int) -> int:
-    """Put a row into the heap of the k best, worst at the root; return its size. A full heap loses its root."""
+    """Insert a row into the heap of the k best, worst at the root; return its size. A full heap drops its root."""
     if size < k:
         at = size
         while at > 0 and sinks(key, position, keys[(at - 1) // 2], positions[(at - 1) // 2]):
@@ -68,7 +68,7 @@ def mark_unbeaten(
 ) -> None:
     """Mark in `kept` the rows that fewer than k later ones beat before the next window ends.
 
-    `rows` leads from a place in the order by group and position to the row; `begins` tells where groups begin in it.
+    `rows` maps an index in the order by group and position to the row; `begins` has the index where each group begins.
     """
     for group in range(begins.size - 1):
         low = begins[group]
@@ -106,7 +106,7 @@ def mark_hopeful(
 ) -> None:
     """Mark in `kept` the tuples that fewer than k later and certain ones beat before the next multiple of `unit`.
 
-    `rows` leads from a place in the order by position to the tuple.
+    `rows` maps an index in the order by position to the tuple.
     """
     low, n = 0, rows.size
     while low < n:
@@ -128,10 +128,10 @@ def mark_hopeful(
 
 @kernel
 def newest_of_cells(positions: Ints, rows: Ints, lattices: Ints, found: Ints) -> int:
-    """The newest position in each stretch ``(start, next start]`` between window starts; return how many there are.
+    """Write the newest position in each interval ``(start, next start]`` between window starts; return their number.
 
-    A query that reports full windows only asks which starts lie at or after the first object: rows of one stretch
-    give the same answer, so that its newest can speak for them.
+    A query that reports only full windows compares window starts with the first object. All rows of one interval give
+    the same result, so the newest one represents them.
     """
     size = 0
     bound = -(2**62)

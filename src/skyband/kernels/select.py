@@ -1,4 +1,4 @@
-"""Selecting and sorting objects that stand in parallel arrays ``keys, positions, ids``, best first."""
+"""Select and sort objects in the parallel arrays ``keys, positions, ids``, best first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALL = 16  # below this an insertion sort is faster than another split
 
 
 def empty_waiting() -> Ints:
-    """What `sort_best_first` needs beside the objects."""
+    """Return the stack buffer for `sort_best_first`."""
     return np.zeros(2 * SORT_DEPTH, np.int64)
 
 
@@ -28,7 +28,7 @@ def swap(keys: Floats, positions: Ints, ids: Ints, a: int, b: int) -> None:
 
 @kernel
 def insertion_sort(keys: Floats, positions: Ints, ids: Ints, low: int, high: int) -> None:
-    """Sort ``[low, high)`` best first; quadratic, for short stretches."""
+    """Sort ``[low, high)`` best first; quadratic, for short ranges."""
     for i in range(low + 1, high):
         key, position, id_ = keys[i], positions[i], ids[i]
         j = i
@@ -40,7 +40,7 @@ def insertion_sort(keys: Floats, positions: Ints, ids: Ints, low: int, high: int
 
 @kernel
 def split(keys: Floats, positions: Ints, ids: Ints, low: int, high: int) -> int:
-    """Cut ``[low, high)`` around a median of three; return p with ``[low, p)`` all better than ``[p, high)``.
+    """Partition ``[low, high)`` around a median of three; return p with ``[low, p)`` all better than ``[p, high)``.
 
     Both parts are non-empty for two objects or more, because no two objects are equal in the total order.
     """
@@ -67,8 +67,8 @@ def split(keys: Floats, positions: Ints, ids: Ints, low: int, high: int) -> int:
 
 @kernel
 def sort_best_first(keys: Floats, positions: Ints, ids: Ints, low: int, high: int, waiting: Ints) -> None:
-    """Sort ``[low, high)`` best first; `waiting` is room for SORT_DEPTH pairs of numbers."""
-    # Longer parts wait while shorter ones are sorted, so that at most one of them waits for each bit of the size.
+    """Sort ``[low, high)`` best first; `waiting` has room for SORT_DEPTH pairs of numbers."""
+    # The shorter part is sorted first, so that the stack holds at most one part for each bit of the size.
     depth = 0
     while True:
         while high - low > SMALL:
@@ -89,7 +89,7 @@ def sort_best_first(keys: Floats, positions: Ints, ids: Ints, low: int, high: in
 
 @kernel
 def bring_best_forward(keys: Floats, positions: Ints, ids: Ints, size: int, k: int) -> None:
-    """Reorder the first `size` objects so that the k best come first and the k-th stands at ``k - 1``."""
+    """Reorder the first `size` objects so that the k best come first and the k-th is at ``k - 1``."""
     low, high = 0, size
     while high - low > SMALL:
         cut = split(keys, positions, ids, low, high)
@@ -102,7 +102,7 @@ def bring_best_forward(keys: Floats, positions: Ints, ids: Ints, size: int, k: i
 
 @kernel
 def bring_ties_forward(keys: Floats, positions: Ints, ids: Ints, size: int, k: int) -> int:
-    """The k best stand first, the k-th at ``k - 1``: put all that equal it behind them; return how many that makes."""
+    """After `bring_best_forward`, move all objects with the key of the k-th behind the k best; return their number."""
     best = k
     for i in range(k, size):
         if keys[i] == keys[k - 1]:
@@ -113,7 +113,7 @@ def bring_ties_forward(keys: Floats, positions: Ints, ids: Ints, size: int, k: i
 
 @kernel
 def highest(values: Floats, size: int, rank: int) -> float:
-    """The `rank`-th highest of the first `size` values, which are reordered."""
+    """Return the `rank`-th highest of the first `size` values, which are reordered."""
     low, high = 0, size - 1
     at = rank - 1
     while low < high:
@@ -139,9 +139,8 @@ def highest(values: Floats, size: int, rank: int) -> float:
 
 @kernel
 def skip_hopeless(values: Floats, low: int, high: int, floor: float) -> int:
-    """The first block of the values ``[low, high)`` that has one at or above `floor`, or what is left of them."""
-    # Indices into a slice are known not to be negative, and the sum has no branch: this compiles to vector
-    # instructions.
+    """Return the start of the first block of ``[low, high)`` with a value of at least `floor`, or of the remainder."""
+    # Indices into a slice are not negative, and the sum has no branch, so this compiles to vector instructions.
     part = values[low:high]
     for block in range(part.size // BLOCK):
         hopeful = 0

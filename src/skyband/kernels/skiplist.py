@@ -1,8 +1,8 @@
-"""A list sorted best first with logarithmic search: objects in numbered slots, linked at several levels.
+"""A skip list of objects, best first: objects in numbered slots, linked at several levels.
 
-Slot 0 is the head and holds no object; 0 as a link means the end of the list. Several lists may share the slots; then
-the first slots are their heads, one each. Heights are drawn from a seeded generator
-whose state is part of the list, so that a resumed list goes on exactly as the first would have.
+Slot 0 is the head and holds no object; 0 as a link is the end of the list. Several lists may share the slots; then the
+first slots are their heads, one each. Heights are drawn from a seeded generator. Its state is part of the list, so that
+a resumed list continues exactly like the original.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from skyband.kernels._jit import kernel
 from skyband.kernels.order import beats
 from skyband.kernels.stream import Floats, Ints
 
-LEVELS = 16  # one in four rises a level: enough for 4**16 objects
+LEVELS = 16  # an object reaches the next level with probability 1/4: enough for 4**16 objects
 HEAD = 0
 
 # SkipList.registers
 LENGTH = 0
-FREE = 1  # the first free slot of the chain through links[0], 0 where none is left
+FREE = 1  # the first free slot of the chain through links[0], 0 if none is left
 RANDOM = 2
-TALLEST = 3  # no object has been higher
+TALLEST = 3  # the greatest height so far
 
 
 class SkipList(NamedTuple):
-    """Slots with an object each, and the links between them."""
+    """Slots with one object each, and the links between them."""
 
     keys: Floats
     positions: Ints
@@ -38,7 +38,7 @@ class SkipList(NamedTuple):
 
 
 def empty_list(capacity: int, lists: int = 1) -> SkipList:
-    """A list, or several, with room for ``capacity - lists`` objects."""
+    """Return one or several empty lists with room for ``capacity - lists`` objects."""
     links = np.zeros((LEVELS, capacity), np.int64)
     links[0, lists:-1] = np.arange(lists + 1, capacity)  # the chain of free slots
     return SkipList(
@@ -53,7 +53,7 @@ def empty_list(capacity: int, lists: int = 1) -> SkipList:
 
 
 def grown_list(old: SkipList) -> SkipList:
-    """The same list with twice the room; slots keep their numbers."""
+    """Return the same list with twice the capacity; slots keep their numbers."""
     capacity = old.keys.size
     new = empty_list(2 * capacity)
     for target, source in zip(new[:-1], old[:-1], strict=True):
@@ -65,7 +65,7 @@ def grown_list(old: SkipList) -> SkipList:
 
 
 def slots_of(chain: SkipList) -> list[int]:
-    """The slots of the list's objects, best first."""
+    """Return the slots of the list's objects, best first."""
     found, slot = [], int(chain.links[0, HEAD])
     while slot:
         found.append(slot)
@@ -75,7 +75,7 @@ def slots_of(chain: SkipList) -> list[int]:
 
 @kernel
 def draw_height(chain: SkipList) -> int:
-    """1 with probability 3/4, 2 with probability 3/16, and so on."""
+    """Draw a height: 1 with probability 3/4, 2 with probability 3/16, and so on."""
     # Park and Miller's generator: its products fit into int64, with and without compilation.
     x = chain.registers[RANDOM] * 48271 % 2147483647
     chain.registers[RANDOM] = x
@@ -88,7 +88,7 @@ def draw_height(chain: SkipList) -> int:
 
 @kernel
 def insert(chain: SkipList, key: float, position: int, id_: int, head: int = HEAD) -> int:
-    """Put an object in its place, in front of any equal in all three, and return its slot. There must be a free one."""
+    """Insert an object, before any that is equal in all three, and return its slot. A slot must be free."""
     slot = chain.registers[FREE]
     chain.registers[FREE] = chain.links[0, slot]
     height = draw_height(chain)
@@ -114,11 +114,11 @@ def insert(chain: SkipList, key: float, position: int, id_: int, head: int = HEA
 
 @kernel
 def remove(chain: SkipList, slot: int, head: int = HEAD) -> None:
-    """Take the object in `slot` out of the list that begins at `head` and free the slot."""
+    """Remove the object in `slot` from the list that begins at `head` and free the slot."""
     key, position, id_ = chain.keys[slot], chain.positions[slot], chain.ids[slot]
     height = chain.heights[slot]
     at = head
-    # At level 0 the links backwards make a search unnecessary; an object of height 1 is gone at once.
+    # At level 0 the backward links make a search unnecessary, so an object of height 1 needs none.
     for level in range(chain.registers[TALLEST] - 1 if height > 1 else 0, 0, -1):
         follower = chain.links[level, at]
         while follower and beats(
@@ -126,7 +126,7 @@ def remove(chain: SkipList, slot: int, head: int = HEAD) -> None:
         ):
             at, follower = follower, chain.links[level, follower]
         if level < height:
-            # Objects equal in all three (repeated ids) stand beside each other: walk on to the one that is meant.
+            # Objects equal in all three (repeated ids) are adjacent: continue to the requested slot.
             near = at
             while chain.links[level, near] != slot:
                 near = chain.links[level, near]

@@ -1,7 +1,7 @@
-"""What every kernel reads and writes: rows in, answers out, and where it stopped.
+"""The arrays that every kernel reads and writes: input rows, answers, and where it stopped.
 
-A kernel works until its rows are used up or until it lacks room, and says which; its caller makes room and calls
-again from where it stopped. So no kernel allocates, and one call crosses any number of windows.
+A kernel runs until all rows are processed or a buffer is full, and returns which. The caller then enlarges the buffer
+and calls the kernel again from where it stopped. So kernels do not allocate, and one call covers any number of windows.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from skyband.kernels._jit import kernel
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# What equal keys mean to a kernel. None: the total order decides, and the k best are k. TIED: all that equal the k-th
-# are in. The two are of different types, so that a kernel is compiled for each, and neither pays for the other.
+# How a kernel treats equal keys. None: the total order decides, and an answer has at most k rows. TIED: rows equal to
+# the k-th are included. The two have different types, so that a kernel is compiled separately for each.
 Ties = int | None
 TIED = 1
 
-# Why a kernel came back.
-DONE = 0  # every row is taken in and every window up to the watermark is answered
+# Why a kernel returned.
+DONE = 0  # every row is processed and every window up to the watermark is answered
 ANSWERS_FULL = 1  # the answer buffers cannot hold one more answer
 STATE_FULL = 2  # the engine's arrays cannot hold one more object
 
@@ -36,7 +36,7 @@ class Rows(NamedTuple):
     """Ranked rows in stream order; positions never go backwards and keys are never NaN."""
 
     keys: Floats  # the score, negated for ascending queries: higher is better
-    positions: Ints  # empty: row i stands at first_position + i (count windows)
+    positions: Ints  # empty: row i has the position first_position + i (count windows)
     ids: Ints  # empty: row i has the id first_id + i
     first_position: int
     first_id: int
@@ -53,24 +53,22 @@ class KernelQuery(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Several queries of one sharing class, as a shared engine sees them: one entry a query."""
+    """Several queries of one sharing class, as a shared engine sees them: one entry per query."""
 
     ks: Ints
     sizes: Ints
     slides: Ints
     origins: Ints
     full_only: Ints
-    since: (
-        Ints  # the smallest window start that the query answers for: a query added later has no part in older windows
-    )
+    since: Ints  # the smallest window start that the query answers: a query added later skips older windows
 
 
 class Answers(NamedTuple):
-    """Flat buffers that answers are written to, window after window, best row first."""
+    """Flat output buffers: the answers window by window, best row first."""
 
-    queries: Ints  # per window: which query of the engine it answers
-    groups: Ints  # per window: whose it is
-    ends: Ints  # per window: where it ends
+    queries: Ints  # per window: the index of the query in the engine
+    groups: Ints  # per window: the code of its group
+    ends: Ints  # per window: its end
     stops: Ints  # per window: the rows written when it was complete
     keys: Floats  # per row
     ids: Ints  # per row
@@ -79,23 +77,23 @@ class Answers(NamedTuple):
 
 @kernel
 def position_at(rows: Rows, i: int) -> int:
-    """The position of row `i`."""
+    """Return the position of row `i`."""
     return rows.positions[i] if rows.positions.size else rows.first_position + i
 
 
 @kernel
 def id_at(rows: Rows, i: int) -> int:
-    """The id of row `i`."""
+    """Return the id of row `i`."""
     return rows.ids[i] if rows.ids.size else rows.first_id + i
 
 
 @kernel
 def first_row_at(rows: Rows, low: int, position: int) -> int:
-    """The first row at or after `low` whose position is at least `position` (the number of rows if there is none)."""
+    """Return the first row at or after `low` whose position is at least `position`; the number of rows if none is."""
     n = rows.keys.size
     if not rows.positions.size:
         return min(n, max(low, position - rows.first_position))
-    # Gallop: the stretch is usually short against the batch.
+    # Galloping search: the distance is usually short compared to the batch.
     step = 1
     high = low
     while high < n and rows.positions[high] < position:
@@ -140,17 +138,17 @@ def close_window(answers: Answers, query: int, end: int) -> None:
 
 @kernel
 def end_after(query: KernelQuery, position: int) -> int:
-    """The smallest window end beyond `position`."""
+    """Return the smallest window end after `position`."""
     return query.origin + ((position - query.origin) // query.slide + 1) * query.slide
 
 
 @kernel
 def latest_start(query: KernelQuery, position: int) -> int:
-    """The start of the youngest view that holds `position`."""
+    """Return the start of the newest view that contains `position`."""
     return end_after(query, position + query.size) - query.slide - query.size
 
 
 @kernel
 def is_reported(query: KernelQuery, end: int, first: int) -> bool:
-    """Whether the window that ends at `end` is to be reported, given the position of the stream's first object."""
+    """Whether the window that ends at `end` is reported, given the position of the stream's first object."""
     return not query.full_only or end - query.size >= first

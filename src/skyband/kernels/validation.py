@@ -1,4 +1,4 @@
-"""Checks and splits that every batch goes through, one pass each."""
+"""Checks and splits applied to every batch, one pass each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyband.kernels.stream import Floats, Ints
 
 @kernel
 def count_nan(scores: Floats) -> int:
-    """How many scores are NaN."""
+    """Return the number of NaN scores."""
     found = 0
     for i in range(scores.size):
         found += scores[i] != scores[i]
@@ -19,7 +19,7 @@ def count_nan(scores: Floats) -> int:
 
 @kernel
 def first_backwards(positions: Ints, last: int) -> int:
-    """The first row that stands before the one in front of it (or before `last`), -1 if there is none."""
+    """Return the first row with a smaller position than the row before it (or than `last`); -1 if there is none."""
     n = positions.size
     if n == 0:
         return -1
@@ -38,7 +38,7 @@ def first_backwards(positions: Ints, last: int) -> int:
 
 @allocating_kernel
 def rows_by_group(codes: Ints, groups: int) -> tuple[Ints, Ints]:
-    """The rows of each group in stream order, group after group, and where each group's rows begin."""
+    """Return the rows of each group in stream order, group by group, and where each group's rows begin."""
     begins = np.zeros(groups + 1, np.int64)
     for i in range(codes.size):
         begins[codes[i] + 1] += 1

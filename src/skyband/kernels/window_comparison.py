@@ -1,4 +1,4 @@
-"""What changes from one window of a query to the next: who entered, who left, who moved."""
+"""Changes from one window of a query to the next: rows that entered, left or moved."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MOVED = 2
 class ComparedWindows(NamedTuple):
     """Windows by query, group and end; their rows one after another, best first."""
 
-    owners: Ints  # per window: tells query and group apart
+    owners: Ints  # per window: a number for its query and group
     ends: Ints
-    steps: Ints  # per window: how far the next window of its query ends after it; 0: no window is ever empty
+    steps: Ints  # per window: the distance to the next window end of its query; 0: no window is ever empty
     known: Ints  # per window: 1 if its rows have been reported already
     begins: Ints  # per window, and one more
     rows: Ints
@@ -26,10 +26,10 @@ class ComparedWindows(NamedTuple):
 
 
 class ChangeBuffers(NamedTuple):
-    """Room for the changes: at most two for each row of a window."""
+    """Output buffers for the changes: at most two for each row of a window."""
 
-    windows: Ints  # the window of the same owner that stands nearest to where the change happens
-    ends: Ints  # of the window in which it happens
+    windows: Ints  # the window of the same owner nearest to the change
+    ends: Ints  # the end of the window in which it happens
     rows: Ints
     ranks: Ints
     old_ranks: Ints
@@ -38,7 +38,7 @@ class ChangeBuffers(NamedTuple):
 
 @kernel
 def leave(windows: ComparedWindows, w: int, end: int, now: Ints, to: ChangeBuffers, size: int) -> int:
-    """Report the rows of window `w` that are not in the window that ends at `end`; return how many changes there are.
+    """Report the rows of window `w` that are not in the window that ends at `end`; return the number of changes.
 
     `now` has the rank of each row in that window, 0 for a row that is not in it.
     """
@@ -52,7 +52,7 @@ def leave(windows: ComparedWindows, w: int, end: int, now: Ints, to: ChangeBuffe
 
 @kernel
 def arrive(windows: ComparedWindows, w: int, before: Ints, to: ChangeBuffers, size: int) -> int:
-    """Report the rows of window `w` that are new in it or have another rank; return how many changes there are.
+    """Report the rows of window `w` that entered or have another rank; return the number of changes.
 
     `before` has the rank of each row in the window before, 0 for a row that was not in it.
     """
@@ -68,7 +68,7 @@ def arrive(windows: ComparedWindows, w: int, before: Ints, to: ChangeBuffers, si
 
 @kernel
 def note(windows: ComparedWindows, w: int, known: bool, ranks: Ints) -> None:
-    """Write the ranks of a window's rows down, or forget them."""
+    """Store the ranks of a window's rows, or reset them to 0."""
     for i in range(windows.begins[w], windows.begins[w + 1]):
         ranks[windows.rows[i]] = windows.ranks[i] if known else 0
 
@@ -77,11 +77,11 @@ def note(windows: ComparedWindows, w: int, known: bool, ranks: Ints) -> None:
 def find_changes(
     windows: ComparedWindows, reached: int, before: Ints, now: Ints, to: ChangeBuffers, last: Ints
 ) -> tuple[int, int]:
-    """Compare each window with the one before it; return how many changes there are, and how many windows `last` names.
+    """Compare each window with the one before it; return the number of changes and of windows in `last`.
 
-    A window that holds no object is not among `windows`, but ends all the same: where the next one of an owner would
-    have ended at or before `reached`, all have left by then. `last` is given each owner's newest window unless it was
-    followed by such an empty one. `before` and `now` are zeros, one for each row there is, and are left so.
+    Empty windows are not in `windows`. If the next window of an owner would have ended at or before `reached`, it is
+    empty, and all rows have left. `last` gets each owner's newest window unless an empty one followed. `before` and
+    `now` hold a zero for each row, and hold zeros again at the end.
     """
     size = kept = 0
     for w in range(windows.ends.size):

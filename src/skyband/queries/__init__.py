@@ -1,4 +1,4 @@
-"""What is asked: what queries of all families have in common, their workload, and the registry of families."""
+"""Queries: the base class, workloads, and the registry of families."""
 
 from __future__ import annotations
 

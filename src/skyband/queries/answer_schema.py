@@ -1,4 +1,4 @@
-"""The columns of answers: one schema a family, read by tables, Spark types, sinks, the terminal and the dashboard."""
+"""The columns of answers: one schema per family, for tables, Spark types, sinks, the terminal and the dashboard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 __all__ = ["CHANGE_COLUMNS", "AnswerColumn", "AnswerSchema", "moment_of"]
 
-# What a column holds; "own" is a type that comes with the rows: a time or a sequence number, an id, a key, a stream.
+# The kind of a column; "own" is a type from the input: of a time or a sequence number, an id, a key, a stream.
 Kind = Literal["text", "rank", "number", "flag", "own"]
 _MOMENTS = ("window_end", "time")
 
@@ -18,23 +18,26 @@ class AnswerColumn(NamedTuple):
 
     name: str
     kind: Kind
-    optional: bool = False  # only where some query asks for it
-    ranked: bool = False  # a part of what is ranked, such as its key; others say when, where and how it is ranked
+    optional: bool = False  # only if a query requests it
+    ranked: bool = False  # identifies or describes the ranked item, such as its key
 
 
-CHANGE_COLUMNS = (AnswerColumn("change", "text"), AnswerColumn("old_rank", "rank"))  # what a change feed has besides
+CHANGE_COLUMNS = (
+    AnswerColumn("change", "text"),
+    AnswerColumn("old_rank", "rank"),
+)  # additional columns of a change feed
 
 
 @dataclass(frozen=True)
 class AnswerSchema:
-    """The columns that every answer of a family has, in their order; groups and the row's own columns stand apart."""
+    """The columns of a family's answers in order, without group columns and columns of the input row."""
 
     columns: tuple[AnswerColumn, ...]
-    row_id: AnswerColumn | None = None  # stands for the row in tables of a monitor; on Spark the row itself does
+    row_id: AnswerColumn | None = None  # identifies the row in a monitor's tables; on Spark the row itself is included
 
     @property
     def table_columns(self) -> tuple[AnswerColumn, ...]:
-        """The columns of a monitor's tables: those of all answers, with the row's id before the score."""
+        """The columns of a monitor's tables: `columns` with the row id before the score."""
         if self.row_id is None:
             return self.columns
         score = self.names.index("score")
@@ -42,22 +45,22 @@ class AnswerSchema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all columns: rows cannot bring columns of their own under these."""
+        """The names of all columns. Input columns must not have these names."""
         return tuple(column.name for column in self.columns)
 
     @property
     def moment(self) -> str:
-        """The column that says when an answer was final."""
+        """The time column of an answer: when it became final."""
         return moment_of(self.names)
 
     @property
     def framing(self) -> tuple[str, ...]:
-        """The columns that are no part of what is ranked."""
+        """The columns that do not describe the ranked item."""
         return tuple(column.name for column in self.columns if not column.ranked)
 
 
 def moment_of(names: Collection[str]) -> str:
-    """Of the columns of answers, the one that says when an answer was final.
+    """Return the time column of an answer: when it became final.
 
     >>> moment_of(["query", "window_start", "window_end", "rank"]), moment_of(["query", "time", "rank"])
     ('window_end', 'time')

@@ -1,4 +1,4 @@
-"""What queries of all families have in common: frozen, comparable, shown as written, plain values in JSON."""
+"""The base class of all queries: comparison, text forms and conversion to plain values."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _ALWAYS_SHOWN = ("name", "k", "size", "slide", "every")
 
 
 class Query:
-    """A continuous query. Its families are frozen dataclasses; `_settle` is how they normalise their own fields."""
+    """A continuous query. Its subclasses are frozen dataclasses that normalize their fields with `_settle`."""
 
     family: ClassVar[str]
-    moment: ClassVar[str] = "window_end"  # the column of an answer that says when it was final
-    at_least: ClassVar[bool] = False  # whether answers may come more often than they are asked for
-    starts_whole: ClassVar[bool] = True  # whether one that joins a stream waits for a window that begins after that
+    moment: ClassVar[str] = "window_end"  # the column of the time when an answer became final
+    at_least: ClassVar[bool] = False  # whether answers may be more frequent than requested
+    starts_whole: ClassVar[bool] = True  # whether a query added to a stream waits for a window that starts later
     name: str
     k: int
     axis: Axis
     window: Windows
 
     def to_dict(self) -> dict[str, Any]:
-        """The query as plain values, ready for JSON; ``TopK(**query.to_dict())`` is the same query.
+        """Return the query as plain values for JSON; ``TopK(**query.to_dict())`` is the same query.
 
         >>> import skyband as sb
         >>> sb.TopK(k=1, size=10).to_dict()["slide"]
@@ -38,7 +38,7 @@ class Query:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The expressions by which the stream is cut into groups; those of some families never are.
+        """The expressions that partition the stream into groups; always empty in some families.
 
         >>> import skyband as sb
         >>> sb.TopK(k=1, size=10, partition_by="symbol").groups, sb.UncertainTopK(k=1, size=10).groups
@@ -53,7 +53,7 @@ class Query:
 
     @property
     def score_text(self) -> str | None:
-        """What the score is, in a few words; None where it is given with the rows.
+        """A short description of the score; None if the input contains it.
 
         >>> import skyband as sb
         >>> sb.AggregateTopK(k=1, size=10, key="client", value="bytes").score_text
@@ -63,7 +63,7 @@ class Query:
 
     @property
     def window_text(self) -> str:
-        """How long its windows are and how often there is an answer.
+        """A short description of the window size and the answer frequency.
 
         >>> import skyband as sb
         >>> sb.TopK(k=1, size=10_000, slide=100).window_text
@@ -75,12 +75,12 @@ class Query:
 
     @property
     def ranked_text(self) -> str:
-        """What is ranked, in a few words."""
+        """A short description of the ranked items."""
         return f"the {self.k} {'lowest' if self.ascending else 'best'}"
 
     @property
     def headline(self) -> str:
-        """What the query asks, window and all, for the head of its answer.
+        """A one-line description of the query, for headings.
 
         >>> import skyband as sb
         >>> sb.TopK(k=10, size="1 hour", slide="5 minutes", partition_by="symbol").headline
@@ -92,7 +92,7 @@ class Query:
         return f"{self.ranked_text} of {self.window_text}{each}"
 
     def scan_key(self) -> tuple[Any, ...]:
-        """What queries must agree in to read the stream together: expressions, filter and groups.
+        """Return the key that queries must have in common to read the stream together: expressions, filter and groups.
 
         >>> import skyband as sb
         >>> sb.AggregateTopK(k=1, size=10, key="client", value="bytes").scan_key()
@@ -101,7 +101,7 @@ class Query:
         raise NotImplementedError
 
     def sharing_key(self) -> tuple[Any, ...]:
-        """What queries must agree in to share one structure; for most it is what they read.
+        """Return the key that queries must have in common to share state; usually the scan key.
 
         >>> import skyband as sb
         >>> high, low = (sb.TopK(k=1, size=10, order=order) for order in ("desc", "asc"))
@@ -111,7 +111,7 @@ class Query:
         return self.scan_key()
 
     def to_sql(self, *, named: bool = False) -> str | None:
-        """The query as one line of SQL; None where its family has no SQL yet. `named` writes the default name, too.
+        """Return the query as one line of SQL; None if its family has no SQL. `named` includes the default name.
 
         >>> import skyband as sb
         >>> sb.TopK(k=1, size=10).to_sql(named=True), sb.AggregateTopK(k=1, size=10).to_sql()
@@ -121,14 +121,14 @@ class Query:
 
     @classmethod
     def check_together(cls, queries: Iterable[Any]) -> None:
-        """Refuse queries of this family that cannot run in one workload; most can."""
+        """Raise if queries of this family cannot run in one workload."""
 
     def __str__(self) -> str:
-        """The query as SQL, its canonical form; as Python where its family has no SQL yet."""
+        """Return the query as canonical SQL; as Python if its family has no SQL."""
         return self.to_sql() or repr(self)
 
     def _settle(self, values: Mapping[str, Any]) -> None:
-        """Give the frozen fields the form they keep."""
+        """Set frozen fields to their normalized values."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

@@ -1,8 +1,8 @@
-"""The registry of query families: what each is called, what its answers look like, what it lacks, where its parts are.
+"""The registry of query families: names, answer columns, unsupported features, and modules.
 
 A family is a package of `skyband` with the same file names as the others (query, monitor, shard, spark, explain, …).
-Adding one is a package and an entry here. No other module asks which family a query is of: it reads the entry. The
-parts are loaded when they are first asked for, so that a query of one family loads no compiled code of another.
+To add a family, add a package and an entry here. Other modules do not test for a family; they read its entry. Modules
+are imported on first use, so that a query of one family does not load compiled code of another.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Feature = Literal[
     "algorithm",  # an algorithm chosen by name
     "plan",  # a schedule for all queries of a class, chosen by name
     "changes",  # the change feed
-    "late rows",  # handed back
-    "refusing late rows",
+    "late rows",  # returned to the caller
+    "rejecting late rows",
     "frames by name",  # several data frames, one for each stream
-    "shards",  # state cut into parts
+    "shards",  # state split into shards
     "count windows",  # on Spark
     "cost",  # of one more query
     "timeline",  # a plan that can be drawn
     "verification",  # by brute force in Spark SQL
-    "whole rows",  # answers bring back all columns of a row
+    "whole rows",  # answers contain all columns of a row
 ]
 
 
@@ -39,17 +39,17 @@ Feature = Literal[
 class Family:
     """One family of queries."""
 
-    name: str  # in workload files, and in `Query.family`
-    query: str  # the name of its class of queries
-    namespace: str  # where users find its `replay` and `Monitor`
+    name: str  # in workload files and in `Query.family`
+    query: str  # the name of its query class
+    namespace: str  # the module with its `replay` and `Monitor`
     answers: AnswerSchema
-    engines: str | None = None  # where the names of its algorithms or plans are: a module and a name in it
-    clauses: bool = False  # whether its module `sql` reads clauses that only its queries have
-    lacks: Mapping[Feature, str] = field(default_factory=dict)  # what it does not support: what happens, what to do
+    engines: str | None = None  # the module and attribute that list its algorithms or plans
+    clauses: bool = False  # whether its module `sql` parses clauses that only its queries have
+    lacks: Mapping[Feature, str] = field(default_factory=dict)  # unsupported features: the reason, and what to do
 
     @property
     def package(self) -> str:
-        """The package that holds its parts.
+        """The package with its modules.
 
         >>> FAMILIES["aggregate"].package
         'skyband.aggregate'
@@ -58,7 +58,7 @@ class Family:
 
     @property
     def monitor(self) -> str:
-        """How its monitor is called in Python.
+        """The qualified name of its monitor class.
 
         >>> FAMILIES["topk"].monitor, FAMILIES["aggregate"].monitor
         ('skyband.Monitor', 'skyband.aggregate.Monitor')
@@ -67,11 +67,11 @@ class Family:
 
     @property
     def answered_by(self) -> str:
-        """What answers its queries, as a user writes it."""
+        """The functions and classes that run its queries, for messages."""
         return f"{self.namespace}.replay, {self.monitor} or skyband.spark.answers"
 
     def part(self, name: str) -> ModuleType:
-        """One of its modules: ``"query"``, ``"monitor"``, ``"shard"``, ``"spark"``, ``"explain"``, …"""
+        """Import one of its modules: ``"query"``, ``"monitor"``, ``"shard"``, ``"spark"``, ``"explain"``, …"""
         return import_module(f"{self.package}.{name}")
 
     @property
@@ -80,7 +80,7 @@ class Family:
         return getattr(self.part("query"), self.query)
 
     def supports(self, feature: Feature) -> bool:
-        """Whether its queries can be asked with this.
+        """Whether the family supports this feature.
 
         >>> FAMILIES["topk"].supports("changes"), FAMILIES["aggregate"].supports("changes")
         (True, False)
@@ -88,7 +88,7 @@ class Family:
         return feature not in self.lacks
 
     def algorithms(self) -> tuple[str, ...]:
-        """The names by which its queries can be run; none where there is one way only.
+        """Return the names of its algorithms or plans; empty if there is only one.
 
         >>> FAMILIES["uncertain"].algorithms()
         ('none', 'in', 'inco', 'dp', 'greedy')
@@ -102,7 +102,7 @@ class Family:
 def _schema(
     *columns: str, optional: Collection[str] = (), ranked: Collection[str] = (), row_id: AnswerColumn | None = None
 ) -> AnswerSchema:
-    """Columns as ``"name kind"``; those without a kind are of a type that comes with the rows."""
+    """Return a schema of columns given as ``"name kind"``; a column without a kind has a type from the input."""
     parts = [(*column.split(), "own")[:2] for column in columns]
     return AnswerSchema(
         tuple(AnswerColumn(name, kind, name in optional, name in ranked) for name, kind in parts),  # type: ignore[arg-type]
@@ -112,14 +112,14 @@ def _schema(
 
 _WINDOW = ("query text", "window_start", "window_end", "rank rank")
 _MOMENT = ("query text", "time", "rank rank")
-_NO_COST = "there are no views that one more query could share."
-_NO_SCHEDULE = "only queries over uncertain streams are run together by a plan. Leave it out."
-_NO_PLAN = "there is no plan to draw."
-_NOT_VERIFIED = "brute force in Spark SQL exists for top-k queries only. Verify a file without that stream."
+_NO_COST = "it has no views that another query could share."
+_NO_SCHEDULE = "only queries over uncertain streams are scheduled by a plan. Omit plan=."
+_NO_PLAN = "it has no plan with a timeline."
+_NOT_VERIFIED = "only TopK queries can be verified by brute force in Spark SQL. Verify a file without that stream."
 
 _NOT_COUNTED = (
-    "rows that were pushed before are not counted again, so its windows would hold other rows. Add it before the first "
-    "push, or start another monitor for it."
+    "rows pushed before are not counted for a new query, so its windows would contain other rows. Add it before the "
+    "first push, or use another monitor for it."
 )
 
 FAMILIES: dict[str, Family] = {
@@ -132,7 +132,7 @@ FAMILIES: dict[str, Family] = {
             answers=_schema(*_WINDOW, "score number", row_id=AnswerColumn("id", "own", ranked=True)),
             engines="algorithms.ENGINES",
             lacks={
-                "frames by name": "top-k queries rank the rows of one; pass that one.",
+                "frames by name": "they rank the rows of one data frame. Pass a single data frame.",
                 "plan": _NO_SCHEDULE,
             },
         ),
@@ -143,18 +143,18 @@ FAMILIES: dict[str, Family] = {
             answers=_schema(*_WINDOW, "key", "score number", ranked=["key"]),
             lacks={
                 "add to count windows": _NOT_COUNTED,
-                "algorithm": "aggregates are kept in one way. Leave it out.",
+                "algorithm": "there is only one algorithm. Omit algorithm=.",
                 "plan": _NO_SCHEDULE,
-                "changes": "aggregate queries give every window's whole answer. Leave output= out.",
-                "late rows": "of aggregate queries late rows are counted. Leave late= out.",
-                "refusing late rows": "of aggregate queries late rows are counted. Leave late= out.",
-                "frames by name": "aggregate queries rank the keys of one; pass that one, or a union of them.",
-                "count windows": "on Spark, aggregates are over windows of time. Give size= and slide= as durations, "
-                "or use skyband.aggregate.Monitor, which has both.",
+                "changes": "every window reports its complete answer. Omit output=.",
+                "late rows": "late rows are only counted. Omit late=.",
+                "rejecting late rows": "late rows are only counted. Omit late=.",
+                "frames by name": "they rank the keys of one data frame. Pass a single data frame, or a union.",
+                "count windows": "on Spark they need time windows. Give size= and slide= as durations, or use "
+                "skyband.aggregate.Monitor, which supports both.",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
                 "verification": _NOT_VERIFIED,
-                "whole rows": "an answer gives a key and its total.",
+                "whole rows": "an answer contains keys and their scores.",
             },
         ),
         Family(
@@ -167,14 +167,14 @@ FAMILIES: dict[str, Family] = {
             ),
             lacks={
                 "add to count windows": _NOT_COUNTED,
-                "algorithm": "here each query has its method=. Leave it out.",
+                "algorithm": "each query has a method= instead. Omit algorithm=.",
                 "plan": _NO_SCHEDULE,
-                "changes": "queries over incomplete streams give every whole answer. Leave output= out.",
-                "late rows": "late rows of incomplete streams are counted. Leave late= out.",
+                "changes": "every report is a complete answer. Omit output=.",
+                "late rows": "late rows are only counted. Omit late=.",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
                 "verification": _NOT_VERIFIED,
-                "whole rows": "an answer gives an object and its score.",
+                "whole rows": "an answer contains objects and their scores.",
             },
         ),
         Family(
@@ -188,13 +188,13 @@ FAMILIES: dict[str, Family] = {
             engines="schedules.METHODS",
             clauses=True,
             lacks={
-                "changes": "they give every whole answer. Leave output= out.",
-                "late rows": "late rows of uncertain streams are counted. Leave late= out.",
-                "frames by name": "uncertain queries rank rows of one; pass a union.",
-                "shards": "the probability to be among the best depends on all tuples; leave it out.",
+                "changes": "every report is a complete answer. Omit output=.",
+                "late rows": "late rows are only counted. Omit late=.",
+                "frames by name": "they rank the rows of one data frame. Pass a union.",
+                "shards": "the probability of a rank depends on all tuples of the window. Omit shards=.",
                 "cost": _NO_COST,
                 "verification": _NOT_VERIFIED,
-                "whole rows": "an answer gives a tuple's id, score and probability.",
+                "whole rows": "an answer contains ids, scores and probabilities.",
             },
         ),
     )
@@ -202,7 +202,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_of(query: Any) -> Family:
-    """The family that a query, or a workload, is of.
+    """Return the family of a query or a workload.
 
     >>> import skyband as sb
     >>> family_of(sb.TopK(k=1, size=10)).query
@@ -212,7 +212,7 @@ def family_of(query: Any) -> Family:
 
 
 def inferred_family(names: Collection[str]) -> Family:
-    """The family whose answers have these columns: of those with this moment, the one with most of its columns here.
+    """Return the family whose answers have these columns: the same time column, and most columns in common.
 
     >>> inferred_family(["query", "window_start", "window_end", "rank", "key", "score"]).name
     'aggregate'
@@ -223,7 +223,7 @@ def inferred_family(names: Collection[str]) -> Family:
 
 
 def refuse_unsupported(family: Family, feature: Feature, given: str) -> None:
-    """Refuse what a family does not support, in the one wording there is; `given` is what the user wrote.
+    """Raise UnsupportedError if the family does not support the feature; `given` is what the user wrote.
 
     >>> refuse_unsupported(FAMILIES["topk"], "add to count windows", "add('big')")
     >>> try:

@@ -1,9 +1,10 @@
-"""What the fields of a query may hold, whichever family it is of: checked once, and told in the user's words."""
+"""Validation of query fields, shared by all families."""
 
 from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from numbers import Real
@@ -26,45 +27,45 @@ __all__ = [
     "is_integer",
     "same_axis",
     "spelled",
+    "split_field",
     "window_of",
 ]
 
 Axis = Literal["time", "count"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIELD = re.compile(r"(\w+)(?:=| (?=must |is missing))")  # at the beginning of an error message
 
 
 def axis_of(name: str, value: object) -> Axis:
-    """What a size of this kind is counted in."""
+    """Return the axis that a size or slide of this type is measured on."""
     if isinstance(value, str | timedelta):
         return "time"
     if is_integer(value):
         return "count"
     raise InvalidQueryError(
-        f"{name}={value!r} must be interval text such as '10 minutes', a timedelta (both time windows) or an integer "
-        f"(a count window), not {type(value).__name__}."
+        f"{name} must be a duration such as '10 minutes', a timedelta, or an integer (a count window), got {value!r} "
+        f"of type {type(value).__name__}."
     )
 
 
 def same_axis(size: object, step: object, called: str) -> Axis:
-    """The axis that a window's size and its step (its `slide`, or what it is `called`) are on."""
+    """Return the axis of a window's size and step; `called` is the field of the step, such as ``"slide"``."""
     axis = axis_of("size", size)
     if axis_of(called, step) != axis:
         raise InvalidQueryError(
-            f"size={size!r} and {called}={step!r} are on different axes (time and count); a window cannot move by one "
-            "and span the other. Give both as durations or both as integers."
+            f"size={size!r} and {called}={step!r} are on different axes (time and count). Give both as durations or "
+            "both as integers."
         )
     return axis
 
 
 def window_of(axis: Axis, size: Any, step: Any, origin: object, called: str = "slide") -> SlidingWindow:
-    """The windows of a query, in ticks of its axis."""
+    """Return the windows of a query, in ticks of its axis."""
     if axis == "time":
         return _time_window(size, step, origin, called)
     if origin is not None and not is_integer(origin):
-        raise InvalidQueryError(
-            f"origin={origin!r} must be an integer (a sequence number) for a count window; its axis has no clock."
-        )
+        raise InvalidQueryError(f"origin must be an integer (a sequence number) for count windows, got {origin!r}.")
     if called != "slide" and operator.index(size) >= 1 and not 1 <= operator.index(step) <= operator.index(size):
         raise InvalidQueryError(_unfit_step(called, step, "1", size))
     return SlidingWindow(
@@ -76,22 +77,22 @@ def window_of(axis: Axis, size: Any, step: Any, origin: object, called: str = "s
 
 def _unfit_step(called: str, step: object, least: str, size: object) -> str:
     return (
-        f"{called}={step!r} must lie between {least} and {size!r} (the window's size); "
-        "a longer one would leave objects in no window at all, a shorter one would never move on."
+        f"{called} must be between {least} and {size!r} (the window size), got {step!r}. "
+        "With a longer one, some objects would be in no window."
     )
 
 
 def _time_window(size: Any, slide: Any, origin: object, called: str) -> SlidingWindow:
-    """The window in microseconds; what is wrong with it is said in the words of the user."""
+    """Return the window in microseconds. Errors show the values as the user wrote them."""
     ticks, step, anchor = parse_duration(size, field="size"), parse_duration(slide, field=called), _time_origin(origin)
     if ticks < 1:
-        raise InvalidQueryError(f"size={size!r} must be at least 1 microsecond; an empty window holds no object.")
+        raise InvalidQueryError(f"size must be at least 1 microsecond, got {size!r}.")
     if not 1 <= step <= ticks:
         raise InvalidQueryError(_unfit_step(called, slide, "1 microsecond", size))
     if ticks >= AXIS_LIMIT or abs(anchor) >= AXIS_LIMIT:
         raise InvalidQueryError(
-            f"size={size!r} and origin={origin!r} must stay below 2**62 microseconds; "
-            "larger ones leave the integer axis."
+            f"size={size!r} and origin={origin!r} must be below 2**62 microseconds. "
+            "Larger values overflow 64-bit integers."
         )
     return SlidingWindow(size=ticks, slide=step, origin=anchor)
 
@@ -106,87 +107,97 @@ def _time_origin(origin: object) -> int:
             origin = datetime.fromisoformat(origin)
         except ValueError as error:
             raise InvalidQueryError(
-                f"origin={origin!r} is not an ISO date or time; write '2024-01-01' or '2024-01-01T09:30:00+00:00'."
+                "origin must be an ISO date or time such as '2024-01-01' or '2024-01-01T09:30:00+00:00', got "
+                f"{origin!r}."
             ) from error
     if not isinstance(origin, datetime):
         raise InvalidQueryError(
-            f"origin={origin!r} must be a datetime, ISO text or microseconds since 1970, not {type(origin).__name__}."
+            f"origin must be a datetime, ISO text or microseconds since 1970, got {origin!r} of type "
+            f"{type(origin).__name__}."
         )
-    if getattr(origin, "nanosecond", False):  # pandas: finer than a datetime, or none at all (NaT)
-        raise InvalidQueryError(f"origin={origin!r} is not a whole microsecond; windows can be anchored at no other.")
+    if getattr(origin, "nanosecond", False):  # pandas: finer than a datetime, or NaT
+        raise InvalidQueryError(f"origin must be a whole number of microseconds, got {origin!r}.")
     try:
         since = (origin if origin.tzinfo else origin.replace(tzinfo=UTC)) - _EPOCH
     except (OverflowError, ValueError) as error:
-        raise InvalidQueryError(f"origin={origin!r} is too far from 1970 to be counted in microseconds.") from error
+        raise InvalidQueryError(f"origin={origin!r} is too far from 1970 for microseconds in 64 bits.") from error
     return parse_duration(since, field="origin")
 
 
+def split_field(message: str) -> tuple[str, str]:
+    """Split the error message of a query into the field it begins with (empty if it names none) and the rest.
+
+    >>> split_field("k must be at least 1, got 0."), split_field("origin='x' is too far from 1970.")
+    (('k', 'must be at least 1, got 0.'), ('origin', "'x' is too far from 1970."))
+    """
+    found = _FIELD.match(message)
+    return (found[1], message[found.end() :]) if found else ("", message)
+
+
 def spelled(axis: Axis, ticks: int) -> str | int:
-    """Ticks of the axis as users write them."""
+    """Return ticks of the axis in the form that users write."""
     return format_duration(ticks) if axis == "time" else ticks
 
 
 def checked_k(k: object) -> int:
-    """K as a whole number."""
+    """Return k as an int."""
     if not is_integer(k):
-        raise InvalidQueryError(f"k={k!r} must be an integer, not {type(k).__name__}; an answer has whole rows.")
+        raise InvalidQueryError(f"k must be an integer, got {k!r} of type {type(k).__name__}.")
     value = operator.index(k)  # type: ignore[arg-type]  # checked just above
     if not 1 <= value < 2**31:
-        raise InvalidQueryError(f"k={value} must lie in 1..{2**31 - 1}; an answer ranks at least one object.")
+        raise InvalidQueryError(f"k must be between 1 and {2**31 - 1}, got {value}.")
     return value
 
 
 def checked_name(name: object) -> str:
-    """A name that answers can be told apart by."""
+    """Return the name of a query, which identifies it in answers."""
     if not isinstance(name, str) or not name.strip() or any("\ud800" <= letter <= "\udfff" for letter in name):
         raise InvalidQueryError(
-            f"name={name!r} must be non-empty text of whole characters; answers are told apart by it."
+            f"name must be non-empty text without surrogates, got {name!r}. It identifies the query in answers."
         )
     return name
 
 
 def checked_expression(name: str, value: object) -> str | None:
-    """An SQL expression, or None."""
+    """Return the SQL expression, or None."""
     if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise InvalidQueryError(f"{name}={value!r} must be an SQL expression as text, or None.")
+        raise InvalidQueryError(f"{name} must be an SQL expression as text, or None, got {value!r}.")
     return value
 
 
 def checked_columns(columns: object) -> tuple[str, ...]:
-    """Column names, each once."""
+    """Return the column names of `partition_by`, which must be distinct."""
     if isinstance(columns, str):
         columns = (columns,)
     try:
-        names: tuple[Any, ...] = tuple(columns)  # type: ignore[arg-type]  # what cannot be iterated is refused
+        names: tuple[Any, ...] = tuple(columns)  # type: ignore[arg-type]  # other types raise a TypeError
     except TypeError as error:
-        raise InvalidQueryError(
-            f"partition_by={columns!r} must be a list of column names; they tell one group from another."
-        ) from error
+        raise InvalidQueryError(f"partition_by must be a list of column names, got {columns!r}.") from error
     for name in names:
         if not isinstance(name, str) or not name.strip():
-            raise InvalidQueryError(f"partition_by={names!r} must hold column names only; {name!r} is none.")
+            raise InvalidQueryError(f"partition_by must contain only column names, got {name!r} in {names!r}.")
     if len(set(names)) < len(names):
-        raise InvalidQueryError(f"partition_by={names!r} names a column twice; each groups the stream once.")
+        raise InvalidQueryError(f"partition_by={names!r} contains a column twice. List each column once.")
     return names
 
 
 def checked_choice(name: str, value: object, choices: Mapping[str, str]) -> str:
-    """One of the named choices."""
+    """Return the value if it is one of the choices."""
     if isinstance(value, str) and value in choices:
         return value
-    told = ", ".join(f"{choice!r} ({meaning})" for choice, meaning in choices.items())
-    raise InvalidQueryError(f"{name}={value!r} must be one of {told}.")
+    allowed = ", ".join(f"{choice!r} ({meaning})" for choice, meaning in choices.items())
+    raise InvalidQueryError(f"{name} must be one of {allowed}, got {value!r}.")
 
 
 def checked_flag(name: str, value: object) -> bool:
-    """True or False."""
+    """Return the flag if it is a bool."""
     if not isinstance(value, bool):
-        raise InvalidQueryError(f"{name}={value!r} must be True or False, not {type(value).__name__}.")
+        raise InvalidQueryError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}.")
     return value
 
 
 def as_number(value: object) -> float:
-    """A number as a float, infinite where it is beyond all floats; NaN for what is none, booleans too."""
+    """Return a number as a float, infinite if it is too large; NaN if the value is not a number or is a bool."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
@@ -196,9 +207,9 @@ def as_number(value: object) -> float:
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value can stand for a whole number; booleans cannot."""
+    """Whether a value can be used as an integer; booleans cannot."""
     try:
-        operator.index(value)  # type: ignore[arg-type]  # arrays have __index__, but only some of them can use it
+        operator.index(value)  # type: ignore[arg-type]  # arrays have __index__, but it may raise
     except TypeError:
         return False
     return not isinstance(value, bool)

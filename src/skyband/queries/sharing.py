@@ -1,4 +1,4 @@
-"""Which queries share: those that agree in a key are grouped, in the order in which they first appear."""
+"""Group queries by a key, in order of first appearance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def places_by(key: Callable[[Q], K], queries: Iterable[Q]) -> dict[K, tuple[int, ...]]:
-    """The places of the queries that agree in a key, such as `Query.sharing_key` or `Query.scan_key`.
+    """Return the indices of the queries for each value of a key such as `Query.sharing_key` or `Query.scan_key`.
 
     >>> import skyband as sb
     >>> low, far, high = (sb.TopK(k=k, size=9, by=by) for k, by in [(1, "price"), (1, "distance"), (5, "price")])

@@ -1,4 +1,4 @@
-"""A plan on a time line: what a family that draws one gives to whoever shows it."""
+"""A plan as a timeline, for display."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Lane", "Timeline"]
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A stretch of the axis and the queries that it serves; places in seconds or objects."""
+    """An interval of the axis and the queries that it serves; `begin` and `end` in seconds or objects."""
 
     label: str
     kind: str  # "view" or "group"
@@ -21,9 +21,9 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The lanes, oldest first; `more` were left out."""
+    """The lanes, oldest first; `more` is the number of omitted lanes."""
 
     lanes: tuple[Lane, ...]
     more: int
     now: float
-    cost: float | None = None  # tuples looked at in a second, or for an object
+    cost: float | None = None  # tuples visited per second or per object

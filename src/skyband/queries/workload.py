@@ -41,12 +41,12 @@ class Workload(Generic[Q]):
         try:
             found: tuple[Any, ...] = (queries,) if isinstance(queries, Query) else tuple(iter(queries))
         except TypeError as error:
-            raise InvalidQueryError(f"{brief(queries)} is not a query; a workload holds {_FAMILIES}.") from error
+            raise InvalidQueryError(f"{brief(queries)} is not a query. A workload consists of {_FAMILIES}.") from error
         for query in found:
             if not isinstance(query, Query):
-                raise InvalidQueryError(f"{brief(query)} is not a query; a workload holds {_FAMILIES}.")
+                raise InvalidQueryError(f"{brief(query)} is not a query. A workload consists of {_FAMILIES}.")
         if not found:
-            raise InvalidQueryError("a workload needs at least one query; with none there is nothing to answer.")
+            raise InvalidQueryError("a workload must contain at least one query, got none.")
         _refuse_mixed_families(found)
         _refuse_duplicates(found)
         _refuse_mixed_axes(found)
@@ -55,34 +55,36 @@ class Workload(Generic[Q]):
 
     @property
     def family(self) -> str:
-        """``"topk"``, ``"aggregate"``, ``"incomplete"`` or ``"uncertain"``: what kind of question all queries ask."""
+        """``"topk"``, ``"aggregate"``, ``"incomplete"`` or ``"uncertain"``: the family of all queries."""
         return self.queries[0].family
 
     @property
     def axis(self) -> Axis:
-        """``"time"`` or ``"count"``: what the windows of all queries run along."""
+        """``"time"`` or ``"count"``: the axis of all windows."""
         return self.queries[0].axis
 
     def explain(self, *, on_spark: bool = False, plan: str | None = None) -> str:
-        """A page on what will be shared, held and run for this workload, in process or on Spark.
+        """Describe what this workload answers, how much it keeps, and how it runs, in process or on Spark.
 
-        Queries over uncertain streams are run by a `plan`: name the one that they will be run by, if it is not the
-        greedy one.
+        The first lines are a summary; details follow. For queries over uncertain streams, `plan` names the plan
+        that runs them, if it is not the greedy one.
 
         >>> import skyband as sb
         >>> print(sb.Workload([sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute")]).explain())
-        1 query on the time axis, 1 sharing class
+        1 query over event time: the 10 best in 10 minutes, every 1 minute.
+        Each row is processed once.
+        Memory: about 29 candidate rows (at most 100). It keeps more if it switches to the algorithm sap (see below).
         <BLANKLINE>
+        1 sharing class; the queries of a class share their candidates, the rows that can be in an answer
         class 1: by the given score, desc
           queries       1: big
-          meta query    window 10 minutes, slide and k adaptive
-          views         10 alive, for 10 windows of the queries
+          window        10 minutes
+          views         10 open, for 10 open windows of the queries
           k per view    10 (10 views)
           panes         1 minute
           candidates    about 29 expected, never more than 100
-          share factor  1.0: run alone, the queries would hold about 29 candidates and look at each object 1 time
-          algorithm     panes: keeps MinTopk's minimal candidate set, a pane at a time instead of an object at a time; \
-sap takes over if windows turn out to hold many objects and slides few
+          algorithm     panes: keeps MinTopk's minimal candidate set, updated once per pane instead of once per row; \
+switches to sap if windows contain many rows and slides few; sap also keeps 8 to 24 bytes per row of the window
         """
         family = family_of(self)
         if plan is not None:
@@ -91,14 +93,14 @@ sap takes over if windows turn out to hold many objects and slides few
         return str(family.part("explain").page(self.queries, on_spark=on_spark, **named))
 
     def cost(self, query: Q) -> Cost:
-        """What adding `query` would cost: views and candidates held more, and the work per object.
+        """Return the cost of adding `query`: additional views and candidates, and additional work per row.
 
         >>> import skyband as sb
         >>> work = sb.Workload([sb.TopK(name="day", k=20, size="1 day", slide="1 hour")])
         >>> print(work.cost(sb.TopK(name="half", k=20, size="12 hours", slide="1 hour")))
         +0 views, +0 candidates, +50% time
         """
-        together = Workload([*self.queries, query])  # refuses what could not be added
+        together = Workload([*self.queries, query])  # raises if the query cannot be added
         family = family_of(together)
         refuse_unsupported(family, "cost", "cost()")
         found: Cost = family.part("explain").cost(self.queries, query)
@@ -117,7 +119,7 @@ sap takes over if windows turn out to hold many objects and slides few
         raise UnknownNameError.among("query", name, (query.name for query in self.queries))
 
     def __str__(self) -> str:
-        """The queries as SQL, a line each; `skyband.sql` reads them back.
+        """Return the queries as SQL, one per line; `skyband.sql` parses them.
 
         >>> import skyband as sb
         >>> print(sb.Workload([sb.TopK(name="few", k=3, size=500), sb.TopK(name="many", k=90, size=500, slide=50)]))
@@ -136,21 +138,21 @@ _FAMILIES = "skyband.{}, {}, {} or {} values".format(*(family.query for family i
 
 
 def of_family(queries: Any, family: type[Q], user: str) -> Workload[Q]:
-    """The workload of these queries, all of which are of the family that `user` (a function or a class) can answer."""
+    """Return the workload of these queries, which must be of the family that `user` (a function or class) supports."""
     found = Workload(queries)
     first = found.queries[0]
     if not isinstance(first, family):
         raise UnsupportedError(
-            f"query {first.name!r} is of the type {type(first).__name__}, and {user} answers {family.__name__}; "
-            f"use {family_of(first).answered_by}."
+            f"{user} supports {family.__name__} queries, got query {first.name!r} of type {type(first).__name__}. "
+            f"Use {family_of(first).answered_by}."
         )
     return found
 
 
 def refuse_expressions(queries: Iterable[Any]) -> None:
-    """Refuse queries with a filter or an expression, where rows come as arrays: nothing would compute them.
+    """Reject queries with a filter or an expression if rows are given as arrays, because nothing evaluates them.
 
-    A plain column name is fine: it says what an array holds.
+    A plain column name is allowed: it documents what an array contains.
 
     >>> import skyband as sb
     >>> refuse_expressions([sb.TopK(k=1, size=10, by="price")])
@@ -158,17 +160,17 @@ def refuse_expressions(queries: Iterable[Any]) -> None:
     for query in queries:
         if query.where is not None:
             raise InvalidQueryError(
-                f"{query.name!r} has where={query.where!r}, and arrays have no columns to filter by; "
-                "filter the arrays first and leave where= out."
+                f"query {query.name!r} has where={query.where!r}, but rows given as arrays cannot be filtered. "
+                "Filter the arrays first and omit where=."
             )
         for name in _COLUMNS:
             given = getattr(query, name, None) or ()
             for text in (given,) if isinstance(given, str) else given:
                 if not _NAME.fullmatch(text.strip()):
                     raise InvalidQueryError(
-                        f"{query.name!r} has {name}={text!r}, and arrays have no columns to compute it from; it would "
-                        f"be ignored and the answers would be about other values. Compute it first, pass the result "
-                        f"as an array, and leave {name}= out or name a column."
+                        f"query {query.name!r} has {name}={text!r}, but expressions are not evaluated when rows are "
+                        f"given as arrays. Compute the values first, pass them as an array, and omit {name}= or set it "
+                        "to a column name."
                     )
 
 
@@ -181,8 +183,8 @@ def _refuse_mixed_families(queries: tuple[Query, ...]) -> None:
     for query in queries:
         if query.family != first.family:
             raise InvalidQueryError(
-                f"{first.name!r} is of the type {type(first).__name__} and {query.name!r} of the type "
-                f"{type(query).__name__}; one workload holds one family of queries. Make two workloads of them."
+                f"all queries of a workload must be of one family, but {first.name!r} is of type "
+                f"{type(first).__name__} and {query.name!r} of type {type(query).__name__}. Make two workloads of them."
             )
 
 
@@ -191,8 +193,8 @@ def _refuse_duplicates(queries: tuple[Query, ...]) -> None:
     for query in queries:
         if query.name in seen:
             raise InvalidQueryError(
-                f"name={query.name!r} is used by more than one query; answers are told apart by it. "
-                "Give each query its own name=."
+                f"name={query.name!r} is used by more than one query. Names identify queries in answers; give each "
+                "query a different name=."
             )
         seen.add(query.name)
 
@@ -202,6 +204,6 @@ def _refuse_mixed_axes(queries: tuple[Query, ...]) -> None:
     for query in queries:
         if query.axis != first.axis:
             raise InvalidQueryError(
-                f"{first.name!r} has {first.axis} windows and {query.name!r} has {query.axis} windows; "
-                "one workload runs along one axis. Make two workloads of them."
+                f"all queries of a workload must be on one axis, but {first.name!r} has {first.axis} windows and "
+                f"{query.name!r} has {query.axis} windows. Make two workloads of them."
             )

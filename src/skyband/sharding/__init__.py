@@ -1,1 +1,1 @@
-"""A workload cut into shards that share nothing: what each holds, how rows reach it, what it answers. No Spark here."""
+"""Independent shards of a workload: their state, how rows reach them, and their answers. Without Spark."""

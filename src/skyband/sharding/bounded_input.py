@@ -1,8 +1,8 @@
-"""A bounded input through a shard in stream order: only what overlaps in time is in memory at once.
+"""Process a bounded input in stream order, so that only rows that overlap in time are in memory.
 
-Envelopes come sorted by their oldest row, so nothing older than the next envelope's oldest row can follow. Time moves
-there after each step: windows that end before it are answered, and rows that no later window needs are released. No row
-is late, whatever the order in which files were written and read.
+Envelopes are sorted by their oldest row, so no row older than the next envelope's oldest row can follow. Time advances
+to that position after each step: windows that end before it are answered, and rows that no later window needs are
+dropped. No row is late, whatever the order in which files were written and read.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from skyband.windows import NEVER
 
 __all__ = ["complete_windows", "cut_by_time", "step_in_order"]
 
-STEP_ROWS = 1 << 18  # a step ranks all rows held, so fewer new ones are not worth one
-SLICE_ROWS = 1 << 13  # rows of an envelope; the fewer, the less of a badly ordered input overlaps in time
+STEP_ROWS = 1 << 18  # a step ranks all stored rows, so it waits for at least this many new ones
+SLICE_ROWS = 1 << 13  # rows per envelope; with fewer rows, less of a badly ordered input overlaps in time
 
 
 def step_in_order(arrived: Iterable[tuple[pa.Table, Note]], shard: Shard) -> Iterator[tuple[list[pa.Table], Tally]]:
-    """Step a shard through all of its envelopes, which come by their oldest row, and to the end of the stream."""
+    """Step a shard through its envelopes, sorted by their oldest row, to the end of the stream."""
     tables: list[pa.Table] = []
     notes: list[Note] = []
     rows = held = 0
     for table, note in arrived:
-        # As many new rows as are held: however long the input, all steps together rank each row a few times.
+        # Wait for as many new rows as are stored, so that each row is ranked only a few times however long the input
+        # is.
         if rows >= max(STEP_ROWS, held) and note.oldest < NEVER:
             answers, tally = shard.step(tables, notes, None, next_watermark=note.oldest)
             yield answers, tally
@@ -42,7 +43,7 @@ def step_in_order(arrived: Iterable[tuple[pa.Table, Note]], shard: Shard) -> Ite
 
 
 def cut_by_time(envelope: Envelope, positions_of: Callable[[pa.Table], Ints]) -> Iterator[Envelope]:
-    """A large envelope as several, each with the rows of a shorter stretch of time."""
+    """Split a large envelope into several with shorter time ranges."""
     table = envelope.rows
     if table.num_rows <= SLICE_ROWS:
         yield envelope
@@ -59,10 +60,10 @@ def cut_by_time(envelope: Envelope, positions_of: Callable[[pa.Table], Ints]) ->
 
 
 def complete_windows(arrived: Iterable[tuple[int, pa.Table]], end: str) -> Iterator[pa.Table]:
-    """The answers of several shards, in tables that each hold all there is about their windows.
+    """Combine the answers of several shards into tables that contain complete windows.
 
-    Tables come by the end of their first window, so that windows which end before the next table's first are complete.
-    `end` is the column that says when a window ends.
+    Tables arrive ordered by the end of their first window, so windows that end before the next table's first one are
+    complete. `end` is the column with the window end.
     """
     waiting: list[pa.Table] = []
     rows = left = 0

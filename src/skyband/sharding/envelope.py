@@ -1,4 +1,4 @@
-"""What travels from a task to a shard: rows as Arrow bytes, and a note on the rows that were left behind."""
+"""The data that a task sends to a shard: rows as Arrow bytes, and a note about the rows that the task dropped."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CHUNK_BYTES = 64 << 20
 
 
 class Histogram(NamedTuple):
-    """How many rows stand in each millisecond: enough to tell how many are behind any watermark."""
+    """Number of rows per millisecond, to count the rows behind any watermark."""
 
     begin: int  # the first millisecond with a row
-    size: int  # how many milliseconds have rows
-    kind: str  # of the numbers in `steps`
-    steps: bytes  # from each millisecond with rows to the next one, then the number of rows in each; compressed
+    size: int  # number of milliseconds with rows
+    kind: str  # type of the numbers in `steps`
+    steps: bytes  # distances between milliseconds with rows, then the number of rows in each; compressed
 
     @classmethod
     def of(cls, positions: Ints) -> Histogram:
@@ -39,7 +39,7 @@ class Histogram(NamedTuple):
         return cls(begin, int(cells.size), kind, data)
 
     def before(self, position: int) -> int:
-        """How many rows stand before `position`, a whole millisecond."""
+        """Number of rows before `position`, which is a whole millisecond."""
         if not self.size or self.begin * MILLISECOND >= position:
             return 0
         data = pa.decompress(self.steps, 2 * self.size * np.dtype(self.kind).itemsize, codec="lz4", asbytes=True)
@@ -50,31 +50,31 @@ class Histogram(NamedTuple):
 
 @dataclass(frozen=True)
 class Note:
-    """About all rows of a stretch, those that were reduced away too. A family's own kind of note says more about them.
+    """Facts about all rows of a range of the input, including dropped ones. Families extend it.
 
-    Notes travel within a micro-batch and are never stored, so that they have no version.
+    Notes are sent within a micro-batch and never stored, so they have no version.
     """
 
     newest: int
     oldest: int  # of the rows that some query ranks
-    histogram: Histogram | None = None  # None: late rows are counted otherwise, or there are none
+    histogram: Histogram | None = None  # None: late rows are counted elsewhere, or there are none
 
     def to_bytes(self) -> bytes:
-        """The note, ready to travel."""
+        """Serialize the note."""
         return encode({**vars(self), "histogram": self.histogram and self.histogram._asdict()})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The note that travelled, as the kind of note that the family writes."""
+        """Deserialize a note of this type."""
         saved = decode(data)
         return cls(**{**saved, "histogram": saved["histogram"] and Histogram(**saved["histogram"])})
 
 
 def expected_watermark(notes: Iterable[Note], delay: int | None) -> int | None:
-    """Where the watermark will stand at least after a micro-batch with these notes; None where that is not known.
+    """Return a lower bound of the watermark after a micro-batch with these notes; None if it is unknown.
 
-    What has ended by then can be answered now: all rows that came before the watermark moved are here, and those of the
-    next micro-batch are late if they are before it. `delay` is the watermark's; None where others have a say in it.
+    Windows that end by then can be answered now: all rows before the new watermark have arrived, and rows of the next
+    micro-batch are late if they are before it. `delay` is the watermark's; None if it also depends on other streams.
 
     >>> note = Note(newest=5_000_700, oldest=0)
     >>> expected_watermark([note], delay=2_000_000)
@@ -86,7 +86,7 @@ def expected_watermark(notes: Iterable[Note], delay: int | None) -> int | None:
     if delay is None or newest == ALWAYS:
         return None
     at = newest // MILLISECOND * MILLISECOND - delay
-    return at if at > 0 else None  # Spark's never stands before 1970
+    return at if at > 0 else None  # Spark's watermark is never before 1970
 
 
 class Envelope(NamedTuple):
@@ -101,7 +101,7 @@ class Envelope(NamedTuple):
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches are reduced many at a time: the longer the stretch, the fewer of its rows are left."""
+    """Combine batches into larger tables: the longer the range, the larger the share of rows that can be dropped."""
     some: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -1,7 +1,7 @@
-"""Rows in stream order: they wait in their shard until time has passed them, and are then ranked, sorted.
+"""Shards that process rows in stream order: rows wait until time has passed them, and are then sorted and ranked.
 
-For the families that need every row in its place: incomplete and uncertain streams. Late rows are dropped and counted
-here, once for both.
+Incomplete and uncertain streams use them, because they need every row in order. Late rows are dropped and counted here
+for both.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ __all__ = ["OrderedShard"]
 
 
 class OrderedShard(Shard):
-    """A shard that ranks its rows in stream order. Families say how."""
+    """A shard that ranks its rows in stream order. Families implement the ranking."""
 
-    order: ClassVar[tuple[str, ...]]  # by which columns, after the position, rows of one moment are sorted
+    order: ClassVar[tuple[str, ...]]  # the columns that order rows with equal positions
 
     def __init__(self, plan: Any, number: int, segments: Segments | None = None) -> None:
         super().__init__(plan, number, segments)
-        self.waiting: Any = None  # rows that time has not passed yet; None: none has come yet
+        self.waiting: Any = None  # rows that time has not passed yet; None: no row has arrived yet
 
     def rank(self, ready: pa.Table | None) -> list[pa.Table]:
-        """Take in rows in stream order, all of them before the clock, and return the answers that have become final."""
+        """Process rows in stream order, all before the clock, and return the answers that have become final."""
         raise NotImplementedError
 
     @property
     def candidates(self) -> int:
-        """How much is held beside the rows that wait."""
+        """Number of items kept, without the waiting rows."""
         raise NotImplementedError
 
     @property
     def over_limit(self) -> int:
-        """Rows that were dropped because they came too often, so far."""
+        """Total number of rows dropped because they exceeded `occurrences`."""
         return 0
 
     def due_times(self) -> Iterable[int]:
-        """When answers may be due next."""
+        """Times at which the next answers may be due."""
         raise NotImplementedError
 
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
@@ -62,7 +62,7 @@ class OrderedShard(Shard):
 
     @property
     def next_end(self) -> int | None:
-        """When the next answer is due; None if nothing is held that it could be about."""
+        """Time of the next answer; None if there is nothing to answer from."""
         if self.plan.axis == "count":
             oldest = self.oldest_waiting
             return None if oldest is None else oldest + 1
@@ -70,15 +70,15 @@ class OrderedShard(Shard):
 
     @property
     def oldest_waiting(self) -> int | None:
-        """The position of the oldest row that waits."""
+        """The position of the oldest waiting row."""
         if self.waiting is None or not self.waiting.num_rows:
             return None
         return int(pc.min(self.waiting["position"]).as_py())
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[Any], limit: int) -> int:
-        """Let rows wait that are not late; return how many are.
+        """Queue rows that are not late; return the number of late rows.
 
-        Notes tell of all rows, those that were reduced away too; where there is none, rows are counted as they come.
+        Notes count all rows, including dropped ones. Without notes, the rows themselves are counted.
         """
         histograms = [note.histogram for note in notes if note.histogram is not None]
         late: int = sum(histogram.before(limit) for histogram in histograms)
@@ -90,13 +90,13 @@ class OrderedShard(Shard):
             self.waiting = pa.concat_tables(known, promote_options="default")
         if late and self.plan.refuse_late:
             raise InvalidInputError(
-                f"a row at {min(note.oldest for note in notes)} came behind the watermark, which stands at {limit} "
-                "(microseconds), and late='refuse'. Run with late='count', or with a longer watermark."
+                f"a row at {min(note.oldest for note in notes)} is behind the watermark {limit} (microseconds), and "
+                "late='refuse'. Use late='count' or a longer watermark."  # words: allow
             )
         return late
 
     def _passed(self) -> pa.Table | None:
-        """The rows that time has passed, in stream order; they wait no longer."""
+        """Remove and return the rows that time has passed, in stream order."""
         if self.waiting is None or not self.waiting.num_rows:
             return None
         passed = pc.less(self.waiting["position"], self.clock)
@@ -105,7 +105,7 @@ class OrderedShard(Shard):
         return ready.take(pc.sort_indices(ready, [(name, "ascending") for name in ("position", *self.order)]))
 
     def save(self) -> dict[str, Any]:
-        """What both families store; each adds its own."""
+        """Return the state that both families have in common; each adds its own."""
         return {
             "shards": self.plan.shards,
             "clock": self.clock,
@@ -114,11 +114,11 @@ class OrderedShard(Shard):
         }
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Continue from what `save` returned."""
+        """Restore what `save` returned."""
         if saved["shards"] != self.plan.shards:
             raise SnapshotError(
-                f"the checkpoint was written with shards={saved['shards']} and is resumed with "
-                f"shards={self.plan.shards}; what it holds would be looked for elsewhere. Go on with the former."
+                f"the checkpoint was written with shards={saved['shards']}, but the stream was started with "
+                f"shards={self.plan.shards}, so shards would not find their state. Use shards={saved['shards']}."
             )
         self.clock, self.newest = saved["clock"], saved["newest"]
         self.waiting = None if saved["waiting"] is None else from_bytes(saved["waiting"])

@@ -1,4 +1,4 @@
-"""What the plans of all families have in common, and what leaves a pipeline. Light: the driver loads it, too."""
+"""The common part of all families' plans, and the output modes. Light, because the driver loads it, too."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from skyband.queries import Axis
 __all__ = ["COPY", "Output", "ShardPlan", "without_copies"]
 
 Output = Literal["answers", "changes", "both"]
-COPY = "row_"  # begins the name of a row's own column where answers have another column of that name
+COPY = "row_"  # prefix of a row's own column if answers have another column of that name
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardPlan:
-    """A workload over rows of one shape. Frozen, and light enough to travel with every task."""
+    """A workload over rows with one schema. Frozen, and small enough to be sent with every task."""
 
-    family: ClassVar[str]  # whose `shard` module has the shard's class
-    merges_answers: ClassVar[bool] = False  # whether the answers of all shards are merged, per micro-batch
-    # The names of the state's parts in a checkpoint: another name would be another, empty state.
+    family: ClassVar[str]  # the family whose `shard` module has the shard's class
+    merges_answers: ClassVar[bool] = False  # whether the answers of all shards are merged in every micro-batch
+    # Names of the state variables in a checkpoint: with another name, Spark would start with empty state.
     value_state: ClassVar[str] = "shard"
     segment_state: ClassVar[str | None] = None  # None: the family stores no segments
 
@@ -29,18 +29,18 @@ class ShardPlan:
 
     @property
     def units(self) -> int:
-        """How many shards there are in all."""
+        """The total number of shards."""
         return self.shards
 
     @property
     def axis(self) -> Axis:
-        """What all windows run along."""
+        """The axis of all windows."""
         axis: Axis = self.queries[0].axis
         return axis
 
 
 def without_copies(columns: Iterable[str]) -> list[str]:
-    """The columns without second copies of those that groups are told by: which there are depends on the queries.
+    """Return the columns without copies of group columns, because those depend on the queries.
 
     >>> without_copies(["price", "symbol", "row_symbol", "row_rank"])
     ['price', 'symbol', 'row_rank']

@@ -1,4 +1,4 @@
-"""A table's rows for the kernels: times and scores as arrays, groups as small numbers, and the stream order."""
+"""Convert a table for the kernels: times and scores as arrays, groups as small numbers, and the stream order."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ __all__ = [
 
 
 class Grouping(NamedTuple):
-    """A group for every row."""
+    """The group of every row."""
 
     codes: Ints  # per row
     samples: Ints  # per group: one of its rows
 
     @property
     def size(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return int(self.samples.size)
 
 
 def group_rows(table: pa.Table, columns: Sequence[str]) -> Grouping:
-    """Number the groups: rows with equal values (nulls and NaN are values) in all of the columns are one."""
+    """Number the groups: rows with equal values in all columns form a group; nulls and NaN count as values."""
     if not columns:
         return Grouping(np.zeros(table.num_rows, np.int64), np.zeros(min(1, table.num_rows), np.int64))
     codes, known = np.zeros(table.num_rows, np.int64), 1
@@ -68,7 +68,7 @@ def _renumbered(codes: Ints) -> tuple[Ints, int]:
 
 
 def shard_of_groups(table: pa.Table, columns: Sequence[str], grouping: Grouping, shards: int) -> Ints:
-    """The shard of each group, from its values alone: the same in every task and every run."""
+    """The shard of each group, computed from its values only: the same in every task and every run."""
     if shards == 1 or not grouping.size:
         return np.zeros(grouping.size, np.int64)
     samples = pa.array(grouping.samples)
@@ -82,7 +82,7 @@ def _same_text(value: Any) -> Any:
 
 
 def by_group_and_position(positions: Ints, grouping: Grouping) -> tuple[Ints, Ints]:
-    """The rows by group, then position; and where groups begin."""
+    """Row indexes by group, then position; and where groups begin."""
     if positions.size and (positions[1:] < positions[:-1]).any():
         order = np.argsort(positions, kind="stable")
         by_group, begins = rows_by_group(grouping.codes[order], max(1, grouping.size))
@@ -93,13 +93,13 @@ def by_group_and_position(positions: Ints, grouping: Grouping) -> tuple[Ints, In
 
 
 def stream_order(table: pa.Table, id_: str, positions: Ints, grouping: Grouping) -> tuple[Ints, Ints]:
-    """The rows by group, then position, then id; and where groups begin."""
+    """Row indexes by group, then position, then id; and where groups begin."""
     order, begins = by_group_and_position(positions, grouping)
     placed, codes = positions[order], grouping.codes[order]
     together = (placed[1:] == placed[:-1]) & (codes[1:] == codes[:-1])
     if not together.any():
         return order, begins
-    # Only rows that share group and position are sorted by id: they are few, or their ids are in order already.
+    # Sort only rows that share group and position by id: they are few, or their ids are already sorted.
     touched = np.zeros(order.size, bool)
     touched[1:] |= together
     touched[:-1] |= together
@@ -124,6 +124,6 @@ def positions_of(table: pa.Table, time: str) -> Ints:
 
 
 def scores_of(table: pa.Table, name: str) -> Floats:
-    """Scores, NaN where there is none; negative zeros are zeros."""
+    """Scores, NaN if missing; negative zeros become zeros."""
     values: Floats = one(table[name]).to_numpy(zero_copy_only=False)
     return values + 0.0

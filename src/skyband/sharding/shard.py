@@ -1,8 +1,8 @@
-"""A shard: the part of a workload's state that some of its groups, keys or objects live in.
+"""A shard: the state of some of a workload's groups, keys or objects.
 
-A step accepts what has arrived, moves the clock, and answers what has become final by then. What is accepted, answered
-and stored is up to the family; how time moves is the same in all of them, and is here. Segments are what a shard stores
-beside its one value, by number, so that they need not be written with every step.
+A step accepts the rows that have arrived, advances the clock, and answers the windows that have become final. Families
+define what is accepted, answered and stored. This module defines how time advances, which is the same for all of them.
+Segments are stored apart from the shard's main state, by number, so that they are not rewritten in every step.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class Segments(Protocol):
     """A store of numbered segments. A segment is written once, and read only when it is needed."""
 
     def get(self, number: int) -> bytes:
-        """A segment that was put."""
+        """Return a stored segment."""
 
     def put(self, number: int, data: bytes) -> None:
         """Store a segment."""
 
     def remove(self, number: int) -> None:
-        """Drop a segment that was put."""
+        """Remove a stored segment."""
 
 
 class MemorySegments(dict[int, bytes]):
-    """Segments in this process."""
+    """Segments in the memory of this process."""
 
     def get(self, number: int) -> bytes:  # type: ignore[override]
-        """A segment that was put."""
+        """Return a stored segment."""
         return self[number]
 
     def put(self, number: int, data: bytes) -> None:
@@ -46,38 +46,38 @@ class MemorySegments(dict[int, bytes]):
         self[number] = data
 
     def remove(self, number: int) -> None:
-        """Drop a segment that was put."""
+        """Remove a stored segment."""
         del self[number]
 
 
 class Tally(NamedTuple):
-    """What a step did, and what is held after it."""
+    """Counts of a step, and the state size after it."""
 
     late: int = 0
     windows: int = 0
-    answers: int = 0  # rows of answers; of changes, where only these leave
+    answers: int = 0  # rows of answers; rows of changes, if only changes are emitted
     candidates: int = 0  # rows, tuples or partials held
     newest: int = ALWAYS  # the newest position seen
-    last_end: int = ALWAYS  # the newest window answered ends here
-    over_limit: int = 0  # tuples of incomplete streams beyond the occurrences declared
-    unrankable: int = 0  # totals that are no number
+    last_end: int = ALWAYS  # end of the newest window answered
+    over_limit: int = 0  # tuples of incomplete streams beyond the declared occurrences
+    unrankable: int = 0  # totals that are not a number
 
 
 class Shard:
-    """What every family's shard does. Between two steps it may be stored as bytes and resumed elsewhere."""
+    """The base class of all families' shards. Between two steps a shard may be stored and resumed elsewhere."""
 
-    state_format: ClassVar[StateFormat]  # of what `state` returns
-    note_type: ClassVar[type[Note]] = Note  # what the family's reducer writes about the rows it drops
+    state_format: ClassVar[StateFormat]  # of the result of `state`
+    note_type: ClassVar[type[Note]] = Note  # the notes that the family's reducer writes
 
     def __init__(self, plan: Any, number: int, segments: Segments | None = None) -> None:
         self.plan = plan
         self.number = number
         self.segments = MemorySegments() if segments is None else segments
         self.clock = ALWAYS  # windows that end here or before are answered; rows before it are late
-        self.newest = ALWAYS  # the newest position of all rows, those that were reduced away too
-        self.reached = ALWAYS  # how far time has come; an end of the stream moves the clock beyond it
-        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers for
-        self.joining: list[str] = []  # queries that are new, until the next step tells how far the stream has come
+        self.newest = ALWAYS  # the newest position of all rows, including dropped ones
+        self.reached = ALWAYS  # the position that time has reached; the end of the stream moves the clock beyond it
+        self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers
+        self.joining: list[str] = []  # new queries, until the next step determines where they begin
 
     def step(
         self,
@@ -88,9 +88,9 @@ class Shard:
         next_watermark: int | None = None,
         end: bool = False,
     ) -> tuple[list[pa.Table], Tally]:
-        """Accept rows, move time to `watermark` (or to the stream's end), and answer what has become final.
+        """Accept rows, advance time to `watermark` (or to the end of the stream), and answer final windows.
 
-        Where the next watermark is known, time moves to `next_watermark`, once the rows are in.
+        If the next watermark is known, time advances to `next_watermark` after the rows are accepted.
         """
         self.begin_queries(watermark)
         before, notes = self.clock, list(notes)
@@ -106,10 +106,10 @@ class Shard:
         return answers, tally._replace(late=late, newest=self.newest)
 
     def begin_queries(self, watermark: int | None) -> None:
-        """Settle where queries begin that are new, before rows are accepted.
+        """Determine where new queries begin, before rows are accepted.
 
-        What is held was held for others: exact from the first window on that begins after all that was seen. Rows that
-        the others' filters removed were seen by the watermark only.
+        The stored rows were selected for other queries, so a new query is exact from the first window that begins after
+        all rows seen. Rows that the other queries' filters removed are known only through the watermark.
         """
         if not self.joining:
             return
@@ -121,25 +121,25 @@ class Shard:
         self.joining = []
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[Any], limit: int) -> int:
-        """Take in the rows that are not behind `limit`, and return how many are. Notes are of `note_type`."""
+        """Add the rows that are not behind `limit`; return the number of rows behind it. Notes are of `note_type`."""
         raise NotImplementedError
 
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
-        """Answer the windows that end up to the clock, which stood at `before`, and drop what no other needs."""
+        """Answer the windows that end between `before` and the clock, and drop rows that no later window needs."""
         raise NotImplementedError
 
     @property
     def next_end(self) -> int | None:
-        """When the next answer is due; None if there is none, or only more rows can bring it."""
+        """Time of the next answer; None if there is none, or only new rows can cause it."""
         raise NotImplementedError
 
     @property
     def reach(self) -> int:
-        """How far beyond the newest row an answer may still be about it."""
+        """How far after the newest row an answer may still contain it."""
         return 1 if self.plan.axis == "count" else int(max(query.window.longest for query in self.plan.queries))
 
     def save(self) -> dict[str, Any]:
-        """What `load` needs, beside the segments."""
+        """Return the state for `load`, without the segments."""
         raise NotImplementedError
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -147,12 +147,12 @@ class Shard:
         raise NotImplementedError
 
     def state(self) -> bytes:
-        """The shard as checked bytes of its format's version; its segments are stored apart."""
+        """Return the shard as checksummed bytes in the current format version, without its segments."""
         return self.state_format.encode(self.save())
 
     @classmethod
     def resume(cls, plan: Any, number: int, blob: bytes, segments: Segments | None = None) -> Self:
-        """The shard that `state` was taken of, by this version or an earlier one."""
+        """Restore a shard from the bytes that `state` of this or an earlier version returned."""
         with resuming():
             saved = cls.state_format.decode(blob)
             shard = cls(plan, number, segments)
@@ -166,6 +166,6 @@ class Shard:
 
 
 def shard_type(plan: ShardPlan) -> type[Shard]:
-    """The class of the shards that a plan is run by; its compiled code is loaded by this."""
+    """Return the class of a plan's shards; this loads its compiled code."""
     found: type[Shard] = FAMILIES[plan.family].part("shard").SHARD
     return found

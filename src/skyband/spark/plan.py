@@ -118,7 +118,7 @@ def refuse_unsupported_request(request: Request) -> None:
         (first.axis == "count", "count windows", f"query {first.name!r} with a window of {first.window.size} rows"),
         (request.output != "answers", "changes", f"output={request.output!r}"),
         (request.late == "return", "late rows", f"late={request.late!r}"),
-        (request.late == "refuse", "refusing late rows", f"late={request.late!r}"),
+        (request.late == "refuse", "rejecting late rows", f"late={request.late!r}"),
         (request.algorithm != "auto", "algorithm", f"algorithm={request.algorithm!r}"),
         (request.shards not in (None, 1), "shards", f"shards={request.shards!r}"),
     ]

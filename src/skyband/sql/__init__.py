@@ -1,5 +1,5 @@
-"""Queries as text: three spellings of one question, read into queries and workloads.
+"""Queries as SQL in three dialects, parsed into queries and workloads.
 
-`short` reads the short spelling, `cql` the one of the papers, `flink` the one of Flink's Window Top-N; `reader` has
-`skyband.sql`, and `writer` the way back.
+`short` parses the short dialect, `cql` the CQL of the papers, and `flink` Flink's Window Top-N. `reader` contains
+`skyband.sql`, and `writer` converts queries back to SQL.
 """

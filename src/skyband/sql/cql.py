@@ -15,16 +15,18 @@ _WINDOWS = "write [RANGE 10 MINUTES SLIDE 1 MINUTE] or [ROWS 10000 SLIDE 100]"
 
 
 def read(draft: StatementDraft) -> None:
-    """What follows ``FROM``."""
+    """Parse the part after ``FROM``."""
     cursor = draft.cursor
     draft.beside["stream"] = cursor.path("the name of a stream", "as in SELECT TOP 10 * FROM trades [...]")
     _read_window(draft)
     while cursor.peek() is not None:
         _clause(cursor, _TAIL)(draft)
     if "by" not in draft.fields:
-        raise cursor.unexpected("ORDER BY and a score", "ORDER BY says which objects are the best: ORDER BY price DESC")
+        raise cursor.unexpected(
+            "ORDER BY and a score", "ORDER BY defines which objects are best, as in ORDER BY price DESC"
+        )
     if "k" not in draft.fields:
-        raise cursor.unexpected("LIMIT and k", "k stands after TOP or LIMIT: SELECT TOP 10 *")
+        raise cursor.unexpected("LIMIT and k", "write k after TOP or LIMIT, as in SELECT TOP 10 *")
 
 
 def _read_window(draft: StatementDraft) -> None:
@@ -34,7 +36,7 @@ def _read_window(draft: StatementDraft) -> None:
     _refuse_other_windows(cursor)
     while not cursor.take_symbol("]"):
         if cursor.peek() is None:
-            raise cursor.fail("'[' is never closed", "']' closes the window", at=opening)
+            raise cursor.fail("'[' is not closed", "close the window with ']'", at=opening)
         _clause(cursor, _WINDOW)(draft)
     if "size" not in draft.fields:
         raise cursor.fail("the window has no size", _WINDOWS, at=opening)
@@ -42,9 +44,9 @@ def _read_window(draft: StatementDraft) -> None:
 
 def _refuse_other_windows(cursor: Cursor) -> None:
     if cursor.sees("NOW"):
-        raise cursor.fail("[NOW] holds one moment; there is nothing to rank over time in it", _WINDOWS)
+        raise cursor.fail("[NOW] windows are not supported, because they contain a single moment", _WINDOWS)
     if cursor.sees("UNBOUNDED") or cursor.sees("RANGE", "UNBOUNDED") or cursor.sees("ROWS", "UNBOUNDED"):
-        raise cursor.fail("an unbounded window never ends, so its answer would never be final", _WINDOWS)
+        raise cursor.fail("UNBOUNDED windows are not supported, because their answer is never final", _WINDOWS)
 
 
 def _clause(cursor: Cursor, readers: dict[str, Callable[[StatementDraft], None]]) -> Callable[[StatementDraft], None]:
@@ -58,12 +60,12 @@ def _clause(cursor: Cursor, readers: dict[str, Callable[[StatementDraft], None]]
         )
     hint = _INSTEAD.get(token.keyword, "") if token else ""
     if token is not None and readers is _TAIL and token.symbol in (")", "]", "}"):
-        raise cursor.fail(f"{token.text!r} closes nothing", "take it away, or open it")
+        raise cursor.fail(f"{token.text!r} has no opening bracket", "remove it, or open the bracket")
     raise cursor.unexpected(one_of(_SHOWN[readers is _TAIL]), hint, known=() if hint else tuple(readers))
 
 
 def _second(draft: StatementDraft) -> None:
-    raise draft.cursor.unexpected("[PARTITION BY ...]", "a stream has one window")
+    raise draft.cursor.unexpected("[PARTITION BY ...]", "a stream has only one window")
 
 
 def _read_size(draft: StatementDraft) -> None:
@@ -86,14 +88,14 @@ def _read_slide(draft: StatementDraft) -> None:
 
 
 def _rows(draft: StatementDraft, what: str) -> int:
-    """A number of rows; the window said already that it counts them, so the word is not needed."""
+    """Parse a number of rows; the unit ROWS is optional after [ROWS …]."""
     cursor = draft.cursor
     at = cursor.place
     rows = cursor.integer(f"{what} in rows", "as in [ROWS 10000 SLIDE 100]")
     unit = cursor.peek()
     if not (cursor.take("ROWS") or cursor.take("ROW")) and unit is not None and is_unit(unit.text):
-        message = f"a window over rows cannot have {what} in {unit.text}"
-        raise cursor.fail(message, "durations go with RANGE, rows with ROWS", at=at)
+        message = f"{what} must be a number of rows in a ROWS window, got {unit.text}"
+        raise cursor.fail(message, "use RANGE for durations and ROWS for rows", at=at)
     return rows
 
 
@@ -101,7 +103,7 @@ def _range(draft: StatementDraft, what: str) -> str:
     cursor = draft.cursor
     unit = cursor.peek(1)
     if unit is not None and unit.keyword in ("ROW", "ROWS"):
-        raise cursor.fail("RANGE is a stretch of time, not a number of rows", "as in [ROWS 10000 SLIDE 100]")
+        raise cursor.fail("RANGE must be a duration, got a number of rows", "use ROWS, as in [ROWS 10000 SLIDE 100]")
     return duration(cursor, what, _IN_WINDOW)
 
 
@@ -124,7 +126,7 @@ def _read_groups(draft: StatementDraft) -> None:
     draft.put_groups(cursor.expressions(_STOPS | _IN_WINDOW, "a group after PARTITION BY"))
     if bracket and not cursor.take_symbol("]"):
         if cursor.peek() is None:
-            raise cursor.fail("'[' is never closed", "']' closes it", at=opening)
+            raise cursor.fail("'[' is not closed", "close it with ']'", at=opening)
         raise cursor.unexpected("']' after the groups", "as in [PARTITION BY symbol]")
 
 
@@ -139,15 +141,15 @@ def _read_order(draft: StatementDraft) -> None:
 
 
 def refuse_second_score(cursor: Cursor) -> None:
-    """One score ranks; of equal scores the newest object comes first."""
+    """Raise if ORDER BY has a second expression."""
     if cursor.sees_symbol(","):
-        message = "objects are ranked by one score; of equal scores the newest comes first"
-        raise cursor.fail(message, "make one expression of them, or order the answers afterwards")
+        message = "ORDER BY must have one expression; among equal scores the newest object ranks first"
+        raise cursor.fail(message, "combine them into one expression, or sort the answers afterwards")
 
 
 def _read_limit(draft: StatementDraft) -> None:
     if "k" in draft.fields:
-        raise draft.cursor.fail("k is given twice, by TOP and by LIMIT", "leave one of them out")
+        raise draft.cursor.fail("k is given twice, by TOP and by LIMIT", "remove one of them")
     draft.cursor.expect("LIMIT")
     read_k(draft, what="k after LIMIT")
 
@@ -173,10 +175,10 @@ _SHOWN = (
     ("WHERE", "PARTITION BY", "FREQUENCY", "ORDER BY", "LIMIT", "PROBABILITY", "RULE"),
 )
 _INSTEAD = {
-    "GROUP": "objects are ranked, not aggregated; PARTITION BY gives each group its own answer",
-    "HAVING": "objects are ranked, not aggregated; WHERE filters them",
-    "EVERY": "in a window the slide is given with SLIDE",
-    "OFFSET": "answers begin with the best; where windows are anchored is said with ORIGIN inside the window",
-    "AS": "a name stands in front: name: SELECT TOP 10 * FROM ...",
-    "JOIN": "one stream is read; join it before",
+    "GROUP": "GROUP BY is not supported; PARTITION BY gives each group a separate answer",
+    "HAVING": "HAVING is not supported; filter objects with WHERE",
+    "EVERY": "inside [...] write the slide with SLIDE",
+    "OFFSET": "OFFSET is not supported: answers begin with rank 1; to align windows, use ORIGIN inside [...]",
+    "AS": "write the name first, as in name: SELECT TOP 10 * FROM ...",
+    "JOIN": "JOIN is not supported; join the streams before",
 }

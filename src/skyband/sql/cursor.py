@@ -1,4 +1,4 @@
-"""Where a reader stands in a statement: it takes tokens, and says what it expected where they are not there."""
+"""The position of the parser in a statement: methods that consume tokens, and errors for unexpected ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyband.sql.lexer import Token, did_you_mean, problem, unquote
 
 
 class Cursor:
-    """One statement's tokens, from left to right."""
+    """The tokens of one statement, and the index of the current one."""
 
     def __init__(self, source: str, tokens: Sequence[Token]) -> None:
         self.source = source
@@ -18,18 +18,18 @@ class Cursor:
         self.at = 0
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """The token here, or `ahead` of here; None beyond the end."""
+        """Return the current token, or the one `ahead` of it; None after the end."""
         place = self.at + ahead
         return self.tokens[place] if place < len(self.tokens) else None
 
     @property
     def place(self) -> int:
-        """The offset of the token here in the text; behind the last token, where it ends."""
+        """The offset of the current token in the text; after the last token, the end of that token."""
         token = self.peek()
         return token.start if token else (self.tokens[-1].end if self.tokens else len(self.source))
 
     def sees(self, *words: str) -> bool:
-        """Whether these keywords come next, one after another."""
+        """Whether these keywords come next, in this order."""
         coming = self.tokens[self.at : self.at + len(words)]
         return [token.keyword for token in coming] == list(words)
 
@@ -39,54 +39,54 @@ class Cursor:
         return token is not None and token.symbol == symbol
 
     def take(self, *words: str) -> bool:
-        """Step over these keywords if they come next."""
+        """Consume these keywords if they come next."""
         found = self.sees(*words)
         self.at += len(words) if found else 0
         return found
 
     def take_symbol(self, symbol: str) -> bool:
-        """Step over this bracket or operator if it comes next."""
+        """Consume this bracket or operator if it comes next."""
         found = self.sees_symbol(symbol)
         self.at += 1 if found else 0
         return found
 
     def expect(self, *words: str, why: str = "") -> None:
-        """Step over these keywords, one by one; each must be there."""
+        """Consume these keywords, or raise if one is missing."""
         for word in words:
             if not self.take(word):
                 raise self.unexpected(word, why, known=(word,))
 
     def expect_symbol(self, symbol: str, why: str = "") -> None:
-        """Step over this bracket or operator, which must be there."""
+        """Consume this bracket or operator, or raise if it is missing."""
         if not self.take_symbol(symbol):
             raise self.unexpected(repr(symbol), why)
 
     def expression(self, stops: Collection[str], what: str, hint: str = "") -> Expression:
-        """Step over an expression; `what` names it in messages, `hint` helps where it is broken."""
+        """Consume an expression; `what` is its name in errors, `hint` is shown if it is not valid."""
         found = cut(self.source, self.tokens, self.at, stops, what=what, hint=hint)
         self.at += len(found.tokens)
         return found
 
     def expressions(self, stops: Collection[str], what: str) -> list[Expression]:
-        """Step over expressions with commas between them."""
+        """Consume expressions separated by commas."""
         found = [self.expression(stops, what)]
         while self.take_symbol(","):
             found.append(self.expression(stops, what))
         return found
 
     def integer(self, what: str, hint: str = "") -> int:
-        """Step over a whole number, with or without a minus."""
+        """Consume an integer with an optional minus sign."""
         negative = self.sees_symbol("-")
         token = self.peek(1 if negative else 0)
         if token is None or not (token.text.isascii() and token.text.isdigit()):
             raise self.unexpected(what, hint)
         if len(token.text) > 4000:
-            raise self.fail(f"{what} has {len(token.text)} digits", hint)
+            raise self.fail(f"{what} must have at most 4000 digits, got {len(token.text)}", hint)
         self.at += 2 if negative else 1
         return -int(token.text) if negative else int(token.text)
 
     def path(self, what: str, hint: str = "") -> str:
-        """Step over a name, plain or in backticks, with dots between its parts; kept as it was written."""
+        """Consume a dotted name, plain or in backticks, and return it as written."""
         first = self.peek()
         if first is None or first.kind not in ("word", "name"):
             raise self.unexpected(what, hint)
@@ -102,19 +102,19 @@ class Cursor:
         return self.source[first.start : last.end]
 
     def unexpected(self, wanted: str, hint: str = "", *, known: Collection[str] = ()) -> InvalidSQLError:
-        """The error for what is here, where `wanted` should be; `known` are the keywords it may be a slip of."""
+        """Return the error for the current token, where `wanted` was expected; `known` keywords may be suggested."""
         token = self.peek()
         found = "the end of the statement" if token is None else repr(token.text)
         near = did_you_mean(token.text, known) if token is not None and token.kind == "word" else ""
         return self.fail(f"expected {wanted}, got {found}", near or hint)
 
     def fail(self, what: str, hint: str = "", *, at: int | None = None) -> InvalidSQLError:
-        """The error that points here, or at offset `at`."""
+        """Return the error at the current token, or at offset `at`."""
         return problem(self.source, self.place if at is None else at, what, hint)
 
 
 def spelled_name(token: Token) -> str:
-    """The name that a word, a word in backticks or a text in quotes stands for."""
+    """Return the name in a word, a word in backticks or a quoted text."""
     if token.kind == "name":
         return token.text[1:-1].replace("``", "`")
     return unquote(token.text) if token.kind == "string" else token.text

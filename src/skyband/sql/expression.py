@@ -1,8 +1,8 @@
-"""Expressions cut out of a statement by the places of its tokens, kept to the letter, and checked by a parser.
+"""Extract expressions from a statement unchanged, and validate them with a parser.
 
-Where an expression ends is a matter of tokens alone: at a closing bracket, a comma or a clause's keyword outside all
-brackets. A keyword counts only where an operand has just ended. After an operator, or at the very beginning, the same
-word is a column: ``WHERE origin > every`` needs no backticks.
+An expression ends at a closing bracket, a comma or a clause keyword outside all brackets. A keyword ends it only after
+an operand. After an operator, or at the beginning, the same word is a column: ``WHERE origin > every`` needs no
+backticks.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from skyband.sql.lexer import Token, did_you_mean, parser, problem, raw_tokens, unquote
 
-_GIVEN = "if Spark knows better, write it as SQL '...': such a text is taken unchecked"
+_GIVEN = "if Spark accepts it, write it as SQL '...', which is not checked"
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
-# Words after which something must follow: an operand has not ended with them.
+# Words that need a following operand.
 _OPEN_WORDS = frozenset(
     {"AND", "BETWEEN", "CASE", "DISTINCT", "DIV", "ELSE", "ILIKE", "IN", "IS", "LIKE", "NOT", "OR", "REGEXP", "RLIKE"}
     | {"THEN", "WHEN"}
@@ -23,22 +23,22 @@ _OPEN_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression as it was written, and the tokens it is made of."""
+    """An expression as written, and its tokens."""
 
     text: str
     tokens: tuple[Token, ...]
-    given: bool = False  # as SQL '…': taken to the letter, not checked
+    given: bool = False  # written as SQL '…': not checked
 
     @property
     def start(self) -> int:
-        """Where in the statement it begins."""
+        """Its offset in the statement."""
         return self.tokens[0].start
 
 
 def cut(
     source: str, tokens: Sequence[Token], first: int, stops: Collection[str], *, what: str, hint: str = ""
 ) -> Expression:
-    """The expression that begins with token number `first`, checked; `what` names it in messages, `hint` helps."""
+    """Return the validated expression that begins at token `first`; `what` is its name in errors."""
     last = _end(source, tokens, first, stops)
     inside = tuple(tokens[first:last])
     if not inside:
@@ -52,7 +52,7 @@ def cut(
 
 
 def _end(source: str, tokens: Sequence[Token], first: int, stops: Collection[str]) -> int:
-    """The number of the first token that is no longer part of the expression."""
+    """Return the index of the first token after the expression."""
     open_brackets: list[Token] = []
     for at in range(first, len(tokens)):
         token = tokens[at]
@@ -63,21 +63,21 @@ def _end(source: str, tokens: Sequence[Token], first: int, stops: Collection[str
         elif token.symbol in _CLOSES.values() and token.symbol:
             opener = open_brackets.pop()
             if _CLOSES[opener.text] != token.text:
-                message = f"{token.text!r} cannot close {opener.text!r}"
-                raise problem(source, token.start, message, f"{_CLOSES[opener.text]!r} would")
+                message = f"{token.text!r} does not match {opener.text!r}"
+                raise problem(source, token.start, message, f"close it with {_CLOSES[opener.text]!r}")
     if open_brackets:
         opener = open_brackets[-1]
-        raise problem(source, opener.start, f"{opener.text!r} is never closed", f"{_CLOSES[opener.text]!r} closes it")
+        raise problem(source, opener.start, f"{opener.text!r} is not closed", f"close it with {_CLOSES[opener.text]!r}")
     return len(tokens)
 
 
 def _is_stop(tokens: Sequence[Token], first: int, at: int, stops: Collection[str]) -> bool:
     token, following = tokens[at], tokens[at + 1 : at + 3]
-    if token.symbol == "[":  # CQL writes [PARTITION BY a]; an index never begins so
+    if token.symbol == "[":  # CQL's [PARTITION BY a]; an index never begins like this
         return [word.keyword for word in following] == ["PARTITION", "BY"]
     if token.keyword not in stops or at == first or not _ends_operand(tokens[at - 1]):
         return False
-    # OVER ( belongs to a window function; a window of ours begins with a number.
+    # OVER ( belongs to a window function; our OVER clause begins with a number.
     return token.keyword != "OVER" or not following or following[0].symbol != "("
 
 
@@ -88,10 +88,10 @@ def _ends_operand(token: Token) -> bool:
 
 
 def _check(source: str, text: str, inside: tuple[Token, ...], stops: Collection[str], what: str, hint: str) -> None:
-    """Let sqlglot judge the expression; its errors are turned into ours.
+    """Validate the expression with sqlglot, and convert its errors.
 
-    What is nested too deeply for its parser, about fifty brackets, is taken unchecked: the brackets match, that has
-    been seen, and Spark parses it again anyway.
+    An expression that is nested too deeply for its parser, about fifty brackets, is not checked further: its brackets
+    match, and Spark parses it again.
     """
     from sqlglot import exp
     from sqlglot.errors import ParseError
@@ -106,10 +106,15 @@ def _check(source: str, text: str, inside: tuple[Token, ...], stops: Collection[
         ends = {(token.line, token.col): token.start for token in tokens}
         at = inside[0].start + ends.get((detail.get("line", 0), detail.get("col", 0)), 0)
         raise _explained(source, inside, at, str(detail.get("description", "")), stops, what, hint) from None
-    except Exception:  # a parser that is out of its depth must not look like ours being so
-        raise problem(source, inside[0].start, f"{what} cannot be read as SQL", hint) from None
+    except Exception:  # internal errors of sqlglot must not reach the user
+        raise problem(source, inside[0].start, f"{what} is not valid SQL", hint) from None
     if len(found) != 1 or found[0] is None or found[0].is_star or isinstance(found[0], exp.Command):
-        raise problem(source, inside[0].start, f"{what} must be one value computed from a row", "name a column")
+        raise problem(
+            source,
+            inside[0].start,
+            f"{what} must be a single value computed from a row",
+            "write a column or an expression",
+        )
 
 
 def _explained(
@@ -119,15 +124,15 @@ def _explained(
     token, before = inside[place], inside[place - 1] if place else None
     for word in (token, before):
         if word is not None and word.keyword in stops:
-            message = f"{what} is not complete before the keyword {word.keyword}"
-            return problem(source, word.start, message, f"a column of that name is written `{word.text}`")
+            message = f"{what} is incomplete before the keyword {word.keyword}"
+            return problem(source, word.start, message, f"write a column of that name as `{word.text}`")
     if description.startswith("Required keyword"):
-        return problem(source, token.start, f"{what} is not complete: something is missing next to {token.text!r}")
+        return problem(source, token.start, f"{what} is incomplete: an operand is missing next to {token.text!r}")
     if description.startswith("Expect"):
         wanted = description.replace("Expecting", "expected").replace("Expected", "expected")
-        return problem(source, token.start, f"{what} is not complete: {wanted}, near {token.text!r}")
+        return problem(source, token.start, f"{what} is incomplete: {wanted}, near {token.text!r}")
     near = did_you_mean(token.text, stops) if token.kind == "word" else ""
-    return problem(source, token.start, f"{token.text!r} was not expected here, in {what}", near or hint)
+    return problem(source, token.start, f"unexpected {token.text!r} in {what}", near or hint)
 
 
 def _shown(source: str, tokens: Sequence[Token], at: int) -> tuple[int, str]:

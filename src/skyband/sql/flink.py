@@ -1,4 +1,4 @@
-"""Flink's Window Top-N: rows are numbered in each window by a subquery, and the first k of them are kept.
+"""Flink's Window Top-N: a subquery numbers the rows of each window, and the outer query selects the first k.
 
 ```text
 SELECT * FROM (
@@ -24,9 +24,9 @@ _ARGUMENTS = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
     "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"),  # the slide comes first
 }
-_REFUSED = {
-    "CUMULATE": "windows of CUMULATE grow step by step; all windows of a query have one size",
-    "SESSION": "windows of SESSION end with a pause, of any length; all windows of a query have one size",
+_UNSUPPORTED = {
+    "CUMULATE": "all windows of a query must have the same size, but CUMULATE windows grow",
+    "SESSION": "all windows of a query must have the same size, but SESSION windows have any length",
 }
 _MEANING = {
     "DATA": "TABLE and a stream",
@@ -53,7 +53,7 @@ def sees_window_function(cursor: Cursor) -> bool:
 
 
 def read(draft: StatementDraft) -> None:
-    """What follows the outer ``FROM``: the subquery, and the condition on the numbers it gives."""
+    """Parse the part after the outer ``FROM``: the subquery, and the condition on the row number."""
     cursor = draft.cursor
     opening = cursor.place
     cursor.expect_symbol("(")
@@ -61,17 +61,17 @@ def read(draft: StatementDraft) -> None:
     number = _read_ranking(draft)
     _read_source(draft)
     if cursor.peek() is None:
-        raise cursor.fail("'(' is never closed", "')' closes the subquery", at=opening)
+        raise cursor.fail("'(' is not closed", "close the subquery with ')'", at=opening)
     cursor.expect_symbol(")", "only WHERE can follow the window function in the subquery")
     table = _read_alias(cursor)
     _read_bound(draft, number, table)
 
 
 def _read_ranking(draft: StatementDraft) -> str:
-    """``*, ROW_NUMBER() OVER (…) AS rownum``; gives the name of the number."""
+    """Parse ``*, ROW_NUMBER() OVER (…) AS rownum``; return the name of the row number."""
     cursor = draft.cursor
     if not cursor.sees_symbol("*"):
-        message = "answers bring whole rows back; a list of columns cannot be chosen here"
+        message = "a list of columns is not supported here, because answers contain whole rows"
         raise cursor.fail(message, "write SELECT *, ROW_NUMBER() OVER (...) AS rownum")
     cursor.at += 1
     cursor.expect_symbol(",", SHAPE)
@@ -79,8 +79,8 @@ def _read_ranking(draft: StatementDraft) -> str:
     if function is None or function.keyword not in RANKINGS:
         raise cursor.unexpected("ROW_NUMBER() or RANK()", SHAPE, known=RANKINGS)
     if function.keyword == "DENSE_RANK":
-        message = "DENSE_RANK keeps k different scores, however many objects have them; k bounds objects here"
-        raise cursor.fail(message, "ROW_NUMBER keeps k rows, RANK also those that equal the k-th")
+        message = "DENSE_RANK is not supported, because k limits objects, not different scores"
+        raise cursor.fail(message, "ROW_NUMBER selects k rows, RANK also rows equal to the k-th")
     cursor.at += 1
     if function.keyword == "RANK":
         draft.put("ties", "rank", at)
@@ -90,7 +90,7 @@ def _read_ranking(draft: StatementDraft) -> str:
     cursor.expect_symbol("(")
     _read_partition(draft)
     _read_order(draft)
-    cursor.expect_symbol(")", "a frame has no meaning for row numbers")
+    cursor.expect_symbol(")", "a frame is not allowed for row numbers")
     cursor.take("AS")
     alias = cursor.peek()
     if alias is None or alias.kind not in ("word", "name") or cursor.sees("FROM"):
@@ -102,12 +102,12 @@ def _read_ranking(draft: StatementDraft) -> str:
 def _read_partition(draft: StatementDraft) -> None:
     cursor = draft.cursor
     at = draft.once("partition_by", "PARTITION BY")
-    cursor.expect("PARTITION", "BY", why="each window is ranked by itself: PARTITION BY window_start, window_end")
+    cursor.expect("PARTITION", "BY", why="each window is ranked separately: PARTITION BY window_start, window_end")
     groups = cursor.expressions(_STOPS, "a group after PARTITION BY")
     named = {_column(group) for group in groups}
     for bound in _BOUNDS:
         if bound not in named:
-            message = f"{bound} is missing; without it rows of different windows would be ranked together"
+            message = f"{bound} is missing, so rows of different windows would be ranked together"
             raise cursor.fail(message, "write PARTITION BY window_start, window_end, ...", at=at)
     others = [group for group in groups if _column(group) not in _BOUNDS]
     for group in others:
@@ -117,7 +117,7 @@ def _read_partition(draft: StatementDraft) -> None:
 
 def _read_order(draft: StatementDraft) -> None:
     cursor = draft.cursor
-    cursor.expect("ORDER", "BY", why="ORDER BY says which objects are the best")
+    cursor.expect("ORDER", "BY", why="ORDER BY defines which objects are best")
     at = cursor.place
     score = cursor.expression(_STOPS, "the score after ORDER BY")
     _refuse_window_columns(cursor, score, "the score")
@@ -129,10 +129,12 @@ def _read_order(draft: StatementDraft) -> None:
 def _read_source(draft: StatementDraft) -> None:
     cursor = draft.cursor
     if cursor.sees_symbol(","):
-        raise cursor.fail("answers bring whole rows back; nothing can be added to *", "leave only the row number")
+        raise cursor.fail(
+            "only the row number can follow *, because answers contain whole rows", "remove the other columns"
+        )
     cursor.expect("FROM")
     if cursor.sees_symbol("("):
-        message = "a ranking over another subquery cannot be read: objects are rows of the stream, not aggregates"
+        message = "a nested subquery is not supported: only rows of a stream can be ranked, not aggregates"
         raise cursor.fail(message, "read from TABLE(HOP(...)) or TABLE(TUMBLE(...))")
     read_window(draft)
     _read_alias(cursor)
@@ -143,7 +145,9 @@ def _read_source(draft: StatementDraft) -> None:
         _refuse_window_columns(cursor, condition, "the condition")
         draft.fields["where"] = condition.text
     if cursor.sees("GROUP"):
-        raise cursor.fail("objects are ranked, not aggregated", "further columns after window_end give groups")
+        raise cursor.fail(
+            "GROUP BY is not supported here", "to rank by group, add columns after window_end in PARTITION BY"
+        )
 
 
 def _read_alias(cursor: Cursor) -> str | None:
@@ -158,16 +162,16 @@ def _read_alias(cursor: Cursor) -> str | None:
 
 
 def _read_bound(draft: StatementDraft, number: str, table: str | None) -> None:
-    """``rownum <= k``, in whichever way it is put."""
+    """Parse ``rownum <= k`` in any of its forms."""
     cursor = draft.cursor
-    cursor.expect("WHERE", why=f"without WHERE {number} <= k all rows would be kept")
+    cursor.expect("WHERE", why=f"WHERE {number} <= k selects the first k rows")
     at = cursor.place
     if _take_number(cursor, number, table):
         if cursor.take("BETWEEN"):
             first, relation = cursor.integer("the first rank"), "<="
             cursor.expect("AND")
             if first != 1:
-                raise cursor.fail("answers begin with the best, so the first rank is 1", at=at)
+                raise cursor.fail("the first rank must be 1, because answers begin with the best", at=at)
         else:
             relation = _take_relation(cursor, number)
         place, bound = cursor.place, cursor.integer("k")
@@ -177,18 +181,18 @@ def _read_bound(draft: StatementDraft, number: str, table: str | None) -> None:
         if not _take_number(cursor, number, table):
             raise cursor.unexpected(number)
     if relation not in ("<", "<=") and not (relation == "=" and bound == 1):
-        message = f"{number} {relation} {bound} does not keep the first rows"
-        raise cursor.fail(message, f"answers begin with the best: {number} <= k", at=at)
+        message = f"{number} {relation} {bound} does not select the first rows"
+        raise cursor.fail(message, f"write {number} <= k", at=at)
     _refuse_more(cursor)
     draft.put("k", bound - 1 if relation == "<" else bound, place)
 
 
 def _refuse_more(cursor: Cursor) -> None:
     if cursor.sees("AND") or cursor.sees("OR"):
-        message = "a condition on the answer would leave gaps in it; the ranks are 1 to k"
-        raise cursor.fail(message, "filter objects inside the subquery, with WHERE behind the window function")
+        message = "only the row number can be filtered here, because answers have the ranks 1 to k"
+        raise cursor.fail(message, "filter objects inside the subquery, with WHERE after the window function")
     if cursor.peek() is not None:
-        raise cursor.unexpected("the end of the statement", "nothing follows the condition on the row number")
+        raise cursor.unexpected("the end of the statement", "remove everything after the condition on the row number")
 
 
 def _take_number(cursor: Cursor, number: str, table: str | None) -> bool:
@@ -204,7 +208,7 @@ def _take_number(cursor: Cursor, number: str, table: str | None) -> bool:
 def _take_relation(cursor: Cursor, number: str) -> str:
     token = cursor.peek()
     if token is None or token.symbol not in _MIRRORED:
-        raise cursor.unexpected(f"<= after {number}", f"the first k rows are kept by {number} <= k")
+        raise cursor.unexpected(f"<= after {number}", f"{number} <= k selects the first k rows")
     cursor.at += 1
     return token.symbol
 
@@ -214,7 +218,7 @@ def _is_called(token: Token, name: str) -> bool:
 
 
 def _column(group: Expression) -> str:
-    """The column a group consists of, without the table's name; nothing if it is more than a column."""
+    """Return the column of a group without its table; empty if the group is not a plain column."""
     plain = all(token.kind in ("word", "name") or token.symbol == "." for token in group.tokens)
     return spelled_name(group.tokens[-1]).lower() if plain else ""
 
@@ -222,17 +226,15 @@ def _column(group: Expression) -> str:
 def _refuse_window_columns(cursor: Cursor, part: Expression, what: str) -> None:
     for token in part.tokens:
         if token.kind in ("word", "name") and spelled_name(token).lower() in (*_BOUNDS, "window_time"):
-            message = (
-                f"{what} cannot use {token.text}; an object is in many windows, and it has one score in all of them"
-            )
+            message = f"{what} cannot use {token.text}, because an object has the same values in all its windows"
             raise cursor.fail(message, "use the columns of the stream", at=token.start)
 
 
 def read_window(draft: StatementDraft) -> None:
-    """The window function with its arguments, bare or in ``TABLE( )``.
+    """Parse the window function with its arguments, bare or in ``TABLE( )``.
 
-    Flink anchors the starts of windows at the offset, a query their ends at its origin. Where the slide divides the
-    size both are the same; elsewhere the origin makes up for it.
+    Flink aligns window starts to the offset; a query aligns window ends to its origin. Both are the same if the slide
+    divides the size; otherwise the origin includes the difference.
     """
     cursor = draft.cursor
     wrapped = cursor.take("TABLE")
@@ -240,15 +242,15 @@ def read_window(draft: StatementDraft) -> None:
         cursor.expect_symbol("(")
     function = cursor.peek()
     name = function.keyword if function else ""
-    if name in _REFUSED:
-        raise cursor.fail(f"{name} cannot be read: {_REFUSED[name]}", "TUMBLE and HOP make windows of one size")
+    if name in _UNSUPPORTED:
+        raise cursor.fail(f"{name} is not supported: {_UNSUPPORTED[name]}", "use TUMBLE or HOP")
     if name not in _ARGUMENTS:
         hint = "" if wrapped else "write FROM TABLE(HOP(TABLE trades, DESCRIPTOR(ts), slide, size))"
         raise cursor.unexpected("HOP or TUMBLE", hint, known=FUNCTIONS)
     cursor.at += 1
     given = _read_arguments(draft, name)
     if wrapped:
-        cursor.expect_symbol(")", "TABLE( is still open")
+        cursor.expect_symbol(")", "close TABLE( with ')'")
     size = parse_duration(given["SIZE"], field="size")
     slide = parse_duration(given.get("SLIDE", given["SIZE"]), field="slide")
     draft.fields["size"] = given["SIZE"]
@@ -284,7 +286,7 @@ def _named_argument(cursor: Cursor, order: tuple[str, ...], given: dict[str, str
     if name not in order:
         raise cursor.unexpected("an argument's name", f"the names are {', '.join(order)}", known=order)
     if name in given:
-        raise cursor.fail(f"{name} is given twice", "each argument is given once")
+        raise cursor.fail(f"{name} is given twice", "give each argument once")
     cursor.at += 1
     cursor.expect_symbol("=>")
     return name
@@ -302,9 +304,9 @@ def _value(draft: StatementDraft, argument: str, shape: str) -> str:
         cursor.expect_symbol("(")
         time = cursor.path("the column of event time", shape)
         draft.beside["time"] = time
-        cursor.expect_symbol(")", "one column has the event time")
+        cursor.expect_symbol(")", "DESCRIPTOR must contain one column")
         return time
     draft.places[{"OFFSET": "origin"}.get(argument, argument.lower())] = cursor.place
     if not cursor.sees("INTERVAL"):
-        raise cursor.unexpected(_MEANING[argument], f"{shape}, where lengths are INTERVAL '10' MINUTES")
+        raise cursor.unexpected(_MEANING[argument], f"{shape}, with durations such as INTERVAL '10' MINUTES")
     return interval(cursor, f"the {argument.lower()}")

@@ -1,4 +1,4 @@
-"""Lengths as statements write them: ``10 MINUTES``, ``1 HOUR 30 MINUTES``, ``INTERVAL '10' MINUTES``, ``100 ROWS``."""
+"""Durations and numbers of rows in SQL: ``1 HOUR 30 MINUTES``, ``INTERVAL '10' MINUTES``, ``100 ROWS``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INTERVALS = "write INTERVAL '10' MINUTES"
 
 
 def span(cursor: Cursor, what: str, stops: Collection[str]) -> str | int:
-    """A duration as text, or a number of rows."""
+    """Parse a duration (returned as text) or a number of rows."""
     token = cursor.peek()
     if token is not None and token.text.isascii() and token.text.isdigit():
         unit = cursor.peek(1)
@@ -26,7 +26,7 @@ def span(cursor: Cursor, what: str, stops: Collection[str]) -> str | int:
 
 
 def duration(cursor: Cursor, what: str, stops: Collection[str]) -> str:
-    """A duration as text that `TopK` reads."""
+    """Parse a duration; return it as text for `TopK`."""
     token = cursor.peek()
     at = cursor.place
     if cursor.sees("INTERVAL"):
@@ -45,7 +45,7 @@ def duration(cursor: Cursor, what: str, stops: Collection[str]) -> str:
         end = token.end
         unit = cursor.peek()
         if not _is_number(token.text):
-            continue  # 10MINUTES, or a sign
+            continue  # 10MINUTES is one token; or a sign
         if unit is None or unit.kind != "word" or unit.keyword in stops:
             raise cursor.unexpected(f"a unit after {token.text}, such as MINUTES or ROWS", _EXAMPLES)
         cursor.at += 1
@@ -54,7 +54,7 @@ def duration(cursor: Cursor, what: str, stops: Collection[str]) -> str:
 
 
 def interval(cursor: Cursor, what: str) -> str:
-    """``INTERVAL '10' MINUTES``, the way SQL writes a duration; also ``INTERVAL 10 MINUTES`` and the like."""
+    """Parse an SQL interval: ``INTERVAL '10' MINUTES``, also without quotes."""
     at = cursor.place
     cursor.expect("INTERVAL", why=_INTERVALS)
     sign = "-" if cursor.take_symbol("-") else ""
@@ -65,7 +65,9 @@ def interval(cursor: Cursor, what: str) -> str:
     amount = (unquote(token.text) if token.kind == "string" else token.text).strip()
     unit = cursor.peek()
     if (to := cursor.peek(1)) is not None and to.keyword == "TO":
-        raise cursor.fail("an interval from one unit TO another is not read", "give it in one: INTERVAL '90' MINUTES")
+        raise cursor.fail(
+            "an interval with two units (TO) is not supported", "use one unit, as in INTERVAL '90' MINUTES"
+        )
     if _is_number(amount.lstrip("+-")):
         if unit is None or unit.kind != "word":
             raise cursor.unexpected("a unit such as MINUTES", _INTERVALS)
@@ -94,10 +96,10 @@ def _is_number(text: str) -> bool:
 
 
 def _readable(cursor: Cursor, text: str, what: str, at: int) -> str:
-    """The duration in its normal form, so that a mistake in it is pointed at."""
+    """Return the normalized duration, or raise at its offset."""
     try:
         ticks = parse_duration(text, field="length")
     except InvalidQueryError as error:
         reason = str(error).partition(" is not a duration: ")[2].partition(" Write '10 minutes'")[0] or str(error)
         raise cursor.fail(f"{what} is not a duration: {text!r}", reason, at=at) from None
-    return f"{ticks} microseconds" if ticks < 0 else format_duration(ticks)  # a minus is for one term alone
+    return f"{ticks} microseconds" if ticks < 0 else format_duration(ticks)  # a minus sign applies to one term only

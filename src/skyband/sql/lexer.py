@@ -1,7 +1,6 @@
-"""Text into tokens that know their place, by sqlglot's tokenizer for Spark SQL; literals; and problems, pointed at.
+"""Tokenize text with sqlglot's tokenizer for Spark SQL; literals; and errors with their location.
 
-sqlglot joins some words (``ORDER BY``) and takes some apart (``10L``). Here a token is a stretch of the text without
-space around it: words are single, a literal is one token.
+sqlglot joins some words (``ORDER BY``) and splits others (``10L``). Here every word and every literal is one token.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_SHOWN = 100  # characters of a line around the place; a longer line says no more
+_SHOWN = 100  # characters of a line that are shown around the error
 _ELLIPSIS = "..."
 _SHORT = {"\n": "n", "\r": "r", "\t": "t", "\\": "\\", "'": "'"}
 _MEANT = {"n": "\n", "r": "\r", "t": "\t"}
@@ -31,13 +30,13 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 Kind = Literal["word", "name", "string", "number", "symbol"]
 _WORD = re.compile(r"\S+")
 _STRINGS = ("STRING", "_STRING")
-# In the order of the tokenizer: a quote in a comment opens nothing, nor does a comment in quotes.
+# In the order of the tokenizer: quotes in comments and comments in quotes are ignored.
 _CLOSED = re.compile(r"--[^\r\n]*|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|[^'\"`/-]+|[/-](?!\*)", re.DOTALL)
 _OPENERS = {"'": "a text", '"': "a text", "`": "a quoted name", "/": "a comment"}
 
 
 def problem(text: str, at: int, what: str, hint: str = "") -> InvalidSQLError:
-    r"""The error that points at offset `at` of `text`: what is wrong there, the line, a caret, and what helps.
+    r"""Return the error at offset `at` of `text`: the message, the line, a caret, and a hint.
 
     >>> print(problem("TOPK price,\nten OVER 5 ROWS", 12, "expected k, got 'ten'", "write a whole number"))
     line 2, column 1: expected k, got 'ten'
@@ -52,7 +51,7 @@ def problem(text: str, at: int, what: str, hint: str = "") -> InvalidSQLError:
         head = _ELLIPSIS if first else ""
         tail = _ELLIPSIS if first + _SHOWN < len(shown) else ""
         shown, before = head + shown[first : first + _SHOWN] + tail, before - first + len(head)
-    # Tabs stay tabs in front of the caret, so that it stands where the eye expects it.
+    # Tabs before the caret are kept, so that it is below the right character.
     indent = "".join("\t" if letter == "\t" else " " for letter in shown[:before])
     message = f"line {line}, column {column}: {what}\n  {_visible(shown)}\n  {indent}^"
     error = InvalidSQLError(f"{message}\nhint: {hint}" if hint else message)
@@ -61,7 +60,7 @@ def problem(text: str, at: int, what: str, hint: str = "") -> InvalidSQLError:
 
 
 def place(text: str, at: int) -> tuple[int, int, str]:
-    """Line and column of an offset, both from 1, and the whole line it is in."""
+    """Return the line and the column of an offset, both from 1, and the text of the line."""
     line, begin = 1, 0
     for end in _LINE_END.finditer(text):
         if end.end() > at:
@@ -71,18 +70,18 @@ def place(text: str, at: int) -> tuple[int, int, str]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``"did you mean WHERE?"``, or nothing where nothing comes close."""
+    """Return ``"did you mean WHERE?"``, or empty text if no keyword is similar."""
     near = get_close_matches(word.upper(), list(known), n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else ""
 
 
 def _visible(line: str) -> str:
-    """The line with what a terminal would act upon made harmless, a character for a character."""
+    """Return the line with each control character replaced by one printable character."""
     return "".join(letter if letter.isprintable() or letter == "\t" else "\N{REPLACEMENT CHARACTER}" for letter in line)
 
 
 def quote(text: str) -> str:
-    r"""Write `text` as a literal of printable characters on one line; any text can be read back from it.
+    r"""Return `text` as a literal of printable characters on one line; `unquote` reverses it.
 
     >>> print(quote("it's\n"))
     'it\'s\n'
@@ -91,7 +90,7 @@ def quote(text: str) -> str:
 
 
 def unquote(literal: str) -> str:
-    r"""The text a literal in single or double quotes stands for.
+    r"""Return the text of a literal in single or double quotes.
 
     >>> unquote(quote("it's\n")) == "it's\n"
     True
@@ -117,27 +116,27 @@ def _meant(escape: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A stretch of the text: ``text[start:end]``."""
+    """A token: ``text[start:end]`` of the statement."""
 
-    kind: Kind  # a name is a word in backticks; it is never a keyword
+    kind: Kind  # a name is a word in backticks, which is never a keyword
     text: str
     start: int
     end: int
 
     @property
     def keyword(self) -> str:
-        """The word in capitals; nothing for what can be no keyword."""
+        """The word in capitals; empty for tokens that cannot be keywords."""
         return self.text.upper() if self.kind == "word" else ""
 
     @property
     def symbol(self) -> str:
-        """The operator or bracket; nothing for other tokens."""
+        """The operator or bracket; empty for other tokens."""
         return self.text if self.kind == "symbol" else ""
 
 
 @cache
 def spark() -> Dialect:
-    """Spark SQL, as sqlglot has it."""
+    """Return sqlglot's dialect for Spark SQL."""
     from sqlglot.dialects.spark import Spark
 
     return Spark()
@@ -146,7 +145,7 @@ def spark() -> Dialect:
 @cache
 def _tokenizer() -> type[Tokenizer]:
     class Plain(type(spark()).tokenizer_class):  # type: ignore[misc]  # a class chosen at run time
-        # With sqlglot's own set a statement that begins with SHOW or EXECUTE is one token to its end.
+        # With sqlglot's default, a statement that begins with SHOW or EXECUTE is a single token.
         COMMANDS: ClassVar[set[Any]] = set()
 
     return Plain
@@ -155,24 +154,24 @@ def _tokenizer() -> type[Tokenizer]:
 @cache
 def _parser() -> type[Parser]:
     class Plain(type(spark()).parser_class):  # type: ignore[misc]  # a class chosen at run time
-        # With it, what begins with IF and cannot be parsed is not refused but logged and taken for a command.
+        # Otherwise, text that begins with IF and cannot be parsed is logged and accepted as a command.
         NO_PAREN_IF_COMMANDS: ClassVar[bool] = False
 
     return Plain
 
 
 def parser() -> Parser:
-    """A parser of Spark SQL."""
+    """Return a parser of Spark SQL."""
     return _parser()(dialect=spark())
 
 
 def raw_tokens(text: str) -> list[RawToken]:
-    """The tokens as sqlglot has them, for its parser."""
+    """Return sqlglot's tokens, for its parser."""
     return _tokenizer()(dialect=spark()).tokenize(text)
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of `text`; quotes and comments that are never closed are refused, with their place."""
+    """Return the tokens of `text`; raise at quotes and comments that are not closed."""
     from sqlglot.errors import TokenError
 
     try:
@@ -183,7 +182,7 @@ def tokenize(text: str) -> list[Token]:
     for token in raw:
         start, end = token.start, token.end + 1
         if found and start < found[-1].end:
-            continue  # 10L is three tokens in one place; the first has it all
+            continue  # 10L is three overlapping tokens; the first contains all of it
         kind = _kind(token.token_type.name, text[start:end])
         if kind == "word":
             places = [match.span() for match in _WORD.finditer(text, start, end)]
@@ -212,12 +211,17 @@ def _unclosed(text: str) -> Exception:
             closed = _CLOSED.match(text, at)
             end = closed.end() if closed else None
         if end is None:
-            what = _OPENERS.get(text[at], "something")
-            return problem(text, at, f"{what} begins here and is never closed", f"it is closed by {_closing(text[at])}")
+            what = _OPENERS.get(text[at], "a token")
+            return problem(text, at, f"{what} begins here and is not closed", f"close it with {_closing(text[at])}")
         at = end
-    # All is closed: what else sqlglot refuses is a literal whose digits are none, x'ZZ'.
+    # Everything is closed: the only other error of sqlglot is a literal with wrong digits, x'ZZ'.
     literal = re.search(r"\b[xXbB](['\"])(?=[^'\"]*[^0-9a-fA-F'\"])|\b[bB](['\"])", text)
-    return problem(text, literal.start() if literal else 0, "this cannot be read as SQL", "look at the literals")
+    return problem(
+        text,
+        literal.start() if literal else 0,
+        "this is not valid SQL",
+        "check the digits of x'...' and b'...' literals",
+    )
 
 
 def _comment_end(text: str, at: int) -> int | None:

@@ -1,4 +1,4 @@
-"""A text into its statements: split, named, and given to the reader of its spelling."""
+"""Split a text into statements, name them, and parse each in its dialect."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _START = "a query begins with TOPK or SELECT, or with its name and a colon"
 
 
 def sql(text: str) -> Query | Workload[Any]:
-    """Read a query from its SQL text; several statements with ``;`` between them make a workload.
+    """Parse SQL text into a query; several statements separated by ``;`` make a workload.
 
-    The text may be in any of three spellings: the short one (``TOPK``), CQL as the papers on continuous queries write
-    it (``SELECT TOP``), and Flink's Window Top-N. Expressions are kept as they are written. ``str`` of a query gives
-    its short spelling, and reading that gives the query back. A name stands in front, with a colon. ``PROBABILITY`` and
-    ``FREQUENCY`` make a query over an uncertain stream.
+    There are three dialects: the short one (``TOPK``), CQL as in the papers on continuous queries (``SELECT TOP``), and
+    Flink's Window Top-N. Expressions are kept as written. ``str`` of a query returns the short dialect, which can be
+    parsed again. A name and a colon may precede the query. ``PROBABILITY`` and ``FREQUENCY`` make a query over an
+    uncertain stream.
 
     Examples
     --------
@@ -38,7 +38,8 @@ def sql(text: str) -> Query | Workload[Any]:
     >>> sb.sql("TOPK speed, 3 PROBABILITY confidence OVER 20 MINUTES FREQUENCY 2 MINUTES").probability
     'confidence'
     """
-    queries: list[Any] = [statement.query for statement in parse(text)]  # of one family, or Workload refuses them
+    # Workload raises if they are of different families.
+    queries: list[Any] = [statement.query for statement in parse(text)]
     if len(queries) > 1:
         return Workload(queries)
     query: Query = queries[0]
@@ -46,18 +47,18 @@ def sql(text: str) -> Query | Workload[Any]:
 
 
 def parse(text: str, name: str | None = None) -> list[Statement]:
-    """Read all statements of `text`, at least one; `name` is what a query without a name in the text is called.
+    """Parse all statements of `text`, at least one; `name` is the name of a query without a name in the text.
 
-    Of several statements those without a name are numbered: ``topk1`` is the first of the text, and so on.
+    If there are several statements, those without a name are numbered: ``topk1`` is the first of the text, and so on.
 
     >>> [statement.query.name for statement in parse("TOPK a, 1 OVER 5 ROWS; b: TOPK a, 2 OVER 5 ROWS", name="best")]
     ['best1', 'b']
     """
     if not isinstance(text, str):
-        raise InvalidQueryError(f"{text!r} must be the text of a query, not {type(text).__name__}.")
+        raise InvalidQueryError(f"a query must be text, got {text!r} of type {type(text).__name__}.")
     parts = list(_split(tokenize(text)))
     if not parts:
-        raise problem(text, 0, "there is no statement in this text", _START)
+        raise problem(text, 0, "the text contains no statement", _START)
     cursors = [Cursor(text, part) for part in parts]
     labels = [_label(cursor) for cursor in cursors]
     _refuse_duplicates(cursors, labels)
@@ -82,13 +83,13 @@ def _split(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 def _label(cursor: Cursor) -> str | None:
-    """Step over the name in front, if there is one."""
+    """Consume the name before the statement, if there is one."""
     token = cursor.peek()
     if token is None or not cursor.sees_symbol(":", 1) or token.kind not in ("word", "name", "string"):
         return None
     called = spelled_name(token)
     if not called.strip():
-        raise cursor.fail("the name is empty; answers are told apart by it")
+        raise cursor.fail("the name of a query must not be empty")
     cursor.at += 2
     return called
 
@@ -97,8 +98,8 @@ def _refuse_duplicates(cursors: list[Cursor], labels: list[str | None]) -> None:
     seen: set[str] = set()
     for cursor, label in zip(cursors, labels, strict=True):
         if label is not None and label in seen:
-            message = f"{label!r} names more than one query; answers are told apart by it"
-            raise cursor.fail(message, "give each query its own name", at=cursor.tokens[0].start)
+            message = f"the name {label!r} is used by more than one query"
+            raise cursor.fail(message, "give each query a different name", at=cursor.tokens[0].start)
         seen.update([] if label is None else [label])
 
 
@@ -131,41 +132,43 @@ def _statement(cursor: Cursor, name: str, *, named: bool) -> Statement:
 
 
 def _read_select(cursor: Cursor) -> StatementDraft:
-    """The statement that begins here with ``SELECT``; what it reads from says which spelling it is in."""
+    """Parse a statement that begins with ``SELECT``; its source determines the dialect."""
     draft = StatementDraft(cursor, "cql")
     cursor.expect("SELECT")
     if cursor.take("TOP"):
         read_k(draft, what="k after TOP")
         if cursor.sees("PERCENT"):
-            raise cursor.fail("a share of a window is no fixed k", "give k as a number of objects: TOP 10")
+            raise cursor.fail("TOP with PERCENT is not supported", "give k as a number of objects, as in TOP 10")
         read_ties(draft)
     _read_star(cursor)
     cursor.expect("FROM")
     if cursor.sees_symbol("("):
         if "k" in draft.fields:
-            raise cursor.fail("TOP reads from a stream, not from a subquery", "as in SELECT TOP 10 * FROM trades [...]")
+            raise cursor.fail(
+                "TOP must read from a stream, not from a subquery", "as in SELECT TOP 10 * FROM trades [...]"
+            )
         draft.spelling = "flink"
         flink.read(draft)
     elif flink.sees_window_function(cursor):
-        raise cursor.fail("a window function alone ranks nothing", flink.SHAPE)
+        raise cursor.fail("a window function without a ranking is not supported", flink.SHAPE)
     else:
         cql.read(draft)
     return draft
 
 
 def _read_star(cursor: Cursor) -> None:
-    """Step over ``*``; any other list is refused."""
+    """Consume ``*``; raise at any other list."""
     if cursor.sees("DISTINCT"):
-        raise cursor.fail("DISTINCT is not for streams of objects: each row is an object of its own", "leave it out")
+        raise cursor.fail("DISTINCT is not supported: each row is a separate object", "remove it")
     if cursor.sees("FROM") or cursor.peek() is None:
-        raise cursor.unexpected("*", "answers bring whole rows back: write SELECT *")
+        raise cursor.unexpected("*", "answers contain whole rows: write SELECT *")
     if not cursor.take_symbol("*"):
-        message = "answers bring whole rows back; a list of columns cannot be chosen here"
+        message = "a list of columns is not supported here, because answers contain whole rows"
         raise cursor.fail(message, "write * and select columns from the answers")
     if not (cursor.sees("FROM") or cursor.sees_symbol(",")):
         raise cursor.unexpected("FROM", known=("FROM",))
     if cursor.sees_symbol(",") and not _ranking_ahead(cursor):
-        message = "answers bring whole rows back; nothing can be added to *"
+        message = "nothing can follow *, because answers contain whole rows"
         raise cursor.fail(message, "compute further columns from the answers")
 
 

@@ -1,5 +1,5 @@
-"""What an expression uses, told by its text: its columns, the functions that one from outside may call, and anything
-beyond its row (tables, files, Java); and comments in a text.
+"""Static checks of expressions: their columns, allowed functions, comments, and access to anything outside the row
+(tables, files, Java).
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from skyband.sql.lexer import Token, parser, raw_tokens, tokenize
 
 __all__ = ["FUNCTIONS", "MOMENTS", "beyond_the_row", "columns_in", "comment_in"]
 
-_MARKS = re.compile(r"--|/\*|\*/|#")  # the last is one of sqlglot's and, outside of quotes, none of Spark's
+_MARKS = re.compile(r"--|/\*|\*/|#")  # '#' is a comment for sqlglot, but not for Spark
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
-_UNSURE = re.compile(r"\\|\$|[rR]['\"]")  # where a quote ends is then a matter of escapes, tags or settings
+_UNSURE = re.compile(r"\\|\$|[rR]['\"]")  # then the end of a quote depends on escapes, tags or settings
 
 _CALLS_JAVA = {"REFLECT", "TRY_REFLECT", "JAVA_METHOD"}
-_BY_ANY_NAME = {"IDENTIFIER"}  # IDENTIFIER('ref' || 'lect')(…) would call what is spelled nowhere
-_BEGINS_A_QUERY = {"FROM", "TABLE", "VALUES", "WITH"}  # after a bracket; elsewhere FROM is one of EXTRACT
+_BY_ANY_NAME = {"IDENTIFIER"}  # IDENTIFIER('ref' || 'lect')(…) calls a function whose name is not in the text
+_BEGINS_A_QUERY = {"FROM", "TABLE", "VALUES", "WITH"}  # after a bracket; elsewhere FROM belongs to EXTRACT
 _OF_QUERIES = {"SELECT", "USING"}
 
 
 def beyond_the_row(expression: str) -> str | None:
-    """What in the expression reaches beyond the row; None if nothing does.
+    """Return the first word of the expression that reads anything but the row; None if there is none.
 
     >>> beyond_the_row("price * extract(HOUR FROM at)"), beyond_the_row("reflect")
     (None, None)
@@ -41,14 +41,14 @@ def beyond_the_row(expression: str) -> str | None:
 
 
 def _called(token: Token) -> str:
-    """The name of a function, in capitals; it may stand in backticks."""
+    """Return the name of a function in capitals, without backticks."""
     return token.text.strip("`").upper() if token.kind in ("word", "name") else ""
 
 
 def comment_in(text: str) -> str | None:
-    r"""The first mark of a comment outside of quotes; None if there is none.
+    r"""Return the first comment mark outside quotes; None if there is none.
 
-    Where it is not plain which quotes are closed (escapes, raw texts), marks inside them count, too.
+    If the end of a quote is not clear (escapes, raw texts), marks inside quotes are returned, too.
 
     >>> comment_in("price -- cheap"), comment_in("name = 'a--b'"), comment_in(r"name = 'a\'--b'")
     ('--', None, '--')
@@ -57,7 +57,7 @@ def comment_in(text: str) -> str | None:
     return None if found is None else found[0]
 
 
-# Words that Spark takes for a function without brackets, or for a unit of time, where no column has the name.
+# Words that are functions without brackets or units of time in Spark, unless a column has the name.
 _NO_COLUMNS = """
     current_catalog current_database current_date current_schema current_time current_timestamp current_timezone
     current_user grouping__id inf infinity localtime localtimestamp nan now session_user user
@@ -67,7 +67,7 @@ _NO_COLUMNS = """
 
 
 def columns_in(expression: str) -> list[str]:
-    """The columns an expression names, each once, a field of a column by that column; none where that is not clear.
+    """Return the distinct columns of an expression; for a field, its column. Empty if they cannot be determined.
 
     >>> columns_in("price * `how many` + point.x"), columns_in("transform(prices, x -> x + fee)")
     (['price', 'how many', 'point'], ['prices', 'fee'])
@@ -79,16 +79,16 @@ def columns_in(expression: str) -> list[str]:
         if len(found) != 1 or found[0] is None or found[0].find(exp.Query, exp.Table, exp.Command, exp.Window):
             return []
         roots = [column.parts[0] for column in found[0].find_all(exp.Column, bfs=False)]
-    except Exception:  # what this parser cannot read, Spark may
+    except Exception:  # Spark may accept what this parser does not
         return []
     names = [root.name for root in roots if isinstance(root, exp.Identifier)]
     return [name for name in dict.fromkeys(names) if name.lower() not in _NO_COLUMNS]
 
 
-# The functions that an expression from outside may call: each computes a value from a row and does nothing else.
-# Left out on purpose: functions that call Java (reflect), read files or name them (input_file_name, from_protobuf),
-# tell about the session or its user (current_user, version), differ from one evaluation to the next (rand, uuid), or
-# look at several rows (sum, rank, explode). A function that Spark adds later is refused until it is listed here.
+# The functions that an untrusted expression may call: each only computes a value from a row.
+# Excluded on purpose: functions that call Java (reflect), read files or return their names (input_file_name,
+# from_protobuf), return session or user information (current_user, version), are not deterministic (rand, uuid), or
+# need several rows (sum, rank, explode). A function that Spark adds later is rejected until it is listed here.
 _NUMBERS = """
     % * + - / abs acos acosh asin asinh atan atan2 atanh bin bround cbrt ceil ceiling conv cos cosh cot csc degrees
     div e exp expm1 factorial floor greatest hex hypot least ln log log10 log1p log2 mod negative pi pmod positive

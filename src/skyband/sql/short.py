@@ -1,4 +1,4 @@
-"""The short spelling: ``TOPK price * size, 10 BY symbol OVER 10 MINUTES EVERY 1 MINUTE``."""
+"""The short dialect: ``TOPK price * size, 10 BY symbol OVER 10 MINUTES EVERY 1 MINUTE``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from skyband.sql.intervals import span
 from skyband.sql.statement import StatementDraft, direction, read_full, read_k, read_origin, read_ties
 from skyband.sql.writer import CERTAIN, CLAUSES, STOPS
 
-_SHAPE = "the shape is TOPK score, k BY groups OVER size EVERY slide"
+_SHAPE = "the form is TOPK score, k BY groups OVER size EVERY slide"
 
 
 def read(cursor: Cursor) -> StatementDraft:
-    """The statement that begins here with ``TOPK``."""
+    """Parse a statement that begins with ``TOPK``."""
     draft = StatementDraft(cursor, "topk")
     cursor.expect("TOPK")
     _read_head(draft)
@@ -31,7 +31,7 @@ def read(cursor: Cursor) -> StatementDraft:
 
 
 def _read_head(draft: StatementDraft) -> None:
-    """``score [ASC|DESC], k`` or ``k [ASC|DESC]``; which of them it is, the comma says."""
+    """Parse ``score [ASC|DESC], k`` or ``k [ASC|DESC]``; the comma distinguishes them."""
     cursor = draft.cursor
     at = cursor.place
     first = cursor.expression(STOPS, "the score or k", _SHAPE)
@@ -41,7 +41,7 @@ def _read_head(draft: StatementDraft) -> None:
         draft.put("by", first.text, at)
         read_k(draft)
         if cursor.sees("ASC") or cursor.sees("DESC"):
-            raise cursor.fail("the direction stands with the score, before the comma", "as in TOPK price ASC, 10")
+            raise cursor.fail("ASC or DESC must follow the score, before the comma", "as in TOPK price ASC, 10")
     elif len(first.tokens) == 1 and first.text.isascii() and first.text.isdigit():
         cursor.at -= 2 if turned else 1
         read_k(draft)
@@ -99,15 +99,15 @@ _READERS: dict[str, Callable[[StatementDraft], None]] = {
 def _unknown(draft: StatementDraft) -> Exception:
     cursor, shown = draft.cursor, CLAUSES if draft.family.clauses else CERTAIN
     hints = {
-        "ORDER": "the score comes first: TOPK score, k",
-        "GROUP": "groups are given with BY",
-        "LIMIT": "k comes after the score: TOPK score, k",
-        "SLIDE": "the slide is given with EVERY",
-        "AS": "a name stands in front: name: TOPK score, k",
-        "WITH": "WITH TIES stands right after k",
+        "ORDER": "write the score after TOPK, as in TOPK score, k",
+        "GROUP": "write groups with BY",
+        "LIMIT": "write k after the score, as in TOPK score, k",
+        "SLIDE": "write the slide with EVERY",
+        "AS": "write the name first, as in name: TOPK score, k",
+        "WITH": "write WITH TIES directly after k",
     }
     token = cursor.peek()
     hint = hints.get(token.keyword, "") if token else ""
     if token is not None and token.symbol in (")", "]", "}"):
-        return cursor.fail(f"{token.text!r} closes nothing", "take it away, or open it")
+        return cursor.fail(f"{token.text!r} has no opening bracket", "remove it, or open the bracket")
     return cursor.unexpected(one_of(shown), hint, known=() if hint else (*CLAUSES, "WITH", "PARTITION"))

@@ -1,4 +1,4 @@
-"""The canonical form of a query: its short spelling on one line, everything it says, defaults left out.
+"""The canonical SQL of a query: one line in the short dialect, without defaults.
 
 ```text
 [name:] TOPK [score [ASC],] k [ASC] [WITH TIES] [WHERE condition] [BY group, …]
@@ -8,11 +8,11 @@
     OVER size FREQUENCY every [SEMANTICS word] [THRESHOLD p]
 ```
 
-The second is a query over an uncertain stream: FREQUENCY tells it from the first, and is always written.
+The second form is a query over an uncertain stream. It always contains FREQUENCY.
 
-An expression stands as it was given if it can be cut out again to the letter. Whatever cannot (it holds a new line,
-ends in a comment, is no SQL at all) is written as ``SQL '…'``, which is read back unchecked; so every query has a
-canonical form, and none is lost by writing it down.
+An expression is written unchanged if parsing the statement returns the same text. Otherwise (it contains a line break,
+ends in a comment, or is not SQL) it is written as ``SQL '…'``, which is parsed without checks. So every query has a
+canonical form that can be parsed again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ DEFAULT_NAME = "topk"
 UNCERTAIN = ("PROBABILITY", "RULE", "STREAM", "FREQUENCY", "SEMANTICS", "THRESHOLD")
 CERTAIN = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
 CLAUSES = (*CERTAIN, *UNCERTAIN)
-# What ends an expression in the short spelling.
+# Keywords that end an expression in the short dialect.
 STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "NULLS", "WITH"})
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[^\W\d]\w*")
-# Most scores are so simple that nobody has to load a parser to see where they end.
+# Most scores are so simple that no parser is needed.
 _SIMPLE = re.compile(r"[a-z]\w*(?: [-+*/] [a-z]\w*)*", re.ASCII | re.IGNORECASE)
-# Words that sqlglot's parser does not take for columns, alone or side by side.
+# Words that sqlglot's parser does not accept as columns, alone or next to each other.
 _RESERVED = STOPS.union(
     re.findall(
         r"\w+",
@@ -50,7 +50,7 @@ _RESERVED = STOPS.union(
 
 
 def write(query: Mapping[str, Any], *, named: bool = False) -> str:
-    """Write the query with these fields (`TopK.to_dict`); `named` writes the default name too.
+    """Return the SQL of a query with these fields (`TopK.to_dict`); `named` includes the default name.
 
     >>> import skyband as sb
     >>> print(write(sb.TopK(k=3, size="90 minutes", slide="1 minute", by="price * size", order="asc").to_dict()))
@@ -74,7 +74,7 @@ def write(query: Mapping[str, Any], *, named: bool = False) -> str:
 
 
 def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
-    """Write the query over an uncertain stream with these fields (`UncertainTopK.to_dict`).
+    """Return the SQL of a query over an uncertain stream with these fields (`UncertainTopK.to_dict`).
 
     >>> import skyband as sb
     >>> query = sb.UncertainTopK(k=3, size="20 minutes", every="2 minutes", by="speed", probability="p", rule="car")
@@ -94,14 +94,14 @@ def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
 
 
 def _head(query: Mapping[str, Any], *, named: bool, ascending: str = "") -> list[str]:
-    """The name, the score and k."""
+    """Return the name, the score and k."""
     parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
     score = "" if query["by"] is None else f"{expression(query['by'])}{ascending}, "
     return [*parts, "TOPK", f"{score}{query['k']}{ascending if not score else ''}"]
 
 
 def expression(text: str) -> str:
-    r"""The expression as it is where it can be cut out again, as ``SQL '…'`` where it cannot.
+    r"""Return the expression unchanged if it can be parsed again, otherwise as ``SQL '…'``.
 
     >>> print(expression("price * size"), expression("a -- b"), expression("a )("))
     price * size SQL 'a -- b' SQL 'a )('
@@ -111,14 +111,14 @@ def expression(text: str) -> str:
 
 
 def span(size: str | int) -> str:
-    """A window's size or slide: ``10 MINUTES``, ``500 ROWS``."""
+    """Return a window's size or slide: ``10 MINUTES``, ``500 ROWS``."""
     if isinstance(size, str):
         return size.upper()
     return f"{size} ROW{'' if size == 1 else 'S'}"
 
 
 def origin(place: int, *, clock: bool) -> str:
-    """Where windows are anchored: ISO text on the time axis as far as calendars go, else the number."""
+    """Return the origin of windows: ISO text on the time axis if Python can represent it, else the number."""
     if clock:
         try:
             return quote((_EPOCH + timedelta(microseconds=place)).isoformat().replace("+00:00", "Z"))
@@ -132,8 +132,8 @@ def _is_simple(text: str) -> bool:
 
 
 def is_cut_out_again(text: str) -> bool:
-    """Whether the text, written into a statement, is read back as this very expression."""
-    followed = f"{text} WITH"  # every stop ends an expression in the same way
+    """Whether parsing a statement that contains the text returns the same expression."""
+    followed = f"{text} WITH"  # all keywords end an expression in the same way
     try:
         found = cut(followed, tokenize(followed), 0, STOPS, what="the expression")
     except SkybandError:

@@ -1,4 +1,4 @@
-"""Ranking single rows by a score: the k best of a sliding window, one query or thousands of them.
+"""Rank single rows by a score: the k best of a sliding window, for one query or thousands of them.
 
 >>> import skyband as sb
 >>> sb.topk.replay(sb.TopK(k=1, size=3, slide=1), None, [4.0, 8.0, 6.0, 2.0])["score"].to_pylist()
@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Monitor", "replay"]
 
-# Compiled kernels and Arrow are loaded when first used, as everywhere in `skyband`.
+# Compiled kernels and Arrow are imported when first used, as everywhere in `skyband`.
 __getattr__, __dir__, _ = lazy_loader.attach(__name__, submod_attrs={"monitor": __all__})

@@ -1,4 +1,4 @@
-"""A query that joins a running stream: from which window on can it be answered exactly?"""
+"""Find the first window that a query can answer exactly when it joins a running stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SeenStream", "first_exact_start"]
 
 
 class SeenStream(NamedTuple):
-    """What has been seen: the first and the newest object's position, and how far windows have been answered."""
+    """Positions of the first and the newest object, and the position up to which windows are answered."""
 
     first: int
     newest: int
@@ -20,13 +20,13 @@ class SeenStream(NamedTuple):
 
 
 def first_exact_start(query: TopK, running: Sequence[TopK], since: Sequence[int], stream: SeenStream | None) -> int:
-    """The start of the first window from which on every answer of `query` will be exact.
+    """Return the start of the first window from which on every answer of `query` is exact.
 
-    A window that begins after the newest object has missed nothing. One that began earlier can be answered if a
-    running query has an unanswered window with the same start, or both starts lie before the first object, and asks
-    for as many objects at least: then what is held has the best k of that view. With its ties, if that query has
-    ``ties="rank"``; without them, it is of no use to a query that has, however large its k. A query with listed
-    windows, whose starts are not compared with those of others, begins after the newest object.
+    A window that begins after the newest object has missed nothing. An earlier window can be answered if a running
+    query has an unanswered window with the same start, or both starts are at or before the first object, and the
+    running query's k is at least as large: then the kept objects contain the best k of that view. A running query with
+    ``ties="rank"`` also keeps ties. One without them cannot serve a query with ``ties="rank"``, however large its k. A
+    query with listed windows begins after the newest object, because its starts are not compared with those of others.
     """
     if stream is None:
         return ALWAYS
@@ -44,7 +44,7 @@ def first_exact_start(query: TopK, running: Sequence[TopK], since: Sequence[int]
 
 
 def _k_held(start: int, running: Sequence[TopK], since: Sequence[int], stream: SeenStream) -> int:
-    """How many of the best objects at or after `start` are held for sure."""
+    """Number of the best objects at or after `start` that are certainly kept."""
     held = 0
     for query, joined in zip(running, since, strict=True):
         window = query.window

@@ -1,4 +1,4 @@
-"""The change feed in process: answers in, and only what differs from the window before out."""
+"""The change feed in process: converts answers to the differences from the previous window."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _LONG_AGO = -(2**62)
 
 
 class ChangeFeed:
-    """Turns the answers of a monitor into changes: who entered, who left, who moved, with the old and the new rank.
+    """Convert the answers of a monitor to changes: rows that entered, left or moved, with old and new rank.
 
-    It keeps the newest answer of each query and group, to compare the next one with. Objects are known by their id.
+    The feed keeps the newest answer of each query and group and compares the next one with it, by id.
 
     Parameters
     ----------
     queries
-        The queries that the answers are of.
+        The queries whose answers are compared.
 
     Examples
     --------
@@ -56,10 +56,10 @@ class ChangeFeed:
         self._shown: pa.Table | None = None
 
     def take(self, answers: pa.Table, now: Any = None) -> pa.Table:
-        """What these answers change, after those taken before; they must come as `Monitor.answers` gives them.
+        """Return the changes between these answers and the previous ones. Pass tables from `Monitor.answers`.
 
-        With `now`, a time, a window that ends by then and is not among the answers held no object: all have left. In
-        any case they have when a later window has an answer.
+        If `now` is given, windows that end by then and have no answer are empty: all their rows have left. Without
+        `now`, this is reported when a later window has an answer.
 
         >>> import skyband as sb
         >>> query = sb.TopK(k=2, size="10 seconds")
@@ -75,7 +75,7 @@ class ChangeFeed:
         begins, queries, owners = self._windows_of(table)
         ends = one(table["window_end"]).cast(pa.int64()).to_numpy(zero_copy_only=False)
         ids = one(table["id"]).dictionary_encode(null_encoding="encode")
-        who: Ints = ids.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        objects_of_rows: Ints = ids.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         found = compare(
             WindowRows(
                 owners=owners,
@@ -83,7 +83,7 @@ class ChangeFeed:
                 ends=ends[begins],
                 known=(begins < known).astype(np.int64),
                 counts=np.diff(begins, append=table.num_rows),
-                rows=who,
+                rows=objects_of_rows,
                 ranks=one(table["rank"]).cast(pa.int64()).to_numpy(zero_copy_only=False),
             ),
             _LONG_AGO if now is None else int(position_column([now]).values[0]),
@@ -92,17 +92,17 @@ class ChangeFeed:
         last = np.zeros(begins.size, bool)
         last[found.last] = True
         self._shown = table.filter(pa.array(np.repeat(last, np.diff(begins, append=table.num_rows))))
-        return self._table(table, found, begins, queries, who)
+        return self._table(table, found, begins, queries, objects_of_rows)
 
     def _windows_of(self, table: pa.Table) -> tuple[Ints, Ints, Ints]:
-        """Where each window's rows begin, the place of its query, and a number for its query and group."""
+        """Where each window's rows begin, the index of its query, and a number for its query and group."""
         names = [query.name for query in self._queries]
         places = pc.index_in(one(table["query"]), pa.array(names))
         if places.null_count:
             strange = table["query"].filter(pc.is_null(places))[0].as_py()
             raise InvalidInputError(
-                f"the answers are of query {strange!r}, which this feed was not made for; "
-                f"it compares windows of {', '.join(map(repr, names))}."
+                f"the answers contain query {strange!r}, which is not a query of this ChangeFeed. "
+                f"Its queries are {', '.join(map(repr, names))}."
             )
         queries: Ints = places.to_numpy(zero_copy_only=False).astype(np.int64)
         groups = np.zeros(table.num_rows, np.int64)
@@ -115,9 +115,11 @@ class ChangeFeed:
         begins = np.flatnonzero(first)
         return begins, queries[begins], owners[begins]
 
-    def _table(self, table: pa.Table, found: Comparison, begins: Ints, queries: Ints, who: Ints) -> pa.Table:
-        samples = np.empty(int(who.max(initial=-1)) + 1, np.int64)
-        samples[who] = np.arange(who.size)
+    def _table(
+        self, table: pa.Table, found: Comparison, begins: Ints, queries: Ints, objects_of_rows: Ints
+    ) -> pa.Table:
+        samples = np.empty(int(objects_of_rows.max(initial=-1)) + 1, np.int64)
+        samples[objects_of_rows] = np.arange(objects_of_rows.size)
         objects = table.take(pa.array(samples[found.rows]))
         windows = table.take(pa.array(begins[found.windows]))
         kind = table.schema.field("window_end").type

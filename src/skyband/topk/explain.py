@@ -1,4 +1,4 @@
-"""The page and the time line of top-k queries: sharing classes, views, panes, candidates, the algorithm and why."""
+"""`explain` and the timeline of top-k queries: sharing classes, views, panes, candidates and the algorithm."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from itertools import pairwise
 from skyband.durations import format_duration
 from skyband.queries import Axis
 from skyband.queries.counted import counted
+from skyband.queries.overview import overview
 from skyband.queries.timeline import Lane, Timeline
-from skyband.topk.algorithm_selection import Choice, choose, choose_on_spark
+from skyband.topk.algorithm_selection import Choice, choose, choose_on_spark, may_switch
 from skyband.topk.meta_query import MetaQuery, SharingClass, View, sharing_classes
 from skyband.topk.query import TopK
 
@@ -22,23 +23,23 @@ MOST_WINDOWS = 2_000_000  # beyond this, views are not listed one by one
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """A meta query in its steady state, at one typical moment."""
+    """Numbers of a meta query in its steady state, at one typical position."""
 
     views: int  # alive
     ks: Counter[int]  # views by k
     shortest_pane: int
     longest_pane: int
-    candidates: float  # expected with scores that do not depend on the position, panes holding more than k objects
-    most: int  # no stream can make it hold more, but for ties
+    candidates: float  # expected, if scores do not depend on the position and panes contain more than k rows
+    most: int  # upper bound of candidates for any stream, except for ties
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one more query adds to a workload, in the steady state.
+    """The cost of adding one query to a workload, in the steady state.
 
-    `views` and `candidates` are held more than before (expected, for scores that do not depend on the position);
-    `time` is the share by which the work per object grows: rows written and candidates passed over, against those of
-    the workload before.
+    `views` and `candidates` are the additional numbers held (expected, for scores that do not depend on the position).
+    `time` is the relative increase of the work per row: rows written and candidates visited, compared with the
+    workload before.
     """
 
     views: int
@@ -51,10 +52,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What queries have in common, in the steady state, in numbers.
+    """How much the queries share, in the steady state.
 
-    `views` serve `windows` of the queries; `candidates` are held together (expected), `unshared` if every query ran by
-    itself. `typical` is a moment of the axis at which it is so.
+    `views` serve `windows` of the queries. `candidates` is the expected number held together, `unshared` the number if
+    every query ran separately. `typical` is a position of the axis for which the numbers hold.
     """
 
     views: int
@@ -65,12 +66,12 @@ class Sharing:
 
     @property
     def factor(self) -> float:
-        """How many times more would be held without sharing."""
+        """How many times more candidates would be held without sharing."""
         return self.unshared / self.candidates if self.candidates else 1.0
 
 
 def sharing(queries: Sequence[TopK]) -> Sharing:
-    """What these queries share, all classes together."""
+    """Return how much these queries share, over all sharing classes."""
     metas = list(sharing_classes(queries).values())
     figures = [_figures(meta) for meta in metas]
     return Sharing(
@@ -83,24 +84,72 @@ def sharing(queries: Sequence[TopK]) -> Sharing:
 
 
 def page(queries: Sequence[TopK], *, on_spark: bool = False) -> str:
-    """The page on these queries."""
-    chosen = choose_on_spark if on_spark else choose
-    classes = sharing_classes(queries)
+    """Describe what these queries answer, keep and cost, then each sharing class in detail."""
+    # In process, one engine answers all queries, and several queries always run on panes.
+    alone = len(queries) == 1 and not on_spark
+    chosen = choose if alone else choose_on_spark
     axis = queries[0].axis
-    lines = [
-        f"{counted(len(queries), 'query', 'queries')} on the {axis} axis, {counted(len(classes), 'sharing class')}"
+    parts = [
+        _Class(shared, meta, _figures(meta), chosen(meta.queries), alone and may_switch(meta.queries))
+        for shared, meta in sharing_classes(queries).items()
     ]
-    for number, (shared, meta) in enumerate(classes.items(), 1):
+    lines = [overview(queries), _costs(parts, len(queries), on_spark=on_spark and axis == "time"), ""]
+    classes = counted(len(parts), "sharing class")
+    lines.append(f"{classes}; the queries of a class share their candidates, the rows that can be in an answer")
+    for number, part in enumerate(parts, 1):
         lines += [
-            "",
-            f"class {number}: {_described(shared)}",
-            *(f"  {line}" for line in _class_page(shared, meta, axis, chosen(meta.queries))),
+            *([""] if number > 1 else []),
+            f"class {number}: {_described(part.shared)}",
+            *(f"  {line}" for line in _class_page(part, axis)),
         ]
     return "\n".join(lines)
 
 
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """A sharing class, and how it runs."""
+
+    shared: SharingClass
+    meta: MetaQuery
+    figures: _Figures
+    choice: Choice
+    switches: bool  # whether `sap` may replace the algorithm while the stream runs
+
+
+def _costs(parts: Sequence[_Class], queries: int, *, on_spark: bool) -> str:
+    """Summarize work and memory, a line each."""
+    passes = "once" if len(parts) == 1 else f"{len(parts):,} times, once per sharing class"
+    work = f"Each row is processed {passes}{f', for all {queries:,} queries together' if queries > len(parts) else ''}."
+    groups: dict[tuple[str, ...], list[_Class]] = {}
+    for part in parts:
+        groups.setdefault(tuple(part.shared.partition_by), []).append(part)
+    kept = [
+        _kept([part.figures for part in mine], all(part.shared.ties == "row_number" for part in mine))
+        + (f" for each {', '.join(by)}" if by else "")
+        for by, mine in sorted(groups.items())
+    ]
+    if parts[0].choice.algorithm == "sap":  # of a single query
+        kept = [
+            (
+                f"8 to 24 bytes for each of the {parts[0].meta.size:,} rows of a window, because the algorithm is sap "
+                "(buffers may take twice that)"
+            )
+        ]
+    more = ""
+    if on_spark:
+        more = " Rows ahead of the watermark are kept in addition."
+    elif parts[0].switches:
+        more = " It keeps more if it switches to the algorithm sap (see below)."
+    return f"{work}\nMemory: {', plus '.join(kept)}.{more}"
+
+
+def _kept(figures: Sequence[_Figures], bounded: bool) -> str:
+    expected, most = sum(one.candidates for one in figures), sum(one.most for one in figures)
+    return f"about {expected:,.0f} candidate rows ({f'at most {most:,}' if bounded else 'more if scores tie'})"
+
+
 def cost(queries: Sequence[TopK], added: TopK) -> Cost:
-    """What `added` would cost beside `queries`."""
+    """Return the cost of running `added` together with `queries`."""
     shared = SharingClass.of(added)
     before = [query for query in queries if SharingClass.of(query) == shared]
     after = _figures(MetaQuery([*before, added]))
@@ -113,15 +162,15 @@ def cost(queries: Sequence[TopK], added: TopK) -> Cost:
     return Cost(after.views - views, after.candidates - candidates, more / work)
 
 
-def _class_page(shared: SharingClass, meta: MetaQuery, axis: Axis, choice: Choice) -> list[str]:
-    figures = _figures(meta)
+def _class_page(part: _Class, axis: Axis) -> list[str]:
+    shared, meta, figures, choice = part.shared, part.meta, part.figures, part.choice
     held_alone = sum(_expected(MetaQuery([query])) for query in meta.queries)
     each = ", in each group" if shared.partition_by else ""
-    most = f"never more than {figures.most}" if shared.ties == "row_number" else "and all that tie with them"
+    most = f"never more than {figures.most}" if shared.ties == "row_number" else "plus all rows that tie with them"
     page = {
         "queries": f"{len(meta.queries)}: {_listed([query.name for query in meta.queries])}",
-        "meta query": f"window {_length(axis, meta.size)}, slide and k adaptive",
-        "views": f"{figures.views} alive, for {meta.windows} windows of the queries",
+        "window": f"{_length(axis, meta.size)}" + (", the longest of them" if len(meta.queries) > 1 else ""),
+        "views": f"{figures.views} open, for {counted(meta.windows, 'open window')} of the queries",
         "k per view": ", ".join(
             f"{k} ({counted(views, 'view')})" for k, views in sorted(figures.ks.items(), reverse=True)[:6]
         )
@@ -130,10 +179,12 @@ def _class_page(shared: SharingClass, meta: MetaQuery, axis: Axis, choice: Choic
         if figures.shortest_pane == figures.longest_pane
         else f"{_length(axis, figures.shortest_pane)} to {_length(axis, figures.longest_pane)}",
         "candidates": f"about {figures.candidates:.0f} expected, {most}{each}",
-        "share factor": f"{held_alone / figures.candidates:.1f}: run alone, the queries would hold "
-        f"about {held_alone:.0f} candidates and look at each object {counted(len(meta.queries), 'time')}",
+        "share factor": f"{held_alone / figures.candidates:.1f}: run separately, the queries would keep "
+        f"about {held_alone:.0f} candidates and process each row {counted(len(meta.queries), 'time')}",
         "algorithm": f"{choice.algorithm}: {choice.why}",
     }
+    if len(meta.queries) == 1:
+        del page["share factor"]
     return [f"{name:<13} {text}" for name, text in page.items()]
 
 
@@ -146,21 +197,24 @@ def _figures(meta: MetaQuery) -> _Figures:
             ks[query.k] += query.window.most_alive
     else:
         ks.update(view.k for view in views)
-    return _Figures(ks.total(), ks, shortest, longest, _expected(meta), sum(k * views for k, views in ks.items()))
+    most = sum(k * views for k, views in ks.items())
+    if len(meta.queries) == 1:  # if the slide does not divide the size, the number of open windows varies
+        most = meta.queries[0].k * meta.queries[0].sliding.most_alive
+    return _Figures(ks.total(), ks, shortest, longest, _expected(meta), most)
 
 
 def _now(meta: MetaQuery) -> int:
-    """A moment in the steady state: every window that is open could have seen a whole stream."""
+    """Return a position in the steady state: the stream is older than every open window."""
     return max(query.sliding.origin for query in meta.queries) + 4 * meta.size
 
 
 def _views(meta: MetaQuery) -> list[View]:
-    """The views alive; where they are too many, some that stand for all."""
+    """Return the open views; if there are too many, a sample of them."""
     now = _now(meta)
     if meta.windows <= MOST_WINDOWS:
         return meta.views(now)
-    # Views lie so close that only their age matters: a few hundred ages, closer where young, and the largest k that
-    # reaches back so far.
+    # Views are so close together that only their age matters. The sample has a few hundred ages, denser where young,
+    # each with the largest k of the queries that reach back this far.
     shortest = min(query.sliding.slide for query in meta.queries)
     steps = {int(shortest * (meta.size / shortest) ** (i / 512)) for i in range(513)}
     ages = sorted({query.sliding.size for query in meta.queries} | steps)
@@ -171,27 +225,27 @@ def _views(meta: MetaQuery) -> list[View]:
 
 
 def _panes(meta: MetaQuery) -> tuple[int, int]:
-    """The shortest and the longest pane of a typical stretch."""
+    """Return the lengths of the shortest and the longest pane in a typical range."""
     now = _now(meta)
     until = now + min(meta.size, 8 * max(query.sliding.slide for query in meta.queries))
     cuts = {now}
     for query in meta.queries:
         window = query.sliding
         for first in (window.first_end_after(now), window.latest_start(now) + window.slide):
-            # Of a query with a very short slide, a few cuts show its panes as well as all of them.
+            # For a query with a very short slide, a few thousand cuts are enough.
             cuts.update(range(first, min(until, first + 4096 * window.slide) + 1, window.slide))
     panes = [high - low for low, high in pairwise(sorted(cuts))]
     return (min(panes), max(panes)) if panes else (meta.size, meta.size)
 
 
 def _expected(meta: MetaQuery) -> float:
-    """The expected size of the union of the views' top k, for scores that do not depend on the position.
+    """Return the expected size of the union of the views' top k, for scores that do not depend on the position.
 
-    Of the objects between two view starts, a view that began `age` ago takes the share k / age; the most generous of
-    the older views decides. With one query this is the law k (1 + 1/2 + … + slide/size).
+    Of the rows between two view starts, a view that began `age` ago keeps the share k / age. The largest share of the
+    older views counts. For one query this is the formula k (1 + 1/2 + … + slide/size).
     """
     views, now = _views(meta), _now(meta)
-    # On a count axis ages are numbers of objects, and no view takes more than all of them.
+    # On a count axis ages are numbers of rows, and no view keeps more than all of them.
     most = 1.0 if meta.queries[0].axis == "count" else float("inf")
     total, best = 0.0, 0.0
     following = [view.start for view in views[1:]] + [now]
@@ -202,7 +256,7 @@ def _expected(meta: MetaQuery) -> float:
 
 
 def _work(meta: MetaQuery) -> float:
-    """Work per tick of the axis: rows written, and the block merged at each end."""
+    """Return the work per tick of the axis: rows written, and the block merged at each window end."""
     rows = sum(query.k / query.sliding.slide for query in meta.queries)
     lattices = {(query.sliding.slide, query.sliding.origin % query.sliding.slide) for query in meta.queries}
     ends = sum(1 / slide for slide, _ in lattices)
@@ -221,7 +275,7 @@ def _described(shared: SharingClass) -> str:
 
 
 def _length(axis: Axis, ticks: int) -> str:
-    return format_duration(ticks) if axis == "time" else counted(ticks, "object")
+    return format_duration(ticks) if axis == "time" else counted(ticks, "row")
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:
@@ -230,7 +284,7 @@ def _listed(names: Sequence[str], most: int = 6) -> str:
 
 
 def timeline(queries: Sequence[TopK], now: int | None, method: str, lanes: int, windows: int) -> Timeline | None:
-    """The views alive at `now`, with places told from there; None where there are more than so many `windows`."""
+    """Return the views open at `now`, relative to it; None if the queries have more than `windows` open windows."""
     if sum(query.sliding.most_alive for query in queries) > windows:
         return None
     at = sharing(queries).typical if now is None else now

@@ -1,7 +1,7 @@
-"""An executor for each group, with the engines that answer for it.
+"""An executor for each group, with the engines that answer its queries.
 
-Where panes are the engine, groups that hold few objects have none: they share those of `GroupPools`. An executor of its
-own costs a group some ten kilobytes and a call for each push, which only a long list of candidates is worth.
+With the panes engine, groups with few objects share the executors of `GroupPools`. A separate executor costs a group
+about ten kilobytes and a call for each push, which pays off only for many candidates.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["UNGROUPED", "Arrivals", "GroupExecutors"]
 
 UNGROUPED = -1
 NONE = np.empty(0, np.int64)
-MANY = 2048  # objects: copying fewer to and fro costs less than a call of an engine of their own
+MANY = 2048  # objects: copying fewer than this costs less than a call of a separate engine
 FEW = 512
 
 
 class Arrivals(NamedTuple):
-    """Objects that arrive, in stream order, whatever group they are of."""
+    """Objects that arrive, in stream order, of any group."""
 
     scores: Floats
     positions: Ints  # empty on a count axis
@@ -43,14 +43,14 @@ class Arrivals(NamedTuple):
 
 class _PlacedEngine(NamedTuple):
     engine: Engine
-    places: tuple[int, ...]  # of its queries in the workload
-    ascending: bool  # its keys are the negated scores
+    places: tuple[int, ...]  # indexes of its queries in the workload
+    ascending: bool  # whether its keys are the negated scores
 
 
 class _GroupExecutor:
-    """The engines over one group's rows (or over all rows), and the number of objects they have seen.
+    """The engines over one group's rows (or over all rows), and the number of objects they have processed.
 
-    `since` are the smallest window starts that each query of the workload answers for in this executor.
+    `since` contains the smallest window start that each query of the workload answers in this executor.
     """
 
     def __init__(self, since: Sequence[int]) -> None:
@@ -61,10 +61,10 @@ class _GroupExecutor:
 
 
 class GroupExecutors:
-    """Leads every object to the engines of its group, and collects what they answer.
+    """Route every object to the engines of its group, and collect their answers.
 
-    `grouped` are the places of the queries that answer for each group; the others answer for the stream as a whole.
-    `since` are the smallest window starts that each query answers for, in executors that are yet to be made.
+    `grouped` contains the indexes of the queries that answer per group; the others answer for the whole stream. `since`
+    contains the smallest window start that each query answers in new executors.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class GroupExecutors:
         self._executors: dict[int, _GroupExecutor] = {}
         self._pools = self._new_pools() if self._grouped and issubclass(engine, Panes) else None
         self._log = AnswerLog()
-        self._dropped: dict[str, int] = {}  # counters of engines whose groups have gone
+        self._dropped: dict[str, int] = {}  # counters of engines whose groups have been dropped
         if self._ungrouped:
             self._executor(UNGROUPED)
         for mine in self._classes(self._grouped):
-            # An engine that cannot serve these queries says so now, not when the first group comes.
+            # An engine that does not support these queries raises now, not when the first group arrives.
             self._placed(mine, [self._since[place] for place in mine])
 
     @property
@@ -98,17 +98,17 @@ class GroupExecutors:
 
     @property
     def candidates(self) -> int:
-        """How many objects are held, over all queries and groups."""
+        """Number of objects kept, over all queries and groups."""
         held = sum(engine.candidates for engine in self.engines)
         return held + (self._pools.candidates if self._pools else 0)
 
     @property
     def ids(self) -> list[Ints]:
-        """The ids of all objects held."""
+        """The ids of all objects kept."""
         return [*(engine.objects().ids for engine in self.engines), *(self._pools.ids if self._pools else [])]
 
     def counters(self) -> dict[str, int]:
-        """What the algorithms did so far, by name."""
+        """Counters of the algorithms, by name."""
         found = dict(self._dropped)
         for work in (*(engine.counters() for engine in self.engines), self._pools.counters() if self._pools else {}):
             for name, value in work.items():
@@ -116,7 +116,7 @@ class GroupExecutors:
         return found
 
     def is_in_use(self, groups: int) -> Any:
-        """Of so many groups, those of which anything is held or must be known to go on."""
+        """For each of the first `groups` groups: whether it has kept objects or counts."""
         used = np.zeros(groups, bool)
         used[[code for code in self._executors if code != UNGROUPED]] = True
         if self._pools:
@@ -126,7 +126,7 @@ class GroupExecutors:
 
     @property
     def since(self) -> list[int]:
-        """The smallest window start that each query answers for, in executors that are yet to be made."""
+        """The smallest window start that each query answers in new executors."""
         return self._since
 
     def changed(
@@ -140,11 +140,11 @@ class GroupExecutors:
         first: int,
         objects: int,
     ) -> GroupExecutors:
-        """Executors for other queries over the same stream, or with another engine, from what is held now.
+        """Return executors for other queries or another engine over the same stream, built from the kept objects.
 
-        `moved` leads from the new place of a query to its old one; a query that has none joins with `since`. The
-        minimal set of the new queries is among the objects held, so new engines that are shown just these go on as if
-        they had seen the whole stream. `objects` is the number of objects the stream has had.
+        `moved` maps the new index of a query to its old one; a query without an entry joins with `since`. The minimal
+        set of the new queries is among the kept objects, so new engines that process only these continue as if they had
+        processed the whole stream. `objects` is the number of objects in the stream so far.
         """
         executors = GroupExecutors(queries, grouped, engine, since)
         if self._pools and executors._pools:
@@ -164,7 +164,7 @@ class GroupExecutors:
             fresh.objects = executor.objects if code in self._executors else objects
             fresh.newest = executor.newest
             if self._axis == "count" and code != UNGROUPED:
-                # Each group has its own numbers: a query that joins begins with the next one.
+                # Each group has its own row numbers: a query that joins begins with the next one.
                 fresh.since = [at if place in moved else max(at, fresh.objects) for place, at in enumerate(fresh.since)]
             executors._executors[code] = fresh
             executors._replace_engines(
@@ -175,10 +175,10 @@ class GroupExecutors:
     def _replace_engines(
         self, executor: _GroupExecutor, places: Sequence[int], old: Sequence[_PlacedEngine], watermark: int, first: int
     ) -> None:
-        """Seat new engines and show them what the old ones hold."""
+        """Create new engines and push the objects kept by the old ones into them."""
         for mine in self._classes(places):
             windows = [self._queries[place].window for place in mine]
-            # Windows that are answered already are no concern of the new engines.
+            # The new engines skip windows that are already answered.
             unanswered = [window.start(window.first_end_after(watermark)) for window in windows]
             for place, start in zip(mine, unanswered, strict=True):
                 executor.since[place] = max(executor.since[place], start)
@@ -189,7 +189,7 @@ class GroupExecutors:
             executor.engines.append(placed)
 
     def take_in(self, arrivals: Arrivals, watermark: int, first: int) -> None:
-        """Give the objects to their engines, and answer the windows that end at or before the watermark."""
+        """Push the objects to their engines, and answer the windows that end at or before the watermark."""
         if self._ungrouped:
             rows = Rows(arrivals.scores, arrivals.positions, arrivals.ids, 0, arrivals.first_id)
             self._advance(UNGROUPED, rows, watermark, first)
@@ -197,21 +197,21 @@ class GroupExecutors:
             self._take_in_groups(arrivals, watermark, first)
 
     def end(self, watermark: int, first: int) -> None:
-        """Answer what is left on a time axis."""
+        """Answer the remaining windows of a time axis."""
         nothing = np.empty(0, np.int64)
         for code in self._executors:
             self._advance(code, Rows(np.empty(0), nothing, nothing, 0, 0), watermark, first)
         if self._pools:
             rows = GroupRows(np.empty(0), nothing, nothing, nothing, np.zeros(1, np.int64))
             self._pools.take_in(rows, watermark, first, self._log)
-        self._drop_dead(watermark)
+        self._drop_idle(watermark)
 
     def answers(self) -> list[RankedWindows]:
-        """What was answered since the last call."""
+        """Return the answers since the last call."""
         return self._log.take()
 
     def state(self) -> dict[str, Any]:
-        """The engines of every executor, for `load`."""
+        """Return the state of every executor, for `load`."""
         executors = [
             {
                 "group": code,
@@ -226,7 +226,7 @@ class GroupExecutors:
         return {"since": self._since, "lanes": executors, "pools": pools, "dropped": self._dropped}
 
     def load(self, state: dict[str, Any], watermark: int | None) -> None:
-        """Go on from what `state` returned when time had come to the watermark."""
+        """Restore what `state` returned; `watermark` is the position it was taken at."""
         self._since = list(state["since"])
         self._executors = {}
         for saved in state["lanes"]:
@@ -242,7 +242,7 @@ class GroupExecutors:
         if state.get("pools") is not None:
             self._pools.load(state["pools"])
             return
-        # A snapshot from before there were pools has an executor for every group.
+        # A snapshot from before group pools has an executor for every group.
         if watermark is not None:
             self._pools.answered_until(watermark)
         self._pools.reserve(1 + max(self._executors, default=-1))
@@ -251,7 +251,7 @@ class GroupExecutors:
             kinds = np.tile(np.array(self._since, np.int64), (self._pools.counts.size, 1))
             for code in codes:
                 kinds[code] = self._executors[code].since
-            self._pools.tell_apart(kinds)
+            self._pools.set_starts(kinds)
         for code in codes:
             self._leave(code)
 
@@ -267,16 +267,16 @@ class GroupExecutors:
         )
         has_own = len(self._executors) > (UNGROUPED in self._executors)
         if has_own or self._pools is None:
-            rows = self._take_in_alone(rows, watermark, first)
+            rows = self._run_separate(rows, watermark, first)
         if self._pools:
             self._pools.take_in(rows, watermark, first, self._log)
         if self._pools and rows.groups.size:
             for code in rows.groups[self._pools.held_of(rows.groups) > MANY].tolist():
                 self._enter(code)
-        self._drop_dead(watermark)
+        self._drop_idle(watermark)
 
-    def _take_in_alone(self, rows: GroupRows, watermark: int, first: int) -> GroupRows:
-        """Lead rows to the executors of their groups, and move time in all of them; return the rows of other groups."""
+    def _run_separate(self, rows: GroupRows, watermark: int, first: int) -> GroupRows:
+        """Push rows to the executors of their groups and advance all; return the rows of groups without executor."""
         others, seen = np.zeros(rows.groups.size, bool), set()
         begins = rows.begins.tolist()
         for at, code in enumerate(rows.groups.tolist()):
@@ -294,7 +294,7 @@ class GroupExecutors:
         return chosen_groups(rows, others)
 
     def _enter(self, code: int) -> None:
-        """Give a group an executor of its own."""
+        """Move a group from the pools to a separate executor."""
         if self._pools is None:
             return
         answered = self._pools.reached(code)
@@ -306,7 +306,7 @@ class GroupExecutors:
             placed.engine.take_over(mine, answered)
 
     def _leave(self, code: int) -> None:
-        """Take a group's executor away: it goes on among the others, or has gone."""
+        """Remove a group's executor: its candidates move to the pools, or the group is dropped."""
         executor = self._executors.pop(code)
         for placed in executor.engines:
             for name, value in placed.engine.counters().items():
@@ -316,8 +316,8 @@ class GroupExecutors:
                 code, executor.objects, [_panes(placed.engine).hand_over() for placed in executor.engines]
             )
 
-    def _drop_dead(self, watermark: int) -> None:
-        """Let go of executors whose windows have all been answered, and of those that hold little."""
+    def _drop_idle(self, watermark: int) -> None:
+        """Remove executors whose windows have all been answered, and those with few objects."""
         for code, executor in list(self._executors.items()):
             if code == UNGROUPED:
                 continue
@@ -325,7 +325,7 @@ class GroupExecutors:
                 if sum(_panes(placed.engine).stored_count for placed in executor.engines) < FEW:
                     self._leave(code)
             elif self._axis == "time" and executor.newest + self._longest <= watermark:
-                # A window that holds an object ends at most its size after it.
+                # A window that contains an object ends at most its size after it.
                 self._leave(code)
 
     def _is_due(self, code: int, watermark: int) -> bool:
@@ -361,11 +361,11 @@ class GroupExecutors:
         return self._executors[code]
 
     def _classes(self, places: Sequence[int]) -> list[tuple[int, ...]]:
-        """The queries that sit together: those of one direction and one policy for ties where the engine shares."""
+        """Group the queries that one engine serves: one direction and one tie policy, if the engine shares."""
         if not self._engine.shares:
             return [(place,) for place in places]
         found = places_by(lambda place: (self._queries[place].order, self._queries[place].ties), places)
-        kinds = product(("desc", "asc"), ("row_number", "rank"))  # in the order in which states have them
+        kinds = product(("desc", "asc"), ("row_number", "rank"))  # the order in stored states
         return [tuple(places[at] for at in found[kind]) for kind in kinds if kind in found]
 
     def _new_pools(self) -> GroupPools:

@@ -1,4 +1,4 @@
-"""All groups of a stream that hold few objects: an executor for each sharing class, shared by all of them."""
+"""All groups of a stream with few objects: one executor per sharing class serves all of them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NONE = np.empty(0, np.int64)
 
 
 class GroupPools:
-    """The candidates of many groups, for queries in sharing classes, and how far each group has come.
+    """The candidates of many groups, per sharing class, and the progress of each group.
 
-    `classes` are places in the workload; `since` are the smallest window starts that each query answers for in groups
-    that are yet to come.
+    `classes` contains indexes into the workload. `since` contains the smallest window start that each query answers in
+    new groups.
     """
 
     def __init__(self, queries: tuple[TopK, ...], classes: Sequence[tuple[int, ...]], since: Sequence[int]) -> None:
@@ -34,16 +34,16 @@ class GroupPools:
         self._counted = queries[0].axis == "count"
         self._pools = [GroupedPanes([queries[place] for place in mine]) for mine in self._classes]
         self._ascending = [queries[mine[0]].order == "asc" for mine in self._classes]
-        self._objects = NONE  # per group, on a count axis: the objects it has had
+        self._objects = NONE  # per group, on a count axis: number of objects so far
         self._answered = ALWAYS  # on a time axis: windows that end here or earlier are answered
-        self._since = np.array([since], np.int64)  # kinds of groups that differ in it
+        self._since = np.array([since], np.int64)  # distinct rows of `since` over all groups
         self._starts: dict[tuple[int, ...], Ints] = {}  # by class: its columns of `_since`
         self._kinds = NONE  # per group: its row of `_since`
         self._windows = {queries[place].window for mine in self._classes for place in mine}
-        self._next_end = ALWAYS  # of a window that is not answered yet
+        self._next_end = ALWAYS  # the first end of an unanswered window
 
     def take_in(self, rows: GroupRows, watermark: int, first: int, log: AnswerLog) -> None:
-        """Take in the rows, and answer all windows that end at or before the watermark."""
+        """Process the rows, and answer all windows that end at or before the watermark."""
         if rows.groups.size:
             self.reserve(int(rows.groups[-1]) + 1)
         is_due = not self._counted and watermark >= self._next_end
@@ -64,7 +64,7 @@ class GroupPools:
             self._objects[rows.groups] += np.diff(rows.begins)
 
     def _reached(self, groups: Ints) -> Ints:
-        """Per group: how far its windows have been answered."""
+        """Per group: the position up to which its windows are answered."""
         return self._objects[groups] if self._counted else np.full(groups.size, self._answered)
 
     def _joined(self, places: tuple[int, ...]) -> JoinStarts:
@@ -73,7 +73,7 @@ class GroupPools:
         return JoinStarts(self._starts[places], self._kinds)
 
     def reserve(self, groups: int) -> None:
-        """Let groups have numbers up to `groups`."""
+        """Make room for `groups` groups."""
         known = self._kinds.size
         if groups <= known:
             return
@@ -85,39 +85,39 @@ class GroupPools:
 
     @property
     def counts(self) -> Ints:
-        """Per group: the objects held in all classes."""
+        """Per group: number of objects kept in all classes."""
         return sum((pool.counts for pool in self._pools), np.zeros(self._kinds.size, np.int64))
 
     def held_of(self, groups: Ints) -> Ints:
-        """The objects held of each of these groups, in all classes."""
+        """Number of objects kept for each of these groups, in all classes."""
         return sum((pool.counts[groups] for pool in self._pools), np.zeros(groups.size, np.int64))
 
     @property
     def candidates(self) -> int:
-        """How many objects are held: the minimal sets of all groups."""
+        """Number of objects kept: the minimal sets of all groups."""
         self._settle()
         return int(self.counts.sum())
 
     @property
     def ids(self) -> list[Ints]:
-        """The ids of all objects held."""
+        """The ids of all objects kept."""
         return [pool.group_objects().objects.ids for pool in self._pools]
 
     def is_in_use(self) -> Any:
-        """Per group: whether anything is known of it that a new group does not have."""
+        """Per group: whether it differs from a new group."""
         return (self.counts > 0) | (self._objects > 0)
 
     def counters(self) -> dict[str, int]:
-        """What was done so far, by name."""
+        """Counters by name."""
         return {"sweeps": sum(pool.sweeps for pool in self._pools)}
 
     def take_out(self, group: int) -> tuple[int, list[int], list[Candidates]]:
-        """How many objects the group has had, its smallest window starts, and its candidates by class."""
+        """Remove a group; return its number of objects, its smallest window starts, and its candidates by class."""
         held = [pool.take_out(group) for pool in self._pools]
         return int(self._objects[group]), self._since[self._kinds[group]].tolist(), held
 
     def put_in(self, group: int, objects: int, held: Sequence[Candidates]) -> None:
-        """Hold a group's candidates again, after `objects` objects."""
+        """Add a group's candidates again; the group has had `objects` objects so far."""
         self.reserve(group + 1)
         if self._counted:
             self._objects[group] = objects
@@ -125,11 +125,11 @@ class GroupPools:
             pool.put_in(group, mine)
 
     def reached(self, group: int) -> int:
-        """How far the group's windows have been answered."""
+        """The position up to which the group's windows are answered."""
         return int(self._objects[group]) if self._counted else self._answered
 
     def answered_until(self, watermark: int) -> None:
-        """All windows that end at or before the watermark have been answered."""
+        """Record that all windows that end at or before the watermark have been answered."""
         self._answered = watermark
         if watermark >= self._next_end:
             self._next_end = min(window.first_end_after(watermark) for window in self._windows)
@@ -143,19 +143,19 @@ class GroupPools:
         watermark: int,
         first: int,
     ) -> GroupPools:
-        """The same groups under other queries; `moved` leads from the new place of a query to its old one."""
+        """Return the same groups for other queries; `moved` maps the new index of a query to its old one."""
         self._settle()
         fresh = GroupPools(queries, classes, since)
         fresh.reserve(self._kinds.size)
         fresh._objects = self._objects
         fresh.answered_until(watermark)
         if self._counted:
-            # Each group has its own numbers: a query that joins begins with the next one.
+            # Each group has its own row numbers: a query that joins begins with the next one.
             next_one = np.where(self._objects > 0, self._objects, ALWAYS)
             kinds = np.maximum(np.array(since, np.int64), next_one[:, None])
             for place, old in moved.items():
                 kinds[:, place] = self._since[self._kinds, old]
-            fresh.tell_apart(kinds)
+            fresh.set_starts(kinds)
         for pool, mine, ascending in zip(fresh._pools, fresh._classes, fresh._ascending, strict=True):
             held = [
                 old.group_objects() for old, way in zip(self._pools, self._ascending, strict=True) if way == ascending
@@ -168,8 +168,8 @@ class GroupPools:
             pool.advance(arrived, fresh._joined(mine), first, AnswerLog())
         return fresh
 
-    def tell_apart(self, since: Ints) -> None:
-        """Give each group its own smallest window starts; those to come keep to the first row."""
+    def set_starts(self, since: Ints) -> None:
+        """Set the smallest window starts of each group; new groups use the first row."""
         rows, kinds = np.unique(np.concatenate([self._since[:1], since]), axis=0, return_inverse=True)
         kinds = kinds.reshape(-1)
         to_come = int(kinds[0])
@@ -183,7 +183,7 @@ class GroupPools:
             pool.settle(self._joined(mine), answered)
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         self._settle()
         counted = np.flatnonzero(self._objects)
         return {
@@ -196,12 +196,12 @@ class GroupPools:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore what `state` returned."""
         counted, since = state["counted"], np.ascontiguousarray(state["since"], np.int64)
         if since.ndim != 2 or since.shape[1] != len(self._queries) or counted.min(initial=0) < 0:
-            raise ValueError("what is known of the groups does not fit the queries")
+            raise ValueError("the state of the groups does not match the queries")
         if not 0 <= state["kinds"].min(initial=0) <= state["kinds"].max(initial=0) < len(since):
-            raise ValueError("a group has window starts that are not there")
+            raise ValueError("a group refers to window starts that do not exist")
         groups = [counted, *(pool["group"] for pool in state["pools"])]
         self.reserve(1 + max(int(some.max(initial=-1)) for some in groups))
         self.answered_until(state["answered"])
@@ -213,7 +213,7 @@ class GroupPools:
 
 
 def _with_others(rows: GroupRows, others: Ints) -> tuple[Ints, Ints]:
-    """The groups that have rows and these, ascending, and where the rows of each begin."""
+    """The groups with rows and these `others`, ascending, and where the rows of each begin."""
     groups = np.union1d(rows.groups, others)
     counts = np.zeros(groups.size + 1, np.int64)
     counts[np.searchsorted(groups, rows.groups) + 1] = np.diff(rows.begins)

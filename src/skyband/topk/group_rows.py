@@ -1,4 +1,4 @@
-"""Rows by group and in stream order: those that arrive, and those that several engines hold."""
+"""Rows by group and in stream order: arriving rows, and the rows kept by several engines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONE = np.empty(0, np.int64)
 
 
 class GroupRows(NamedTuple):
-    """Rows that arrive, group by group."""
+    """Arriving rows, group by group."""
 
     scores: Floats
     positions: Ints  # empty on a count axis
@@ -27,9 +27,9 @@ class GroupRows(NamedTuple):
 
 
 def by_group(codes: Ints) -> tuple[Ints, Ints, Ints]:
-    """The rows by group, in stream order inside a group; the groups there are, and where the rows of each begin."""
+    """Row indexes by group, in stream order within a group; the groups that occur; and where the rows of each begin."""
     known = int(codes.max(initial=-1)) + 1
-    if known > 4 * codes.size:  # a few rows of groups with any numbers
+    if known > 4 * codes.size:  # a few rows with large group numbers
         present, codes = np.unique(codes, return_inverse=True)
         order, begins = rows_by_group(codes.reshape(-1), present.size)
         return order, present, begins
@@ -39,7 +39,7 @@ def by_group(codes: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def chosen_groups(rows: GroupRows, groups: Any) -> GroupRows:
-    """The rows of the groups that the mask names."""
+    """The rows of the groups selected by the mask."""
     if groups.all():
         return rows
     if not groups.any():
@@ -52,7 +52,7 @@ def chosen_groups(rows: GroupRows, groups: Any) -> GroupRows:
 
 
 def in_stream_order(held: Sequence[tuple[Ints, Objects]]) -> tuple[Ints, Objects]:
-    """The groups and objects of several engines in stream order.
+    """Return the distinct objects of several engines with their groups, in stream order.
 
     >>> objects = Objects(np.array([9.0, 5.0]), np.array([3, 1]), np.array([0, 1]))
     >>> groups = np.array([0, 0])
@@ -71,7 +71,7 @@ def in_stream_order(held: Sequence[tuple[Ints, Objects]]) -> tuple[Ints, Objects
 
 
 def _numbered(groups: Ints, objects: Objects) -> tuple[Any, ...]:
-    """The objects with a number that tells equal ones of one engine apart: the first, the second, …"""
+    """The objects, numbered among equal ones of the same engine: 0, 1, …"""
     order = np.lexsort([objects.keys, objects.ids, objects.positions, groups])
     columns = [column[order] for column in (groups, objects.positions, objects.ids, objects.keys)]
     begins = np.flatnonzero(~_same_as_before(columns))
@@ -80,7 +80,7 @@ def _numbered(groups: Ints, objects: Objects) -> tuple[Any, ...]:
 
 
 def _same_as_before(columns: Sequence[Any]) -> Any:
-    """Per row: whether it equals the one in front of it."""
+    """Per row: whether it equals the row before it."""
     same = np.zeros(columns[0].size, bool)
     same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return same

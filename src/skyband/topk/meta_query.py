@@ -1,9 +1,9 @@
-"""Many queries as one: the views their windows share, and the moments at which something happens.
+"""Many queries as one meta query: the views that their windows share, and the positions of events.
 
-A *view* is known by its start and ranks all objects at or after it; a window ``[start, end)`` is the view as it
-stands when `end` is reached. So queries whose windows begin together share a view, whatever their sizes, and one
-structure over the views serves them all. The meta query's window is the largest of its queries', its slide is the way
-to the next moment, and its k is that of each view: the largest among the queries that still have a window with that
+A *view* is identified by its start and ranks all objects at or after it. A window ``[start, end)`` is the view at the
+time when `end` is reached. So queries whose windows begin together share a view, whatever their sizes, and one
+structure over the views serves them all. The meta query's window is the largest of its queries. Its slide is the
+distance to the next event. Its k is that of each view: the largest among the queries that still have a window with that
 start.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["MetaQuery", "SharingClass", "View", "sharing_classes"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A live view: where it starts, the queries that still have a window with that start, and the largest k of them."""
+    """An open view: its start, the queries that still have a window with that start, and the largest k of them."""
 
     start: int
     queries: tuple[str, ...]
@@ -30,7 +30,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class SharingClass:
-    """What queries must have in common to share one structure: the parts of their `sharing_key`."""
+    """The properties that queries must share to use one structure: the parts of their `sharing_key`."""
 
     axis: Axis
     by: str | None
@@ -41,19 +41,19 @@ class SharingClass:
 
     @classmethod
     def of(cls, query: TopK) -> SharingClass:
-        """The class that `query` belongs to."""
+        """The class of `query`."""
         return cls(*query.sharing_key())
 
 
 def sharing_classes(queries: Iterable[TopK]) -> dict[SharingClass, MetaQuery]:
-    """The meta query of each sharing class, in the order in which the classes first appear."""
+    """Return the meta query of each sharing class, in the order in which the classes first appear."""
     queries = tuple(queries)
     classes = places_by(SharingClass.of, queries)
     return {shared: MetaQuery([queries[place] for place in places]) for shared, places in classes.items()}
 
 
 class MetaQuery:
-    """One query that does the work of all its members.
+    """One query that replaces all its members.
 
     >>> import skyband as sb
     >>> meta = MetaQuery([
@@ -72,16 +72,16 @@ class MetaQuery:
 
     @property
     def size(self) -> int:
-        """The meta query's window: the largest of all."""
+        """The meta query's window size: the largest of all."""
         return max(query.sliding.size for query in self.queries)
 
     @property
     def windows(self) -> int:
-        """Windows open at once if every query ran alone."""
+        """Number of open windows if every query ran separately."""
         return sum(query.window.most_alive for query in self.queries)
 
     def views(self, now: int) -> list[View]:
-        """The views alive at `now`, oldest first: begun before it, with a window that ends at `now` or later."""
+        """The views open at `now`, oldest first: begun before it, with a window that ends at `now` or later."""
         serving: dict[int, list[TopK]] = {}
         for query in self.queries:
             for start in query.sliding.views_alive(now - 1):
@@ -92,11 +92,11 @@ class MetaQuery:
         ]
 
     def next_end(self, now: int) -> int:
-        """The next moment after `now` at which a query answers."""
+        """The next position after `now` at which a query answers."""
         return min(query.window.first_end_after(now) for query in self.queries)
 
     def next_start(self, now: int) -> int:
-        """The next moment after `now` at which a view opens."""
+        """The next position after `now` at which a view opens."""
         return min(query.sliding.latest_start(now) + query.sliding.slide for query in self.queries)
 
     def next_moment(self, now: int) -> int:
@@ -104,7 +104,7 @@ class MetaQuery:
         return min(self.next_end(now), self.next_start(now))
 
     def moments(self, now: int, until: int) -> Iterator[int]:
-        """All moments in ``(now, until]``."""
+        """All events in ``(now, until]``."""
         now = self.next_moment(now)
         while now <= until:
             yield now

@@ -36,17 +36,17 @@ _SCHEMA = FAMILIES["topk"].answers
 
 
 class Monitor(MonitorBase[TopK, RankedWindows]):
-    """Answers continuous top-k queries over a stream that is pushed to it, exactly and incrementally.
+    """Answer continuous top-k queries over a stream of pushed rows, exactly and incrementally.
 
     Parameters
     ----------
     queries
         One query, several, or a `Workload`.
     algorithm
-        ``"auto"`` or a name from `skyband.algorithms`. A single-query algorithm runs several queries one by one.
+        ``"auto"`` or a name from `skyband.algorithms`. A single-query algorithm runs each query separately.
     computed
-        True where `where` and the expressions of the queries have been applied already by whoever passes the arrays;
-        else a query that has some is refused.
+        True if the caller has already applied `where` and the expressions of the queries to the arrays. Otherwise a
+        query with a filter or an expression is rejected.
 
     Examples
     --------
@@ -69,8 +69,8 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         self._workload = self._checked(queries, computed)
         super().__init__(self._workload.axis, computed=computed)
         self._auto = isinstance(algorithm, str) and algorithm == "auto"
-        self._consider_at = 0  # objects: `auto` looks again at what it chose when there have been so many
-        self._all_grouped = False  # the first groups came when no query had asked for them: they are for every query
+        self._consider_at = 0  # number of objects after which `auto` reconsiders its choice
+        self._all_grouped = False  # groups arrived although no query has partition_by: they apply to every query
         self._engine = engine_named("panes" if self._auto else algorithm)
         self._engine = self._suitable_engine(self._workload)
         self._ids: IdDictionary | None = None
@@ -78,27 +78,27 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
 
     @property
     def algorithm(self) -> str:
-        """The name of the engine at work (``"auto"`` resolved)."""
+        """The name of the algorithm that runs (``"auto"`` resolved)."""
         return self._engine.name
 
     @property
     def candidates(self) -> int:
-        """How many objects are held, over all queries and groups."""
+        """Number of objects kept, over all queries and groups."""
         return self._executors.candidates + (len(self._ids) if self._ids else 0)
 
     def push(self, positions: Any, scores: Any, ids: Any = None, *, groups: Any = None) -> None:
-        """Take in the next rows of the stream. A push that is refused changes nothing.
+        """Push the next rows of the stream. A rejected push changes nothing.
 
         Parameters
         ----------
         positions
-            int64 microseconds or timestamps that do not go backwards; None for count windows.
+            int64 microseconds or timestamps in ascending order; None for count windows.
         scores
-            Numbers; a null or NaN score leaves the row out.
+            Numbers. A row with a null or NaN score is dropped.
         ids
-            What ties are broken by and answers speak of; None numbers the rows from 0.
+            Ids of the rows, returned in answers and used to break ties. With None, rows are numbered from 0.
         groups
-            One value a row: each group has its own windows and its own top k. Null and NaN are one group.
+            One value per row. Each group has its own windows and its own top k. Null and NaN are one group.
         """
         self._refuse_after_end()
         self._refuse_missing_groups(groups)
@@ -120,8 +120,8 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         grouped = len(self.queries) in self._grouped(after.queries)
         if self._intake.rows and grouped and after.axis == "count" and not self._grouped(self.queries):
             raise InvalidInputError(
-                f"{query.name!r} counts the objects of each group, and nobody has counted them so far; "
-                "start a monitor that does."
+                f"{query.name!r} has count windows per group, but this monitor has not counted the rows of each group "
+                "so far. Start a new monitor with this query."
             )
         start = self._first_exact_start(query, grouped)
         since = [*([ALWAYS] * len(self.queries)), start]
@@ -170,7 +170,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             self._collect()
 
     def _grouped(self, queries: tuple[TopK, ...]) -> tuple[int, ...]:
-        """The places of the queries that answer for each group."""
+        """Indexes of the queries that answer per group."""
         return tuple(place for place, query in enumerate(queries) if self._all_grouped or query.partition_by)
 
     def _table(self, pending: list[RankedWindows]) -> pa.Table:
@@ -192,13 +192,13 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         return window_table(pending, asked, wanted, groups, row_columns)
 
     def _first_exact_start(self, query: TopK, grouped: bool) -> int:
-        """The smallest window start that `query` can answer for when it joins now."""
+        """The smallest window start for which `query` is exact if it joins now."""
         if self._intake.first is None:
             return ALWAYS
         if self._intake.axis == "count":
             seen = self._intake.objects
             if grouped:
-                return ALWAYS  # in executors yet to be made; in the others, each group's own count decides
+                return ALWAYS  # for new executors; existing ones use their group's own count
             stream = SeenStream(0, seen - 1, seen)
         else:
             newest = self._intake.newest
@@ -213,16 +213,17 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         )
 
     def _suitable_engine(self, workload: Workload) -> type[Engine]:
-        """The engine that was named, or the one that `auto` stands for with what has been seen so far."""
+        """Return the named engine, or the one that `auto` selects from the stream so far."""
         if not self._auto:
             return self._engine
-        # SAP keeps the whole window. Who numbers ids of other types remembers one for each object kept: too many.
+        # SAP keeps the whole window. For ids that are not integers, the dictionary would keep one id per object: too
+        # many.
         kind = self._intake.id_kind
         apart = bool(self._grouped(workload.queries)) or kind not in (None, pa.int64())
         return engine_named(choose(workload.queries, self._seen(workload), grouped=apart).algorithm)
 
     def _seen(self, workload: Workload) -> Seen | None:
-        """How many objects windows hold, once a time window has been seen from its start to its end."""
+        """Return the number of objects per window, once the stream is as long as a time window."""
         window, first, newest = workload.queries[0].window, self._intake.first, self._intake.newest
         if workload.axis == "count" or not isinstance(window, SlidingWindow):
             return None
@@ -232,7 +233,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         return Seen(density * window.size, density * window.slide)
 
     def _reconsider(self) -> None:
-        """Where `auto` chose too early, go on with another engine: when a stream begins, and as often as it doubles."""
+        """Let `auto` switch to another engine if its choice no longer fits; checked whenever the stream doubles."""
         if not self._auto or self._intake.objects < self._consider_at:
             return
         self._consider_at = 2 * self._intake.objects
@@ -240,7 +241,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             self._change(self._workload, [ALWAYS], {0: 0})
 
     def _change(self, workload: Workload, since: list[int], moved: dict[int, int]) -> None:
-        """Go on with another workload; `moved` leads from the places of queries that stay to their old ones."""
+        """Switch to another workload; `moved` maps the new indexes of queries that stay to their old indexes."""
         since = [self._executors.since[moved[place]] if place in moved else at for place, at in enumerate(since)]
         self._engine = self._suitable_engine(workload)
         executors = self._executors.changed(
@@ -259,7 +260,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         self._executors, self._workload = executors, workload
 
     def _arrivals(self, batch: Batch | None) -> Arrivals:
-        """The objects to take in now: those of the batch, or, if ids are numbered first, those whose turn it is."""
+        """Objects to process now: those of the batch, or, if ids are numbered first, those whose numbers are final."""
         kind = self._intake.id_kind
         if kind is None or kind == pa.int64():
             if batch is None:
@@ -289,12 +290,12 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         first = 0 if self._intake.first is None else self._intake.first
         newest = self._intake.newest
         if newest is None and self._intake.axis == "time":
-            return  # no row had a position yet: no object, no time
+            return  # no row had a position yet
         self._executors.take_in(arrivals, 0 if newest is None else newest, first)
         self._collect()
 
     def _collect(self) -> None:
-        """Take over what the engines answered; forget ids that nothing refers to any more."""
+        """Collect the answers of the engines, and drop ids that are no longer referenced."""
         found = self._executors.answers()
         self._windows += sum(part.ends.size for part in found)
         self._pending += found
@@ -306,7 +307,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             self._forget_groups()
 
     def _forget_groups(self) -> int:
-        """Forget groups of which nothing is held and no answer waits; return how many are left."""
+        """Drop groups without kept objects and pending answers; return how many groups remain."""
         groups = self._intake.groups
         if groups is None:
             return 0
@@ -334,16 +335,27 @@ def replay(
     time: str | None = None,
     id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
 ) -> Any:
-    """All answers of the queries over a whole, bounded stream.
+    """Return all answers of the queries over a bounded stream.
 
-    The columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank, id,
-    score``, by window end, query in workload order, group and rank.
+    With arrays, the columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank,
+    id, score``, ordered by window end, query (in workload order), group and rank.
+
+    With a data frame in place of the positions (Arrow, pandas, polars, DuckDB, or a dict of columns), the expressions of
+    the queries are evaluated over its columns, and answers have the rows' own columns, as on Spark. `time` names the
+    column with the event time. `id` names the column that breaks ties between rows of equal score and time; by default
+    a hash of the row does. The queries may be of any family.
 
     >>> import skyband as sb
     >>> query = sb.TopK(k=2, size="1 minute", slide="30 seconds")
     >>> table = sb.replay(query, [5_000_000, 20_000_000, 50_000_000], [3.0, 1.0, 2.0])
     >>> table.select(["window_end", "rank", "score"]).slice(2).to_pydict()
     {'window_end': [60000000, 60000000, 90000000], 'rank': [1, 2, 1], 'score': [3.0, 2.0, 2.0]}
+
+    >>> import pyarrow as pa
+    >>> trades = {"at": pa.array([1, 2, 9], pa.timestamp("s")), "price": [4.0, 8.0, 6.0], "size": [5, 1, 2]}
+    >>> best = sb.TopK(k=1, size="5 seconds", by="price * size", where="size < 5")
+    >>> sb.replay(best, trades, time="at").select(["rank", "score", "price", "size"]).to_pylist()
+    [{'rank': 1, 'score': 8.0, 'price': 8.0, 'size': 1}, {'rank': 1, 'score': 12.0, 'price': 6.0, 'size': 2}]
     """
     arrays = {"scores": scores, "ids": ids, "groups": groups}
     found = replayed(queries, positions, arrays, time=time, id_=id, algorithm=algorithm)

@@ -1,4 +1,4 @@
-"""Sequence numbers for count windows: objects are counted by position and id once nothing older can arrive."""
+"""Sequence numbers for count windows: rows are numbered by position and id once no older row can arrive."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ NOT_YET = -1
 class Counted(NamedTuple):
     """A scan's numbered rows, by group and number."""
 
-    rows: Ints  # their places in the shard's table
+    rows: Ints  # their indexes in the shard's table
     numbers: Ints
     begins: Ints  # per group, and one more
-    answered: Ints  # per group: the objects counted before
-    seen: Ints  # per group: the objects counted now
+    answered: Ints  # per group: number of objects before this step
+    seen: Ints  # per group: number of objects after this step
 
 
 class Numbering:
-    """Counts the objects of each scan, in each of its groups."""
+    """Count the objects of each scan, per group."""
 
     def __init__(self, plan: TopKPlan) -> None:
         self._plan = plan
@@ -36,7 +36,7 @@ class Numbering:
         self._seen: dict[str, pa.Table] = {}  # by number column: the scan's groups and their counts
 
     def unnumbered(self, table: pa.Table) -> pa.Table:
-        """Rows that have just arrived, with room for their numbers."""
+        """Add number columns to rows that have just arrived."""
         for name in self._names:
             table = table.append_column(name, pa.array(np.full(table.num_rows, NOT_YET)))
         return table
@@ -44,9 +44,9 @@ class Numbering:
     def number(
         self, rows: pa.Table, scan: int, mine: Ints, table: pa.Table, grouping: Grouping, clock: int, kept: Any
     ) -> tuple[pa.Table, Counted]:
-        """Number the scan's rows that stand before `clock`, and mark in `kept` those that still wait.
+        """Number the scan's rows before `clock`, and mark in `kept` those that are not numbered yet.
 
-        `mine` are the scan's rows, and `table` their times, ids and groups.
+        `mine` contains the scan's rows, and `table` their times, ids and groups.
         """
         columns, name = self._plan.groups[scan], self._names[scan]
         numbers = one(rows[name]).to_numpy(zero_copy_only=False).copy()
@@ -76,7 +76,7 @@ class Numbering:
         return rows, Counted(where, numbers[where], starts, seen[present], now[present])
 
     def _counts(self, scan: int, table: pa.Table, grouping: Grouping) -> tuple[Ints, Ints, pa.Table]:
-        """The counts of all groups ever seen, the place of each of `grouping`'s groups among them, their values."""
+        """The counts of all groups so far, the index of each of `grouping`'s groups among them, and their values."""
         columns = list(self._plan.groups[scan])
         before = self._seen.get(self._names[scan])
         if not columns:
@@ -88,7 +88,7 @@ class Numbering:
             counts = one(before["seen"]).to_numpy()
             values = pa.concat_tables([before.select(columns), values])
         together = group_rows(values, columns)
-        # The groups known before come first and are told apart already: their places stay.
+        # The groups known before come first and are already distinct, so their indexes do not change.
         places = np.full(together.size, -1, np.int64)
         places[together.codes[: counts.size]] = np.arange(counts.size)
         fresh = np.flatnonzero(places < 0)
@@ -99,14 +99,14 @@ class Numbering:
         return all_counts, places[together.codes[counts.size :]], values.take(pa.array(order))
 
     def state(self) -> dict[str, bytes]:
-        """The counts, for `load`."""
+        """Return the counts, for `load`."""
         return {name: to_bytes(table) for name, table in self._seen.items()}
 
     def load(self, state: dict[str, bytes]) -> None:
-        """Go on counting from what `state` returned."""
+        """Restore the counts that `state` returned."""
         self._seen = {name: from_bytes(data) for name, data in state.items() if name in self._names}
 
 
 def number_column(scan: Scan) -> str:
-    """The column of a shard's rows that holds their numbers in `scan`, whatever other scans there are."""
+    """The column with the numbers of a shard's rows in `scan`; it does not depend on other scans."""
     return f"__skyband_number_{scan.identity}"

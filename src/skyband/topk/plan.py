@@ -1,4 +1,4 @@
-"""What every part of the pipeline knows: queries by scan, where a row's columns are, how many shards there are."""
+"""The plan that all parts of the pipeline share: queries by scan, column names, and the number of shards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Scan", "TopKPlan", "scans_of"]
 
 
 class Scan(NamedTuple):
-    """What its queries have in common, and their places in the workload. Both directions may be among them."""
+    """The common key of its queries, and their indexes in the workload. A scan may contain both directions."""
 
     by: str | None
     where: str | None
@@ -25,16 +25,16 @@ class Scan(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """What tells the scan from others, in this run and the next."""
+        """Identifies the scan, in this run and the next."""
         return repr((self.by, self.where, self.partition_by))
 
     def home(self, shards: int) -> int:
-        """The shard of a scan without groups; the same whatever other scans there are."""
+        """The shard of a scan without groups; it does not depend on other scans."""
         return crc32(self.identity.encode()) % shards
 
 
 def scans_of(queries: Iterable[TopK]) -> tuple[Scan, ...]:
-    """The scans of a workload, in the order in which they first appear.
+    """Return the scans of a workload, in the order in which they first appear.
 
     >>> import skyband as sb
     >>> big = sb.TopK(name="big", k=3, size="1 hour", by="price")
@@ -48,22 +48,22 @@ def scans_of(queries: Iterable[TopK]) -> tuple[Scan, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class TopKPlan(ShardPlan):
-    """A workload over rows of one shape."""
+    """A workload over rows with one schema."""
 
     family = "topk"
 
     queries: tuple[TopK, ...]
     algorithm: str  # an engine's name
     shards: int
-    time: str  # the column that event time is read from
-    id: str  # the column that ties are broken by
-    scores: tuple[str, ...]  # per scan: its score; null where the row is not of the scan, NaN where it has no score
-    groups: tuple[tuple[str, ...], ...]  # per scan: the columns that tell its groups apart
-    columns: tuple[str, ...]  # the row's own columns, as they are named here; those of `returned` and of groups
-    returned: tuple[str, ...]  # of the row's columns, those that come back with an answer, after the group columns
+    time: str  # the column with the event time
+    id: str  # the column that breaks ties
+    scores: tuple[str, ...]  # per scan: its score column; null if the row is not of the scan, NaN if it has no score
+    groups: tuple[tuple[str, ...], ...]  # per scan: its group columns
+    columns: tuple[str, ...]  # the stored columns of the row: those of `returned` and of groups
+    returned: tuple[str, ...]  # the row's columns that answers contain, after the group columns
     may_be_late: bool  # whether rows may arrive behind the watermark
-    output: Output = "answers"  # whole answers, what changes from one to the next, or both
-    delay: int = 0  # how far the watermark stands behind the newest row, in microseconds
+    output: Output = "answers"  # whole answers, only their changes, or both
+    delay: int = 0  # delay of the watermark behind the newest row, in microseconds
 
     @cached_property
     def scans(self) -> tuple[Scan, ...]:
@@ -72,12 +72,12 @@ class TopKPlan(ShardPlan):
 
     @cached_property
     def group_columns(self) -> tuple[str, ...]:
-        """The group columns of all scans, each once: the columns of an answer that tell its group."""
+        """The distinct group columns of all scans."""
         return tuple(dict.fromkeys(name for names in self.groups for name in names))
 
     @cached_property
     def full_only(self) -> tuple[int, ...]:
-        """The scans with a query that reports full windows only, on a time axis."""
+        """The indexes of scans with a query that reports full windows only, on a time axis."""
         return tuple(
             number
             for number, scan in enumerate(self.scans)

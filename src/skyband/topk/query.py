@@ -1,4 +1,4 @@
-"""Continuous top-k queries: sliding windows, or windows listed by their starts and ends. Checked once, then frozen."""
+"""Continuous top-k queries over sliding windows, or over windows listed by starts and ends. Validated and frozen."""
 
 from __future__ import annotations
 
@@ -36,25 +36,24 @@ class TopK(Query):
     Parameters
     ----------
     k
-        How many objects an answer ranks, at least 1.
+        Number of objects in an answer, at least 1.
     size, slide
         Interval text (``"10 minutes"``) or `timedelta` for a window over event time, integers for a window over the
         last `size` objects. `slide` defaults to `size` and need not divide it.
     name
-        What the query is called in its answers; unique in a workload.
+        Name of the query in its answers; unique in a workload.
     by, where, partition_by
-        SQL expressions for the score, the filter and the groups. Arrays carry scores and groups themselves, so that
-        `skyband.replay` and `skyband.Monitor` need none of them and refuse what they would have to compute; a plain
-        column name is fine.
+        SQL expressions for the score, the filter and the groups. `skyband.replay` and `skyband.Monitor` get scores and
+        groups as arrays: they accept plain column names and reject expressions, which they cannot compute.
     order
         ``"desc"``: higher scores first; ``"asc"``: lower scores first.
     origin
-        Where the windows are anchored: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
+        A position at which a window ends: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
     full_only
         Report only windows that begin at or after the first object of the stream.
     ties
-        ``"row_number"``: k rows, of equal scores the newest first. ``"rank"``: every object with the score of the k-th
-        is in too, and equal scores share a rank (1, 1, 3); answers may then be longer than k, and more may be held.
+        ``"row_number"``: k rows, of equal scores the newest first. ``"rank"``: also every object with the score of the
+        k-th, and equal scores share a rank (1, 1, 3). Answers may then be longer than k, and more objects are kept.
 
     Examples
     --------
@@ -104,7 +103,7 @@ class TopK(Query):
         return self.order == "asc"
 
     def _windowed(self) -> dict[str, Any]:
-        """The fields that say which windows the query has, in the form they keep."""
+        """The fields that define the query's windows, normalized."""
         slide = self.size if self.slide is None else self.slide
         axis = same_axis(self.size, slide, "slide")
         window = window_of(axis, self.size, slide, self.origin)
@@ -118,7 +117,7 @@ class TopK(Query):
 
     @property
     def sliding(self) -> SlidingWindow:
-        """The query's windows where they have one size and one slide; a query with other windows is rejected.
+        """The query's windows, which must have one size and one slide.
 
         >>> import skyband as sb
         >>> sb.TopK(k=3, size=10_000, slide=100).sliding.most_alive
@@ -127,12 +126,12 @@ class TopK(Query):
         if isinstance(self.window, SlidingWindow):
             return self.window
         raise UnsupportedError(
-            f"{self.name!r} has windows that are listed by their starts and ends; this needs windows of one size and "
-            "one slide. Monitor, replay and shards answer it with algorithm='panes' or 'naive'."
+            f"{self.name!r} has windows listed by starts and ends; this operation supports only windows with one size "
+            "and one slide. Use Monitor, replay or shards with algorithm='panes' or 'naive'."
         )
 
     def to_sql(self, *, named: bool = False) -> str:
-        """The query as one line of SQL, its canonical form; `skyband.sql` reads it back.
+        """Return the query as one line of SQL in canonical form; `skyband.sql` parses it.
 
         >>> import skyband as sb
         >>> print(sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute", by="price * size"))
@@ -141,11 +140,11 @@ class TopK(Query):
         return writer.write(self.to_dict(), named=named)
 
     def scan_key(self) -> tuple[str | None, str | None, tuple[str, ...]]:
-        """What queries must agree in to rank the same rows by the same score in the same groups."""
+        """The key of a scan: queries with equal keys rank the same rows by the same score in the same groups."""
         return self.by, self.where, tuple(self.partition_by)
 
     def sharing_key(self) -> tuple[Axis, str | None, str | None, tuple[str, ...], Order, Ties]:
-        """What queries must agree in to share one set of candidates: also the direction and the policy for ties."""
+        """The key of a sharing class: queries with equal keys share one set of candidates."""
         return (self.axis, *self.scan_key(), self.order, self.ties)
 
 
@@ -159,8 +158,8 @@ def _checked_ties(ties: object) -> Ties:
     if isinstance(ties, str) and ties in ("row_number", "rank"):
         return "row_number" if ties == "row_number" else "rank"
     raise InvalidQueryError(
-        f"ties={ties!r} must be 'row_number' (k rows, the newest of equal scores first) or 'rank' (all that equal the "
-        "k-th are in)."
+        f"ties={ties!r} must be 'row_number' (k rows, the newest of equal scores first) or 'rank' (also all rows that "
+        "tie with the k-th)."
     )
 
 
@@ -184,16 +183,16 @@ class ListedTopK(TopK):
         return {"axis": "time", "window": self.windows, "size": spelled("time", self.windows.longest)}
 
     def to_dict(self) -> dict[str, Any]:
-        """The query as plain values, ready for JSON; `topk_from` makes the same query of them."""
+        """Return the query as plain values for JSON; `topk_from` restores it."""
         listed = {"starts": list(self.windows.starts), "ends": list(self.windows.ends)}
         return {**super().to_dict(), "windows": listed}
 
     def to_sql(self, *, named: bool = False) -> None:  # type: ignore[override]  # a list of windows has no SQL
-        """Nothing: a list of windows has no SQL."""
+        """Return None: SQL cannot express a list of windows."""
 
 
 def topk_from(fields: Mapping[str, Any]) -> TopK:
-    """The query that `to_dict` returned these fields of.
+    """Return the query from the fields that its `to_dict` returned.
 
     >>> import skyband as sb
     >>> query = ListedTopK(k=1, windows=ListedWindows([0], [10]))

@@ -1,4 +1,4 @@
-"""The batch reducer: of a task's rows, those that can matter to some answer, packed for their shards."""
+"""The batch reducer: selects the rows of a task that can be in an answer, and packs them for their shards."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from skyband.windows import ALWAYS, NEVER, SlidingWindow
 
 __all__ = ["TopKNote", "reduce_rows"]
 
-MOST_LATTICES = 64  # windows that end on more lattices than this end everywhere
-COUNTING_SHARD = 0  # tells how many rows are late: a row may go to several shards, and is late once
+MOST_LATTICES = 64  # with window ends on more lattices than this, rows are not reduced
+COUNTING_SHARD = 0  # counts late rows: a row may go to several shards, but is late only once
 
 
 @dataclass(frozen=True)
 class TopKNote(Note):
-    """Also tells where streams begin, of which full windows only are reported."""
+    """Also contains where streams begin, for queries that report full windows only."""
 
-    firsts: dict[str, Ints] = field(default_factory=dict)  # by scan: positions of which the first not late counts
+    firsts: dict[str, Ints] = field(default_factory=dict)  # by scan: positions; the first that is not late counts
 
 
 class _Chunk(NamedTuple):
-    """What is left of a stretch of the input."""
+    """The remaining rows of a range of the input."""
 
     rows: pa.Table
-    kept: list[np.ndarray]  # per scan: which of the rows it needs
+    kept: list[np.ndarray]  # per scan: mask of the rows it needs
     note: Note
     taken: int
     dropped_null: int
@@ -56,7 +56,7 @@ class _Chunk(NamedTuple):
 
 
 def reduce_rows(plan: TopKPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
-    """Cut a task's rows to those that can matter, and address them to their shards."""
+    """Reduce a task's rows to those that can be in an answer, and address them to their shards."""
     for table in gathered(batches):
         yield from _addressed(plan, _reduced(plan, table))
 
@@ -107,14 +107,14 @@ def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
 def _needed(
     plan: TopKPlan, table: pa.Table, positions: Ints, scores: Floats, queries: Sequence[TopK], columns: Sequence[str]
 ) -> Any:
-    """Which of a scan's rows can matter: a mask, or their places."""
+    """The scan's rows that can be in an answer: a mask, or their indexes."""
     grouping = group_rows(table, columns)
     if plan.may_be_late:
         return _unbeaten(queries, positions, scores, grouping)
     order, begins = stream_order(table, plan.id, positions, grouping)
     lined = Lined(scores[order], positions[order], begins)
     groups = begins.size - 1
-    # A listed window may stay open over many batches: those that end after these rows are not gone through one by one.
+    # A listed window may stay open over many batches: windows that end after these rows are not visited one by one.
     final = NEVER if all_sliding(queries) else int(positions.max(initial=ALWAYS))
     found = rank_rows(Panes, queries, lined, np.full(groups, ALWAYS), np.full(groups, final))
     return order[np.concatenate([found.windows.ids, found.needed])]
@@ -154,14 +154,14 @@ def _firsts(positions: Ints, rows: Ints, queries: Sequence[TopK]) -> Ints:
 
 
 def _lattices(slides_and_phases: Iterable[tuple[int, int]]) -> Ints:
-    """The distinct lattices, as (slide, phase) with a phase below the slide."""
+    """The distinct lattices as (slide, phase), with the phase below the slide."""
     return np.array(sorted({(slide, phase % slide) for slide, phase in slides_and_phases}), np.int64).reshape(-1, 2)
 
 
 def _addressed(plan: TopKPlan, chunk: _Chunk) -> Iterator[Envelope]:
-    """The chunk's rows by shard. A shard sees only the scores of scans whose groups live in it.
+    """The chunk's rows by shard. A shard receives only the scores of scans whose groups belong to it.
 
-    Every shard gets a note, even without rows: all of them know how far the stream has come, and when a workload began.
+    Every shard gets a note, even without rows, so that all of them know the newest position and where a workload began.
     """
     homes = [
         shard_of_groups(chunk.rows, columns, grouping := group_rows(chunk.rows, columns), plan.shards)[grouping.codes]

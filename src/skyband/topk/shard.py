@@ -1,8 +1,8 @@
-"""One shard: the rows that some answer may still need, and the answers that have become final.
+"""One shard: the rows that future answers may need, and the answers that have become final.
 
-Nothing but rows is kept. When rows arrive or time moves on, engines are shown what is held in stream order, answer the
-windows that have ended, and tell which rows younger windows need; the others are let go. So the state does not know
-which algorithm wrote it, and a workload may change under it.
+A shard stores only rows. When rows arrive or time advances, engines process the stored rows in stream order, answer the
+windows that have ended, and report which rows later windows need. The other rows are dropped. Therefore the state does
+not depend on the algorithm, and the workload may change between steps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["SHARD", "TopKShard"]
 
 
 class TopKShard(Shard):
-    """The part of a workload's state that some groups, or some scans without groups, live in."""
+    """The state of some groups, or of some scans without groups."""
 
     plan: TopKPlan
     state_format = StateFormat("topk shard", [unchanged])
@@ -43,22 +43,22 @@ class TopKShard(Shard):
 
     def __init__(self, plan: TopKPlan, number: int, segments: Segments | None = None) -> None:
         super().__init__(plan, number, segments)
-        self.rows: Any = None  # in no particular order; None: no row has come yet
-        self.firsts: dict[str, int] = {}  # by scan: the first object, or one that gives the same full windows
-        self._shown = NewestAnswers.nothing()  # a change feed's: what the next answers are compared with
+        self.rows: Any = None  # in arbitrary order; None: no row has arrived yet
+        self.firsts: dict[str, int] = {}  # by scan: position of the first object, or one with the same full windows
+        self._shown = NewestAnswers.nothing()  # for a change feed: the answers that the next ones are compared with
         self._numbering = Numbering(plan) if plan.axis == "count" else None
         self._engine = engine_named(plan.algorithm)
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[TopKNote], limit: int) -> int:
-        """Take in rows that are not late; notes tell how many are."""
+        """Add rows that are not late, and return the number of late rows from the notes."""
         late = 0
         for note in notes:
             late += note.histogram.before(limit) if note.histogram else 0
             if not self.plan.may_be_late and note.oldest < limit:
                 raise InvalidInputError(
-                    f"a row at {note.oldest} came behind the watermark, which stands at {limit} (microseconds), and "
-                    "late='refuse': rows were dropped for it already, so that answers would be wrong. "
-                    "Run with late='count', or with a longer watermark."
+                    f"a row at {note.oldest} is behind the watermark {limit} (microseconds), and late='refuse'. Rows "  # words: allow
+                    "of earlier windows have already been dropped, so answers would be wrong. Use late='count' or a "
+                    "longer watermark."
                 )
             for identity, cells in note.firsts.items():
                 timely = cells[np.searchsorted(cells, limit) :]
@@ -69,7 +69,7 @@ class TopKShard(Shard):
         return late
 
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
-        """Rank what is held, answer the windows that have ended, and drop the rows that no other needs."""
+        """Rank the stored rows, answer the windows that have ended, and drop rows that no later window needs."""
         if self.rows is None:
             return [], Tally()
         out: list[pa.Table] = []
@@ -88,7 +88,7 @@ class TopKShard(Shard):
         return out, Tally(windows=windows, answers=sum(map(len, rows)), candidates=held, last_end=last)
 
     def _written(self, number: int, fresh: AnsweredWindows, shown: list[NewestAnswers]) -> list[pa.Table]:
-        """What leaves for the windows that a scan has just answered; what is shown of it from now on joins `shown`."""
+        """Return the output for the windows that a scan has just answered, and add its newest answers to `shown`."""
         out = [] if self.plan.output == "changes" else tables(self.plan, number, self.rows, listed(fresh))
         if self.plan.output != "answers":
             scan, now = changed(self.plan, number, self.rows, self._shown, fresh, self.reached)
@@ -97,7 +97,7 @@ class TopKShard(Shard):
         return out
 
     def _keep(self, kept: Any, shown: NewestAnswers) -> None:
-        """Let go of the rows that nothing needs: no window to come, and no change that may still be told of them."""
+        """Drop rows that neither a future window nor the change feed needs."""
         kept[shown.rows] = True
         if not kept.all():
             self.rows, shown = self.rows.filter(pa.array(kept)), shown.moved(kept)
@@ -105,7 +105,7 @@ class TopKShard(Shard):
 
     @property
     def next_end(self) -> int | None:
-        """When the next window that holds a row ends; None if there is none, or only more rows can end it."""
+        """The end of the next window that contains a row; None if there is none, or only new rows can end it."""
         if self.rows is None or not self.rows.num_rows:
             return None
         positions = positions_of(self.rows, self.plan.time)
@@ -164,12 +164,12 @@ class TopKShard(Shard):
         return chosen(windows, reported)
 
     def _reported_since(self, query: TopK, first: int) -> int:
-        """The smallest start of a window that the query reports."""
+        """The smallest window start that the query reports."""
         joined_at = self.since.get(query.name, ALWAYS)
         return max(joined_at, first) if query.full_only else joined_at
 
     def save(self) -> dict[str, Any]:
-        """What `load` needs."""
+        """Return the state for `load`."""
         return {
             "queries": [query.to_dict() for query in self.plan.queries],
             "columns": list(self.plan.columns),
@@ -196,7 +196,7 @@ class TopKShard(Shard):
         rows = None if saved["rows"] is None else from_bytes(saved["rows"])
         before = tuple(topk_from(fields) for fields in saved["queries"])
         if before != self.plan.queries:
-            self._take_up(before)
+            self._switch_queries(before)
         if self.plan.output != "answers":
             same = {query.name for query in self.plan.queries if query in before}
             self._shown = NewestAnswers.load(saved["shown"], self.plan, same)
@@ -204,19 +204,19 @@ class TopKShard(Shard):
             self._numbering.load(saved["numbering"])
         self.rows = None if rows is None else _rearranged(rows, self.plan, saved["scores"])
 
-    def _take_up(self, before: tuple[TopK, ...]) -> None:
-        """Go on with other queries than those the rows were held for."""
+    def _switch_queries(self, before: tuple[TopK, ...]) -> None:
+        """Switch to other queries than those the rows were stored for."""
         known = {query.name: query for query in before}
         if self.plan.axis != before[0].axis:
             raise SnapshotError(
-                f"the checkpoint is of a workload with {before[0].axis} windows and this one has {self.plan.axis} "
-                "windows; nothing held serves them. Start it with a new checkpoint."
+                f"the checkpoint belongs to a workload with {before[0].axis} windows, but this workload has "
+                f"{self.plan.axis} windows, so the stored rows cannot be used. Start with a new checkpoint."
             )
         joined_now = [query for query in self.plan.queries if known.get(query.name) != query]
         if joined_now and self.plan.axis == "count":
             raise SnapshotError(
-                f"query {joined_now[0].name!r} is new to this checkpoint, and objects that have gone are not counted "
-                "anew for it: its count windows would be wrong. Remove it, or start it with a new checkpoint."
+                f"query {joined_now[0].name!r} is new to this checkpoint. Earlier rows were not counted for it, so its "
+                "count windows would be wrong. Remove the query, or start with a new checkpoint."
             )
         old_scans = {scan.identity for scan in scans_of(before)}
         self.firsts = {name: at for name, at in self.firsts.items() if name in old_scans}
@@ -239,13 +239,13 @@ def _refuse_other_rows(plan: TopKPlan, saved: dict[str, Any]) -> None:
     ):
         if old != new:
             raise SnapshotError(
-                f"the checkpoint was written with {what}={old!r} and is resumed with {what}={new!r}; the rows it holds "
-                f"would not fit. Go on with {what}={old!r}, or start with a new checkpoint."
+                f"the checkpoint was written with {what}={old!r}, but the stream was started with {what}={new!r}, so "
+                f"the stored rows do not fit. Use {what}={old!r}, or start with a new checkpoint."
             )
 
 
 def _rearranged(rows: pa.Table, plan: TopKPlan, old_scores: dict[str, str]) -> pa.Table:
-    """Rows with the score columns of the plan's scans; a scan that is new has none of these rows."""
+    """Return the rows with the score columns of the plan's scans; for a new scan they are null."""
     scores = {
         new: one(rows[old_scores[scan.identity]]) if scan.identity in old_scores else pa.nulls(len(rows), pa.float64())
         for scan, new in zip(plan.scans, plan.scores, strict=True)
@@ -254,10 +254,10 @@ def _rearranged(rows: pa.Table, plan: TopKPlan, old_scores: dict[str, str]) -> p
     known = {*plan.columns, *plan.group_columns, plan.time, plan.id, *numbers}
     rest = rows.select([name for name in rows.column_names if name in known])
     for name in plan.columns:
-        if name not in rest.column_names:  # a copy of a column that groups are told by now
+        if name not in rest.column_names:  # a copy of a column that is now a group column
             rest = rest.append_column(name, one(rows[name.removeprefix(COPY)]))
     for name in plan.group_columns:
-        if name not in rest.column_names:  # only scans that are new are grouped by it, and none of these rows is theirs
+        if name not in rest.column_names:  # only new scans are grouped by it, and none of these rows belongs to them
             rest = rest.append_column(name, pa.nulls(len(rows)))
     for name, column in scores.items():
         rest = rest.append_column(name, column)

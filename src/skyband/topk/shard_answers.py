@@ -1,4 +1,4 @@
-"""Final windows as rows for the user: whole answers, or only what differs from the window before."""
+"""Final windows as output rows: whole answers, or only the differences from the previous window."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ __all__ = [
     "tables",
 ]
 
-SLICE = 1 << 16  # rows of answers at a time: what a sink takes in one piece
+SLICE = 1 << 16  # rows per output table
 
 
 def answer_columns(output: Output) -> tuple[AnswerColumn, ...]:
-    """The columns of answers; of a change feed, with what has changed on both sides of the rank.
+    """Return the columns of answers; a change feed also has `change` before the rank and `old_rank` after it.
 
     >>> [column.name for column in answer_columns("changes")]
     ['query', 'window_start', 'window_end', 'change', 'rank', 'old_rank', 'score']
@@ -52,28 +52,28 @@ def answer_columns(output: Output) -> tuple[AnswerColumn, ...]:
 
 
 class AnsweredWindows(NamedTuple):
-    """Windows of one scan: an entry for each, by end, and their rows one after another, best first."""
+    """Windows of one scan, ordered by end, with their rows one after another, best first."""
 
-    queries: Ints  # per window: the query's place in the workload
+    queries: Ints  # per window: index of the query in the workload
     ends: Ints  # per window
     counts: Ints  # per window: its number of rows
-    rows: Ints  # per row of an answer: its place in the shard's table
+    rows: Ints  # per row of an answer: its index in the shard's table
     ranks: Ints  # per row of an answer
 
 
 class AnswerRows(NamedTuple):
-    """Rows on their way out, in order."""
+    """Output rows, in order."""
 
-    queries: Ints  # the query's place in the workload
+    queries: Ints  # index of the query in the workload
     ends: Ints  # of the window
-    rows: Ints  # the row's place in the shard's table
-    ranks: Ints  # 0: it has none, because it left
-    old_ranks: Ints  # 0: it had none
+    rows: Ints  # index of the row in the shard's table
+    ranks: Ints  # 0: none, because the row left
+    old_ranks: Ints  # 0: none
     changes: Ints  # NONE, or one of CHANGES
 
 
 def answered(plan: TopKPlan, number: int, found: RankedWindows, order: Ints) -> AnsweredWindows:
-    """The windows that one of the plan's scans answers now, by end; `order` leads from an id to the row."""
+    """The windows that one of the plan's scans answers now, ordered by end; `order` maps an id to the row."""
     by_end = np.lexsort([found.groups, found.queries, found.ends])
     begins = np.cumsum(found.counts) - found.counts
     counts = found.counts[by_end]
@@ -100,7 +100,7 @@ def listed(windows: AnsweredWindows) -> AnswerRows:
 
 
 def tables(plan: TopKPlan, number: int, rows: pa.Table, out: AnswerRows) -> list[pa.Table]:
-    """What leaves the shard, a slice at a time; `rows` is the shard's table and `number` the scan's."""
+    """Output tables, one slice at a time; `rows` is the shard's table and `number` the scan's index."""
     return [
         _slice(plan, number, rows, AnswerRows._make(column[low : low + SLICE] for column in out))
         for low in range(0, out.rows.size, SLICE)
@@ -133,41 +133,41 @@ def _ranks(ranks: Ints) -> pa.Array:
 
 
 class NewestAnswers(NamedTuple):
-    """The newest answer of every query and group: what the next one is compared with."""
+    """The newest answer of every query and group; the next one is compared with it."""
 
-    queries: Ints  # per window: the query's place in the workload
+    queries: Ints  # per window: index of the query in the workload
     ends: Ints
     counts: Ints
-    rows: Ints  # per row of an answer: its place in the shard's table
+    rows: Ints  # per row of an answer: its index in the shard's table
     ranks: Ints
 
     @classmethod
     def nothing(cls) -> NewestAnswers:
-        """Before the first answer."""
+        """The state before the first answer."""
         return cls(*(np.empty(0, np.int64) for _ in cls._fields))
 
     def of(self, places: Ints) -> NewestAnswers:
-        """The answers of the queries at these places."""
+        """The answers of the queries at these indexes."""
         return self.chosen(np.flatnonzero(np.isin(self.queries, places)))
 
     def chosen(self, windows: Ints) -> NewestAnswers:
-        """Some of the windows, in this order."""
+        """The answers of these windows, in this order."""
         rows, _ = parts(self.counts, windows)
         return NewestAnswers(
             self.queries[windows], self.ends[windows], self.counts[windows], self.rows[rows], self.ranks[rows]
         )
 
     def moved(self, kept: Any) -> NewestAnswers:
-        """The same after the shard's table was cut to the rows that the mask `kept` names, these among them."""
+        """Adjust row indexes after the shard's table was filtered by the mask `kept`, which includes these rows."""
         return self._replace(rows=(np.cumsum(kept) - 1)[self.rows])
 
     def state(self, plan: TopKPlan) -> dict[str, Any]:
-        """The answers by the names of their queries: places may change before they are taken up again."""
+        """Return the answers with their query names, because the indexes may change before `load`."""
         return {**self._asdict(), "names": [query.name for query in plan.queries]}
 
     @classmethod
     def load(cls, saved: dict[str, Any], plan: TopKPlan, unchanged: set[str]) -> NewestAnswers:
-        """What `state` saved, of the queries that are still the same."""
+        """Restore what `state` returned, for the queries that have not changed."""
         places = {query.name: place for place, query in enumerate(plan.queries) if query.name in unchanged}
         now = np.array([places.get(name, -1) for name in saved["names"]], np.int64)
         shown = cls(*(saved[name] for name in cls._fields))
@@ -176,16 +176,16 @@ class NewestAnswers(NamedTuple):
 
 
 def joined(pieces: list[NewestAnswers]) -> NewestAnswers:
-    """All of them."""
+    """Concatenate the answers."""
     return NewestAnswers(*map(np.concatenate, zip(NewestAnswers.nothing(), *pieces, strict=True)))
 
 
 def changed(
     plan: TopKPlan, number: int, rows: pa.Table, before: NewestAnswers, fresh: AnsweredWindows, reached: int
 ) -> tuple[AnswerRows, NewestAnswers]:
-    """What the `fresh` windows of one scan change, by window end, and what is shown after them.
+    """Return the changes by the `fresh` windows of one scan, ordered by end, and the newest answers after them.
 
-    Time has come to `reached`: windows that end by then and hold no object are answers too, without rows.
+    Windows that end at or before `reached` and contain no object are answers without rows.
     """
     mine = before.of(np.array(plan.scans[number].places, np.int64))
     together = joined([mine, NewestAnswers(*fresh)])

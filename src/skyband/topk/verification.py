@@ -1,6 +1,6 @@
-"""The answers of a bounded input by brute force, in plain Spark SQL: every row copied into every window it is in.
+"""The answers of a bounded input by brute force in plain Spark SQL: every row is copied to every window it is in.
 
-Shares nothing with the pipeline but the meaning of a query. What the two give is compared row by row.
+This code shares nothing with the pipeline except the definition of a query. The two results are compared row by row.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _AT, _SCORE, _TIE, _END = "__at", "__score", "__tie", "__end"
 
 
 class Difference(NamedTuple):
-    """How two sets of answers differ."""
+    """Differences between two sets of answers."""
 
-    compared: int  # rows by brute force
-    missing: int  # of these, those that were not found
-    unexpected: int  # rows found that should not be there
-    examples: list[dict[str, Any]]  # some of both kinds
+    compared: int  # number of rows by brute force
+    missing: int  # how many of them the pipeline did not return
+    unexpected: int  # number of rows that only the pipeline returned
+    examples: list[dict[str, Any]]  # some rows of both kinds
 
 
 def copies(query: TopK) -> int:
-    """How many windows a row is in: so many times brute force looks at it."""
+    """Number of windows that contain a row, which is how often brute force processes it."""
     return query.sliding.most_alive
 
 
 def by_brute_force(rows: DataFrame, workload: Workload, *, time: str, id_: str | None) -> DataFrame:
-    """All answers: query, groups, window end, rank, score, and the row's ``__time`` and ``__id``."""
+    """Return all answers: query, groups, window end, rank, score, and the row's ``__time`` and ``__id``."""
     groups = list(dict.fromkeys(name for query in workload for name in query.partition_by))
     found = [_answers(rows, query, groups, time, id_) for query in workload]
     every = found[0]
@@ -45,7 +45,7 @@ def by_brute_force(rows: DataFrame, workload: Workload, *, time: str, id_: str |
 
 
 def compare(expected: DataFrame, found: DataFrame) -> Difference:
-    """Compare by the columns that brute force has."""
+    """Compare both by the columns of the brute-force answers."""
     same_columns = found.select(*(sf.col(quoted(name)) for name in expected.columns))
     one = expected.groupBy(*map(quoted, expected.columns)).agg(sf.count("*").alias("__n"))
     other = same_columns.groupBy(*map(quoted, expected.columns)).agg((-sf.count("*")).alias("__n"))
@@ -75,7 +75,7 @@ def compare(expected: DataFrame, found: DataFrame) -> Difference:
 
 def _answers(rows: DataFrame, query: TopK, groups: list[str], time: str, id_: str | None) -> DataFrame:
     kept = rows if query.where is None else rows.where(sf.expr(query.where))
-    # Without an id ties are broken by the row's content.
+    # Without an id, ties are broken by a hash of the row.
     tie = sf.xxhash64(*(sf.col(quoted(name)) for name in rows.columns)) if id_ is None else sf.col(quoted(id_))
     mine = [sf.expr(name).alias(f"__group_{place}") for place, name in enumerate(query.partition_by)]
     shared = [f"__group_{place}" for place, _ in enumerate(query.partition_by)]
@@ -100,10 +100,10 @@ def _answers(rows: DataFrame, query: TopK, groups: list[str], time: str, id_: st
 
 
 def _ends(query: TopK) -> Column:
-    """The ends of all windows that hold a position: every ``origin + i * slide`` in ``(position, position + size]``."""
+    """Ends of all windows that contain a position: every ``origin + i * slide`` in ``(position, position + size]``."""
     window, position = query.sliding, sf.col("__position")
     steps = sf.floor((position - window.origin) / sf.lit(window.slide))
-    # Division is in floating point and may be off by one where numbers are large: whole numbers settle it.
+    # Floating-point division may be off by one for large numbers, so integers decide.
     low = sf.lit(window.origin) + (steps - 1) * window.slide
     candidates = sf.sequence(low, position + window.size, sf.lit(window.slide).cast("long"))
     return sf.filter(candidates, lambda end: (end > position) & (end <= position + window.size))

@@ -1,4 +1,4 @@
-"""Compiles what a pipeline runs, or loads it from disk, before anybody waits for it."""
+"""Compile the kernels of a pipeline, or load them from disk, before the first batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["warm_up"]
 
 
 def warm_up(algorithm: str = "panes") -> None:
-    """Run a few rows through a reducer and a shard, grouped and not, so that every kernel they need is on disk."""
+    """Run a few rows through a reducer and a shard, with and without groups, so that all their kernels are on disk."""
     n = 64
     table = pa.table(
         {

@@ -1,4 +1,4 @@
-"""Where windows start, and when the next one of a query ends: for many windows at once, known by query and end."""
+"""Window starts and the distance to the next window end, for many windows at once, given by query and end."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["all_sliding", "cells_between", "listed_of", "starts_of", "steps_afte
 
 
 def all_sliding(queries: Sequence[TopK]) -> bool:
-    """Whether the windows of all these queries lie on lattices."""
+    """Whether all these queries have sliding windows."""
     return all(isinstance(query.window, SlidingWindow) for query in queries)
 
 
 def listed_of(queries: Sequence[TopK]) -> list[ListedWindows]:
-    """The lists of windows of those queries that have some, each once."""
+    """The distinct window lists of these queries."""
     return list(dict.fromkeys(query.window for query in queries if isinstance(query.window, ListedWindows)))
 
 
 def starts_of(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
-    """The starts of windows that end at `ends`; `places` tells the query of each.
+    """Return the starts of windows that end at `ends`; `places` contains the index of each window's query.
 
     >>> import skyband as sb
     >>> starts_of([sb.TopK(k=1, size=10), sb.TopK(k=1, size=4)], np.array([0, 1]), np.array([20, 20])).tolist()
@@ -42,7 +42,7 @@ def starts_of(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
 
 
 def steps_after(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
-    """How far the next window of the same query ends after these; 0 on a count axis, where no window is empty."""
+    """Distance to the next window end of the same query; 0 on a count axis, where no window is empty."""
     slides = [query.window.slide if isinstance(query.window, SlidingWindow) else 0 for query in queries]
     if queries[0].axis == "count":
         slides = [0] * len(queries)
@@ -56,9 +56,9 @@ def steps_after(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
 
 
 def cells_between(queries: Sequence[TopK], positions: Ints, *, starts: bool = False) -> Ints:
-    """Per position a number that differs where the end of a listed window lies between two positions, or at the later.
+    """A number per position that changes if the end of a listed window is between two positions, or at the later one.
 
-    With `starts`, where a start lies between them, or at the earlier.
+    With `starts`, it changes if a start is between them, or at the earlier one.
     """
     cells = np.zeros(positions.size, np.int64)
     for window in listed_of(queries):

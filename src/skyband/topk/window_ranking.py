@@ -1,8 +1,8 @@
-"""One engine over many groups: their streams laid end to end along one axis, far enough apart to share no window.
+"""One engine for many groups: their streams are placed one after another on one axis, without shared windows.
 
-Engines know nothing of groups. Shifted by a multiple of every slide, a group's windows fall on the same lattice as
-before, so that one run over the long axis answers the windows of all groups, thousands of them, in compiled code.
-Listed windows cannot be shifted; there groups take turns.
+Engines do not know groups. If a group is shifted by a multiple of every slide, its windows stay on the same lattice.
+One run over the long axis then answers the windows of all groups, thousands of them, in compiled code. Listed windows
+cannot be shifted; their groups run one after another.
 """
 
 from __future__ import annotations
@@ -35,19 +35,17 @@ class Lined(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The windows of all groups, by query, and the rows that younger windows need."""
+    """The windows of all groups, by query, and the rows that later windows need."""
 
-    windows: (
-        RankedWindows  # `ids` are the rows' places; windows that end at or before their group's `answered` are not here
-    )
-    needed: Ints  # places of rows that windows not listed need
+    windows: RankedWindows  # `ids` are row indexes; without windows up to their group's `answered`
+    needed: Ints  # indexes of rows that unlisted windows need
 
 
 def rank_rows(engine: type[Engine], queries: Sequence[TopK], rows: Lined, answered: Ints, final: Ints) -> Ranking:
     """Rank the rows of every window that ends after its group's entry in `answered`.
 
-    All windows that end at or before their group's entry in `final` are listed, and some later ones; of the rest, the
-    rows that they need.
+    The result contains all windows that end at or before their group's entry in `final`, and some later ones. For the
+    other windows it contains the rows that they need.
     """
     parts: list[RankedWindows] = []
     needed: list[Ints] = []
@@ -75,7 +73,7 @@ def _rank_one(
     log.begin(0, range(len(queries)))
     running.advance(Rows(rows.scores, rows.positions, np.empty(0, np.int64), 0, 0), until, ALWAYS, log)
     found = joined(log.take())
-    # An engine may be told of windows that are answered already when nothing is held that would tell it better.
+    # An engine without objects may report windows that are already answered.
     held = running.objects().ids
     oldest = min(query.window.start(query.window.first_end_after(until)) for query in queries)
     return chosen(found, found.ends > answered), held[rows.positions[held] >= oldest]
@@ -107,7 +105,7 @@ def _rank_many(
 def _rank_in_turn(
     engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints, final: Ints
 ) -> tuple[RankedWindows, Ints]:
-    """Group by group: where windows are listed, or slides have no common multiple that fits the axis so often."""
+    """Run group by group, for listed windows, or if the common multiple of the slides is too large for the axis."""
     parts, needed = [], [np.empty(0, np.int64)]
     for group, (begin, stop) in enumerate(zip(rows.begins[:-1], rows.begins[1:], strict=True)):
         mine = Lined(rows.scores[begin:stop], rows.positions[begin:stop], np.array([0, stop - begin]))
@@ -119,13 +117,13 @@ def _rank_in_turn(
 
 @lru_cache(maxsize=256)
 def _plain(queries: tuple[TopK, ...]) -> tuple[TopK, ...]:
-    """The queries with every window reported: which ones begin late enough is settled where all shards agree on it."""
+    """The queries with every window reported; the shards decide later which windows begin late enough."""
     return tuple(replace(query, full_only=False) if query.full_only else query for query in queries)
 
 
 @lru_cache(maxsize=256)
 def _together(engine: type[Engine], queries: tuple[TopK, ...]) -> list[tuple[int, ...]]:
-    """The places of the queries that one engine serves: those of one direction and one policy for ties if it shares."""
+    """The indexes of the queries that one engine serves: one direction and one tie policy, if the engine shares."""
     if not engine.shares:
         return [(place,) for place in range(len(queries))]
     kinds = product(("desc", "asc"), ("row_number", "rank"))

@@ -1,4 +1,4 @@
-"""The page and the time line of queries over uncertain tuples: groups, the plan along time, what sharing saves."""
+"""`explain` and the timeline of queries over uncertain tuples: groups, the plan, and the savings by sharing."""
 
 from __future__ import annotations
 
@@ -8,47 +8,74 @@ from itertools import islice, pairwise
 from skyband.durations import format_duration
 from skyband.queries.counted import counted
 from skyband.queries.fields import checked_choice
+from skyband.queries.overview import overview
 from skyband.queries.timeline import Lane, Timeline
 from skyband.uncertain.query import SEMANTICS, UncertainTopK, classes_of, stream_of
 from skyband.uncertain.schedules import METHODS, Schedule, greedy, unit_of
 
 __all__ = ["page", "planned", "timeline"]
 
-_SHOWN = 12  # runs on the time line
+_SHOWN = 12  # runs of the plan that are listed
 
 
 def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str = "greedy") -> str:
-    """The page on these queries, run by the `plan` of this name."""
+    """Describe what these queries answer, keep and cost with the `plan` of this name, then each class in detail."""
     method, classes = checked_choice("plan", plan, METHODS), classes_of(queries)
+    plans = [planned(_requests(mine), method) for mine in classes]
     lines = [
-        (
-            f"{counted(len(queries), 'query', 'queries')} over uncertain tuples on the {queries[0].axis} axis, "
-            f"{counted(len(classes), 'sharing class')}"
-        )
+        overview(queries, "on tuples with probabilities"),
+        f"{_work(classes, plans, method)}\n{_memory(classes)}",
+        "",
+        f"{counted(len(classes), 'sharing class')}; the queries of a class are answered from one window by one plan",
     ]
-    for number, mine in enumerate(classes, 1):
+    for number, (mine, found) in enumerate(zip(classes, plans, strict=True), 1):
         by, probability, rule, where = mine[0].sharing_key()
         described = [f"by {by or 'the given score'}", f"with probability {probability or 'as given'}"]
         described += [f"one of each {rule}"] * (rule is not None) + [f"where {where}"] * (where is not None)
-        lines += ["", f"class {number}: {', '.join(described)}", *(f"  {line}" for line in _class_page(mine, method))]
+        lines += [
+            *([""] if number > 1 else []),
+            f"class {number}: {', '.join(described)}",
+            *(f"  {line}" for line in _class_page(mine, found)),
+        ]
     if on_spark:
-        lines += ["", "on Spark the tuples of a class are ranked in one place: any of them may stand before any other"]
+        lines += ["", "On Spark, one task ranks all tuples of a class, because any tuple can rank before any other."]
         if queries[0].axis == "time":
-            lines.append("but those that k certain ones surely beat before a window ends are left behind on the way")
+            lines.append("Earlier tasks drop tuples that are sure to be beaten by k certain tuples.")
     return "\n".join(lines)
 
 
-def _class_page(queries: Sequence[UncertainTopK], method: str) -> list[str]:
-    requests = tuple((query.window.slide, query.k) for query in queries)
-    plan, unit = planned(requests, method), unit_of(requests)
-    axis = queries[0].axis
-    unshared = sum(k / every for every, k in requests) * unit
-    shared = plan.cost_per_unit * unit
+def _requests(queries: Sequence[UncertainTopK]) -> tuple[tuple[int, int], ...]:
+    return tuple((query.window.slide, query.k) for query in queries)
+
+
+def _unshared(requests: tuple[tuple[int, int], ...]) -> float:
+    """Return the cost per tick of the axis if every query ran separately."""
+    return sum(k / every for every, k in requests)
+
+
+def _memory(classes: Sequence[Sequence[UncertainTopK]]) -> str:
+    sizes = sorted({mine[0].window.size for mine in classes})
+    windows = " and ".join(_length(classes[0][0].axis, size) for size in sizes[:3]) + (" …" if len(sizes) > 3 else "")
+    each = "" if len(classes) == 1 else " of each sharing class"
+    return f"Memory: the tuples of the last {windows}{each}, except those that cannot be in any answer."
+
+
+def _work(classes: Sequence[Sequence[UncertainTopK]], plans: Sequence[Schedule], method: str) -> str:
+    if method == "none":
+        return "Every query runs separately."
+    saved = sum(map(_unshared, map(_requests, classes))) / sum(plan.cost_per_unit for plan in plans)
+    return f"Work: {'as much as' if saved < 1.05 else f'{saved:.1f} times less than'} without sharing."
+
+
+def _class_page(queries: Sequence[UncertainTopK], plan: Schedule) -> list[str]:
+    requests = _requests(queries)
+    unit, axis = unit_of(requests), queries[0].axis
+    unshared, shared = _unshared(requests) * unit, plan.cost_per_unit * unit
     names = [query.name for query in queries]
     meanings = {query.semantics: SEMANTICS[query.semantics] for query in queries}
     return [
         f"queries       {len(queries)}: {_listed(names)}",
-        f"window        {_length(axis, queries[0].window.size)}, whole but for tuples that can be in no answer",
+        f"window        {_length(axis, queries[0].window.size)}, without tuples that cannot be in any answer",
         *(f"answers       {name}: {meaning}" for name, meaning in meanings.items()),
         *_streams(queries),
         *(
@@ -59,14 +86,14 @@ def _class_page(queries: Sequence[UncertainTopK], method: str) -> list[str]:
         f"plan          {plan.method}: {METHODS[plan.method]}",
         *_time_line(plan, axis, names),
         (
-            f"cost          {shared:.4g} per {_length(axis, unit)} (the k of all runs)"
-            + (f", {unshared:.4g} without sharing: {unshared / shared:.1f} times less" if method != "none" else "")
+            f"cost          {shared:.4g} per {_length(axis, unit)} (sum of k over all runs)"
+            + (f", {unshared:.4g} without sharing: {unshared / shared:.1f} times less" if plan.method != "none" else "")
         ),
     ]
 
 
 def planned(requests: tuple[tuple[int, int], ...], method: str) -> Schedule:
-    """The schedule for (every, k) requests that the plan of this name finds."""
+    """Return the schedule that the plan of this name computes for (every, k) requests."""
     if method == "greedy":
         return greedy(requests)
     from skyband.uncertain.scheduling import schedule
@@ -75,17 +102,17 @@ def planned(requests: tuple[tuple[int, int], ...], method: str) -> Schedule:
 
 
 def _streams(queries: Sequence[UncertainTopK]) -> list[str]:
-    """Who ranks streams, told apart by what."""
+    """Describe which queries rank streams, and by which expression the streams are identified."""
     names = [query.name for query in queries if query.stream is not None]
     if not names:
         return []
     return [
-        f"streams       told apart by {stream_of(queries)}, ranked by the sum over their tuples: {_listed(names)}",
+        f"streams       identified by {stream_of(queries)}, ranked by the sum over their tuples: {_listed(names)}",
     ]
 
 
 def _time_line(plan: Schedule, axis: str, names: Sequence[str]) -> list[str]:
-    """The runs of a cycle, one a line, with a bar as long as their k."""
+    """List the runs of a cycle, one per line, with a bar proportional to their k."""
     count = sum(plan.cycle // track.period * len(track.runs) for track in plan.tracks)
     runs = list(islice(plan.upcoming(0), min(count, _SHOWN)))
     largest = max(group.k for group in plan.groups)
@@ -99,7 +126,7 @@ def _time_line(plan: Schedule, axis: str, names: Sequence[str]) -> list[str]:
     more = count - len(runs)
     if more:
         lines.append(f"  … {counted(more, 'more run')}")
-    return [*lines, f"  and again after {_length(axis, plan.cycle)}"]
+    return [*lines, f"  repeats after {_length(axis, plan.cycle)}"]
 
 
 def _length(axis: str, ticks: int) -> str:
@@ -112,7 +139,7 @@ def _listed(names: Sequence[str], most: int = 6) -> str:
 
 
 def timeline(queries: Sequence[UncertainTopK], now: int | None, method: str, lanes: int, windows: int) -> Timeline:
-    """The runs of a cycle, class by class, at most so many `lanes`: each from its moment to the next run."""
+    """Return the runs of a cycle, class by class, at most `lanes` of them; each lasts until the next run."""
     found: list[Lane] = []
     more, cost = 0, 0.0
     on_time = queries[0].axis == "time"

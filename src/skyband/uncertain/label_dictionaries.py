@@ -29,8 +29,8 @@ def checked_labels(column: Any, needed: Any = None) -> KeyColumn:
         lacking &= needed
     if lacking.any():
         raise InvalidInputError(
-            f"stream must not be null, got null at row {int(np.argmax(lacking))}. A query ranks streams by their "
-            "tuples, so each tuple needs a stream; this batch was rejected."
+            f"stream must not be null, got null at row {int(np.argmax(lacking))}. Streams are ranked by their tuples, "
+            "so each tuple needs a stream; this batch was rejected."
         )
     return found
 

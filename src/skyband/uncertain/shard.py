@@ -125,9 +125,9 @@ class UncertainShard(OrderedShard):
     def _reject_count_windows(self, query: UncertainTopK) -> None:
         if self.plan.axis == "count":
             raise SnapshotError(
-                f"query {query.name!r} is not in this checkpoint and reads columns that are not stored in it. Count "
-                "windows of such a query cannot be added to a running stream, because tuples processed before are not "
-                "counted for them. Remove the query, or start it with a new checkpoint."
+                f"query {query.name!r} is not in this checkpoint, which has no tuples with its expressions, window "
+                "size and stream. Count windows cannot be added to a running stream without them, because tuples "
+                "processed before are not counted. Remove the query, or start it with a new checkpoint."
             )
 
     def _readdress(self, before: list[tuple[UncertainTopK, ...]], sources: list[int | None]) -> None:

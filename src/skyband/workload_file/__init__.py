@@ -1,7 +1,7 @@
-"""Workload files: streams, queries and sinks written down in YAML.
+"""Workload files: streams, queries and sinks in YAML.
 
-`read_workload` reads one, `schema` and `keys` say what one may hold, `starter` writes the first one, for data that
-`sample_of` has looked at.
+`read_workload` reads and validates a file, `schema` and `keys` describe the format, and `starter` writes a first file
+for data that `sample_of` has inspected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The entries under `queries` as queries, stream by stream; what is wrong with them is told at their keys."""
+"""Build queries and workloads from the entries under `queries`; problems are reported at their keys."""
 
 from __future__ import annotations
 
@@ -10,34 +10,39 @@ from skyband.connectors.section import among, nearest
 from skyband.errors import InvalidQueryError, SkybandError
 from skyband.queries import Query as AnyQuery
 from skyband.queries.families import FAMILIES
+from skyband.queries.fields import split_field
 from skyband.queries.workload import Workload
 from skyband.workload_file.models import Stream
 from skyband.workload_file.query_models import FamilyQuery, QuerySection, SqlQuery, field_of
 from skyband.workload_file.report import Report, taken
 from skyband.workload_file.tree import Loc
 
-__all__ = ["PlacedQuery", "asked", "workloads"]
+__all__ = ["PlacedQuery", "queries_of", "workloads"]
 
 
-_TWICE = "Name the stream twice to have both."
+_TWICE = "To use both, define the stream twice under different names."
 
 
 class PlacedQuery(NamedTuple):
-    """A query, the stream it is over, and where it is written."""
+    """A query, the name of its stream, and its location in the file."""
 
     query: AnyQuery
     stream: str
     loc: Loc
 
 
-def asked(entry: QuerySection, loc: Loc, streams: Mapping[str, Stream | None], report: Report) -> Iterator[PlacedQuery]:
-    """The queries of one entry whose keys are sound: one for fields, one or more for SQL."""
+def queries_of(
+    entry: QuerySection, loc: Loc, streams: Mapping[str, Stream | None], report: Report
+) -> Iterator[PlacedQuery]:
+    """Yield the queries of one valid entry: one for keys, one or more for SQL."""
     stream = entry.stream if entry.stream is not None else next(iter(streams), None) if len(streams) == 1 else None
     if entry.stream is not None and entry.stream not in streams:
-        apart = (
-            " What tells the rows' own streams apart is stream_by." if "stream_by" in type(entry).model_fields else ""
+        hint = (
+            " To set the stream of each row by an expression, use stream_by."
+            if "stream_by" in type(entry).model_fields
+            else ""
         )
-        report.add((*loc, "stream"), among(entry.stream, streams) + apart)
+        report.add((*loc, "stream"), among(entry.stream, streams) + hint)
         stream = None
     if isinstance(entry, SqlQuery):
         yield from _from_sql(entry, loc, stream, streams, report)
@@ -51,7 +56,7 @@ def asked(entry: QuerySection, loc: Loc, streams: Mapping[str, Stream | None], r
         report.add((*loc, key) if key else loc, message)
         return
     if stream is None:
-        report.add((*loc, "stream"), f"is missing; say which: {', '.join(streams)}.")
+        report.add((*loc, "stream"), f"is missing; set one of {', '.join(streams)}.")
     else:
         yield PlacedQuery(query, stream, loc)
 
@@ -59,7 +64,7 @@ def asked(entry: QuerySection, loc: Loc, streams: Mapping[str, Stream | None], r
 def workloads(
     found: list[PlacedQuery], streams: Mapping[str, Stream | None], report: Report
 ) -> dict[str, Workload[Any]]:
-    """The workload of each stream that is asked about; names are unique in the file, the rest is one stream's."""
+    """Return the workload of each stream that has queries. Query names must be unique in the file."""
     names: dict[str, Loc] = {}
     for one in found:
         first = names.setdefault(one.query.name, one.loc)
@@ -78,24 +83,24 @@ def workloads(
 
 
 def _refuse_other_kind(one: PlacedQuery, first: PlacedQuery, report: Report) -> None:
-    """The queries of a stream are of one family, and run along one axis."""
+    """Report a query whose type or axis differs from the first query of its stream."""
     if one.query.family != first.query.family:
         report.add(
             _key(one, "type", report),
-            f"makes a query of type {one.query.family}, but {first.query.name!r} (line {report.line_of(first.loc)}) is "
-            f"of type {first.query.family}; the queries of one stream share what is held, so they are of one. {_TWICE}",
+            f"is {one.query.family}, but {first.query.name!r} (line {report.line_of(first.loc)}) has type "
+            f"{first.query.family}. The queries of a stream share state, so they must have one type. {_TWICE}",
         )
     elif one.query.axis != first.query.axis:
         report.add(
             _key(one, "size", report),
-            f"{one.query.to_dict()['size']!r} makes a {one.query.axis} "
-            f"window, but {first.query.name!r} (line {report.line_of(first.loc)}) has {first.query.axis} windows; the "
-            f"queries of one stream run along one axis. {_TWICE}",
+            f"{one.query.to_dict()['size']!r} is a {one.query.axis} window, but {first.query.name!r} (line "
+            f"{report.line_of(first.loc)}) has {first.query.axis} windows. The queries of a stream must all have "
+            f"time windows or all have count windows. {_TWICE}",
         )
 
 
 def _refuse_other_sizes(group: list[PlacedQuery], report: Report) -> None:
-    """Queries over an uncertain stream that run together look at one window."""
+    """Report a query whose window differs from the others, if its family requires equal windows."""
     for number, one in enumerate(group):
         try:
             type(one.query).check_together(other.query for other in group[: number + 1])
@@ -120,15 +125,15 @@ def _from_sql(
         if statement.stream is not None:
             over = _named_in_sql(statement.stream, entry.stream, at, streams, report)
         elif over is None:
-            report.add((*loc, "stream"), f"is missing, and the SQL has no FROM; say which: {', '.join(streams)}.")
+            report.add((*loc, "stream"), f"is missing, and the SQL has no FROM; set one of {', '.join(streams)}.")
         if over is None:
             continue
         known = streams[over]
-        time = None if known is None else known.time or "timestamp"  # a rate source's
+        time = None if known is None else known.time or "timestamp"  # the column of a rate source
         if statement.time is not None and time is not None and statement.time.lower() != time.lower():
             report.add(
                 at,
-                f"DESCRIPTOR({statement.time}) is not the time of stream {over!r}; that is {time!r}.",
+                f"DESCRIPTOR({statement.time}) is not the time column of stream {over!r}, which is {time!r}.",
             )
         yield PlacedQuery(statement.query, over, loc)
 
@@ -141,24 +146,24 @@ def _named_in_sql(
     if found is None:
         near = nearest(name, streams)
         hint = f"did you mean {near!r}?" if near else f"streams: {', '.join(streams)}."
-        report.add(at, f"FROM {name} names no stream of this file; {hint}")
+        report.add(at, f"FROM {name} is not a stream of this file; {hint}")
     elif beside is not None and beside in streams and beside != found:
-        report.add(at, f"FROM {name} does not go with stream: {beside}; say it once.")
+        report.add(at, f"FROM {name} contradicts stream: {beside}; remove one of them.")
     return found
 
 
 def _at_key(message: str, given: Mapping[str, Any]) -> tuple[str, str]:
-    """A query's error begins with the field it is about; in a file the key has been said already."""
-    found = re.match(r"(\w+)=", message)
-    key = next((key for key in given if found is not None and field_of(key) == found[1]), None)
-    if found is not None and message[found.end() :].startswith("None is missing"):
-        return found[1], message[found.end() :].removeprefix("None ")
-    if found is None or key is None:
+    """Return the key that a query's error is about, and the message without the field it begins with."""
+    field, rest = split_field(message)
+    key = next((key for key in given if field_of(key) == field), None)
+    if re.match(r"(None )?is (missing|required)", rest):
+        return field, rest.removeprefix("None ")
+    if key is None:
         return "", message
     if "stream_by" in given:
-        message = message.replace(" stream=", " stream_by=")
+        rest = rest.replace(" stream=", " stream_by=")
     other = re.search(r" and (slide|every)=", message) if key == "size" else None
-    return (other[1], message) if other else (key, message[found.end() :])
+    return (other[1], message) if other else (key, rest)
 
 
 def _key(one: PlacedQuery, key: str, report: Report) -> Loc:

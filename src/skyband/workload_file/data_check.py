@@ -1,6 +1,6 @@
-"""Whether a workload file goes with its data: paths that are there, and columns that the rows have. Without Spark.
+"""Check a workload file against its data, without Spark: paths must exist, and names must be columns.
 
-The columns of a stream come from its schema, the header of its files, or the keys of its rows.
+The columns of a stream come from its schema, the headers of its files, or the keys of its rows.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from skyband.workload_file.tree import Loc
 __all__ = ["KnownColumns", "check_data", "columns_of", "local_files"]
 
 _EXPRESSIONS = ("by", "where", "key", "value", "object", "stream", "probability", "rule")
-_LISTED = 12  # columns that a message names
+_LISTED = 12  # columns named in a message
 _LOOKED = 40  # files whose columns are read
 _MOST = 10_000  # files of a folder that are listed
 _BLOCK = 200_000  # bytes of each
-# Options of Spark's that change which names a file has, in ways that are not followed here.
+# Options of Spark's reader that can change the columns of a file; files with them are not checked.
 _OTHERWISE = {"encoding", "charset", "comment", "linesep", "basepath", "modifiedbefore", "modifiedafter", "mergeschema"}
-_ALWAYS = ("_metadata", "_corrupt_record")  # Spark has these beside those of the files
+_ALWAYS = ("_metadata", "_corrupt_record")  # Spark adds these
 
 
 def check_data(streams: dict[str, Stream], queries: Sequence[PlacedQuery], report: Report) -> None:
-    """Report paths without data, and names that are no columns of it; only of streams that are asked about."""
+    """Report paths without data, and names that are not columns, for streams with queries."""
     for name in dict.fromkeys(one.stream for one in queries):
         stream = streams[name]
         if isinstance(stream, FilesSource) and not _has_data(name, stream, report):
@@ -60,18 +60,18 @@ def check_data(streams: dict[str, Stream], queries: Sequence[PlacedQuery], repor
 
 
 class _Names:
-    """The columns of a stream, and a message for each name that is none of them."""
+    """Reports names that are not columns of a stream."""
 
     def __init__(self, stream: str, known: KnownColumns, report: Report) -> None:
         self._stream, self._known, self._report = stream, known, report
         self._computed: list[str] = []
 
     def compute(self, name: str) -> None:
-        """From here on there is this column, too."""
+        """Add a computed column."""
         self._computed.append(name)
 
     def check(self, loc: Loc, names: Iterable[str], text: str) -> None:
-        """Report the first name that is no column."""
+        """Report the first name that is not a column."""
         known = KnownColumns((*self._known.names, *self._computed))
         wrong = next((name for name in names if not known.has(name)), None)
         if wrong is None:
@@ -81,16 +81,16 @@ class _Names:
         inside = "" if text.strip("` ") == wrong else f" in {text!r}"
         if self._known.all:
             hint = f"did you mean {near!r}?" if near else f"its columns are {some}."
-            self._report.add(loc, f"{wrong!r}{inside} is no column of stream {self._stream!r}; {hint}")
+            self._report.add(loc, f"{wrong!r}{inside} is not a column of stream {self._stream!r}; {hint}")
         else:
-            hint = f"if it is {near!r}, correct it." if near else f"the first have {some}."
+            hint = f"did you mean {near!r}?" if near else f"their columns are {some}."
             self._report.warn(
-                loc, f"{wrong!r}{inside} is no column of the first rows of stream {self._stream!r}; {hint}"
+                loc, f"{wrong!r}{inside} is not a column of the first rows of stream {self._stream!r}; {hint}"
             )
 
 
 def _expressions(one: PlacedQuery, report: Report) -> Iterator[tuple[Loc, str]]:
-    """The expressions of a query over a row, and where they are written."""
+    """Yield the SQL expressions of a query and their locations."""
     for field in _EXPRESSIONS:
         text = getattr(one.query, field, None)
         key = "stream_by" if field == "stream" else field
@@ -105,47 +105,47 @@ def _place(one: PlacedQuery, key: str, report: Report) -> Loc:
 
 
 def _has_data(name: str, stream: FilesSource, report: Report) -> bool:
-    """Whether there are files at the stream's path; if not, that is a problem unless they may come later."""
+    """Whether the stream's path has files; report it if it has none, as a warning if files can arrive later."""
     path, loc = stream.path, ("streams", name, "path")
     if has_scheme(path) or local_files(stream):
         return True
     is_glob = glob.has_magic(path)
     if not is_glob and not Path(path).exists():
-        report.add(loc, f"{path!r} is not there, so that there is nothing to read; {_nearby(Path(path))}")
+        report.add(loc, f"{path!r} does not exist; {_nearby(Path(path))}")
     elif stream.schema is None:
         report.add(
             loc,
-            f"{path!r} has no files yet, so that nothing tells the columns. Put a file there, correct the path, or "
-            "name the columns under schema:.",
+            f"{path!r} contains no files, so the columns are unknown. Add a file, correct the path, or list the "
+            "columns under schema:.",
         )
     else:
-        report.warn(loc, f"{path!r} has no files yet; a run waits for them, and --once finds nothing.")
+        report.warn(loc, f"{path!r} contains no files yet; `run` waits for them, and `run --once` has no input.")
         return True  # the columns are those of the schema
     return False
 
 
 def _nearby(path: Path) -> str:
     if not path.parent.is_dir():
-        return f"the folder {str(path.parent)!r} is not there either."
+        return f"the folder {str(path.parent)!r} does not exist either."
     near = nearest(path.name, [other.name for other in path.parent.iterdir()])
-    return f"did you mean {near!r}?" if near else "correct the path, or make it."
+    return f"did you mean {near!r}?" if near else "correct the path, or create it."
 
 
 @dataclass(frozen=True)
 class KnownColumns:
-    """Names of columns; if they are not `all`, there may be more that were not seen."""
+    """Names of columns; if `all` is false, there can be more."""
 
     names: tuple[str, ...]
     all: bool = True
 
     def has(self, name: str) -> bool:
-        """Whether Spark would find the column; it sees no capitals."""
+        """Whether Spark would find the column; case is ignored."""
         wanted = name.strip().lower()
         return wanted in _ALWAYS or any(wanted == known.strip().lower() for known in self.names)
 
 
 def columns_of(stream: Stream) -> KnownColumns | None:
-    """The columns of a stream's rows before any are computed; None where that cannot be told without Spark."""
+    """Columns of a stream's rows, without computed ones; None if only Spark can determine them."""
     if not isinstance(stream, FilesSource):
         return KnownColumns(tuple(stream.given_columns(stream.model_dump(exclude_none=True))))
     files = local_files(stream)
@@ -167,7 +167,7 @@ def columns_of(stream: Stream) -> KnownColumns | None:
 
 
 def local_files(stream: FilesSource) -> list[Path]:
-    """The files of a stream as Spark would find them on this machine; none where it is not on this machine."""
+    """Local files of a stream as Spark would list them; empty for a remote path."""
     if has_scheme(stream.path):
         return []
     found: list[Path] = []
@@ -179,10 +179,10 @@ def local_files(stream: FilesSource) -> list[Path]:
 
 
 def _in_file(stream: FilesSource, file: Path, options: Mapping[str, Any]) -> KnownColumns | None:
-    """The columns of one file; None where they cannot be read."""
+    """Columns of one file; None if they cannot be read."""
     try:
         if stream.format == "parquet":
-            from pyarrow import parquet  # noqa: PLC0415 - loaded when data is looked at
+            from pyarrow import parquet  # noqa: PLC0415 - loaded when data is read
 
             return KnownColumns(tuple(parquet.read_schema(file).names))
         block, whole = head_of(file, _BLOCK)
@@ -191,12 +191,12 @@ def _in_file(stream: FilesSource, file: Path, options: Mapping[str, Any]) -> Kno
         lines = "multiline" not in options or str(options["multiline"]).lower() != "true"
         table = table_of(file, "json", block, {} if lines else {"multiLine": "true"})
         return KnownColumns(tuple(table.column_names), whole or not lines)
-    except (OSError, ValueError, KeyError):  # Arrow's errors, and text that is no UTF-8, are ValueErrors
+    except (OSError, ValueError, KeyError):  # errors of Arrow and of UTF-8 decoding are ValueErrors
         return None
 
 
 def _header(text: str, options: Mapping[str, Any]) -> KnownColumns | None:
-    """The names in the first line; None where Spark gives names of its own."""
+    """Names in the first line; None if Spark would generate names."""
     separator, quote = str(options.get("sep", options.get("delimiter", ","))), str(options.get("quote", '"'))
     if str(options.get("header", True)).lower() != "true" or len(separator) != 1 or len(quote) != 1:
         return None

@@ -1,6 +1,6 @@
-"""Data files at a path: in the order Spark reads them, with the options its reader needs, and as Arrow tables.
+"""Data files at a path: in Spark's reading order, with the options of Spark's reader, and as Arrow tables.
 
-Files are read a block at a time, so that large ones are looked at as quickly as small ones.
+Files are read in blocks, so inspecting a large file takes no longer than a small one.
 """
 
 from __future__ import annotations
@@ -35,46 +35,47 @@ __all__ = [
     "with_partition",
 ]
 
-_MOST = 100_000  # entries of folders that are looked at
+_MOST = 100_000  # entries of folders that are listed
 _PARTITION = re.compile(r"([^=/]+)=([^/]*)")
-BLOCK = 1_000_000  # bytes of the first file that tell the columns
-PIECE = 65_536  # bytes of each of the other places that are looked at
+BLOCK = 1_000_000  # bytes of the first file that are read for its columns
+PIECE = 65_536  # bytes of each further block
 _ROWS = 20_000
-_LARGEST = 64_000_000  # bytes of a JSON document that is not a line for each row: it can only be read as a whole
+_LARGEST = 64_000_000  # bytes of a JSON document that is not in lines, which cannot be read in blocks
 
 
 @dataclass(frozen=True)
 class DataFiles:
-    """The data files at a path: `path` and `options` are what Spark's reader needs to read them, and no others."""
+    """Data files at a path; `path` and `options` make Spark's reader read exactly these."""
 
     path: str
     files: list[Path]  # in the order of a stream: by modification time, then by path
     format: Format
     options: dict[str, str] = field(default_factory=dict)
-    root: Path | None = None  # the folder that has partition folders such as date=2024-01-01
+    root: Path | None = None  # the folder that contains partition folders such as date=2024-01-01
 
     def partition_of(self, file: Path) -> dict[str, str]:
-        """The columns that the folders of a file tell."""
+        """Partition columns of a file, from the names of its folders."""
         above = file.relative_to(self.root).parts[:-1] if self.root is not None else ()
         return dict(part.split("=", 1) for part in above)
 
 
 def find_files(path: str | os.PathLike[str], besides: Sequence[Path] = ()) -> DataFiles:
-    """The data files at a path: a file, a folder or a glob. InvalidInputError if there are none, or several kinds.
+    """Find the data files at a path: a file, a folder or a glob.
 
-    `besides` are other files that will be there, too.
+    `besides` lists other files that will be in the folder. Raises InvalidInputError if there are no data files, or
+    files of several formats.
     """
     text, place = os.fspath(path), Path(path)
     if place.is_dir():
         return _in_folder(place, besides)
     found = [place] if place.is_file() else [Path(name) for name in sorted(glob.glob(text)) if Path(name).is_file()]
     if not found:
-        raise InvalidInputError(f"{text} is not there; give a data file or a folder of them.")
+        raise InvalidInputError(f"{text} does not exist. Name a data file or a folder of data files.")
     return DataFiles(text, _in_order(found), _only_format(text, found))
 
 
 def is_partition(name: str) -> bool:
-    """Whether a folder is named as Spark names those of a partition.
+    """Whether a folder has the name of a Spark partition.
 
     >>> is_partition("date=2024-01-01"), is_partition("2024")
     (True, False)
@@ -86,8 +87,8 @@ def _in_folder(folder: Path, besides: Sequence[Path]) -> DataFiles:
     seen = list(visible_files(folder))
     found = [file for file in seen if format_of(file.name)]
     if not found:
-        others = f"; seen: {_listed(file.name for file in seen)}" if seen else ""
-        raise InvalidInputError(f"{folder} has no csv, json, jsonl or parquet files in it{others}.")
+        others = f", only {_listed(file.name for file in seen)}" if seen else ""
+        raise InvalidInputError(f"{folder} contains no csv, json, jsonl or parquet files{others}.")
     kind = _only_format(str(folder), found)
     above = [file.relative_to(folder).parts[:-1] for file in found]
     path, options, root = str(folder), dict[str, str](), None
@@ -99,12 +100,12 @@ def _in_folder(folder: Path, besides: Sequence[Path]) -> DataFiles:
             options["recursiveFileLookup"] = "true"
     foreign = [file for file in seen if not format_of(file.name)]
     foreign += [file for file in besides if file.absolute().is_relative_to(folder.absolute())]
-    if foreign:  # Spark reads whatever is in a folder
+    if foreign:  # Spark reads all files of a folder
         pattern = _pattern(found)
         if any(fnmatchcase(file.name, pattern) for file in foreign):
             raise InvalidInputError(
-                f"{folder} has other files beside its data ({_listed(file.name for file in foreign)}), and Spark would "
-                f"read them as {kind}; put the data into a folder of its own."
+                f"{folder} contains other files ({_listed(file.name for file in foreign)}), and Spark would read them "
+                f"as {kind}. Move the data to a separate folder."
             )
         if any(above):
             options["pathGlobFilter"] = pattern
@@ -114,7 +115,7 @@ def _in_folder(folder: Path, besides: Sequence[Path]) -> DataFiles:
 
 
 def visible_files(folder: Path) -> Iterator[Path]:
-    """The files that Spark would read: those that begin with a dot or an underscore are none."""
+    """Yield the files that Spark would read; names that start with a dot or an underscore are skipped."""
     left = _MOST
     for above, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if is_visible(name))
@@ -122,11 +123,11 @@ def visible_files(folder: Path) -> Iterator[Path]:
             yield Path(above, name)
         left -= len(files) + len(folders)
         if left < 0:
-            raise InvalidInputError(f"{folder} has more than {_MOST:,} files and folders in it; name a part of it.")
+            raise InvalidInputError(f"{folder} contains more than {_MOST:,} files and folders. Name a part of it.")
 
 
 def is_visible(name: str) -> bool:
-    """Whether Spark reads a file, or looks into a folder, of this name.
+    """Whether Spark reads a file or folder of this name.
 
     >>> is_visible("part-0.csv"), is_visible("_SUCCESS"), is_visible("_day=1")
     (True, False, True)
@@ -138,20 +139,20 @@ def _only_format(path: str, found: Sequence[Path]) -> Format:
     kinds = {(format_of(file.name), is_tabs(file.name)): file for file in found}
     if len(kinds) > 1:
         raise InvalidInputError(
-            f"{path} has files of several kinds ({_listed(file.name for file in kinds.values())}), and a stream has "
-            f"one; name those of one kind: skyband init '{found[0].parent}/*{_ending(found[0])}'"
+            f"{path} contains files of several formats ({_listed(file.name for file in kinds.values())}), and a stream "
+            f"has one format. Select one: skyband init '{found[0].parent}/*{_ending(found[0])}'"
         )
     ((kind, _),) = kinds
     if kind is None:
         raise InvalidInputError(
-            f"the ending of {path} does not tell its format; use .csv, .tsv, .json, .jsonl or .parquet, also with .gz "
-            "or .bz2 behind it."
+            f"{path} has no known file extension. Supported are .csv, .tsv, .json, .jsonl and .parquet, also followed "
+            "by .gz or .bz2."
         )
     return kind
 
 
 def _in_order(found: Iterable[Path]) -> list[Path]:
-    """As a stream of files reads them."""
+    """Sort files in the reading order of a stream."""
     return sorted(found, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, str(file)))
 
 
@@ -174,8 +175,8 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def head_of(file: Path, size: int = BLOCK) -> tuple[bytes, bool]:
-    """The first bytes of a file, unpacked, up to the end of a line; and whether that is all of it."""
-    import pyarrow as pa  # noqa: PLC0415 - loaded when data is looked at
+    """Return the first bytes of a file, decompressed, up to the end of a line, and whether they are the whole file."""
+    import pyarrow as pa  # noqa: PLC0415 - loaded when data is read
 
     with pa.input_stream(str(file), compression="detect") as stream:
         block: bytes = stream.read(size)
@@ -184,9 +185,9 @@ def head_of(file: Path, size: int = BLOCK) -> tuple[bytes, bool]:
 
 
 def pieces_of(file: Path, budget: int) -> tuple[list[bytes], bool]:
-    """Blocks of whole lines, in order and spread over the file, of about `budget` bytes; and whether that is all of it.
+    """Return blocks of whole lines, spread over the file, about `budget` bytes, and whether they are the whole file.
 
-    The first is the file's beginning. Of a compressed file nothing else can be read by itself.
+    The first block is the start of the file. Of a compressed file, only the start is read.
     """
     size = file.stat().st_size
     if is_packed(file.name) or size <= budget:
@@ -206,7 +207,7 @@ def pieces_of(file: Path, budget: int) -> tuple[list[bytes], bool]:
 
 
 def options_for(file: Path, kind: Format, head: bytes) -> dict[str, str]:
-    """The options that Spark's reader needs for the way a file is written."""
+    """Options that Spark's reader needs for a file: a separator, or multiLine."""
     if kind == "csv":
         header = head.split(b"\n", 1)[0].decode("utf-8", "replace")
         best = max(",;\t|", key=header.count)
@@ -224,7 +225,7 @@ def table_of(
     options: Mapping[str, str],
     names: Sequence[str] | None = None,
 ) -> Any:
-    """Rows of a block as an Arrow table; times that are text stay text, so that it can be seen how they are written."""
+    """Parse a block as an Arrow table. Times in text stay text, so that their format can be detected."""
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import csv, parquet  # noqa: PLC0415
 
@@ -237,9 +238,9 @@ def table_of(
         rows = whole if whole is not None else [json.loads(line) for line in block.splitlines() if line.strip()]
         if not all(isinstance(row, dict) for row in rows):
             raise ValueError(
-                "a line is no JSON object; Spark reads one object a line, or a file that is a list of them"
+                "a line is not a JSON object; Spark reads one object per line, or a file with a list of objects"
             )
-        names_ = dict.fromkeys(name for row in rows for name in row)  # a row need not have them all
+        names_ = dict.fromkeys(name for row in rows for name in row)  # keys can differ between rows
         return pa.table({name: _column([row.get(name) for row in rows]) for name in names_})
     return csv.read_csv(
         io.BytesIO(block),
@@ -251,14 +252,14 @@ def table_of(
     )
 
 
-def with_partition(table: Any, told: Mapping[str, str]) -> Any:
-    """The table with the columns that its file's folders tell, as Spark reads them: whole numbers, dates or text.
+def with_partition(table: Any, partition: Mapping[str, str]) -> Any:
+    """Add the partition columns of a file to its table, with Spark's types: integers, dates or text.
 
-    Where the file has such a column itself, Spark takes that of the folder.
+    A partition column replaces a column of the same name, as in Spark.
     """
     import pyarrow as pa  # noqa: PLC0415
 
-    for name, text in told.items():
+    for name, text in partition.items():
         if name in table.column_names:
             table = table.drop_columns([name])
         table = table.append_column(name, pa.array([_typed(text)] * table.num_rows))
@@ -266,7 +267,7 @@ def with_partition(table: Any, told: Mapping[str, str]) -> Any:
 
 
 def _column(values: list[Any]) -> Any:
-    """Values as an Arrow array; those of several types are text, as Spark reads them."""
+    """Convert values to an Arrow array; mixed types become text, as in Spark."""
     import pyarrow as pa  # noqa: PLC0415
 
     try:
@@ -292,12 +293,12 @@ def _is_row(line: bytes) -> bool:
 
 
 def _document(file: Path) -> list[Any] | None:
-    """The rows of a file that is one JSON document: a list of objects, or one object over several lines."""
+    """Rows of a file that is one JSON document: a list of objects, or one object over several lines; else None."""
     block, whole = head_of(file, _LARGEST)
     if not whole:
         raise ValueError(
-            f"it is one JSON document of more than {_LARGEST:,} bytes, which can only be read as a whole; write an "
-            "object a line"
+            f"it is one JSON document of more than {_LARGEST:,} bytes, which cannot be read in parts; write one object "
+            "per line"
         )
     try:
         found = json.loads(block)

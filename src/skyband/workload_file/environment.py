@@ -1,4 +1,4 @@
-"""``${NAME}`` and ``${NAME:-default}`` in values: filled in from the environment, kept out of messages if secret."""
+"""Environment variables in values, ``${NAME}`` and ``${NAME:-default}``. Secret values are hidden in messages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
 
 class Environment:
-    """Fills in variables, and remembers the secret ones so that no message shows them."""
+    """Substitutes variables, and collects secret values to hide them in messages."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
         self._secrets: set[str] = set()
 
     def fill(self, text: str, loc: Loc) -> str:
-        """The text with its variables filled in; ValueError for one that has no value and no default.
+        """Substitute the variables in a text. Raises ValueError for a variable without value and default.
 
         >>> Environment({"PORT": "9999"}).fill("${HOST:-localhost}:${PORT} $${PORT}", ("host",))
         'localhost:9999 ${PORT}'
@@ -35,7 +35,7 @@ class Environment:
             named = _NAME.fullmatch(use[1])
             if named is None or not use[2]:
                 raise ValueError(
-                    f"{use[0]!r} names no environment variable; write ${{NAME}} or ${{NAME:-default}}, and $${{ for a "
+                    f"{use[0]!r} is not an environment variable; write ${{NAME}} or ${{NAME:-default}}, or $${{ for a "
                     "literal ${."
                 )
             name, default = named[1], named[2]
@@ -60,16 +60,16 @@ class Environment:
         return filled
 
     def know(self, secrets: Iterable[str]) -> None:
-        """Further secrets, which no message may show."""
+        """Add further secrets to hide."""
         self._secrets.update(secrets)
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The secret values that have been filled in, and those that are known besides."""
+        """All secret values: substituted ones and added ones."""
         return frozenset(self._secrets)
 
     def hide(self, message: str) -> str:
-        """The message without secrets; short ones may be anywhere by chance, and are hidden where values are shown.
+        """Remove secrets from a message. Short secrets could match any text, so they are hidden only in values.
 
         >>> environment = Environment({"TOKEN": "abc123"})
         >>> environment.hide(environment.fill("name is ${TOKEN}", ("name",)))

@@ -1,4 +1,4 @@
-"""Folders that get in each other's way: what is written must not be read, mixed up or removed with something else."""
+"""Check the folders of a file for conflicts: outputs must not be read as input, mixed, or removed with the state."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class _Folder(NamedTuple):
     """A folder that files are written to."""
 
     loc: Loc
-    path: str  # as it stands in the file
-    real: str  # without links
-    ending: str  # of the files
+    path: str  # as written in the file
+    real: str  # with symbolic links resolved
+    ending: str  # suffix of the files
     name: str  # in messages
 
 
 def check_folders(raw: dict[str, Any], file: Path, report: Report) -> None:
-    """Each sink has a folder of its own, outside the checkpoint, and where no stream of the file reads.
+    """Report output folders that are shared, nested, inside the checkpoint, or read by a stream of the file.
 
-    Links are followed, as far as there is something yet.
+    Symbolic links are resolved, as far as the folders exist.
     """
     streams = {name: one for name, one in _map(raw, "streams").items() if isinstance(one, dict)}
     read = {name: str(one["path"]) for name, one in streams.items() if isinstance(one.get("path"), str)}
@@ -47,31 +47,31 @@ def check_folders(raw: dict[str, Any], file: Path, report: Report) -> None:
         if reader is not None:
             report.add(
                 folder.loc,
-                f"{folder.path!r} is where stream {reader!r} reads from ({read[reader]!r}); what is written there "
-                "would come in as rows. Give another folder.",
+                f"{folder.path!r} is read by stream {reader!r} ({read[reader]!r}), so the output would become input. "
+                "Use another folder.",
             )
         if checkpoint is not None and _is_in(folder.real, checkpoint):
             report.add(
                 folder.loc,
-                f"{folder.path!r} is in the folder of the checkpoint ({checkpoint!r}); --fresh removes that, and the "
-                "files with it. Give another folder.",
+                f"{folder.path!r} is inside the checkpoint folder ({checkpoint!r}), which --fresh removes with all "
+                "files in it. Use another folder.",
             )
         for other in before:
-            if (said := _clash(folder, other)) is not None:
-                report.add(folder.loc, said)
+            if (message := _clash(folder, other)) is not None:
+                report.add(folder.loc, message)
                 break
         before.append(folder)
 
 
 def _clash(folder: _Folder, other: _Folder) -> str | None:
-    both_dead = folder.loc[0] == other.loc[0] == "streams"  # told apart by the stream's name
+    both_dead = folder.loc[0] == other.loc[0] == "streams"  # their files contain the stream's name
     link = f" (both are {folder.real!r})" if os.path.basename(folder.path) != os.path.basename(other.path) else ""
     if folder.real == other.real:
-        return None if both_dead else f"{folder.path!r} is {other.name} already{link}; their files would be mixed."
+        return None if both_dead else f"{folder.path!r} is already {other.name}{link}; their files would be mixed."
     if _is_in(folder.real, other.real):
-        return f"{folder.path!r} is inside {other.name} ({other.path!r}); who reads that would read both."
+        return f"{folder.path!r} is inside {other.name} ({other.path!r}); reading that folder would read both."
     if _is_in(other.real, folder.real):
-        return f"{folder.path!r} has {other.name} inside it ({other.path!r}); who reads it would read both."
+        return f"{folder.path!r} contains {other.name} ({other.path!r}); reading the folder would read both."
     return None
 
 
@@ -89,7 +89,7 @@ def _written(raw: dict[str, Any], streams: dict[str, Any], base: Path) -> Iterat
 
 
 def _reads(path: str, folder: _Folder, streams: dict[str, Any], base: Path) -> bool:
-    """Whether a file that will be written is one that a source's path, folder or glob means."""
+    """Whether a source's path, folder or glob matches files that will be written to the folder."""
     local = _local(path, base)
     if local is None:
         return False
@@ -103,14 +103,14 @@ def _reads(path: str, folder: _Folder, streams: dict[str, Any], base: Path) -> b
         if (
             len(pattern) <= len(there)
             and all(_fits(name, part) for name, part in zip(there, pattern, strict=False))
-            and not any(name.startswith((".", "_")) for name in below)  # Spark passes over those
+            and not any(name.startswith((".", "_")) for name in below)  # Spark skips those
         ):
             return True
     return False
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Whether a name is one that a glob of Hadoop's means; it knows {a,b}, too."""
+    """Whether a Hadoop glob, which also supports {a,b}, matches a name."""
     braces = re.search(r"\{([^{}]*)\}", pattern)
     if braces is None:
         return fnmatchcase(name, pattern.replace("[^", "[!")) if _MAGIC.search(pattern) else name == pattern
@@ -128,7 +128,7 @@ def _real(path: str, base: Path) -> str | None:
 
 
 def _local(path: str, base: Path) -> str | None:
-    """The path on this machine; None if it is somewhere else."""
+    """Absolute local path; None for a remote path."""
     if path.startswith("file:"):
         path = re.sub(r"^file:(//)?", "", path)
     return None if has_scheme(path) or "${" in path else absolute(path, base)

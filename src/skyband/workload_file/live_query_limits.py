@@ -1,4 +1,4 @@
-"""What a running workload takes: a query from outside is bounded, has a name of its own, and asks about rows only."""
+"""Limits of queries that are added to a running job: size, unique name, expressions over the row only."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ __all__ = [
     "refuse_unfit",
 ]
 
-# What comes from outside is bounded; who needs more writes it into the file.
+# Queries in the file are not limited.
 MOST_K = 100_000
 MOST_QUERIES = 10_000
 _IN_SQL = ("by", "where", "partition_by", "key", "value", "object", "stream", "probability", "rule")
 
 
 def read_query(sql: str, stream: str | None) -> tuple[Query, str | None]:
-    """The one query that a message asks for, and the stream it names; else the one that was said besides."""
-    from skyband.sql.reader import parse  # noqa: PLC0415 - only who is asked in SQL loads the parser
+    """Parse the single query of a request; return it with the stream in its FROM, else `stream`."""
+    from skyband.sql.reader import parse  # noqa: PLC0415 - loaded when a query is added
 
     refuse_comments(sql)
     statements = parse(sql)
     if len(statements) != 1:
-        raise UnsupportedError(f"{len(statements)} statements came at once; each is a change of its own.")
+        raise UnsupportedError(f"a request must contain one statement, got {len(statements)}. Send them one by one.")
     return statements[0].query, statements[0].stream or stream
 
 
 def refuse_unfit(workloads: Mapping[str, Workload[Any]], query: Query) -> None:
-    """Refuse a query that these running workloads, by stream, do not take."""
+    """Reject a query that cannot be added to these running workloads, by stream."""
     names = [known.name for workload in workloads.values() for known in workload]
     if query.name in names:
         raise InvalidQueryError(
-            f"{query.name!r} is the name of a query that runs; answers are told apart by it. Choose another name, "
-            "or drop that one first."
+            f"a query named {query.name!r} already runs, and names must be unique. Choose another name, or drop that "
+            "query first."
         )
     if query.k > MOST_K or len(names) >= MOST_QUERIES:
         raise InvalidQueryError(
-            f"k={query.k:,} of {query.name!r}, the {len(names) + 1:,}th query: a running workload takes k "
-            f"up to {MOST_K:,} and {MOST_QUERIES:,} queries. Put what is larger into the file."
+            f"a running job accepts k up to {MOST_K:,} and {MOST_QUERIES:,} queries, got k={query.k:,} for "
+            f"{query.name!r} as query number {len(names) + 1:,}. Add larger queries to the file instead."
         )
     refuse_reaching_out(query)
 
 
 def known_stream(workloads: Mapping[str, Workload[Any]], stream: str | None) -> str:
-    """The stream that is meant, as it is spelled; it need not be named where there is one only."""
+    """Return the name of a stream as spelled in the file; None selects the only stream."""
     if stream is None and len(workloads) == 1:
         return next(iter(workloads))
     if stream is None:
-        raise UnsupportedError(f"several streams run ({', '.join(workloads)}); say which.")
+        raise UnsupportedError(f"the job has several streams ({', '.join(workloads)}). Name one of them.")
     spelled = {name.lower(): name for name in workloads}
     if stream.lower() not in spelled:
         raise UnknownNameError.among("stream", stream, workloads)
@@ -67,32 +67,33 @@ def known_stream(workloads: Mapping[str, Workload[Any]], stream: str | None) -> 
 
 
 def refuse_comments(text: str) -> None:
-    """Refuse comments and hints: two parsers may disagree about where one ends, and so about what is asked."""
+    """Reject comments and hints: two parsers can disagree about where one ends, and so about the query."""
     mark = comment_in(text)
     if mark is not None:
         raise UnsupportedError(
-            f"{mark!r} begins or ends a comment, and a running workload takes queries without comments and hints; "
-            "nothing was changed. Leave the comment out."
+            f"{mark!r} begins or ends a comment, and queries for a running job cannot contain comments or hints. "
+            "Remove the comment; nothing was changed."
         )
 
 
 def refuse_reaching_out(query: Query) -> None:
-    """A message asks about rows: who can write one is not thereby allowed to read files or to call Java.
+    """Reject expressions that use more than the row: a request must not read files or call Java.
 
-    This is the check without Spark, by words. `skyband.jobs.expression_guard` decides, by what Spark reads.
+    This check works on the text, without Spark. `skyband.jobs.expression_guard` makes the final check on Spark's parse
+    tree.
     """
     for name, text in expressions_of(query):
         refuse_comments(text)
         reached = beyond_the_row(text)
         if reached is not None:
             raise UnsupportedError(
-                f"{name}={text!r} of {query.name!r} reaches beyond the row ({reached}); a running workload takes "
-                "expressions over the row's columns only. Put such a query into the file."
+                f"{name}={text!r} of {query.name!r} uses {reached}, which is not allowed in a running job: expressions "
+                "can use only the row's columns. Add the query to the file instead."
             )
 
 
 def expressions_of(query: Query) -> Iterator[tuple[str, str]]:
-    """The fields of a query that are SQL, and what they say."""
+    """Yield the names and texts of a query's SQL expressions."""
     for name in _IN_SQL:
         given = getattr(query, name, None) or ()
         for text in (given,) if isinstance(given, str) else given:

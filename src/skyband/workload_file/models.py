@@ -1,6 +1,6 @@
-"""What a workload file may say: its sections and what each holds. The descriptions become the published schema.
+"""Models of a workload file and its engine section. The descriptions are part of the published schema.
 
-The models of streams and sinks are in `skyband.connectors`, each beside what reads or writes.
+The models of streams and sinks are in `skyband.connectors`, beside their readers and writers.
 """
 
 from __future__ import annotations
@@ -45,65 +45,67 @@ if TYPE_CHECKING:
 else:
     _AnyStream = union(Stream, "Stream")
     _AnySink = union(Sink, "Sink")
-WHOLE = tuple(name for name, family in FAMILIES.items() if not family.supports("shards"))  # types in one part
+WHOLE = tuple(name for name, family in FAMILIES.items() if not family.supports("shards"))  # types without shards
 ALGORITHMS = ("auto", *(name for family in FAMILIES.values() for name in family.algorithms()))
 
 
 class EngineSection(Section):
-    """How the queries are run."""
+    """Settings of the job."""
 
     other_names: ClassVar[Mapping[str, str]] = {"config": "settings", "conf": "settings", "state": "checkpoint"}
 
     algorithm: Text = Field(
         default="auto",
-        description="auto, or a name that skyband algorithms lists; for uncertain queries a plan: greedy, dp, inco, in "
-        "or none. It is for the streams whose queries it can run.",
+        description="auto, or a name from `skyband algorithms`; for uncertain queries a plan: greedy, dp, inco, in or "
+        "none. It applies to streams whose queries it supports; others use auto.",
     )
     late: LateRows = Field(
         default="count",
-        description="What happens to rows behind the watermark of a stream that is followed. count: they are dropped, "
-        "counted, and reported once they are more than 0.1% of all rows. refuse: a late row stops the stream. Limits: "
-        "above the share warn they are reported while the stream runs, above the share fail it stops. --once reads all "
-        "rows before a window is final, so none is late.",
+        description="What happens to rows behind the watermark. count: they are dropped and counted, and a warning is "
+        "logged if they exceed 0.1% of all rows. "
+        "refuse: a late row stops the stream. "  # words: allow
+        "Limits: above the share warn a warning is logged, above the share fail the stream stops. With --once no row "
+        "is late, because all rows are read before a window is emitted.",
         examples=["count", {"warn": "0.1%", "fail": "5%"}],
     )
     trigger: Gap | None = Field(
         default=None,
-        description="How often a micro-batch begins. Default: as soon as the one before it has ended.",
+        description="The interval between micro-batches. Default: each starts when the previous one has ended.",
         examples=["5 seconds"],
     )
     shards: Count | None = Field(
         default=None,
         le=1024,
-        description="How many parts the state is cut into. Default: what suits the queries, at most 32.",
+        description="The number of shards of the state. Default: chosen for the queries, at most 32.",
     )
     checkpoint: Text | None = Field(
         default=None,
-        description="The folder of the state; each stream has a folder of its own in it. Relative to the folder of the "
-        "workload file. Default .skyband/ and the file's name without its ending.",
+        description="The folder for the state, with one subfolder per stream. Relative to the folder of the workload "
+        "file. Default: .skyband/ and the file's name without its suffix.",
         examples=[".skyband"],
     )
     master: Text | None = Field(
-        default=None, description="Where Spark runs. Default local[*].", examples=["local[*]", "spark://host:7077"]
+        default=None, description="The Spark master. Default: local[*].", examples=["local[*]", "spark://host:7077"]
     )
     memory: Memory | None = Field(
-        default=None, description="What Spark's driver may take. Default a quarter of the machine's, between 1g and 8g."
+        default=None,
+        description="Memory of Spark's driver. Default: a quarter of the machine's memory, between 1g and 8g.",
     )
     settings: dict[str, Scalar] = Field(
         default={},
-        description="Settings of Spark by name; they win over all others.",
+        description="Spark settings by name. They override all others.",
         examples=[{"spark.ui.enabled": True}],
     )
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """The algorithm is one that there is."""
+        """Check that the algorithm exists."""
         if isinstance(raw.get("algorithm"), str) and raw["algorithm"] not in ALGORITHMS:
             yield "algorithm", among(raw["algorithm"], ALGORITHMS)
 
 
 class Document(Section):
-    """A workload file: streams, queries over them, and where the answers go."""
+    """A workload file: streams, queries over them, and sinks for the answers."""
 
     other_names: ClassVar[Mapping[str, str]] = {
         "stream": "streams",
@@ -113,22 +115,20 @@ class Document(Section):
         "spark": "engine",
     }
     missing: ClassVar[Mapping[str, str]] = {
-        "streams": "name at least one stream, with its source or path",
-        "queries": "ask at least one query",
+        "streams": "define at least one stream, with its source or path",
+        "queries": "define at least one query",
     }
 
     streams: dict[str, _AnyStream] = Field(min_length=1, description="Streams by name; at least one.")
     queries: list[AnyQuery] = Field(min_length=1, description="Queries over the streams; at least one.")
     sinks: list[_AnySink] = Field(
-        default=[Terminal()], min_length=1, description="Where answers go. Default: the terminal."
+        default=[Terminal()], min_length=1, description="The outputs for answers. Default: the terminal."
     )
-    engine: EngineSection = Field(
-        default=EngineSection(), description="How the queries are run; every key has a default."
-    )
+    engine: EngineSection = Field(default=EngineSection(), description="Settings of the job. All keys are optional.")
 
 
 def types_of(algorithm: str) -> list[str]:
-    """The types of queries that an algorithm is for.
+    """Return the query types that an algorithm supports.
 
     >>> types_of("mintopk"), types_of("dp")
     (['topk'], ['uncertain'])
@@ -137,7 +137,7 @@ def types_of(algorithm: str) -> list[str]:
 
 
 def algorithm_for(kind: str, algorithm: str) -> str:
-    """The algorithm for queries of a type: the file's, if it is for such, and else the best there is.
+    """Return the algorithm for queries of a type: the given one if it supports the type, else ``auto``.
 
     >>> algorithm_for("uncertain", "dp"), algorithm_for("topk", "dp")
     ('dp', 'auto')
@@ -146,7 +146,7 @@ def algorithm_for(kind: str, algorithm: str) -> str:
 
 
 def plan_for(kind: str, algorithm: str) -> str | None:
-    """The plan that an algorithm names, to be explained; None: queries of this type have none, or nobody named one.
+    """Return the plan that an algorithm names; None if the type has no plans, or for ``auto``.
 
     >>> plan_for("uncertain", "dp"), plan_for("uncertain", "auto"), plan_for("topk", "panes")
     ('dp', None, None)

@@ -1,7 +1,7 @@
-"""What a workload file may say about a query: one model for each family, told by `type`, and one for SQL.
+"""Models of a query in a workload file: one per family, selected by `type`, and one for SQL.
 
-A key of a family is written in one place, here: what it takes, its default, whether the family needs it, and what the
-published schema says about it.
+Each key of a family is defined here: its type, its default, whether it is required, and its description in the
+published schema.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Anchor = Annotated[
 
 
 class QuerySection(Section):
-    """One continuous top-k query: either its fields, or SQL."""
+    """A continuous top-k query, as keys or as SQL."""
 
     other_names: ClassVar[Mapping[str, str]] = {
         "window": "size",
@@ -53,11 +53,11 @@ class QuerySection(Section):
 
     name: Text | None = Field(
         default=None,
-        description="What the query is called in its answers; unique in the file. Default topk.",
+        description="The query's name in its answers; unique in the file. Default: topk.",
         examples=["big"],
     )
     stream: Text | None = Field(
-        default=None, description="The stream it is asked over. May be left out where the file has one stream."
+        default=None, description="The stream of the query. Optional if the file has one stream."
     )
 
 
@@ -65,165 +65,169 @@ class SqlQuery(QuerySection):
     """One or more queries in SQL."""
 
     sql: Text = Field(
-        description="The query as SQL, instead of the fields. Several statements are parted by semicolons.",
+        description="The query as SQL, instead of keys. Separate several statements with semicolons.",
         examples=["TOPK price * size, 5 BY symbol OVER 1 HOUR EVERY 5 MINUTES"],
     )
 
     @classmethod
     def known_keys(cls) -> Iterable[str]:
-        """Those of all queries, as in any other of them."""
+        """Return the keys of all query types."""
         return flat_fields(FamilyQuery)
 
     @classmethod
     def unknown_key(cls, name: str) -> str:
-        """SQL takes the place of all fields."""
+        """Return the message for an unknown key, or for a key that SQL replaces."""
         if name in cls.known_keys():
-            return "cannot stand beside sql; say it in the SQL, or write all of the query as keys."
+            return "cannot be combined with sql; write it in the SQL, or write the whole query as keys."
         return super().unknown_key(name)
 
 
 class FamilyQuery(QuerySection, Kind):
-    """One continuous top-k query: either its fields, or SQL."""
+    """A continuous top-k query, as keys or as SQL."""
 
     tag: ClassVar[str] = "type"
     usual: ClassVar[str] = "topk"
     kinds: ClassVar[dict[str, Any]] = {}
     untagged: ClassVar[Mapping[str, Any]] = {"sql": SqlQuery}
     noun: ClassVar[str] = "a query of type {kind}"
-    purpose: ClassVar[str] = "what is ranked"
-    foreign: ClassVar[str] = "is for type: {owners}; the type of this query is {kind}."
+    purpose: ClassVar[str] = "the query type"
+    foreign: ClassVar[str] = "is a key of queries of type {owners}; this query has type {kind}."
     missing: ClassVar[Mapping[str, str]] = {
-        "k": "say how many rows an answer ranks",
-        "size": "say how long a window is",
+        "k": "set the number of rows in an answer",
+        "size": "set the length of a window",
     }
 
-    type: str = Field(description="What is ranked; the queries of a stream are of one type.")
+    type: str = Field(description="The query type. All queries of a stream must have the same type.")
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """A section without any of the keys that it needs asks nothing."""
+        """Report a section without any required key as one problem."""
         needed = cls.needed_keys()
         if not any(key in raw for key in needed):
-            yield "", f"is no query yet; write {', '.join(needed)}, or sql."
+            yield "", f"is not a query; set {', '.join(needed)}, or sql."
 
 
 class _WindowQuery(FamilyQuery):
-    """What the queries of all families have."""
+    """Keys of all query types."""
 
-    k: Count = Field(le=2**31 - 1, description="How many rows an answer ranks.", examples=[10])
+    k: Count = Field(le=2**31 - 1, description="The number of rows in an answer.", examples=[10])
     size: Extent = Field(
-        description="How long a window is: a duration for a window over event time, a whole number for a window over "
-        "so many rows.",
+        description="The length of a window: a duration for event-time windows, a whole number of rows for count "
+        "windows.",
         examples=["10 minutes", 10000],
     )
     where: Text | None = Field(
-        default=None, description="Only rows for which this SQL condition is true.", examples=["exchange <> 'D'"]
+        default=None,
+        description="An SQL condition. Only rows for which it is true are ranked.",
+        examples=["exchange <> 'D'"],
     )
 
 
 class _SlidingQuery(_WindowQuery):
-    """What the queries have that are asked about each group."""
+    """Keys of queries with sliding windows and groups."""
 
     instead: ClassVar[Mapping[str, str]] = {"every": "slide"}
 
     slide: Extent | None = Field(
         default=None,
-        description="How far apart two windows end; of the same kind as size and not longer. Default: size.",
+        description="The distance between the ends of two windows; of the same kind as size and not longer. Default: "
+        "size.",
         examples=["1 minute", 100],
     )
     partition_by: Names | None = Field(
         default=None,
-        description="The column, or a list of columns, whose groups have a top k each.",
+        description="The group column, or a list of columns. Each group has its own top k.",
         examples=["symbol", ["exchange", "symbol"]],
     )
     origin: _Anchor = None
     full_only: bool = Field(
-        default=False, description="Report only windows that begin at or after the first row of the stream."
+        default=False, description="Emit only windows that start at or after the first row of the stream."
     )
 
 
 class TopKSection(_SlidingQuery):
     """The best rows."""
 
-    missing: ClassVar[Mapping[str, str]] = {**FamilyQuery.missing, "by": "say the score, in SQL"}
+    missing: ClassVar[Mapping[str, str]] = {**FamilyQuery.missing, "by": "set the score, an SQL expression"}
 
     type: Literal["topk"] = Field(default="topk", description="the best rows")
     by: _Score
     order: Literal["desc", "asc"] = Field(
-        default="desc", description="Which scores come first: the higher (desc) or the lower (asc)."
+        default="desc", description="The order of scores: highest first (desc) or lowest first (asc)."
     )
     ties: Literal["row_number", "rank"] = Field(
         default="row_number",
-        description="How equal scores rank. row_number: k rows, of equal scores the newest first. rank: all rows that "
-        "equal the k-th are in, and share ranks.",
+        description="How equal scores are ranked. row_number: exactly k rows, the newest first. rank: all rows with "
+        "the k-th score are included, and equal scores share a rank.",
     )
 
 
 class AggregateSection(_SlidingQuery):
     """The keys with the highest totals."""
 
-    missing: ClassVar[Mapping[str, str]] = {**FamilyQuery.missing, "key": "say what is ranked, in SQL"}
+    missing: ClassVar[Mapping[str, str]] = {**FamilyQuery.missing, "key": "set the key to rank, an SQL expression"}
     instead: ClassVar[Mapping[str, str]] = {**_SlidingQuery.instead, "by": "key"}
 
     type: Literal["aggregate"] = Field(default="aggregate", description="the keys with the highest totals")
-    key: Text = Field(description="What is ranked, an SQL expression over the row.", examples=["client"])
+    key: Text = Field(description="The key to rank, an SQL expression over the row.", examples=["client"])
     value: Text | None = Field(
         default=None,
-        description="The number that is added up, an SQL expression; a count needs none.",
+        description="The value to aggregate, an SQL expression; not needed for count.",
         examples=["bytes"],
     )
-    aggregate: Aggregate = Field(default="sum", description="What is made of a key's values.")
+    aggregate: Aggregate = Field(default="sum", description="The aggregate function over a key's values.")
 
 
 class _EveryQuery(_WindowQuery):
-    """What the queries have that are answered every so often."""
+    """Keys of queries with periodic answers."""
 
     instead: ClassVar[Mapping[str, str]] = {"slide": "every"}
 
     every: Extent | None = Field(
         default=None,
-        description="How often there is an answer; of the same kind as size and not longer. Default: size.",
+        description="The interval between answers; of the same kind as size and not longer. Default: size.",
         examples=["1 minute", 100],
     )
 
 
 class IncompleteSection(_EveryQuery):
-    """The best objects, whose attributes come in several streams."""
+    """The best objects, whose attributes arrive in several streams."""
 
     missing: ClassVar[Mapping[str, str]] = {
         **FamilyQuery.missing,
-        "object": "say what is ranked, in SQL",
-        "stream_by": "say which stream a row is from, in SQL",
-        "value": "say the attribute that a row brings, in SQL",
-        "streams": "say the names of all streams",
+        "object": "set the object to rank, an SQL expression",
+        "stream_by": "set the stream of a row, an SQL expression",
+        "value": "set the attribute of a row, an SQL expression",
+        "streams": "list the names of all streams",
     }
 
     type: Literal["incomplete"] = Field(
-        default="incomplete", description="the best objects, whose attributes come in several streams"
+        default="incomplete", description="the best objects, whose attributes arrive in several streams"
     )
-    object: Text = Field(description="What is ranked, an SQL expression over the row.", examples=["flow"])
-    stream_by: Text = Field(description="Which stream a row is from, an SQL expression.", examples=["router"])
-    value: Text = Field(description="The attribute that a row brings, an SQL expression.")
+    object: Text = Field(description="The object to rank, an SQL expression over the row.", examples=["flow"])
+    stream_by: Text = Field(description="The stream of the row, an SQL expression.", examples=["router"])
+    value: Text = Field(description="The attribute that the row contains, an SQL expression.")
     streams: Labels = Field(description="The names of all streams.", examples=[["r1", "r2"]])
     aggregate: Aggregate = Field(
-        default="sum", description="What is made of an object's attributes; count and stddev are not for this type."
+        default="sum",
+        description="The aggregate function over an object's attributes; count and stddev are not supported.",
     )
     weights: Weights | None = Field(
-        default=None, description="A factor by stream, for a sum. Default 1.", examples=[{"r1": 2.0}]
+        default=None, description="A factor by stream, for sum. Default: 1.", examples=[{"r1": 2.0}]
     )
     bounds: Bounds | None = Field(
         default=None,
-        description="The smallest and the largest value a row may have. Default [0, 1].",
+        description="The smallest and the largest value that a row can have. Default: [0, 1].",
         examples=[[0, 1000]],
     )
     occurrences: Count | None = Field(
-        default=None, description="How often a stream may report an object in a window. Default 1."
+        default=None, description="The maximum number of rows per object, stream and window. Default: 1."
     )
     method: Literal["exact", "sorted-lists", "approximate"] = Field(
-        default="exact", description="Exact, exact by sorted lists, or approximate, which holds less."
+        default="exact", description="The method: exact, exact with sorted lists, or approximate with less memory."
     )
     intervals: bool = Field(
-        default=False, description="Report how far each score can still rise, and whether its place is sure."
+        default=False, description="Report how much each score can still rise, and whether its rank is certain."
     )
     origin: _Anchor = None
 
@@ -233,7 +237,7 @@ class UncertainSection(_EveryQuery):
 
     missing: ClassVar[Mapping[str, str]] = {
         **TopKSection.missing,
-        "probability": "say how likely a row is true, in SQL",
+        "probability": "set the probability of a row, an SQL expression",
     }
 
     type: Literal["uncertain"] = Field(
@@ -241,23 +245,21 @@ class UncertainSection(_EveryQuery):
     )
     by: _Score
     probability: Text = Field(
-        description="How likely it is that the row is true, in (0, 1]; an SQL expression.", examples=["confidence"]
+        description="The probability that the row is true, in (0, 1]; an SQL expression.", examples=["confidence"]
     )
     rule: Text | None = Field(
         default=None,
-        description="Rows with the same value of this SQL expression exclude each other; null for none.",
+        description="An SQL expression. Rows with the same value exclude each other; null for no rule.",
         examples=["reading"],
     )
     stream_by: Text | None = Field(
         default=None,
-        description="Which stream a row is from, an SQL expression; whole streams are ranked by it.",
+        description="The stream of the row, an SQL expression. If set, streams are ranked instead of rows.",
         examples=["router"],
     )
-    semantics: Semantics = Field(
-        default="pk-topk", description="What an answer means, as skyband.uncertain.rank describes it."
-    )
+    semantics: Semantics = Field(default="pk-topk", description="The ranking semantics; see skyband.uncertain.rank.")
     threshold: Share | None = Field(
-        default=None, description="The least probability of being among the k best, for pt-k."
+        default=None, description="The minimum probability of being in the top k, for pt-k."
     )
 
 
@@ -268,7 +270,7 @@ else:
 
 
 def field_of(key: str) -> str:
-    """The field of a query that a key is for; `stream` is taken, by the stream that the query is asked over.
+    """Return the field of a query that a key sets. The key for the field `stream` is `stream_by`.
 
     >>> field_of("stream_by"), field_of("by")
     ('stream', 'by')

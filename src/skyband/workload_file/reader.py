@@ -1,4 +1,4 @@
-"""Reading a workload file: from bytes to streams, workloads and sinks, or to all that is wrong with it at once."""
+"""Read a workload file into streams, workloads and sinks, or report all of its problems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyband.connectors.secrets import hidden, secrets_of_file
 from skyband.errors import Problem, UnknownNameError, WorkloadFileError
 from skyband.paths import absolute
 from skyband.queries.workload import Workload
-from skyband.workload_file.build_queries import PlacedQuery, asked, workloads
+from skyband.workload_file.build_queries import PlacedQuery, queries_of, workloads
 from skyband.workload_file.data_check import check_data
 from skyband.workload_file.environment import Environment
 from skyband.workload_file.folders import check_folders
@@ -34,22 +34,22 @@ __all__ = ["WorkloadFile", "read_with_data", "read_workload", "text_of"]
 
 @dataclass(frozen=True)
 class WorkloadFile:
-    """A workload file that was read and found sound: paths are absolute, defaults are filled in."""
+    """A valid workload file. Paths are absolute and defaults are set."""
 
     path: Path
     streams: dict[str, Stream]
     workloads: dict[str, Workload[Any]]
     sinks: tuple[Sink, ...]
     engine: EngineSection
-    secrets: frozenset[str] = field(default=frozenset(), repr=False)  # values that no message may show
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)  # values to hide in messages
 
     def hide(self, message: str) -> str:
-        """The message without the secrets of the file: from the environment, in its addresses and in its options."""
+        """Remove the secrets of the file (environment variables, addresses, options) from a message."""
         return hidden(message, self.secrets)
 
     @property
     def needs_kafka(self) -> bool:
-        """Whether a stream that is asked about, or a sink, is one of Kafka's."""
+        """Whether a stream with queries, or a sink, uses Kafka."""
         return any(one.needs_kafka for one in (*(self.streams[name] for name in self.workloads), *self.sinks))
 
     def checkpoint_of(self, stream: str) -> str:
@@ -59,23 +59,23 @@ class WorkloadFile:
         return f"{str(self.engine.checkpoint).rstrip('/')}/{stream}"
 
     def algorithm_of(self, stream: str) -> str:
-        """The algorithm of a stream's queries: the file's where it is for their type, else ``auto``."""
+        """Algorithm of a stream's queries: the file's if it supports their type, else ``auto``."""
         return algorithm_for(self.workloads[stream].family, self.engine.algorithm)
 
     def shards_of(self, stream: str) -> int | None:
-        """Into how many parts the state of a stream is cut; None: as many as suit its queries."""
+        """Number of shards of a stream's state; None: chosen for its queries."""
         return None if self.workloads[stream].family in WHOLE else self.engine.shards
 
 
 def read_workload(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> WorkloadFile:
-    """Read a workload file (YAML): streams, queries over them, and where the answers go.
+    """Read a workload file (YAML): streams, queries over them, and sinks for the answers.
 
     Parameters
     ----------
     path
         The file. Paths in it are relative to its folder.
     environment
-        What ``${NAME}`` in values stands for; by default the environment of this process.
+        Values of ``${NAME}``. Default: the environment of this process.
 
     Raises
     ------
@@ -108,9 +108,9 @@ def read_workload(path: str | os.PathLike[str], environment: Mapping[str, str] |
 def read_with_data(
     path: str | os.PathLike[str], environment: Mapping[str, str] | None = None
 ) -> tuple[WorkloadFile, list[Problem]]:
-    """The same, held against the data on this machine; and warnings of what may be wrong.
+    """Read a workload file and check it against its local data; return it with warnings.
 
-    Paths that are not there and names that are no columns are problems of the file, like all others.
+    Missing paths and names that are not columns are reported like all other problems of the file.
     """
     read, queries, report = _read(path, environment)
     check_data(read.streams, queries, report)
@@ -132,14 +132,14 @@ def _read(
     found = [
         one
         for number, entry in sound_queries(raw, sections, report).items()
-        for one in asked(entry, ("queries", number), streams, report)
+        for one in queries_of(entry, ("queries", number), streams, report)
     ]
     made = workloads(found, streams, report)
     check_sinks(raw, [one.query.name for one in found], report)
     check_folders(raw, file.absolute(), report)
     check_families(raw, made, report)
     report.finish()
-    assert document is not None  # what does not fit the model is in the report
+    assert document is not None  # otherwise the report has problems
     return _settled(file.absolute(), document, made, variables.secrets), found, report
 
 
@@ -158,27 +158,27 @@ def _settled(file: Path, document: Document, made: dict[str, Workload[Any]], sec
 
 
 def text_of(file: Path) -> str:
-    """The text of the file; what is no text file has no line to point at."""
+    """Read the text of the file."""
     try:
         if file.is_dir():
-            raise _refused(file, f"this is a folder; give the file in it, such as {file / 'skyband.yaml'}.")
+            raise _problem(file, f"this is a folder; name the file in it, such as {file / 'skyband.yaml'}.")
         with file.open("rb") as stream:
             content = stream.read(LARGEST + 1)
     except FileNotFoundError:
-        raise _refused(file, "there is no such file; skyband init writes one.") from None
+        raise _problem(file, "the file does not exist; skyband init writes one.") from None
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise _refused(file, f"the file cannot be read: {reason}.") from error
+        raise _problem(file, f"the file cannot be read: {reason}.") from error
     if len(content) > LARGEST:
-        raise _refused(file, f"the file has more than {LARGEST:,} bytes; no workload file needs so many.")
+        raise _problem(file, f"the file has more than {LARGEST:,} bytes, the limit for workload files.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        message = f"the byte 0x{content[error.start]:02x} is no UTF-8; save the file as UTF-8."
+        message = f"the byte 0x{content[error.start]:02x} is not valid UTF-8; save the file as UTF-8."
         raise WorkloadFileError([Problem(str(file), line, column, "", message)]) from None
 
 
-def _refused(file: Path, message: str) -> WorkloadFileError:
+def _problem(file: Path, message: str) -> WorkloadFileError:
     return WorkloadFileError([Problem(str(file), 0, 0, "", message)])

@@ -1,4 +1,4 @@
-"""All that is wrong with a file, gathered and put in order."""
+"""Collect all problems of a file, in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Report", "taken"]
 
 
 class Report:
-    """Problems with their places; a key is reported once, for the first thing found."""
+    """Problems with their places. Each key is reported once, with the first problem found."""
 
     def __init__(self, file: str, tree: YamlTree, environment: Environment) -> None:
         self._file = file
@@ -24,12 +24,12 @@ class Report:
             self._note(spot.place, spot.loc, spot.message)
 
     def add(self, loc: Loc, message: str) -> None:
-        """Note a problem at a key, or, where the key is not in the file, at the nearest one around it."""
+        """Add a problem at a key. If the key is not in the file, its place is that of the enclosing section."""
         if loc not in self._locs:
             self._note(self._place_of(loc), loc, message)
 
     def warn(self, loc: Loc, message: str) -> None:
-        """Note what may be wrong, and need not be: the file can be used."""
+        """Add a warning: a possible problem that does not make the file invalid."""
         self.warnings.append(
             Problem(self._file, *self._place_of(loc), spelled(loc), self._without_secrets(loc, message))
         )
@@ -39,9 +39,9 @@ class Report:
         return self._tree.places[around]
 
     def is_sound(self, *loc: str | int) -> bool:
-        """Whether nothing is wrong at this key or below it.
+        """Whether this key and the keys below it have no problems.
 
-        What comes above is of no interest: an unknown key of a section says nothing about its other keys.
+        Problems of enclosing sections do not count: an unknown key does not make its neighbours invalid.
         """
         return not any(known[: len(loc)] == loc for known in self._locs)
 
@@ -50,19 +50,19 @@ class Report:
         return loc in self._tree.places
 
     def has_variable(self, loc: Loc) -> bool:
-        """Whether the value of the key came, at least in part, from the environment."""
+        """Whether the value of the key contains an environment variable."""
         return loc in self._tree.written
 
     def written(self, loc: Loc) -> str | None:
-        """The value as it stands in the file, if a variable has gone into it."""
+        """The value as written in the file, if it contains a variable; else None."""
         return self._tree.written.get(loc)
 
     def line_of(self, loc: Loc) -> int:
-        """The line a key is on."""
+        """Line of a key."""
         return self._tree.places[loc].line
 
     def finish(self) -> None:
-        """Raise all problems, in the order of the file; nothing if there are none."""
+        """Raise all problems in the order of the file, if there are any."""
         if self._problems:
             raise WorkloadFileError(sorted(self._problems, key=lambda problem: problem[:3]))
 
@@ -71,7 +71,7 @@ class Report:
         self._problems.append(Problem(self._file, *place, spelled(loc), self._without_secrets(loc, message)))
 
     def _without_secrets(self, loc: Loc, message: str) -> str:
-        """A value that came out of the environment under a secret's name is shown as it is written in the file."""
+        """Show the value of a secret environment variable as written in the file."""
         written = self._tree.written.get(loc)
         if written is not None and (is_secret(spelled(loc)) or is_secret(written)):
             value = self._tree.value
@@ -82,8 +82,5 @@ class Report:
 
 
 def taken(name: str, line: int) -> str:
-    """The message for a query's name that another query has."""
-    return (
-        f"{name!r} is the name of another query too (line {line}); answers are told apart by it. Give each query a "
-        "name of its own."
-    )
+    """Return the message for a duplicate query name."""
+    return f"{name!r} is already the name of a query (line {line}). Query names must be unique in the file."

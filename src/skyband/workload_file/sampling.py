@@ -1,4 +1,4 @@
-"""Looking at data: the first megabyte tells the columns, a few megabytes of all files the order of the times."""
+"""Inspect data: columns from the first megabyte, the order of times from a few megabytes of all files."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _TRIED = 40  # files that are searched for a row
 
 @dataclass(frozen=True, kw_only=True)
 class DataSample:
-    """A description of a data file, enough to write a first workload file for it.
+    """Description of data for which `starter` writes a workload file.
 
     Parameters
     ----------
     path, format
-        Where the data is, as the workload file is to name it, and how it is written.
+        The path for the workload file, and the file format.
     columns
-        Names and kinds in order; a kind is ``"timestamp"``, ``"number"``, ``"integer"``, ``"text"``, ``"boolean"`` or
-        something else.
+        Names and kinds in order. A kind is ``"timestamp"``, ``"number"``, ``"integer"``, ``"text"``, ``"boolean"`` or
+        another type name.
     time, time_format
-        The column with the event time, and how to read it if it is no timestamp.
+        The column with the event time, and its format if it is not a timestamp.
     first, last
         The earliest and the latest time, if known.
     behind, looked_at
-        How far a row comes behind the newest before it, at most; and in which rows that was seen.
+        The maximum time by which a row is older than an earlier row, and the rows that were inspected for it.
     distinct
-        For text columns, how many different values were seen.
+        The number of distinct values of each text column.
     rows
-        In how many rows that was.
+        The number of rows inspected for `distinct`.
     options
-        What Spark's reader must be told.
+        Options for Spark's reader.
 
     >>> DataSample(path="t.csv", format="csv", columns=[("ts", "timestamp"), ("price", "number")], time="ts").time
     'ts'
@@ -61,10 +61,10 @@ class DataSample:
 
 
 def sample_of(path: str | os.PathLike[str], besides: Sequence[Path] = ()) -> DataSample:
-    r"""Look at a CSV, JSON or Parquet file, or at a folder of them; a glob will do, too.
+    r"""Inspect a CSV, JSON or Parquet file, a folder of them, or a glob.
 
-    `besides` are files that will be among them and are no data. Raises InvalidInputError if there is no such file, or
-    no column that tells the time.
+    `besides` lists files that will be in the folder and are not data. Raises InvalidInputError if there is no such
+    file, or no time column.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -78,14 +78,14 @@ def sample_of(path: str | os.PathLike[str], besides: Sequence[Path] = ()) -> Dat
     """
     found = find_files(path, besides)
     kind = found.format
-    # A part may be empty; what is named alone must not be.
+    # One of several files can be empty; a single file must not be.
     tried = [file for file in found.files[:_TRIED] if len(found.files) == 1 or file.stat().st_size]
     for file in tried or found.files[:1]:
         table, options = _first_rows(found, file)
         if table.num_rows:
             break
     else:
-        raise InvalidInputError(f"{found.files[0]} has no rows; there is nothing to tell its columns by.")
+        raise InvalidInputError(f"{found.files[0]} has no rows, so its columns are unknown.")
     columns = [(name, _kind(table.schema.field(number).type)) for number, name in enumerate(table.column_names)]
     time, clock = _find_time(file, columns, table)
     distinct = {
@@ -113,7 +113,7 @@ def sample_of(path: str | os.PathLike[str], besides: Sequence[Path] = ()) -> Dat
 
 
 def _first_rows(found: DataFiles, file: Path) -> tuple[Any, dict[str, str]]:
-    """The first rows of a file as an Arrow table, and the options that Spark needs to read it."""
+    """Return the first rows of a file as an Arrow table, and the options for Spark's reader."""
     try:
         head = head_of(file)[0] if found.format != "parquet" else b""
         options = {**found.options, **options_for(file, found.format, head)}
@@ -143,20 +143,20 @@ def _kind(kind: Any) -> str:
 
 
 def _find_time(file: Path, columns: list[tuple[str, str]], table: Any) -> tuple[str, Clock]:
-    """The best column for the event time: one that is named so first, a real timestamp before text and numbers."""
+    """Choose the column with the event time: first by its name, then timestamps before text and numbers."""
     names = [name.lower() for name, _ in columns]
     found = []
     for number, (name, kind) in enumerate(columns):
         if not name.strip() or names.count(name.lower()) > 1:
-            continue  # Spark calls such columns by names of its own
+            continue  # Spark renames such columns
         clock = clock_of(name, kind, table.column(number).slice(0, 1000).to_pylist())
         if clock is not None:
             found.append((not looks_like_time(name), clock.format is not None, kind == "date", number, name, clock))
     if not found:
         listed = ", ".join(f"{name} ({kind})" for name, kind in columns)
         raise InvalidInputError(
-            f"{file} has no column that tells the time. Times are timestamps, text such as 2024-01-01 09:30:00, or "
-            "seconds, milliseconds or microseconds since 1970 in a column that is named like time, ts, date or epoch. "
+            f"{file} has no time column. A time column contains timestamps, text such as 2024-01-01 09:30:00, or "
+            "seconds, milliseconds or microseconds since 1970 under a name like time, ts, date or epoch. "
             f"Columns: {listed}."
         )
     best = min(found)

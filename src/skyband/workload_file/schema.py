@@ -1,4 +1,4 @@
-"""What a workload file may hold, for editors (JSON Schema) and for readers (a flat table), both out of the models."""
+"""The format of workload files, generated from the models: a JSON Schema for editors and a flat table of keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyband.workload_file.validation import STREAM_NAME
 __all__ = ["Key", "keys", "schema"]
 
 _VARIABLE: Schema = {
-    "description": "Text with an environment variable in it: ${NAME} or ${NAME:-default}.",
+    "description": "Text with an environment variable: ${NAME} or ${NAME:-default}.",
     "type": "string",
     "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}",
 }
@@ -27,7 +27,7 @@ _PREFIX = {"Stream": "streams.<name>.", "Query": "queries[].", "Sink": "sinks[].
 
 
 class Key(NamedTuple):
-    """A key of a workload file, as a line of a table."""
+    """A key of a workload file."""
 
     path: str
     type: str
@@ -41,9 +41,9 @@ def schema() -> Schema:
     >>> sorted(schema()["properties"])
     ['engine', 'queries', 'sinks', 'streams']
     """
-    # Sections are called by what they describe; the classes say that they are sections.
+    # The schema names the section Engine.
     made = json.loads(json.dumps(Document.model_json_schema()).replace("EngineSection", "Engine"))
-    # An editor says more about a section with all keys, of which each kind has some, than about one of many unions.
+    # Editors give better help for one flat section with conditions than for a union of many.
     parts = {name: flat(base, name).model_json_schema() for name, base in _UNIONS.items()}
     sections: dict[str, Schema] = {**made["$defs"], **parts}
     made["properties"]["streams"]["additionalProperties"] = {"$ref": "#/$defs/Stream"}
@@ -69,7 +69,7 @@ def schema() -> Schema:
 
 
 def keys() -> list[Key]:
-    """All keys of a workload file, in the order they are usually written.
+    """Return all keys of a workload file, in the usual order.
 
     >>> keys()[0]
     Key(path='streams', type='mapping', default=None, description='Streams by name; at least one.')
@@ -83,7 +83,7 @@ def keys() -> list[Key]:
 
 
 def _property(value: Schema, needed: bool) -> Schema:
-    """A key's schema: a key without a value is a key left out, and a variable may stand for what is no text."""
+    """Schema of a key. An optional key can be null, and a value that is not free text can be a variable."""
     value = {key: item for key, item in value.items() if key != "title"}
     kinds = value.pop("anyOf") if "anyOf" in value else [_take_kind(value)]
     kinds = [_with_variables(part) for kind in kinds if kind != NULL for part in kind.get("anyOf", [kind])]
@@ -98,7 +98,7 @@ def _property(value: Schema, needed: bool) -> Schema:
 
 
 def _with_variables(kind: Schema) -> Schema:
-    """The same with variables for what stands in a list or a mapping."""
+    """Allow variables in the items of a list or the values of a mapping."""
     for place in ("items", "additionalProperties"):
         inner = kind.get(place)
         if isinstance(inner, dict) and inner:
@@ -108,7 +108,7 @@ def _with_variables(kind: Schema) -> Schema:
 
 
 def _take_kind(value: Schema) -> Schema:
-    """What a schema says about the value, apart from what it says to the reader."""
+    """Remove and return the type constraints of a schema, without description, examples and default."""
     return {key: value.pop(key) for key in list(value) if key not in ("description", "examples", "default")}
 
 
@@ -122,7 +122,7 @@ def _is_narrow(kind: Schema) -> bool:
 
 
 def _of_one_kind(base: type[Kind]) -> Schema:
-    """The keys of a section go together: those of its kind, or those of a model without one."""
+    """Conditions on the keys of a section: those of its kind, or those of an untagged model."""
     made: Schema = {"allOf": [_for_kind(base, kind) for kind in base.kinds.values()]}
     for key, model in base.untagged.items():
         others = [name for name in flat_fields(base) if name not in model.model_fields]
@@ -131,14 +131,14 @@ def _of_one_kind(base: type[Kind]) -> Schema:
 
 
 def _for_kind(base: type[Kind], kind: type[Kind]) -> Schema:
-    """What the sections of a kind have, and what they have not."""
+    """Required and excluded keys of a kind."""
     foreign = sorted({key for one in base.kinds.values() for key in one.model_fields} - set(kind.model_fields))
     then = [given(*kind.needed_keys()), absent(foreign), *kind.conditions]
     return {"if": _is(base.tag, kind.kind(), default=base.usual), "then": {"allOf": then}}
 
 
 def _is(key: str, value: str, *, default: str) -> Schema:
-    """Whether a key has this value, or is left out where that means the same."""
+    """Condition that a key has this value, or is missing if this is the default."""
     if value == default:
         return {"properties": {key: {"enum": [value, None]}}}
     return {"properties": {key: {"const": value}}, "required": [key]}
@@ -151,7 +151,7 @@ def _key(path: str, value: Schema) -> Key:
 
 
 def _spelled(value: Schema) -> str:
-    """What a key takes, in a few words."""
+    """Type of a key, in words."""
     if "anyOf" in value:
         kinds = [_spelled(kind) for kind in value["anyOf"] if kind != NULL and "Variable" not in kind.get("$ref", "")]
         return " | ".join(dict.fromkeys(kinds))

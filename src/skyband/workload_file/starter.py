@@ -1,4 +1,4 @@
-"""The first workload file: one that runs as it is, with a comment for every key."""
+"""Write a first workload file that runs unchanged, with a comment for every key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyband.workload_file.tree import plain
 
 __all__ = ["quoted", "starter", "windows_for"]
 
-# Slide and size that go together; the first slide that cuts the span into no more than _MOST pieces is taken.
+# Pairs of slide and size. The first slide that divides the time span into at most _MOST parts is used.
 _WINDOWS = (
     ("100 milliseconds", "1 second"),
     ("500 milliseconds", "5 seconds"),
@@ -54,11 +54,11 @@ _WORDS = """
 
 
 def starter(data: DataSample | None = None) -> str:
-    """A workload file for some data, or for rows that Spark makes up: valid, and explained line by line.
+    """Return a valid, commented workload file for some data, or for rows that Spark generates.
 
     >>> print(starter(DataSample(path="t.csv", format="csv", columns=[("ts", "timestamp"), ("price", "number")],
     ...                          time="ts")).splitlines()[0])
-    # A workload file of Skyband: streams, queries over them, and where the answers go.
+    # A Skyband workload file: streams, queries over them, and sinks for the answers.
     """
     if data is None:
         return RATE + TAIL
@@ -88,7 +88,7 @@ def starter(data: DataSample | None = None) -> str:
 
 
 def windows_for(first: datetime | None, last: datetime | None) -> tuple[str, str]:
-    """Slide and size for data that spans from first to last.
+    """Return slide and size for data between two times.
 
     >>> windows_for(datetime(2024, 1, 1), datetime(2024, 1, 2))
     ('30 minutes', '3 hours')
@@ -100,7 +100,7 @@ def windows_for(first: datetime | None, last: datetime | None) -> tuple[str, str
 
 
 def quoted(text: str) -> str:
-    """Text as a YAML scalar that is read back as the same text, whatever is in it.
+    """Return a text as a YAML scalar that is read back unchanged.
 
     >>> quoted("price * size"), quoted("no: 1"), quoted("10"), quoted("${HOME}")
     ('price * size', '"no: 1"', '"10"', '"$${HOME}"')
@@ -123,13 +123,13 @@ def _escaped(letter: str) -> str:
 
 
 def _in_sql(name: str) -> str:
-    """A column's name as SQL takes it."""
+    """Quote a column's name for SQL if necessary."""
     plain_name = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _WORDS
     return name if plain_name else "`" + name.replace("`", "``") + "`"
 
 
 def _usable(data: DataSample) -> list[tuple[str, str]]:
-    """Columns that can be named: those without a name, or with another's, get names from Spark."""
+    """Columns other than the time that have a unique name; Spark renames the others."""
     lower = [name.lower() for name, _ in data.columns]
     return [
         (name, kind)
@@ -143,9 +143,9 @@ def _id_of(data: DataSample) -> str | None:
 
 
 def _score_of(data: DataSample, number: str | None) -> tuple[str, str]:
-    """The best column to rank by: a measure rather than a place, a fraction rather than a count."""
+    """Choose the score column, with a comment: measures before places and codes, fractions before integers."""
     found = [(name, kind) for name, kind in _usable(data) if kind in ("number", "integer") and name != number]
-    # An id is no measure, nor is a second time.
+    # Ids and further times are not measures.
     found = [one for one in found if not _ID.search(one[0]) and not looks_like_time(one[0])] or found
     if found:
         best = min(
@@ -156,13 +156,13 @@ def _score_of(data: DataSample, number: str | None) -> tuple[str, str]:
     if text is not None:
         return (
             f"length({_in_sql(text)})",
-            "No column is a number, so texts are ranked by their length: put your score here.",
+            "No column is a number, so rows are ranked by the length of a text. Replace it with your score.",
         )
-    return "1", "No column is a number, so all scores are equal and the newest rows win: put your score here."
+    return "1", "No column is a number, so all scores are equal and the newest rows win. Replace it with your score."
 
 
 def _group_of(data: DataSample) -> str | None:
-    """The first text column with few values, each of which comes several times."""
+    """Choose the first text column with few distinct values that repeat."""
     for name, kind in _usable(data):
         count = data.distinct.get(name, 0) if kind == "text" else 0
         if 2 <= count <= 200 and (not data.rows or 3 * count <= data.rows):
@@ -179,7 +179,7 @@ def _options(data: DataSample) -> dict[str, str]:
 
 
 def _stream_name(path: str) -> str:
-    """A name made of the path's last part.
+    """Derive a stream name from the last part of a path.
 
     >>> _stream_name("data/trades-2024.csv.gz"), _stream_name("2024/*.csv"), _stream_name("/")
     ('trades_2024', 'stream_2024', 'stream')
@@ -196,17 +196,17 @@ def _span(data: DataSample) -> str:
 
 
 def _behind(data: DataSample) -> str:
-    """What was seen of the order of rows, which the watermark follows."""
+    """Comment on the order of rows, from which the watermark is chosen."""
     if data.first is None or data.last is None or not data.looked_at:
         return ""
     if not data.behind:
-        return f"    # Seen: no row comes behind the newest before it, in {data.looked_at}.\n"
-    lines = f"    # Seen: rows come up to {rounded(data.behind)} behind the newest before them, in {data.looked_at}.\n"
+        return f"    # Seen: rows are in time order, in {data.looked_at}.\n"
+    lines = f"    # Seen: rows up to {rounded(data.behind)} older than an earlier row, in {data.looked_at}.\n"
     if 2 * data.behind > data.last - data.first:
-        lines += "    # That is most of the time they span: live answers come sooner if the data is sorted by time.\n"
+        lines += "    # That is most of their time span. Sort the data by time to get live answers sooner.\n"
     return lines
 
 
 def _comment(text: str) -> str:
-    """Text that stays on its line."""
+    """Replace characters that are not printable, such as line breaks."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

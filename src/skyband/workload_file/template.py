@@ -1,19 +1,19 @@
-"""The words of the first workload file."""
+"""Text of the first workload file."""
 
 from __future__ import annotations
 
 __all__ = ["FILES", "GROUPED", "PLAIN", "RATE", "TAIL"]
 
 _TOP = """\
-# A workload file of Skyband: streams, queries over them, and where the answers go.
-# skyband run FILE runs it, skyband explain FILE says how, skyband schema --keys lists all keys.
-# ${{NAME}} and ${{NAME:-default}} in a value stand for an environment variable.
+# A Skyband workload file: streams, queries over them, and sinks for the answers.
+# skyband run FILE runs it, skyband explain FILE shows the plan, skyband schema --keys lists all keys.
+# ${{NAME}} and ${{NAME:-default}} in a value are replaced by an environment variable.
 
 streams:
 """
 
 _WATERMARK = """\
-    # How far behind the newest row a row may come. Longer: fewer rows are late, answers come later.
+    # How much older than the newest row a row can be. Longer: fewer rows are late, but answers are emitted later.
 {behind}\
     watermark: {watermark}
 """
@@ -22,26 +22,26 @@ FILES = (
     _TOP
     + """\
   {stream}:
-    source: files          # or kafka (records of a topic), rate (rows that Spark makes up), socket (lines over TCP)
+    source: files          # or kafka (records of a topic), rate (rows that Spark generates), socket (lines over TCP)
     # A file, a folder or a glob, relative to the folder of this file; also s3a://…, hdfs://…
     path: {path}
-    format: {format}            # parquet, csv or json (an object a line)
+    format: {format}            # parquet, csv or json (one object per line)
     # Options of Spark's reader.
     {options_key}{options}
-    # Columns and types; left out, they are read from the files. Seen: {columns}
+    # Columns and types. Default: inferred from the files. Seen: {columns}
     # schema: {{ts: timestamp, price: double}}
-    # At most so many files go into one micro-batch.
+    # The maximum number of files in a micro-batch.
     # files_per_batch: 1
-    # Further columns, computed in SQL before anything else.
+    # Additional columns, computed in SQL.
     # columns: {{total: price * size}}
     # The column with the event time.{span}
     time: {time}
-    # How the time is written, if it is no timestamp: seconds, milliseconds, microseconds, or a pattern.
+    # The format of the time, if it is not a timestamp: seconds, milliseconds, microseconds, or a pattern.
     {time_format}
 """
     + _WATERMARK
     + """\
-    # Of equal score and time, the row with the larger id is the better one.
+    # Ties in score and time: the row with the larger id ranks first.
     {id}
 
 queries:
@@ -51,18 +51,18 @@ queries:
 PLAIN = """\
   # The best rows of each window, over all rows.
   - name: best
-    k: 10                  # how many rows an answer ranks
-    # How long a window is: a duration, or a whole number for so many rows.
+    k: 10                  # number of rows in an answer
+    # The length of a window: a duration, or a number of rows.
     size: {size}
-    # How far apart windows end; not longer than size. Left out: windows that do not overlap.
+    # The distance between windows, at most size. Default: size, so that windows do not overlap.
     slide: {slide}
     # {why}
     by: {by}
-    # Only rows for which this is true.
+    # Rank only rows for which this condition is true.
     # where: price > 0
-    order: desc            # asc: lower scores first
-    ties: row_number       # rank: all rows that equal the k-th are in
-    full_only: false       # true: only windows that begin at or after the first row
+    order: desc            # asc: lowest scores first
+    ties: row_number       # rank: include all rows with the k-th score
+    full_only: false       # true: only windows that start at or after the first row
     # Windows end at origin + i * slide.
     # origin: 2024-01-01T09:30:00+00:00
 """
@@ -80,36 +80,36 @@ GROUPED = """\
 TAIL = """\
   # Other types of queries: aggregate (keys by their totals), incomplete, uncertain; skyband schema --keys lists them.
   # - type: aggregate
-  # The same can be said in SQL:
+  # A query in SQL:
   # - name: in_sql
   #   sql: TOPK price * size, 5 BY symbol OVER 1 HOUR EVERY 5 MINUTES
 
 sinks:
-  - type: terminal         # shows answers as they come; parquet, jsonl and csv write files; kafka sends messages,
+  - type: terminal         # shows answers as they arrive; parquet, jsonl and csv write files; kafka sends messages,
                            # postgres writes to a table, redis to sorted sets: skyband schema --keys lists their keys
   # - type: parquet
   #   path: answers        # a folder
-  #   output: changes      # what changed since the window before; answers: every window in full
+  #   output: changes      # changes since the previous window; answers: every window in full
   #   queries: [best]      # only the answers of these queries
 
 # engine:
 #   algorithm: auto        # skyband algorithms lists them
 #   late: count            # refuse: a late row stops the stream
-#   trigger: 5 seconds     # how often a micro-batch begins; left out: as soon as the one before it has ended
-#   shards: 4              # how many parts the state is cut into
-#   checkpoint: .skyband   # where the state is kept, so that a run can be taken up again
-#   master: local[*]       # where Spark runs
-#   memory: 4g             # what Spark may take
+#   trigger: 5 seconds     # interval between micro-batches; default: start when the previous one has ended
+#   shards: 4              # number of shards of the state
+#   checkpoint: .skyband   # folder for the state, from which the next run resumes
+#   master: local[*]       # the Spark master
+#   memory: 4g             # memory of Spark's driver
 #   settings: {spark.sql.shuffle.partitions: 4}
-"""
+"""  # words: allow
 
 RATE = (
     _TOP.format()
     + """\
   numbers:
-    source: rate           # rows that Spark makes up: timestamp and value (0, 1, 2, …); or files, socket, kafka
+    source: rate           # rows that Spark generates: timestamp and value (0, 1, 2, …); or files, socket, kafka
     rows_per_second: 1000
-    # Further columns, computed in SQL before anything else.
+    # Additional columns, computed in SQL.
     columns:
       score: pmod(hash(value), 10000)
       bucket: value % 4
@@ -118,7 +118,7 @@ RATE = (
 """
     + _WATERMARK.format(behind="", watermark="1 second")
     + """\
-    # Of equal score and time, the row with the larger id is the better one.
+    # Ties in score and time: the row with the larger id ranks first.
     id: value
 
 queries:

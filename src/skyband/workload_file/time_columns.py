@@ -1,6 +1,6 @@
-"""The time in data: which column holds it, how it is written, what moment a value is, and how far times go backwards.
+"""Time columns in data: detect the column and its format, parse values, and measure how far times go backwards.
 
-The last is in the order in which a stream reads the data: it is what a watermark must cover.
+Times going backwards, in the order in which a stream reads the data, are what a watermark must cover.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _TEXT = re.compile(
     r"\d{4}(?P<dash>[-/])\d{2}[-/]\d{2}"
     r"(?:(?P<gap>[ T])\d{2}:\d{2}(?P<seconds>:\d{2}(?P<fraction>\.\d{1,9})?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?"
 )
-# Years 1973 to 2286; the units are so far apart that no number fits two of them.
+# Years 1973 to 2286. The ranges do not overlap, so the unit is unique.
 _UNITS = (("seconds", 10**8, 10**10), ("milliseconds", 10**11, 10**13), ("microseconds", 10**14, 10**16))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ENOUGH = 1000  # values that are looked at
-_BUDGET = 4_000_000  # bytes that are looked at, of all files together
-_FILES = 40  # at each end of the order half of them
-_GROUPS = 16  # row groups of a Parquet file of which rows are read
+_ENOUGH = 1000  # values that are inspected
+_BUDGET = 4_000_000  # bytes that are read, of all files together
+_FILES = 40  # files that are read, half of them at each end of the order
+_GROUPS = 16  # row groups of a Parquet file that are read
 _ROWS = 20_000  # of each
 _HEADROOM = 1.5
 _NICE = (
@@ -42,13 +42,13 @@ _NICE = (
 
 
 class Clock(NamedTuple):
-    """How a column tells the time; the format is None where its type says it all."""
+    """Format of a time column; None for timestamps."""
 
     format: str | None
 
 
 def looks_like_time(name: str) -> bool:
-    """Whether a column is named like one that holds times.
+    """Whether a column has the name of a time column.
 
     >>> [name for name in ("ts", "pickup_datetime", "Date", "created_at", "price", "data") if looks_like_time(name)]
     ['ts', 'pickup_datetime', 'Date', 'created_at']
@@ -57,7 +57,7 @@ def looks_like_time(name: str) -> bool:
 
 
 def clock_of(name: str, kind: str, values: Sequence[Any]) -> Clock | None:
-    """How a column tells the time, or None if it does not.
+    """Detect the time format of a column; None if it is not a time column.
 
     >>> clock_of("ts", "text", ["2024-01-01 09:30", "2024-01-01 09:31"])
     Clock(format='yyyy-MM-dd HH:mm')
@@ -83,7 +83,7 @@ def clock_of(name: str, kind: str, values: Sequence[Any]) -> Clock | None:
 
 
 def moment(value: Any, clock: Clock) -> datetime | None:
-    """The moment a value stands for; None if it stands for none.
+    """Parse a value as a time; None if it cannot be parsed.
 
     >>> moment(1704101400, Clock("seconds")).isoformat()
     '2024-01-01T09:30:00+00:00'
@@ -100,7 +100,7 @@ def moment(value: Any, clock: Clock) -> datetime | None:
 
 
 def _pattern(found: Sequence[re.Match[str]]) -> str:
-    """Spark's pattern for texts of one kind; a part that only some have is in brackets."""
+    """Spark's pattern for matched texts; a part that only some of them have is in brackets."""
     dash = found[0]["dash"]
     date = f"yyyy{dash}MM{dash}dd"
     timed = [match for match in found if match["gap"]]
@@ -122,24 +122,24 @@ def _part(pattern: str, there: Sequence[str | None]) -> str:
 
 @dataclass(frozen=True)
 class TimeOrder:
-    """The times that were seen: earliest, latest, and how far a row came behind the newest before it."""
+    """Times in inspected rows: earliest, latest, and by how much a row was older than an earlier row at most."""
 
     first: datetime | None = None
     last: datetime | None = None
     behind: timedelta = timedelta(0)
     rows: int = 0
     files: int = 1
-    whole: bool = True  # every row was looked at
-    of_files: int = 1  # files there are
+    whole: bool = True  # every row was inspected
+    of_files: int = 1  # number of all files
 
     @property
     def looked_at(self) -> str:
-        """What was looked at, in words.
+        """The inspected rows, in words.
 
         >>> TimeOrder(rows=3000).looked_at, TimeOrder(rows=9, files=40, of_files=90, whole=False).looked_at
-        ('all 3,000 rows', '9 rows from parts of 40 of the 90 files, taken by modification time')
+        ('all 3,000 rows', '9 rows from parts of 40 of the 90 files, ordered by modification time')
         """
-        order = ", taken by modification time" if self.of_files > 1 else ""
+        order = ", ordered by modification time" if self.of_files > 1 else ""
         if self.whole:
             return f"all {self.rows:,} rows" + (f" of {self.files} files" if self.files > 1 else "") + order
         if self.of_files == 1:
@@ -149,7 +149,7 @@ class TimeOrder:
 
 
 def order_of(found: DataFiles, time: str, clock: Clock, options: Mapping[str, str]) -> TimeOrder:
-    """Look at the times of some files, from the first to the last, without reading more than a few megabytes."""
+    """Measure the order of times in some files, from first to last, reading a few megabytes at most."""
     files = found.files if len(found.files) <= _FILES else found.files[: _FILES // 2] + found.files[-_FILES // 2 :]
     first = last = None
     behind, rows, whole = timedelta(0), 0, len(files) == len(found.files)
@@ -166,7 +166,7 @@ def order_of(found: DataFiles, time: str, clock: Clock, options: Mapping[str, st
 
 
 def watermark_for(behind: timedelta) -> str:
-    """A watermark that covers what was seen and half as much again, and is not shorter than the default.
+    """Return a watermark of at least 1.5 times the measured disorder, and not shorter than the default.
 
     >>> watermark_for(timedelta(seconds=42)), watermark_for(timedelta(0)), watermark_for(timedelta(days=1000))
     ('2 minutes', '10 seconds', '1500 days')
@@ -179,7 +179,7 @@ def watermark_for(behind: timedelta) -> str:
 
 
 def rounded(gap: timedelta) -> str:
-    """A duration in its two largest units, for people.
+    """Format a duration in its two largest units.
 
     >>> rounded(timedelta(days=1, hours=2, minutes=3)), rounded(timedelta(seconds=42)), rounded(timedelta(0))
     ('1 day 2 hours', '42 seconds', '0 seconds')
@@ -191,16 +191,16 @@ def rounded(gap: timedelta) -> str:
 def _times_in(
     found: DataFiles, file: Path, time: str, clock: Clock, budget: int, options: Mapping[str, str]
 ) -> Iterator[tuple[datetime | None, bool]]:
-    """Times of a file in order, each with whether it counts as a row; None for each part that was not looked at."""
+    """Yield the times of a file in order, each with whether it counts as a row; None for each part not read."""
     try:
-        told = found.partition_of(file)
-        if time in told:  # all rows of the file have one
-            yield moment(told[time], clock), True
+        partition = found.partition_of(file)
+        if time in partition:  # one value for all rows of the file
+            yield moment(partition[time], clock), True
         elif found.format == "parquet":
             yield from _in_parquet(file, time, clock)
         else:
             yield from _in_text(found, file, time, clock, budget, options)
-    except (OSError, ValueError, KeyError):  # cut in the middle of a value, or another kind of file: the rest must do
+    except (OSError, ValueError, KeyError):  # cut in the middle of a value, or another kind of file
         yield None, False
 
 
@@ -226,8 +226,8 @@ def _in_text(
 
 
 def _in_parquet(file: Path, time: str, clock: Clock) -> Iterator[tuple[datetime | None, bool]]:
-    """The least time of each row group, rows of some, and the greatest: what comes later is compared with that."""
-    from pyarrow import parquet  # noqa: PLC0415 - loaded when data is looked at
+    """Yield the minimum of each row group, rows of some groups, and the maximum, to compare later rows with it."""
+    from pyarrow import parquet  # noqa: PLC0415 - loaded when data is read
 
     with parquet.ParquetFile(file) as opened:
         count = opened.metadata.num_row_groups

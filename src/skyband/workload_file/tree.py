@@ -1,4 +1,4 @@
-"""YAML text as plain values, with the place of each in the file. No Python object is ever constructed."""
+"""Parse YAML into plain values with their places in the file. No Python objects are constructed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["DEEPEST", "LARGEST", "Loc", "Place", "Spot", "YamlTree", "plain", "r
 
 LARGEST = 1_000_000  # bytes of a file
 DEEPEST = 16  # levels of nesting; the keys need five
-_DIGITS = 400  # of a number; what is longer is text
-MOST = 50_000  # values, each alias counted as what it stands for
+_DIGITS = 400  # of a number; longer ones are text
+MOST = 50_000  # values, with aliases expanded
 
 Loc = tuple[str | int, ...]
 Scalar = str | int | float | bool | None
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """Something wrong at a place; the key may be empty."""
+    """A problem at a place; the key can be empty."""
 
     place: Place
     loc: Loc
@@ -38,16 +38,16 @@ class Spot(NamedTuple):
 
 @dataclass
 class YamlTree:
-    """The values of a file, where each is, what is written there, and what is wrong with the YAML itself."""
+    """Values of a file, their places, their original text, and the problems of the YAML."""
 
     value: Any = None
     places: dict[Loc, Place] = field(default_factory=dict)
-    written: dict[Loc, str] = field(default_factory=dict)  # scalars that an environment variable has gone into
+    written: dict[Loc, str] = field(default_factory=dict)  # scalars with an environment variable
     wrong: list[Spot] = field(default_factory=list)
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes only. Types are those of YAML 1.2, so that `no` and `2024-01-01` stay the text they look like."""
+    """Composes nodes only. Types are those of YAML 1.2, so `no` and `2024-01-01` are text."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as in the base class
     depth = 0
@@ -80,9 +80,9 @@ for _kind, _pattern, _first in (
 
 
 def read_tree(text: str, substitute: Callable[[str, Loc], str]) -> YamlTree:
-    r"""Read YAML; `substitute` is called for each scalar value that may have variables in it.
+    r"""Read YAML; `substitute` is called for each scalar value that contains ``${``.
 
-    It raises ValueError, with the reason, for a variable that has no value.
+    `substitute` raises ValueError, with the reason, for a variable without a value.
 
     >>> tree = read_tree("queries:\n  - k: 10\n", lambda text, loc: text)
     >>> tree.value, tree.places["queries", 0, "k"]
@@ -101,12 +101,12 @@ def read_tree(text: str, substitute: Callable[[str, Loc], str]) -> YamlTree:
         line = text.count("\n", 0, error.position) + 1
         column = error.position - text.rfind("\n", 0, error.position)
         found = error.character if isinstance(error.character, int) else ord(error.character)
-        tree.wrong.append(Spot(Place(line, column), (), f"the character U+{found:04X} may not stand in YAML."))
+        tree.wrong.append(Spot(Place(line, column), (), f"the character U+{found:04X} is not allowed in YAML."))
     return tree
 
 
 def plain(text: str) -> Scalar:
-    """The value of an unquoted scalar.
+    """Return the value of an unquoted scalar.
 
     >>> plain("10"), plain("true"), plain("10 minutes"), plain("")
     (10, True, '10 minutes', None)
@@ -118,7 +118,7 @@ def plain(text: str) -> Scalar:
 
 
 def spelled(loc: Loc) -> str:
-    """A key as users write it.
+    """Format a location as users write it.
 
     >>> spelled(("queries", 1, "slide")), spelled(("engine", "settings", "spark.ui.enabled"))
     ('queries[1].slide', 'engine.settings.spark.ui.enabled')
@@ -134,16 +134,16 @@ class _Builder:
 
     def build(self, node: yaml.Node, loc: Loc) -> Any:
         self.count += 1
-        if self.count > MOST or len(loc) > DEEPEST:  # an alias in itself has no end
+        if self.count > MOST or len(loc) > DEEPEST:  # an alias can contain itself
             raise yaml.MarkedYAMLError(
-                problem=f"aliases unfold to more than {MOST} values or {DEEPEST} levels", problem_mark=node.start_mark
+                problem=f"aliases expand to more than {MOST} values or {DEEPEST} levels", problem_mark=node.start_mark
             )
         self.tree.places.setdefault(loc, _place(node))
         if not node.tag.startswith(_TAG) or node.tag.removeprefix(_TAG) not in _KINDS:
             self.wrong(
                 self.tree.places[loc],
                 loc,
-                f"the tag {_short(node.tag)} is not known here; write plain text, numbers and lists.",
+                f"the tag {_short(node.tag)} is not supported; write plain text, numbers and lists.",
             )
             return None
         if isinstance(node, yaml.MappingNode):
@@ -156,11 +156,11 @@ class _Builder:
         seen: dict[str, int] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or not key.value.strip():
-                self.wrong(_place(key), loc, "a key must be a single word; this one is empty, a list or a mapping.")
+                self.wrong(_place(key), loc, "a key must be a single word, got an empty key, a list or a mapping.")
                 continue
             name, place = _whole(key.value), _place(key)
             if name in seen:
-                self.wrong(place, (*loc, name), f"is here a second time; it is on line {seen[name]} already.")
+                self.wrong(place, (*loc, name), f"is a duplicate key; the first is on line {seen[name]}.")
                 continue
             seen[name] = place.line
             self.tree.places[(*loc, name)] = place
@@ -181,7 +181,7 @@ class _Builder:
         try:
             return _typed(node.tag, text)
         except ValueError:
-            self.wrong(self.tree.places[loc], loc, f"{text!r} is not what its tag {_short(node.tag)} says.")
+            self.wrong(self.tree.places[loc], loc, f"{text!r} does not match its tag {_short(node.tag)}.")
             return None
 
     def wrong(self, place: Place, loc: Loc, message: str) -> None:
@@ -207,7 +207,7 @@ def _typed(tag: str, text: str) -> Scalar:
 
 
 def _whole(text: str) -> str:
-    r"""Characters that JSON writes in halves (\ud83d\ude00), put together; a half alone is no character."""
+    r"""Join surrogate pairs, as in JSON (\ud83d\ude00); replace a single surrogate."""
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
@@ -222,25 +222,25 @@ def _short(tag: str) -> str:
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str, place: Place) -> str:
-    """PyYAML's words, and what is usually behind them."""
-    what = (error.problem or error.context or "this is no YAML").strip()
+    """PyYAML's message, with a hint on the usual cause."""
+    what = (error.problem or error.context or "syntax error").strip()
     line = text.splitlines()[place.line - 1] if place.line <= len(text.splitlines()) else ""
     if "\t" in line[: max(place.column, len(line) - len(line.lstrip()))]:
         hint = "indent with spaces, not with tabs"
     elif "${" in line and re.search(r"[{\[,].*\$\{", line):
         hint = "inside { } and [ ] put quotes around ${…}"
     elif "mapping values are not allowed" in what or "could not find expected ':'" in what:
-        hint = "put quotes around text that has ': ' in it, and a space after the colon of a key"
+        hint = "put quotes around text that contains ': ', and a space after the colon of a key"
     elif "expected <block end>" in what:
-        hint = "the keys of one section begin in the same column"
+        hint = "the keys of a section must start in the same column"
     elif "cannot start any token" in what:
         hint = "put quotes around text that begins with one of @ ` % * & ! | >"
     elif "another document" in what:
-        hint = "a workload file is one document; take out the line ---"
-    elif "nested" in what or "unfold" in what:
+        hint = "a workload file is one document; remove the line ---"
+    elif "nested" in what or "expand" in what:
         hint = "a workload file needs five levels"
     elif "alias" in what or "anchor" in what:
         hint = "put quotes around text that begins with * or &"
     else:
-        hint = "see whether a quote or a bracket is not closed above"
-    return f"this is no valid YAML: {what}; {hint}."
+        hint = "check for a missing closing quote or bracket above"
+    return f"invalid YAML: {what}; {hint}."

@@ -1,4 +1,4 @@
-"""A file's values against the models: each key by itself, then the keys of each section together."""
+"""Validate a file's values against the models, and check rules across sections."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def top_of(value: Any, report: Report) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     if report.is_sound():
-        what = "the file is empty" if value is None else f"{shown(value)} is here"
-        report.add((), f"{what}, but keys are expected: streams, queries, and perhaps sinks and engine.")
+        what = "an empty file" if value is None else shown(value)
+        report.add((), f"a workload file must have the keys streams and queries (optional: sinks, engine), got {what}.")
     report.finish()
     return {}
 
 
 def without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
-    """A key without a value is a key left out; names that users choose need one."""
+    """Remove keys without a value; names chosen by the user (of streams) keep theirs."""
 
     def kept(section: Any) -> Any:
         return (
@@ -65,19 +65,19 @@ def without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 class Sections(dict[int, Any]):
-    """The sections of a file that were found sound by themselves, by the identity of what each was made from.
+    """The valid sections of a file, by the `id` of their raw value.
 
-    They are at hand where another section has problems, and none is validated a second time.
+    They are available if another section has problems, so no section is validated twice.
     """
 
     def of(self, raw: Any, kind: type[T]) -> T | None:
-        """The model of a section; None for one that has problems."""
+        """Return the model of a section; None if it has problems."""
         found = self.get(id(raw))
         return found if isinstance(found, kind) else None
 
 
 def checked(raw: dict[str, Any], report: Report) -> tuple[Document | None, Sections]:
-    """Each key by itself and the keys of each section together; then what models cannot see."""
+    """Validate the document with the models, then check names and secrets."""
     document, sections = None, Sections()
     try:
         document = Document.model_validate(raw, context=sections)
@@ -90,12 +90,12 @@ def checked(raw: dict[str, Any], report: Report) -> tuple[Document | None, Secti
 
 
 def _untagged(loc: Loc) -> Loc:
-    """The place of a key in the file: pydantic names the kind of stream, query or sink before the key."""
+    """Location of a key in the file. Pydantic adds the kind of the stream, query or sink before the key."""
     return loc if loc[:1] == ("engine",) else (*loc[:2], *loc[3:])
 
 
 def sound_streams(raw: dict[str, Any], sections: Sections, report: Report) -> dict[str, Stream | None]:
-    """The streams by name; None for one that has problems of its own, but can still be asked about."""
+    """Return the streams by name; None for a stream with problems, so that its queries can still be checked."""
     return {
         name: sections.of(stream, Stream) if report.is_sound("streams", name) else None
         for name, stream in _map(raw, "streams").items()
@@ -103,7 +103,7 @@ def sound_streams(raw: dict[str, Any], sections: Sections, report: Report) -> di
 
 
 def sound_queries(raw: dict[str, Any], sections: Sections, report: Report) -> dict[int, QuerySection]:
-    """The entries under queries that have no problems, by number."""
+    """Return the valid entries under queries, by number."""
     found = {number: sections.of(query, QuerySection) for number, query in enumerate(_list(raw, "queries"))}
     return {
         number: query for number, query in found.items() if query is not None and report.is_sound("queries", number)
@@ -111,9 +111,9 @@ def sound_queries(raw: dict[str, Any], sections: Sections, report: Report) -> di
 
 
 def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> None:
-    """Sinks take the answers of queries there are."""
+    """Check that sinks name existing queries and do not write to a topic that is read."""
     queries = [query for query in _list(raw, "queries") if isinstance(query, dict)]
-    # A query with a problem still has its name; SQL that could not be read may have had any.
+    # The name of an invalid query counts. Invalid SQL can contain any names, so then nothing is checked.
     names = [*found, *(str(query.get("name", "topk")) for query in queries if "sql" not in query)]
     all_known = all(report.is_sound("queries", number) for number, query in enumerate(queries) if "sql" in query)
     topics = {(topic, name) for name, stream in _map(raw, "streams").items() for topic in _topics_of(stream)}
@@ -127,38 +127,40 @@ def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> No
 
 
 def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], report: Report) -> None:
-    """What only some types of queries have is not asked of others."""
+    """Check settings that only some query types support: algorithm, shards, changes."""
     algorithm = _map(raw, "engine").get("algorithm", "auto")
     kinds = {workload.family for workload in made.values()}
     if made and algorithm != "auto" and report.is_sound("engine") and kinds.isdisjoint(types_of(algorithm)):
         wanted = " or ".join(types_of(algorithm))
-        report.add(("engine", "algorithm"), f"{algorithm!r} is for queries of type {wanted}; there are none.")
+        report.add(
+            ("engine", "algorithm"), f"{algorithm!r} supports only queries of type {wanted}, and the file has none."
+        )
     shards = _map(raw, "engine").get("shards", 1)
     if made and shards != 1 and report.is_sound("engine") and kinds <= set(WHOLE):
         report.add(
             ("engine", "shards"),
-            f"{shards} parts, but queries of type {' and '.join(kinds)} rank all rows in one place; leave it out.",
+            f"{shards} is not supported: queries of type {' and '.join(kinds)} have one shard. Remove the key.",
         )
     for number, sink in enumerate(_list(raw, "sinks")):
         if not report.is_sound("sinks", number) or sink.get("output") != "changes":
             continue
-        asked = (query for workload in made.values() for query in workload if not family_of(query).supports("changes"))
-        other = next((query for query in asked if query.name in sink.get("queries", [query.name])), None)
+        others = (query for workload in made.values() for query in workload if not family_of(query).supports("changes"))
+        other = next((query for query in others if query.name in sink.get("queries", [query.name])), None)
         if other is not None:
             report.add(
                 ("sinks", number, "output"),
-                f"'changes' are told of queries of type topk, and {other.name!r} is of type {other.family}; write "
-                "answers, or list others under queries.",
+                f"'changes' is supported only for queries of type topk, and {other.name!r} has type {other.family}. "
+                "Use answers, or list other queries under queries.",
             )
 
 
 def _check_topic(number: int, sink: dict[str, Any], topics: set[tuple[str, str]], report: Report) -> None:
-    """What is read from a topic must not be written to it; which cluster it is on is not looked at."""
+    """Report a sink that writes to a topic that a stream reads; the clusters are not compared."""
     for topic, stream in sorted(topics):
         if sink.get("type") == "kafka" and sink.get("topic") == topic:
             report.add(
                 ("sinks", number, "topic"),
-                f"{topic!r} is what stream {stream!r} reads; answers would come in as rows.",
+                f"{topic!r} is read by stream {stream!r}, so answers would become input.",
             )
 
 
@@ -168,7 +170,7 @@ def _topics_of(stream: Any) -> list[str]:
 
 
 def _check_names(raw: dict[str, Any], report: Report) -> None:
-    """Names are told apart: queries by their letters, streams by more than capitals (files and SQL see none)."""
+    """Check that query names are unique, and stream names are valid and unique without regard to case."""
     queries: dict[str, Loc] = {}
     for number, query in enumerate(_list(raw, "queries")):
         name = query.get("name") if isinstance(query, dict) else None
@@ -179,15 +181,16 @@ def _check_names(raw: dict[str, Any], report: Report) -> None:
         if not re.match(STREAM_NAME, name):
             report.add(
                 ("streams", name),
-                f"the name {name!r} must be of letters, digits, _ and -; it names a folder, and a table in SQL.",
+                f"a stream name can contain only letters, digits, _ and -, and must not start with a digit or -, got "
+                f"{name!r}. It is the name of a folder, and of a table in SQL.",
             )
         first = streams.setdefault(name.lower(), name)
         if first != name:
-            report.add(("streams", name), f"the name {name!r} differs from {first!r} by capitals only; SQL sees none.")
+            report.add(("streams", name), f"the name {name!r} differs from {first!r} only in case, which SQL ignores.")
 
 
 def _check_secrets(raw: dict[str, Any], report: Report) -> None:
-    """A file is read by many and kept for long: what opens a cluster or a database is not written in it."""
+    """Report literal secrets, which must come from the environment: many people read workload files."""
     places: list[tuple[Loc, Any, Any]] = [
         (("streams", name), one, Stream.kinds.get(Stream.kind_of(one))) for name, one in _map(raw, "streams").items()
     ]
@@ -202,13 +205,14 @@ def _check_secrets(raw: dict[str, Any], report: Report) -> None:
         if isinstance(url, str) and has_literal_secret(report.written((*loc, "url")) or url):
             report.add(
                 (*loc, "url"),
-                f"{shown_address(url)!r} has a password in it, and secrets do not stand in a workload file; {instead}",
+                f"{shown_address(url)!r} contains a password, and secrets are not allowed in a workload file; "
+                f"{instead}",
             )
         for option in _map(section, "options"):
             written = report.written((*loc, "options", option))
             if is_secret(str(option)) and (written is None or (":-" in written and not allows_default)):
                 report.add(
-                    (*loc, "options", option), f"is a secret, and secrets do not stand in a workload file; {instead}"
+                    (*loc, "options", option), f"is a secret, and secrets are not allowed in a workload file; {instead}"
                 )
 
 

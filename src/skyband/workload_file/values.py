@@ -1,4 +1,4 @@
-"""The kinds of values that the keys of queries and of the engine take, each described for the published schema."""
+"""Value types of the keys of queries and of the engine, with their JSON Schema."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ def _extent(value: Any, info: ValidationInfo) -> str | int:
     if isinstance(value, str):
         return checked_duration(value, info)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise refused(f"{value!r} is neither a duration such as '10 minutes' nor a whole number of rows.")
+        raise refused(f"must be a duration such as '10 minutes' or a whole number of rows, got {value!r}.")
     if value < 1:
-        raise refused(f"{value} must be at least 1; a count window holds at least one row.")
+        raise refused(f"must be at least 1, got {value}.")
     return value
 
 
 def _origin(value: Any) -> str | int:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise refused(f"{value!r} is neither a date or time such as '2024-01-01' nor a whole number.")
+        raise refused(f"must be a date or time such as '2024-01-01' or a whole number, got {value!r}.")
     return value
 
 
 def _names(value: Any) -> list[str]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
-        raise refused(f"{value!r} is neither a column nor a list of columns.")
+        raise refused(f"must be a column or a list of columns, got {value!r}.")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise refused(f"{value!r} names {twice[0]!r} twice; each column groups the stream once.")
+        raise refused(f"must not contain a column twice, got {twice[0]!r} twice in {value!r}.")
     return names
 
 
 def _labels(value: Any) -> list[str | int]:
     if not isinstance(value, list) or not value or not all(_is_label(label) for label in value):
-        raise refused(f"{value!r} is no list of names or whole numbers.")
+        raise refused(f"must be a list of names or whole numbers, got {value!r}.")
     return value
 
 
 def _weights(value: Any) -> dict[str | int, float]:
     if not isinstance(value, dict) or not all(_is_number(weight) for weight in value.values()):
-        raise refused(f"{value!r} is no mapping of streams to numbers.")
+        raise refused(f"must be a mapping of streams to numbers, got {value!r}.")
     return {label: float(weight) for label, weight in value.items()}
 
 
 def _bounds(value: Any) -> tuple[float, float]:
     if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
-        raise refused(f"{value!r} is no pair of numbers, the smallest and the largest value: [0, 1].")
+        raise refused(f"must be two numbers, the smallest and the largest value, such as [0, 1], got {value!r}.")
     return float(value[0]), float(value[1])
 
 
 def _share(value: Any) -> float:
     if not _is_number(value) or not 0 < value <= 1:
-        raise refused(f"{value!r} is no number in (0, 1].")
+        raise refused(f"must be a number in (0, 1], got {value!r}.")
     return float(value)
 
 
@@ -66,17 +66,18 @@ def _late(value: Any) -> str | dict[str, float]:
     if isinstance(value, str) and value in ("count", "refuse"):
         return value
     if not isinstance(value, dict) or not value or not value.keys() <= {"warn", "fail"}:
-        raise refused(f"{value!r} is not count, refuse or limits such as {{warn: 0.1%, fail: 5%}}.")
+        limits = "limits such as {warn: 0.1%, fail: 5%}"
+        raise refused(f"must be count, refuse or {limits}, got {value!r}.")  # words: allow
     return {name: _percentage(share) for name, share in value.items()}
 
 
 def _percentage(value: Any) -> float:
-    """A share of rows, from a number in 0..1 or text such as 0.1%."""
+    """Parse a share of rows: a number between 0 and 1, or text such as 0.1%."""
     share = value
     if isinstance(value, str) and (found := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", value, re.ASCII)):
         share = float(found[1]) / 100
     if not _is_number(share) or not 0 <= share <= 1:
-        raise refused(f"{value!r} is not a share of rows; write a percentage such as 0.1%, or a number in 0..1.")
+        raise refused(f"must be a percentage such as 0.1% or a number between 0 and 1, got {value!r}.")
     return float(share)
 
 

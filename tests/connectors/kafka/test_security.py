@@ -82,6 +82,6 @@ def test_an_explanation_shows_no_secret(secured):
 def test_what_is_wrong_with_the_password_is_not_shown(kafka, tmp_path):
     file = tmp_path / "work.yaml"
     file.write_text(FILE.format(servers=kafka.with_login, topic="t", jaas="password='s3cret'"))
-    with pytest.raises(sb.WorkloadFileError, match="secrets do not stand in a workload file") as caught:
+    with pytest.raises(sb.WorkloadFileError, match="secrets are not allowed in a workload file") as caught:
         sb.read_workload(file)
     assert "s3cret" not in str(caught.value)

@@ -164,7 +164,7 @@ def test_a_past_window_can_be_linked_to_and_played_from(look, show, answers, exp
         page.wait_for_selector(f'.time-parts time[datetime="{linked.isoformat()}"]')
         rows = page.locator(".time-parts table.ranking").evaluate(SHOWN)
         assert read(rows) == as_read(expected[int(linked.timestamp()) * SECOND])
-        page.get_by_label("Windows a second").select_option("20")
+        page.get_by_label("Windows per second").select_option("20")
         page.get_by_role("button", name="Play").click()
         page.wait_for_selector(f'.time-parts time[datetime="{ends[-1].isoformat()}"]')
         until(page, "!location.hash.includes('at=')")
@@ -181,7 +181,7 @@ def test_survives_a_restart_of_the_server(browser, show, answers, expected):
         page, looked = opened.__enter__()
         settled(page, ends[9].isoformat())
     page.wait_for_selector(".banner")
-    assert "does not answer" in page.locator(".banner").inner_text()
+    assert "The server is not responding." in page.locator(".banner").inner_text()
     for number, end in enumerate(ends[10:15], 10):
         give(show, number, answers[end])
     with Served(show, port):

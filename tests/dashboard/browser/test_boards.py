@@ -16,7 +16,7 @@ expect = pytest.importorskip("playwright.sync_api", reason="playwright is not in
 
 def test_a_thousand_queries_are_searched_and_few_are_drawn(look, seeded):
     page = look(seeded.url)
-    count = len(seeded.show.asked())
+    count = len(seeded.show.queries())
     expect(page.locator(".count")).to_have_text(f"{count:,} queries")
     expect(page.locator(".card")).to_have_count(6)
     assert page.locator(".entry").count() < 60
@@ -126,7 +126,7 @@ def test_focus_stays_on_its_row_when_ranks_change(look, seeded):
 def test_cards_wait_for_the_first_answers(look, tmp_path):
     with Seeded(tmp_path, windows=0, many=3) as seeded:
         page = look(seeded.url)
-        expect(page.get_by_text("No window answered yet")).to_have_count(6)
+        expect(page.get_by_text("No results yet")).to_have_count(6)
         seeded.give()
         expect(card(page, "largest").locator("tr.line")).to_have_count(10)
         expect(card(page, "by symbol").locator("tr.line")).to_have_count(3)  # of the group that came first

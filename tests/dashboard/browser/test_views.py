@@ -85,7 +85,7 @@ def test_light_and_dark_are_chosen_and_kept(look, few):
     page = look(few.url, color_scheme="light")
     ground = "getComputedStyle(document.documentElement).backgroundColor"
     light = page.evaluate(ground)
-    page.get_by_role("button", name="Colours: as the system").click()
+    page.get_by_role("button", name="Colours: system").click()
     until(page, f"{ground} !== '{light}'")
     dark = page.evaluate(ground)
     page.reload()
@@ -93,7 +93,7 @@ def test_light_and_dark_are_chosen_and_kept(look, few):
     until(page, f"{ground} === '{dark}'")
     page.get_by_role("button", name="Colours: dark").click()
     page.get_by_role("button", name="Colours: light").click()
-    expect(page.get_by_role("button", name="Colours: as the system")).to_be_visible()
+    expect(page.get_by_role("button", name="Colours: system")).to_be_visible()
 
 
 def test_the_engine_view_follows_its_figures(look, few):

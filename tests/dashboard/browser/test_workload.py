@@ -19,7 +19,7 @@ def test_a_query_is_added_after_it_was_explained_and_dropped_again(look, seeded)
     form.get_by_role("button", name="Explain").click()
     expect(form.locator(".explained")).to_contain_text("sharing classes")
     expect(form.locator(".chip")).to_contain_text("cost")
-    assert "fresh" not in seeded.show.asked()  # nothing has been done yet
+    assert "fresh" not in seeded.show.queries()  # nothing has been done yet
     form.get_by_role("button", name="Add", exact=True).click()
     expect(page.locator(".reply")).to_contain_text("'fresh'")
     seeded.give()
@@ -33,11 +33,11 @@ def test_a_query_is_added_after_it_was_explained_and_dropped_again(look, seeded)
     drop = page.get_by_role("button", name="Drop fresh")
     expect(drop).to_be_visible()
     drop.click()
-    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    assert "fresh" in seeded.show.asked()
+    assert "fresh" in seeded.show.queries()
     drop.click()
-    page.get_by_role("button", name="Drop it").click()
+    page.get_by_role("button", name="Drop query").click()
     expect(page.locator(".reply")).to_contain_text("dropped 'fresh'")
     expect(drop).to_have_count(0)
 
@@ -55,6 +55,6 @@ def test_what_makes_no_sense_is_refused_with_the_reason(browser, seeded):
 
 def test_without_the_token_it_can_only_be_looked_at(look, seeded):
     page = look(seeded.url.partition("#")[0], place="/workload")
-    expect(page.get_by_text("it carries the token")).to_be_visible()
+    expect(page.get_by_text("It contains the token.")).to_be_visible()
     assert page.get_by_role("button", name="Drop").count() == 0
     assert page.get_by_role("textbox").count() == 0

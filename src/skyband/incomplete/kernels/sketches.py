@@ -89,7 +89,7 @@ def likely_count(zeros: Ints, bitmaps: int) -> float:
 def likely_error(count: float, levels: int, bitmaps: int) -> float:
     """Return the standard error of `likely_count` for `count` objects.
 
-    It is the inverse Fisher information minus the variance of the sampling.
+    The variance is the inverse Fisher information minus `count`, the variance of the Poisson model.
     """
     information = 0.0
     chance = 1.0 / bitmaps

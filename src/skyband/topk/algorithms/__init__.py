@@ -1,4 +1,4 @@
-"""One file per published algorithm, and the table of their names. An engine is loaded when it is first asked for."""
+"""One file per published algorithm, and the table of their names. An engine is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENGINES", "Engine", "algorithms", "engine_named"]
 
-# By name: the file, and the class in it. The order is the one in which `skyband.algorithms()` tells of them.
+# By name: the file, and the class in it. `skyband.algorithms()` lists them in this order.
 _FILES = {
     "naive": ("naive", "Naive"),
     "kskyband": ("kskyband", "KSkyband"),
@@ -49,14 +49,14 @@ ENGINES: Mapping[str, type[Engine]] = _Engines()
 
 
 def engine_named(name: str) -> type[Engine]:
-    """The engine that `name` stands for; ``"auto"`` has to be resolved before."""
+    """Return the engine class with this name; ``"auto"`` must be resolved before."""
     if not isinstance(name, str) or name not in ENGINES:
         raise UnknownNameError.among("algorithm", name, ["auto", *ENGINES])
     return ENGINES[name]
 
 
 def algorithms() -> dict[str, str]:
-    """Every algorithm that `Monitor` and `replay` take by name, with a line on what it does.
+    """Return the names of all algorithms that `Monitor` and `replay` support, each with a one-line description.
 
     >>> import skyband as sb
     >>> "mintopk" in sb.algorithms()

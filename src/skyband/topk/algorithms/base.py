@@ -1,4 +1,4 @@
-"""The protocol that all engines follow, and what the compiled ones share."""
+"""The interface of all engines, and the common parts of the compiled ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ State = Mapping[str, Any]
 
 
 class Objects(NamedTuple):
-    """Objects an engine holds."""
+    """The objects that an engine keeps."""
 
     keys: Floats
     positions: Ints
@@ -29,22 +29,22 @@ class Objects(NamedTuple):
 
 
 def kernel_query(query: TopK) -> KernelQuery:
-    """The query as kernels see it."""
+    """Convert the query for kernels."""
     window = query.window
-    # A list has no lattice; the numbers that stand for one say how long an object can matter.
+    # A list has no slide and origin; the placeholders only define how long an object is kept.
     lattice = (window.slide, window.origin) if isinstance(window, SlidingWindow) else (1, 0)
     return KernelQuery(query.k, window.longest, *lattice, int(query.full_only))
 
 
 def kernel_queries(queries: Sequence[TopK], since: Sequence[int]) -> Queries:
-    """Several queries as shared engines see them."""
+    """Convert several queries for shared engines."""
     table = np.array([kernel_query(query) for query in queries], np.int64)
     ks, sizes, slides, origins, full_only = (np.ascontiguousarray(column) for column in table.T)
     return Queries(ks, sizes, slides, origins, full_only, np.array(since, np.int64))
 
 
 def listed_windows(queries: Sequence[TopK]) -> Lists:
-    """The lists of those queries whose windows lie on no lattice; None if all do."""
+    """The window lists of queries with listed windows; None if all windows are regular."""
     windows = [query.window for query in queries]
     lists = list(dict.fromkeys(window for window in windows if isinstance(window, ListedWindows)))
     if not lists:
@@ -60,7 +60,7 @@ def listed_windows(queries: Sequence[TopK]) -> Lists:
 
 
 def with_room(arrays: Any, capacity: int, *, keep: Sequence[str] = ()) -> Any:
-    """The named tuple `arrays` with its last axes lengthened to `capacity`; those in `keep` stay as they are."""
+    """Return the named tuple `arrays` with its last axes extended to `capacity`; those in `keep` are not changed."""
     grown = {}
     for name, old in arrays._asdict().items():
         if name in keep:
@@ -72,40 +72,40 @@ def with_room(arrays: Any, capacity: int, *, keep: Sequence[str] = ()) -> Any:
 
 
 class Engine(ABC):
-    """Answers the queries it was made for over the rows of one group, in order, exactly.
+    """Answer the given queries over the rows of one group, in order, exactly.
 
-    An engine is told of rows and of the watermark by `advance`, and writes each window once, when the watermark reaches
-    its end. Between two calls its whole state is arrays and numbers: `state` shows them and `load` takes them back.
+    `advance` passes rows and the watermark to an engine. The engine writes each window once, when the watermark reaches
+    its end. Between two calls its whole state is arrays and numbers: `state` returns them and `load` restores them.
     """
 
     name: ClassVar[str]
     #: One line for `skyband.algorithms()`.
     summary: ClassVar[str]
-    #: Whether one engine serves several queries together.
+    #: Whether one engine answers several queries together.
     shares: ClassVar[bool] = False
-    #: Whether it serves queries with ``ties="rank"``. The published structures rest on a total order.
+    #: Whether it supports ``ties="rank"``. The published algorithms require a total order.
     ranks_ties: ClassVar[bool] = False
-    #: Whether it serves windows that are listed by their starts and ends. The published structures follow a lattice.
+    #: Whether it supports windows listed by starts and ends. The published algorithms require one size and one slide.
     takes_lists: ClassVar[bool] = False
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
-        """Serve `queries`, each from the windows on that start at or after its entry in `since`."""
+        """Create an engine for `queries`; each answers windows that start at or after its entry in `since`."""
         self._queries = tuple(queries)
         self.refuse_ties(self._queries)
         self.refuse_lists(self._queries)
         self._only_listed = all(isinstance(query.window, ListedWindows) for query in self._queries)
-        # All queries of an engine have the same policy.
+        # All queries of an engine have the same tie policy.
         self._ties: Ties = TIED if self._queries[0].ties == "rank" else None
         self._since = [ALWAYS] * len(self._queries) if since is None else list(since)
         self._kernel_query = kernel_query(self._queries[0])
         self._only_since = ALWAYS
         if not self.shares and self._since[0] != ALWAYS:
-            # A query that joined late reports what a full-only query would, had the stream begun then.
+            # A query that joined late reports the same windows as a full-only query on a stream that began then.
             self._only_since = self._since[0]
             self._kernel_query = self._kernel_query._replace(full_only=1)
 
     def advance(self, rows: Rows, watermark: int, first: int, log: AnswerLog) -> None:
-        """Take in `rows`, then answer every window that ends at or before `watermark`.
+        """Process `rows`, then answer every window that ends at or before `watermark`.
 
         `first` is the position of the stream's first object, for queries that report full windows only.
         """
@@ -124,11 +124,11 @@ class Engine(ABC):
                 self._grow()
 
     def _in_windows(self, rows: Rows) -> Rows:
-        """The rows that some window holds; between listed windows, and after the last of them, there may be others."""
+        """The rows that some window contains; rows between listed windows and after the last one are dropped."""
         held = np.zeros(rows.keys.size, bool)
         for window in dict.fromkeys(query.window for query in self._queries):
             assert isinstance(window, ListedWindows)
-            # Of the windows that end after a row, the first starts first.
+            # Of the windows that end after a row, the first has the smallest start.
             starts, ends = np.array([*window.starts, NEVER]), np.array(window.ends)
             held |= starts[np.searchsorted(ends, rows.positions, side="right")] <= rows.positions
         if held.all():
@@ -138,79 +138,77 @@ class Engine(ABC):
 
     @abstractmethod
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        """Call the kernel once: why it came back, and the first row it has not taken in."""
+        """Call the kernel once; return its status and the first row that it has not processed."""
 
     @abstractmethod
     def _grow(self) -> None:
-        """Give the state more room, after the kernel has said that it is full."""
+        """Extend the state arrays after the kernel reported that they are full."""
 
     @property
     @abstractmethod
     def candidates(self) -> int:
-        """How many objects are held."""
+        """Number of objects kept as candidates."""
 
     @property
     def object_count(self) -> int:
-        """How many objects `objects` shows: the candidates, and what an engine keeps to find further ones in."""
+        """Number of objects that `objects` returns: the candidates, and other objects that the engine keeps."""
         return self.candidates
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is held."""
+        """Whether the engine keeps no object."""
         return self.candidates == 0
 
     @abstractmethod
     def objects(self) -> Objects:
-        """The objects held, in no particular order."""
+        """The objects kept, in arbitrary order."""
 
     def _longest_answer(self) -> int:
-        """No answer can have more rows than this."""
+        """Maximum number of rows of an answer."""
         return self._at_most_k(self.candidates)
 
     def _at_most_k(self, rows: int) -> int:
-        """How many of so many objects an answer can have at most."""
+        """Maximum number of rows of an answer if there are `rows` objects."""
         return rows if self._ties else min(max(query.k for query in self._queries), rows)
 
     @classmethod
     def refuse_ties(cls, queries: Sequence[TopK]) -> None:
-        """Refuse queries with ``ties="rank"`` where the algorithm knows nothing of ties."""
+        """Reject queries with ``ties="rank"`` if the algorithm does not support ties."""
         for query in queries:
             if query.ties == "rank" and not cls.ranks_ties:
                 raise UnsupportedError(
-                    f"{query.name!r} has ties='rank', and {cls.name} rests on an order in which no two objects are "
-                    "equal: it lets go of objects that tie with the k-th, so that answers would lack them; "
-                    "use algorithm='panes'."
+                    f"{query.name!r} has ties='rank', which {cls.name} does not support: it drops objects that tie "
+                    "with the k-th. Use algorithm='panes'."
                 )
 
     @classmethod
     def refuse_lists(cls, queries: Sequence[TopK]) -> None:
-        """Refuse queries whose windows are listed where the algorithm needs a lattice of them."""
+        """Reject queries with listed windows if the algorithm does not support them."""
         for query in queries:
             if not cls.takes_lists and not isinstance(query.window, SlidingWindow):
                 raise UnsupportedError(
-                    f"{query.name!r} has windows that are listed by their starts and ends, and {cls.name} works on "
-                    "windows of one size and one slide: it finds the next view by arithmetic; "
-                    "use algorithm='panes' or 'naive'."
+                    f"{query.name!r} has windows listed by starts and ends, but {cls.name} supports only windows with "
+                    "one size and one slide. Use algorithm='panes' or 'naive'."
                 )
 
     @property
     @abstractmethod
     def next_end(self) -> int:
-        """The end of the oldest window still to be answered; meaningful while objects are held."""
+        """The end of the oldest unanswered window; defined while objects are kept."""
 
     def counters(self) -> dict[str, int]:
-        """What the algorithm did so far, by name, where its paper counts it."""
+        """Counters of the algorithm, by name, as its paper defines them."""
         return {}
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs to go on from here. Not changed by later calls."""
+        """Return the state for `load`. Later calls do not change it."""
 
     @abstractmethod
     def load(self, state: State) -> None:
-        """Go on from what `state` returned."""
+        """Restore what `state` returned."""
 
 
 def packed(arrays: NamedTuple) -> dict[str, Any]:
-    """Copies of the arrays of a named tuple, by name."""
+    """Copy the arrays of a named tuple, by name."""
     return {name: array.copy() for name, array in arrays._asdict().items()}

@@ -17,7 +17,7 @@ from skyband.topk.query import TopK
 
 __all__ = ["GroupObjects", "GroupedPanes"]
 
-_FIRST = 1024  # objects there is room for at first
+_FIRST = 1024  # initial capacity in objects
 _COLUMNS = ("keys", "positions", "ids", "dominated")
 
 
@@ -30,29 +30,29 @@ class GroupObjects(NamedTuple):
 
 
 class GroupedPanes:
-    """Answers queries of one sharing class for each group of a stream, and holds each group's minimal candidate set.
+    """Answer queries of one sharing class per group of a stream, and keep each group's minimal candidate set.
 
-    Groups are known by numbers. A group of which nothing is held takes two of them, whatever it held before: its
-    segment is overwritten when the arrays are next full.
+    Groups are identified by numbers. A group without objects takes two numbers of memory, whatever it contained before:
+    its segment is overwritten when the arrays are full the next time.
     """
 
     def __init__(self, queries: Sequence[TopK]) -> None:
         self._executor = Panes(queries)
         self._segments = _empty(_FIRST, 0)
-        self._minimal = True  # nothing is held that need not be
+        self._minimal = True  # whether the kept objects are exactly the minimal sets
 
     @property
     def counts(self) -> Ints:
-        """Per group: the objects held, which may be a few more than its candidates."""
+        """Per group: number of objects kept, which may be slightly more than its candidates."""
         return self._segments.counts
 
     @property
     def sweeps(self) -> int:
-        """How often arrivals were merged into a group's candidates."""
+        """How many times arrivals were merged into a group's candidates."""
         return self._executor.counters()["sweeps"]
 
     def reserve(self, groups: int) -> None:
-        """Let groups have numbers up to `groups`."""
+        """Make room for `groups` groups."""
         known = self._segments.counts.size
         if groups > known:
             more = np.zeros(max(groups, 2 * known) - known, np.int64)
@@ -60,7 +60,7 @@ class GroupedPanes:
             self._segments = self._segments._replace(begins=begins, counts=counts)
 
     def advance(self, arrived: ArrivedRows, joined: JoinStarts, first: int, log: AnswerLog) -> None:
-        """Take in the rows of some groups and answer their windows up to each one's watermark."""
+        """Process the rows of some groups and answer their windows up to each group's watermark."""
         if not arrived.groups.size:
             return
         self._minimal = False
@@ -77,7 +77,7 @@ class GroupedPanes:
                 self._executor.make_room()
 
     def settle(self, joined: JoinStarts, answered: Ints) -> None:
-        """Keep exactly the minimal candidate sets; `answered` tells per group how far windows have been answered."""
+        """Keep exactly the minimal candidate sets; windows of each group are answered up to its entry in `answered`."""
         if not self._minimal:
             groups = np.flatnonzero(self.counts)
             self._executor.keep_minimal(self._segments, joined, groups, answered[groups])
@@ -92,13 +92,13 @@ class GroupedPanes:
         return GroupObjects(groups, Objects(keys, positions, ids), dominated)
 
     def take_out(self, group: int) -> Candidates:
-        """What is held of a group; from now on, nothing is."""
+        """Remove and return the candidates of a group."""
         low, count = int(self._segments.begins[group]), int(self.counts[group])
         self.counts[group] = 0
         return Candidates(*(getattr(self._segments, name)[low : low + count].copy() for name in _COLUMNS))
 
     def put_in(self, group: int, candidates: Candidates) -> None:
-        """Hold these objects of a group of which nothing is held."""
+        """Add these objects of a group that has none."""
         size, tail = candidates.keys.size, int(self._segments.registers[kernels.TAIL])
         if tail + size > self._segments.keys.size:
             self._compact(size)
@@ -110,16 +110,16 @@ class GroupedPanes:
         self._minimal = False
 
     def state(self) -> dict[str, Any]:
-        """Everything that `load` needs."""
+        """Return the state for `load`."""
         held = self.group_objects()
         columns = {"group": held.groups, **held.objects._asdict(), "dominated": held.dominated}
         return {**{name: column.copy() for name, column in columns.items()}, "sweeps": self.sweeps}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore what `state` returned."""
         groups = state["group"]
         if not all(state[name].shape == groups.shape for name in _COLUMNS) or (np.diff(groups) < 0).any():
-            raise ValueError("the columns of the groups' candidates do not fit together")
+            raise ValueError("the columns of the groups' candidates differ in length, or their groups are not sorted")
         self.reserve(int(groups.max(initial=-1)) + 1)
         columns: dict[str, Any] = {name: np.ascontiguousarray(state[name], np.int64) for name in _COLUMNS[1:]}
         columns["keys"] = np.ascontiguousarray(state["keys"], np.float64)
@@ -131,7 +131,7 @@ class GroupedPanes:
         self._minimal = True
 
     def _compact(self, more: int) -> None:
-        """Write the segments anew without gaps, with room for so many objects more and as much again as there are."""
+        """Rewrite the segments without gaps, with room for `more` additional objects and for as many again."""
         old = self._segments
         live = int(old.counts.sum()) + more
         fresh = _empty(max(_FIRST, 2 * live), 0)._replace(begins=old.begins, counts=old.counts)

@@ -1,4 +1,4 @@
-"""k-skyband: one pass with dominance counters, blind to where windows begin and end."""
+"""k-skyband: one pass with dominance counters, independent of where windows begin and end."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["KSkyband", "empty_band"]
 
 
 def empty_band(capacity: int) -> kernels.Band:
-    """A band with room for `capacity` candidates."""
+    """Return a band with capacity for `capacity` candidates."""
     columns: list[Any] = [np.zeros(capacity, np.float64 if i == 0 else np.int64) for i in range(4)]
     columns.append(np.zeros(kernels.REGISTERS, np.int64))
     return kernels.Band(*columns)
 
 
 class KSkyband(Engine):
-    """Holds every object of the window that fewer than k later objects beat: the k-skyband by score and arrival.
+    """Keep every object of the window that fewer than k later objects beat: the k-skyband by score and arrival.
 
-    An object with k later and better ones can appear in no answer any more, because they are in every window that it
-    is still in; so nothing is ever recomputed. Each newcomer enters, and one sweep over the worse candidates raises
+    An object with k later and better ones cannot be in any future answer, because they are in every window that it is
+    still in; so nothing is recomputed. Every new object enters, and one sweep over the worse candidates increments
     their dominance counters and drops those that reach k. Objects that arrived in one slide enter and leave all windows
-    together, which the counters do not know: the k-skyband holds the minimal candidate set (MTK) and more, in
-    particular the newest objects, however bad. State: O(k ln(n/k)) objects where scores do not hang on the order of
-    arrival, O(n) where they fall all the time. Cost: O(log |C| + n_d) an object, n_d candidates being dominated by it
-    (no newcomer is rejected for less), and O(|C|) a slide that sees a candidate expire.
+    together, which the counters ignore: the k-skyband contains the minimal candidate set (MTK) and more, in particular
+    the newest objects, however bad. State: O(k ln(n/k)) objects if scores do not depend on the order of arrival, O(n)
+    if they always fall. Cost: O(log |C| + n_d) per object, where n_d is the number of candidates it dominates (no new
+    object is rejected for less), and O(|C|) per slide in which a candidate expires.
 
     Papadias, Tao, Fu, Seeger: Progressive Skyline Computation in Database Systems, TODS 2005 (the k-skyband).
     Mouratidis, Bakiras, Papadias: Continuous Monitoring of Top-k Queries over Sliding Windows, SIGMOD 2006.
@@ -44,7 +44,7 @@ class KSkyband(Engine):
     """
 
     name = "kskyband"
-    summary = "one pass with dominance counters, every object enters (one-pass rival)"
+    summary = "one pass with dominance counters; every object enters the candidate set (TODS 2005)"
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)

@@ -1,4 +1,4 @@
-"""MinTopk: the minimal candidate set in one list, each object with the windows of its top-k career."""
+"""MinTopk: the minimal candidate set in one list, each object with its first and last window."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ MOST_WINDOWS = 1 << 26  # a pointer and a counter each: one gigabyte
 
 
 class MinTopk(Engine):
-    """Holds exactly the minimal candidate set (MTK): the union of the predicted top-k of all open windows.
+    """Keep exactly the minimal candidate set (MTK): the union of the predicted top-k of all open windows.
 
-    The super-top-k list is sorted best first. Because an object's top-k career is continuous (Lemma 4.3), a start and
-    an end window mark say in which windows it stands; a lower-bound pointer per window names the object that a
-    newcomer must beat. Nothing is ever recomputed. State: O(MTK) objects, 2k on average in the paper's model, and
-    C_nw pointers. Cost: one comparison for a hopeless object, O(log MTK + windows entered) for one that is kept.
+    The super-top-k list is sorted best first. An object is in the top k of consecutive windows (Lemma 4.3), so a start
+    and an end window mark define in which windows it is. A lower-bound pointer per window refers to the object that a
+    new one must beat. Nothing is recomputed. State: O(MTK) objects, 2k on average in the paper's model, and C_nw
+    pointers. Cost: one comparison for an object that is dropped at once, O(log MTK + windows entered) for one that is
+    kept.
 
     Yang, Shastri, Rundensteiner, Ward: An Optimal Strategy for Monitoring Top-k Queries in Streaming Windows, EDBT
     2011.
@@ -45,8 +46,9 @@ class MinTopk(Engine):
         windows = queries[0].window.most_alive
         if windows > MOST_WINDOWS:
             raise UnsupportedError(
-                f"{queries[0].name!r} has {windows} windows open at once and mintopk keeps a pointer for each, at most "
-                f"{MOST_WINDOWS}; use algorithm='panes', which needs none, or a longer slide."
+                f"{queries[0].name!r} has {windows} windows open at once, but mintopk keeps a pointer for each and "
+                f"supports at most {MOST_WINDOWS}. Use algorithm='panes', which keeps nothing per window, or a longer "
+                "slide."
             )
         self._list = skiplist.empty_list(16)
         self._topk = kernels.SuperTopk(

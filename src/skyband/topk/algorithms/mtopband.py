@@ -1,4 +1,4 @@
-"""MTopBand: all queries' minimal candidate set, with a predicted top-k set of its own for every live view."""
+"""MTopBand: all queries' minimal candidate set, with a separate predicted top-k set for every live view."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MOST_REFERENCES = 1 << 31  # four bytes each: eight gigabytes
 
 
 class MTopBand(SharedEngine):
-    """Serves any number of queries together; holds exactly their minimal candidate set, and a reference for each view.
+    """Answer any number of queries together; keep exactly their minimal candidate set, with references per view.
 
-    Queries share a view where their windows start together, and a view has as many objects as the largest k among the
-    queries that it still has to answer (adaptive k). Each has a heap of references to its objects, the worst in front.
-    Nothing is ever recomputed, but every view pays for itself. State: the candidates once, and up to k references for
-    each live view. Cost: one comparison for an object that no view wants; else a comparison for every 64 views and
-    O(log k) for each view entered.
+    Queries share a view if their windows start together, and a view has as many objects as the largest k among the
+    queries that it still has to answer (adaptive k). Each has a heap of references to its objects, the worst at the
+    root. Nothing is recomputed, but every view has its own cost. State: the candidates once, and up to k references for
+    each live view. Cost: one comparison for an object that no view accepts; otherwise a comparison for every 64 views
+    and O(log k) for each view entered.
 
     Shastri, Yang, Rundensteiner, Ward: MTopS: Scalable Processing of Continuous Top-K Multi-Query Workloads, CIKM 2011.
 
@@ -72,15 +72,15 @@ class MTopBand(SharedEngine):
         if self._bands.registers[kernels.RESUME_AT] != NONE:
             if self._bands.references.size >= MOST_REFERENCES:
                 raise UnsupportedError(
-                    f"the sets of {self.views} live views have outgrown {MOST_REFERENCES} references, the most that "
-                    "mtopband serves; use algorithm='mtoplist', which keeps one pointer a view."
+                    f"the sets of {self.views} open views exceed {MOST_REFERENCES} references, the limit of mtopband. "
+                    "Use algorithm='mtoplist', which keeps one pointer per view."
                 )
             references = np.zeros(2 * self._bands.references.size, np.int32)
             references[: self._bands.references.size] = self._bands.references
             self._bands = self._bands._replace(references=references)
             return
         self._grow_views()
-        if self._pool.registers[pretopk.FREE] == pretopk.NOBODY:
+        if self._pool.registers[pretopk.FREE] == pretopk.NO_SLOT:
             capacity = self._pool.keys.size
             self._pool = with_room(self._pool, 2 * capacity, keep=["registers"])
             self._pool.references[capacity:] = _chain(capacity, 2 * capacity)
@@ -115,7 +115,7 @@ class MTopBand(SharedEngine):
 
 
 def _chain(low: int, high: int) -> Any:
-    """The `references` of free slots from `low` to `high`, each leading to the next."""
+    """The `references` of free slots from `low` to `high`, each linked to the next."""
     following = np.arange(low + 1, high + 1, dtype=np.int64)
-    following[-1] = pretopk.NOBODY
+    following[-1] = pretopk.NO_SLOT
     return -2 - following

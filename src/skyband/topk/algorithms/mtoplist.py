@@ -19,15 +19,15 @@ __all__ = ["MTopList"]
 
 
 class MTopList(SharedEngine):
-    """Serves any number of queries together; holds exactly their minimal candidate set, every object once.
+    """Answer any number of queries together; keep exactly their minimal candidate set, every object once.
 
-    The union of the top k of all live views stands in one list, best first. A minimum pointer per view names the worst
-    object of its top k, the one that a newcomer must beat; two marks per object name the first and the last view that
-    it is in. With several k an object can be missing from a view and be in a younger one again (Lemma 6.2): it is in
+    The union of the top k of all live views is one list, best first. A minimum pointer per view refers to the worst
+    object of its top k, which a new object must beat. Two marks per object refer to the first and the last view that
+    contains it. With several k an object can be missing from a view and be in a younger one again (Lemma 6.2): it is in
     those between its marks whose minimum is not in front of it (Lemma 6.3). It leaves the list with the last of them.
-    Nothing is ever recomputed. State: the candidates once, and a few numbers for each live view. Cost: one comparison
-    for an object that no view wants; else a comparison for every 64 views, O(log candidates), and for each view entered
-    a pointer's step or two and a few comparisons to move marks.
+    Nothing is recomputed. State: the candidates once, and a few numbers for each live view. Cost: one comparison for an
+    object that no view accepts; otherwise a comparison for every 64 views, O(log candidates), and for each view entered
+    one or two pointer steps and a few comparisons to move marks.
 
     Shastri, Yang, Rundensteiner, Ward: MTopS: Scalable Processing of Continuous Top-K Multi-Query Workloads, CIKM 2011.
 
@@ -47,12 +47,12 @@ class MTopList(SharedEngine):
         super().__init__(queries, since)
         self._list = skiplist.empty_list(16)
         minima = np.zeros(self._meta.views.starts.size, np.int64)
-        self._careers = kernels.Careers(np.zeros((16, 2), np.int64), minima)
+        self._view_marks = kernels.ViewMarks(np.zeros((16, 2), np.int64), minima)
         self._extract = _extract(16)
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(
-            self._list, self._careers, self._meta, self._extract, rows, at, watermark, first, answers
+            self._list, self._view_marks, self._meta, self._extract, rows, at, watermark, first, answers
         )
 
     def _grow(self) -> None:
@@ -61,14 +61,14 @@ class MTopList(SharedEngine):
             self._list = skiplist.grown_list(self._list)
             capacity = self._list.keys.size
             marks = np.zeros((capacity, 2), np.int64)
-            marks[: self._careers.marks.shape[0]] = self._careers.marks
-            self._careers = self._careers._replace(marks=marks)
+            marks[: self._view_marks.marks.shape[0]] = self._view_marks.marks
+            self._view_marks = self._view_marks._replace(marks=marks)
             self._extract = _extract(capacity)
 
     def _move_views(self, live: Ints, capacity: int) -> None:
-        # Whoever is listed has its marks on live views; those of free slots mean nothing.
-        marks, minima = self._careers
-        self._careers = kernels.Careers(np.searchsorted(live, marks), moved(minima, live, capacity))
+        # Objects in the list have marks on live views; marks of free slots are undefined.
+        marks, minima = self._view_marks
+        self._view_marks = kernels.ViewMarks(np.searchsorted(live, marks), moved(minima, live, capacity))
 
     @property
     def candidates(self) -> int:
@@ -86,17 +86,17 @@ class MTopList(SharedEngine):
         return {"views": self.views}
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "list": packed(self._list), "careers": packed(self._careers)}
+        return {**super().state(), "list": packed(self._list), "careers": packed(self._view_marks)}
 
     def load(self, state: State) -> None:
         super().load(state)
         self._list = skiplist.SkipList(**state["list"])
-        self._careers = kernels.Careers(**state["careers"])
+        self._view_marks = kernels.ViewMarks(**state["careers"])
         self._extract = _extract(self._list.keys.size)
 
 
 def _extract(capacity: int) -> kernels.Extract:
-    """An empty copy with room for the whole list."""
+    """Return an empty copy with capacity for the whole list."""
     return kernels.Extract(
         np.empty(capacity),
         np.empty(capacity, np.int64),

@@ -1,4 +1,4 @@
-"""The baseline: keep the whole window and select its k best anew at every slide."""
+"""The baseline: keep the whole window and select its k best at every slide."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["Naive"]
 
 
 class Naive(Engine):
-    """Holds every object of the window; each slide costs a pass over all of them.
+    """Keep every object of the window; each slide costs a pass over all of them.
 
-    What any other engine is measured against. State: O(n) objects. Cost: O(n + k log k) a slide.
+    The baseline for all other engines. State: O(n) objects. Cost: O(n + k log k) a slide.
 
     >>> import skyband as sb
     >>> query = sb.TopK(k=2, size=4, slide=2)
@@ -28,7 +28,7 @@ class Naive(Engine):
     """
 
     name = "naive"
-    summary = "the whole window, selected anew at every slide (baseline)"
+    summary = "keeps the whole window and selects the k best at every slide (baseline)"
     ranks_ties = True
     takes_lists = True
 

@@ -1,4 +1,4 @@
-"""The pane executor: the minimal candidate set of any number of queries, maintained a pane and a block at a time."""
+"""The pane executor: the minimal candidate set of any number of queries, updated per pane and per block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skyband.topk.query import TopK
 
 __all__ = ["Candidates", "Panes"]
 
-MOST_LATTICES = 64  # views that begin on more lattices than this: finding the next pane costs more than it saves
+MOST_LATTICES = 64  # with view starts on more lattices than this, finding the next pane costs more than it saves
 _BLOCK = ("block_keys", "block_positions", "block_ids")
 _STANDING = ("keys", "positions", "ids", "dominated")
 
@@ -30,19 +30,19 @@ class Candidates(NamedTuple):
     keys: Floats
     positions: Ints
     ids: Ints
-    dominated: Ints  # better objects that arrived at the same position or later, as far as they were counted
+    dominated: Ints  # number of better objects at the same position or later, as counted so far
 
 
 class Panes(Engine):
-    """Holds one candidate set for all its queries, and answers each from it.
+    """Keep one candidate set for all queries, and answer each of them from it.
 
-    Objects between two window boundaries (a pane) enter and leave every window together, so that only the k best of a
-    pane can matter: a threshold finds them. Panes gather in a sorted block, and when the block has grown, one sweep
-    merges it with the standing candidates and drops what too many younger objects beat. So the papers' per-object
-    work is done once a block. Between sweeps a few objects more may be held than needed; whoever asks for the
-    candidates gets the minimal set, exactly MinTopk's for one query and MTopList's for several. Cost: one comparison
-    for a hopeless object where panes are long, O(log) for each object where they are short, and the rows of the
-    answers.
+    Objects between two window boundaries (a pane) enter and leave every window together, so only the k best of a pane
+    can be in an answer: a threshold selects them. Panes are collected in a sorted block. When the block has grown, one
+    sweep merges it with the standing candidates and drops objects that too many younger objects beat. So the papers'
+    per-object work is done once per block. Between sweeps, a few more objects than necessary may be kept; `candidates`
+    and `objects` return the minimal set, exactly MinTopk's for one query and MTopList's for several. Cost: one
+    comparison for an object that is dropped at once if panes are long, O(log) for each object if they are short, and
+    the rows of the answers.
 
     >>> import skyband as sb
     >>> hour = sb.TopK(name="hour", k=1, size="1 hour", slide="30 minutes")
@@ -53,7 +53,7 @@ class Panes(Engine):
     """
 
     name = "panes"
-    summary = "the minimal candidate set, kept a pane at a time for one query or thousands: what `auto` runs"
+    summary = "the minimal candidate set, updated once per pane, for one query or thousands; the default of `auto`"
     shares = True
     ranks_ties = True
     takes_lists = True
@@ -69,7 +69,7 @@ class Panes(Engine):
         self._store = candidates.CandidateStore(**columns, registers=np.zeros(candidates.REGISTERS, np.int64))
         self._store.registers[candidates.PANE_END] = candidates.NO_PANE
         self._work = self._room()
-        self._settled = True  # nothing is held that need not be
+        self._settled = True  # whether the kept objects are exactly the minimal set
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         self._settled = False
@@ -110,7 +110,7 @@ class Panes(Engine):
         )
 
     def _settle(self) -> None:
-        """Bring all objects together and keep the minimal candidate set of them."""
+        """Merge all objects and keep their minimal candidate set."""
         if self._settled:
             return
         self._settled = True
@@ -180,17 +180,17 @@ class Panes(Engine):
 
     @property
     def stored_count(self) -> int:
-        """How many objects are stored, candidates or not yet known to be none; unlike `candidates` it costs nothing."""
-        r = self._store.registers  # a compiled function would take longer to be called
+        """Number of objects stored, including some that are not candidates; unlike `candidates` this is cheap."""
+        r = self._store.registers  # reading arrays is faster than calling a compiled function
         return int(r[candidates.STANDING]) + int(r[candidates.BLOCK]) + int(self._pane.registers[open_pane.SIZE])
 
     def hand_over(self) -> Candidates:
-        """The minimal candidate set."""
+        """Return the minimal candidate set."""
         held, side = self.candidates, int(self._store.registers[candidates.SIDE])
         return Candidates(*(getattr(self._store, name)[side, :held].copy() for name in _STANDING))
 
     def take_over(self, held: Candidates, answered: int) -> None:
-        """Hold these candidates of a stream whose windows have been answered up to `answered`."""
+        """Load these candidates of a stream whose windows have been answered up to `answered`."""
         registers = np.zeros(candidates.REGISTERS, np.int64)
         registers[candidates.STANDING] = held.keys.size
         registers[candidates.NEWEST] = held.positions.max(initial=candidates.NO_PANE)
@@ -209,7 +209,7 @@ class Panes(Engine):
         first: int,
         answers: Answers,
     ) -> int:
-        """Run one group after another in this executor; say why the kernel came back."""
+        """Process one group after another in this executor; return the kernel's status."""
         return group_runs.advance_groups(
             segments,
             self._store,
@@ -231,7 +231,7 @@ class Panes(Engine):
         group_runs.keep_minimal(segments, self._together, joined, self._moments, self._plan, groups, answered)
 
     def make_room(self, standing: int | None = None) -> None:
-        """Make room for so many standing candidates, or for whatever the kernel lacked."""
+        """Make room for `standing` candidates, or for whatever the kernel lacked."""
         if standing is None:
             self._grow()
         elif 2 * standing >= self._store.keys.shape[1]:
@@ -239,17 +239,17 @@ class Panes(Engine):
             self._work = self._room()
 
     def longest_answer(self) -> int:
-        """No answer can have more rows than this."""
+        """Maximum number of rows of an answer."""
         return self._longest_answer()
 
     def count_sweeps(self, sweeps: int) -> None:
-        """Go on counting sweeps from here."""
+        """Set the sweep counter."""
         self._store.registers[candidates.SWEEPS] = sweeps
 
 
 @lru_cache(maxsize=64)
 def _prepared(queries: tuple[TopK, ...], since: tuple[int, ...]) -> tuple[Queries, candidates.PanesPlan, Moments]:
-    """What follows from the queries alone, made once for the engines of all groups."""
+    """Values derived from the queries alone, computed once for the engines of all groups."""
     together, listed = kernel_queries(queries, since), listed_windows(queries)
     plan = _plan(together, listed, TIED if queries[0].ties == "rank" else None)
     return together, plan, moments_of(together, plan.listed)
@@ -260,7 +260,7 @@ def _plan(queries: Queries, listed: Lists, ties: Ties) -> candidates.PanesPlan:
     shift = 0
     while longest >> shift >= candidates.AGES:
         shift += 1
-    # An object of age a matters to queries with size > a; a step stands for its youngest age, so that none is missed.
+    # An object of age a can be in windows with size > a. A step uses its youngest age, so that no window is missed.
     ages = np.arange(candidates.AGES, dtype=np.int64) << shift
     longest_first = np.argsort(-queries.sizes)
     largest_k = np.append(0, np.maximum.accumulate(queries.ks[longest_first]))

@@ -1,4 +1,4 @@
-"""PreTopk: the minimal candidate set, with a predicted top-k set of its own for every open window."""
+"""PreTopk: the minimal candidate set, with a separate predicted top-k set for every open window."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ MOST_REFERENCES = 1 << 31  # four bytes each: eight gigabytes
 
 
 class PreTopk(Engine):
-    """Holds exactly the minimal candidate set (MTK): the union of the predicted top-k of all open windows.
+    """Keep exactly the minimal candidate set (MTK): the union of the predicted top-k of all open windows.
 
-    Each open window has a heap of references to the k best objects so far among those that live to see it; an answered
-    window is dropped as a whole, a new one begins empty. The worst of a set falls with the window's number (Lemma 4.2),
-    so that a new object is offered from the newest window backwards until one refuses it. Nothing is ever recomputed,
-    but every window pays for itself. State: O(MTK) objects, 2k on average in the paper's model, and C_nw * k
-    references. Cost: one comparison for a hopeless object, O(log k) for each window that an object gets into.
+    Each open window has a heap of references to the k best objects so far that do not expire before it ends. An
+    answered window is dropped with its heap; a new one begins empty. The worst object of a set gets worse as the
+    window's number grows (Lemma 4.2), so a new object is offered from the newest window backwards until one rejects it.
+    Nothing is recomputed, but every window has its own cost. State: O(MTK) objects, 2k on average in the paper's model,
+    and C_nw * k references. Cost: one comparison for an object that is dropped at once, O(log k) for each window
+    entered.
 
-    Room for references is made as the sets grow, to the same size for all windows: it is at most twice what the fullest
-    set has needed, times C_nw.
+    The space for references grows with the sets, to the same size for all windows: it is at most twice the size of the
+    largest set so far, times C_nw.
 
     Yang, Shastri, Rundensteiner, Ward: An Optimal Strategy for Monitoring Top-k Queries in Streaming Windows,
     EDBT 2011.
@@ -50,11 +51,11 @@ class PreTopk(Engine):
         windows = query.window.most_alive
         fullest = min(query.k, query.sliding.size) if query.axis == "count" else query.k
         if windows > MOST_WINDOWS or windows * fullest > MOST_REFERENCES:
-            one_pointer = "'mintopk', which keeps one pointer a window, or " if windows <= MOST_WINDOWS else ""
+            one_pointer = "'mintopk', which keeps one pointer per window, or " if windows <= MOST_WINDOWS else ""
             raise UnsupportedError(
-                f"{query.name!r} has {windows} windows open at once and pretopk keeps up to {fullest} references for "
-                f"each; it serves at most {MOST_WINDOWS} windows and {MOST_REFERENCES} references. Use the algorithm "
-                f"{one_pointer}'panes', which keeps nothing for a window, or a longer slide."
+                f"{query.name!r} has {windows} windows open at once, and pretopk keeps up to {fullest} references for "
+                f"each. It supports at most {MOST_WINDOWS} windows and {MOST_REFERENCES} references. Use the algorithm "
+                f"{one_pointer}'panes', which keeps nothing per window, or a longer slide."
             )
         self._pool = kernels.Pool(
             np.zeros(64),
@@ -74,7 +75,7 @@ class PreTopk(Engine):
 
     def _grow(self) -> None:
         capacity, width = self._pool.keys.size, self._sets.heaps.shape[1]
-        if self._pool.registers[kernels.FREE] == kernels.NOBODY:
+        if self._pool.registers[kernels.FREE] == kernels.NO_SLOT:
             self._pool = with_room(self._pool, 2 * capacity, keep=["registers"])
             self._pool.references[capacity:] = _chain(capacity, 2 * capacity)
             self._pool.registers[kernels.FREE] = capacity
@@ -105,7 +106,7 @@ class PreTopk(Engine):
 
 
 def _chain(low: int, high: int) -> Any:
-    """The `references` of free slots from `low` to `high`, each leading to the next."""
+    """The `references` of free slots from `low` to `high`, each linked to the next."""
     following = np.arange(low + 1, high + 1, dtype=np.int64)
-    following[-1] = kernels.NOBODY
+    following[-1] = kernels.NO_SLOT
     return -2 - following

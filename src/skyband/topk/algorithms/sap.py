@@ -1,4 +1,4 @@
-"""SAP: the window in partitions, of which only the k best are candidates; three ways to find where partitions end."""
+"""SAP: only the k best of each partition of the window are candidates; three ways to choose the partitions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def _arrays(cls: Any, *shape: int) -> Any:
 
 
 class _Sap(Engine):
-    """What the three engines share: all but the choice of where a partition ends."""
+    """The common part of the three engines; they differ in how partition ends are chosen."""
 
     mode: ClassVar[int]
-    units: ClassVar[int] = 0  # that a window is cut into; 0: m*, which bounds the candidates best
+    units: ClassVar[int] = 0  # number of units per window; 0: m*, which gives the best bound of candidates
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
@@ -66,15 +66,15 @@ class _Sap(Engine):
         )
 
     def _most(self, capacity: int) -> int:
-        """Entries of a list that has at most k."""
+        """Length of a list with at most k entries."""
         return min(self._kernel_query.k, capacity)
 
     def _longest_list(self, capacity: int) -> int:
-        """Entries of an open unit's list."""
+        """Length of an open unit's list."""
         return min(self._plan.limit, capacity) + 1
 
     def _room(self, capacity: int, candidates: int) -> states.SapScratch:
-        """Room to work in, for a window of so many objects and so many candidates."""
+        """Allocate scratch space for a window of `capacity` objects and for `candidates` candidates."""
         most = min(kernels.LONG_CELL * self._kernel_query.k, capacity)
         longest = candidates + most + 4 * self._most(capacity) + self._longest_list(capacity) + 2 * SPARE
         work: states.SapScratch = _arrays(states.SapScratch, longest)._replace(waiting=empty_waiting())
@@ -141,7 +141,7 @@ class _Sap(Engine):
         return self.candidate_numbers().size
 
     def candidate_numbers(self) -> Ints:
-        """The numbers of the objects in C and M, in no particular order; objects are numbered as they come."""
+        """The numbers of the objects in C and M, in arbitrary order; objects are numbered in order of arrival."""
         found = np.zeros(self.object_count, np.int64)
         return found[: kernels.held_numbers(self._sap, self._kernel_query.k, found)]
 
@@ -203,24 +203,24 @@ class _Sap(Engine):
 
 
 class SapEqual(_Sap):
-    """Cuts the window into m* = ⌈√(n / max(s, k))⌉ equal partitions and holds the k best of each.
+    """Cut the window into m* = ⌈√(n / max(s, k))⌉ equal partitions and keep the k best of each.
 
-    An object beside the k best of its partition can be in no answer before the partition begins to expire. So only
-    the front partition needs more than its k best: its meaningful objects M, the k-skyband among the others. Even
-    that is empty if k candidates of later partitions beat the partition's k-th (group dominance number ρ ≥ k); else M
-    is found by a scan of the partition from its newest object to its oldest, into an S-AVL, a share of it with each
-    slide while the partition before expires. For that scan the window is kept as it came; `candidates` counts C ∪ M,
-    as the paper does, and `counters` has the `window_objects`.
+    An object outside the k best of its partition cannot be in an answer before the partition begins to expire. So only
+    the front partition needs more than its k best: its meaningful objects M, the k-skyband among the others. M is empty
+    if k candidates of later partitions beat the partition's k-th (group dominance number ρ ≥ k). Otherwise a scan of
+    the partition from its newest object to its oldest builds M as an S-AVL, incrementally with each slide while the
+    partition before it expires. The scan needs the whole window; `candidates` counts C ∪ M, as the paper does, and
+    `counters` contains the `window_objects`.
 
-    |C ∪ M| is at most (m - 1)·k + n/m·k/max(s, k). Cost: one comparison for a hopeless object, O(1) amortised for one
-    of the k best so far of its partition, O(log k) for an object that is put into M or taken from it, O(|C|) for each
-    partition that is closed: O(log k) an object in the worst case, and O(k) for each answer that is written.
+    |C ∪ M| is at most (m - 1)·k + n/m·k/max(s, k). Cost: one comparison for an object that is dropped at once, O(1)
+    amortised for one of the k best so far of its partition, O(log k) for an object that is added to M or removed from
+    it, O(|C|) for each partition that is closed: O(log k) per object in the worst case, and O(k) for each answer.
 
     Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017.
 
-    Departures from the paper: the tops of an S-AVL stand in an array, first sorted and then a heap, instead of an AVL
-    tree; those of the k best that a scan has passed count as dominators; and an object of M is promoted when an
-    answer wants it, not whenever a candidate expires.
+    Differences from the paper: the tops of an S-AVL are in an array, first sorted and then a heap, instead of an AVL
+    tree. Those of the k best that a scan has passed count as dominators. An object of M is promoted when an answer
+    needs it, not whenever a candidate expires.
 
     >>> import skyband as sb
     >>> monitor = sb.Monitor(sb.TopK(k=1, size=9, slide=1), algorithm="sap-equal")
@@ -235,13 +235,13 @@ class SapEqual(_Sap):
 
 
 class SapDynamic(_Sap):
-    """Lets the scores decide how long a partition is: units of n/m* objects join it while it stays proper.
+    """Choose the length of a partition by its scores: units of n/m* objects join it while a rank test allows it.
 
-    What is held, and why that is enough, is as for `sap-equal`. When a unit is complete, a rank test (Mann, Whitney)
-    compares the k best that the partition would have with the η·k best candidates of the window before it. If they
-    tend to be higher, later objects are unlikely to make its M needless, and the unit begins the next partition; it
-    does too where the partition would pass l_max = n / (1 + η). So partitions are long where scores are unremarkable
-    (fewer candidates), and short where they are high (less to scan). Up to k = 10 the test is exact.
+    The state is that of `sap-equal`. When a unit is complete, a rank test (Mann, Whitney) compares the k best that the
+    partition would have with the η·k best candidates of the window before it. If they tend to be higher, later objects
+    are unlikely to make M unnecessary, and the unit begins the next partition. It also does if the partition would
+    exceed l_max = n / (1 + η). So partitions are long where scores are average (fewer candidates), and short where they
+    are high (less to scan). Up to k = 10 the test is exact.
 
     Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017.
 
@@ -258,19 +258,18 @@ class SapDynamic(_Sap):
 
 
 class SapEnhanced(_Sap):
-    """Dynamic partitions that remember which of their units may hold many meaningful objects, and skip the others.
+    """Dynamic partitions that track which of their units may contain many meaningful objects, and skip the others.
 
-    The bar of a unit's list, τ, is taken over from the unit before (TBUI): while scores do not change, each unit has
-    about ζ* objects above it, and every other object costs one comparison. A unit that is followed by one with k
-    objects above its bar is a non-k-unit: of it only the best key is kept; of a k-unit the list is. When a partition
-    needs an M (UBSA), non-k-units whose best key does not reach the k-th best of what comes later are skipped as a
-    whole, and k-units give their k best first and the rest only when their turn to expire has come, from the list if
-    that is enough.
+    A unit's list inherits its bar, τ, from the unit before (TBUI): while scores do not change, each unit has about ζ*
+    objects above it, and every other object costs one comparison. A unit that is followed by one with k objects above
+    its bar is a non-k-unit: only its best key is kept. Of a k-unit, the list is kept. When a partition needs an M
+    (UBSA), it skips non-k-units whose best key does not reach the k-th best of later objects. From k-units it uses the
+    k best first, and the rest only when the unit is about to expire, from the list if that is sufficient.
 
     Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017.
 
-    Departures from the paper: a unit with fewer than k objects above the bar it took over is listed anew from the
-    window, as soon as an answer would lack one of them; whether a unit is a non-k-unit is decided against its own bar.
+    Differences from the paper: the list of a unit with fewer than k objects above its inherited bar is rebuilt from the
+    window as soon as an answer would miss one of them. Whether a unit is a non-k-unit is decided by its own bar.
 
     >>> import skyband as sb
     >>> monitor = sb.Monitor(sb.TopK(k=2, size=100, slide=1), algorithm="sap")
@@ -285,21 +284,21 @@ class SapEnhanced(_Sap):
 
 
 def _spread(column: Any, numbers: Ints) -> Any:
-    """A ring with twice the places, in which the entries of the given numbers have theirs."""
+    """Return a ring of twice the capacity with the entries of the given numbers."""
     wide = np.zeros(2 * column.size, column.dtype)
     wide[numbers % wide.size] = column[numbers % column.size]
     return wide
 
 
 def _wider(table: Any, numbers: Ints) -> Any:
-    """The same for all columns of a table that have as many places as its first."""
+    """Do the same for all columns of a table that are as long as its first."""
     places = table[0].size
     return type(table)(*(_spread(column, numbers) if column.size == places else column for column in table))
 
 
 @lru_cache(maxsize=64)
 def _plan(mode: int, k: int, slide: int, units: int = 0) -> states.SapPlan:
-    """What follows from k, from the objects a slide has (0: time windows), and from the units of a window."""
+    """Parameters derived from k, the objects per slide (0: time windows), and the units per window."""
     # The solution of (eta k - k) / sqrt(eta k) = 3. The equation for zeta* is the same.
     sample = ((3.0 + sqrt(9.0 + 4.0 * k)) / 2.0) ** 2
     plenty = sample + 3.0 * sqrt(sample)
@@ -315,14 +314,14 @@ def _plan(mode: int, k: int, slide: int, units: int = 0) -> states.SapPlan:
 
 
 def _most_ranks(a: int, b: int) -> Ints:
-    """T_up of the rank-sum test: for samples of up to a and b, the largest sum of ranks that is not remarkable."""
+    """T_up of the rank-sum test: for samples of up to a and b, the largest rank sum that is not significant."""
     return np.array([[_most_rank_sum(i, j) for j in range(b + 1)] for i in range(a + 1)], np.int64)
 
 
 @lru_cache(maxsize=1024)
 def _most_rank_sum(a: int, b: int) -> int:
     """The smallest T that the rank sum of `a` among ``a + b`` exceeds with a probability of at most ALPHA / 2."""
-    # ways[i][s]: how many subsets of i of the ranks so far have the sum s.
+    # ways[i][s]: number of subsets of i of the ranks so far with the sum s.
     most = sum(range(b + 1, a + b + 1))
     ways = [[0] * (most + 1) for _ in range(a + 1)]
     ways[0][0] = 1

@@ -1,4 +1,4 @@
-"""What the engines that serve many queries together have in common: the meta query."""
+"""The common part of engines that answer many queries together: the meta query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_VIEWS = 1 << 24  # about a hundred bytes each
 
 
 class SharedEngine(Engine):
-    """Keeps the live views of all its queries: one for each start of a window that is still to be answered."""
+    """Keep the live views of all queries: one for each start of an unanswered window."""
 
     shares = True
 
@@ -28,9 +28,9 @@ class SharedEngine(Engine):
         plan = kernels.plan_of(kernel_queries(self._queries, self._since))
         if (most := kernels.most_views(plan)) > MOST_VIEWS:
             raise UnsupportedError(
-                f"the {len(self._queries)} queries can have {most} windows with different starts open at once and "
-                f"{self.name} keeps an entry for each, at most {MOST_VIEWS}; use algorithm='panes', which needs none, "
-                "or longer slides."
+                f"the {len(self._queries)} queries can have {most} windows with different starts open at once, but "
+                f"{self.name} keeps an entry for each start and supports at most {MOST_VIEWS}. Use algorithm='panes', "
+                "which keeps nothing per window, or longer slides."
             )
         self._meta = kernels.SharedViews(
             plan, kernels.empty_views(), kernels.empty_progress(plan), *kernels.empty_agendas(plan)
@@ -38,16 +38,16 @@ class SharedEngine(Engine):
 
     @abstractmethod
     def _move_views(self, live: Ints, capacity: int) -> None:
-        """The views `live` are numbered from 0 on now, in a ring with `capacity` places; all others are dead."""
+        """Renumber the views `live` from 0 on, in a ring with `capacity` entries; all others are closed."""
 
     def _grow_views(self) -> bool:
-        """Make room for one more view and one more record; whether any was lacking."""
+        """Make room for one more view and one more record; return whether room was missing."""
         views, progress, grown = self._meta.views, self._meta.progress, False
         if kernels.lacks_records(progress):
             progress, grown = kernels.with_more_records(progress), True
         if kernels.lacks_views(views):
             live = kernels.live_numbers(views)
-            views, grown = kernels.without_dead(views), True
+            views, grown = kernels.without_closed(views), True
             capacity = views.starts.size
             progress = progress._replace(first_records=kernels.moved(progress.first_records, live, capacity))
             self._move_views(live, capacity)
@@ -56,7 +56,7 @@ class SharedEngine(Engine):
 
     @property
     def views(self) -> int:
-        """How many views are live."""
+        """Number of live views."""
         return int(self._meta.views.registers[kernels.LIVE])
 
     @property

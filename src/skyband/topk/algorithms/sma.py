@@ -1,4 +1,4 @@
-"""SMA: a skyband of limited size over an index of the whole window, filled anew when it runs short."""
+"""SMA: a skyband of limited size over an index of the whole window, refilled when it runs short."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _REALS = ("keys", "bounds", "bar")
 
 
 class SMA(Engine):
-    """Holds every object of the window in an index, and the skyband of the best k_max = 2k of them beside it.
+    """Keep every object of the window in an index, and the skyband of the best k_max = 2k of them.
 
-    The skyband is filled with the k_max best objects of the window. From then on it takes in what beats the worst of
-    them, with dominance counters, and drops what k later and better ones beat; so it holds the k best of the window as
-    long as it holds k objects at all (or all there are). Expiry may leave it with fewer when an answer is due: then it
-    is filled anew. The index keeps this from being a scan of the window: cells by score, of which a refill visits the
-    best few. Their bounds follow the scores: they are drawn from a sample so that cells are equally full, anew when the
-    window has doubled or when refills have visited as many objects in vain as the window holds.
+    The skyband is filled with the k_max best objects of the window. From then on it adds objects that beat the worst of
+    them, with dominance counters, and drops objects that k later and better ones beat. So it contains the k best of the
+    window as long as it contains k objects (or all of them). If expiry leaves fewer when an answer is due, it is
+    refilled. The index avoids a scan of the window: a refill visits only the best cells by score. The bounds of the
+    cells come from a sample of the scores, so that cells are equally full. Cells are rebuilt when the window has
+    doubled, or when refills have visited as many objects without result as the window contains.
 
     `candidates` counts all objects in the index, because any of them may be needed by the next refill; `counters` has
     the size of the skyband, the number of refills and the objects they visited. State: O(n) objects. Cost:
     O(log cells) to load an object into the index and O(1) to purge it, O(log k + n_d) if it enters the skyband, n_d
     candidates being dominated by it; a refill costs O(k log k + n / cells).
 
-    Departures from the paper: the score is given, so that its grid over the attributes has one dimension; the skyband
-    is held to k_max objects by raising the bar; and a refill lets an object dominate the worse ones at its own
-    position, whichever came first, because no window tells them apart.
+    Differences from the paper: the score is given, so its grid over the attributes has one dimension. The skyband is
+    limited to k_max objects by raising the bar. In a refill, an object dominates the worse ones at its own position,
+    whichever came first, because they are in the same windows.
 
     Mouratidis, Bakiras, Papadias: Continuous Monitoring of Top-k Queries over Sliding Windows, SIGMOD 2006.
 
@@ -52,7 +52,7 @@ class SMA(Engine):
     """
 
     name = "sma"
-    summary = "the whole window in an index, a small skyband filled anew from it (multi-pass rival, SIGMOD 2006)"
+    summary = "the whole window in an index, and a small skyband that is refilled from it (SIGMOD 2006)"
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
@@ -86,7 +86,7 @@ class SMA(Engine):
         self._work = _room(2 * room)
 
     def _numbers(self) -> Any:
-        """The numbers of the objects held, oldest first."""
+        """The numbers of the objects in the window, oldest first."""
         return np.arange(self._grid.registers[kernels.HEAD], self._grid.registers[kernels.TAIL])
 
     @property
@@ -120,7 +120,7 @@ class SMA(Engine):
 
 
 def _room(capacity: int) -> kernels.SmaScratch:
-    """Room to select among `capacity` objects."""
+    """Allocate scratch space for selecting among `capacity` objects."""
     columns: list[Any] = [np.zeros(capacity, np.float64 if i == 0 else np.int64) for i in range(5)]
     columns.append(empty_waiting())
     return kernels.SmaScratch(*columns)

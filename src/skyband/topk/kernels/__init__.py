@@ -1,1 +1,1 @@
-"""Compiled code of this family: arrays in, arrays out, no classes."""
+"""Compiled kernels of this family: functions on arrays, without classes."""

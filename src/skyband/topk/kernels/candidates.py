@@ -1,8 +1,8 @@
-"""The pane executor's candidates: a block of young ones, and standing ones that the block is merged into.
+"""The pane executor's candidates: a block of young candidates, and the standing candidates it is merged into.
 
-Both are sorted best first. A sweep merges them and drops what too many younger objects beat. It may keep some objects
-too many (it knows an object's age, not which views begin where); `kernels.minimal` finds the exact set when somebody
-asks. Where ties are in, an object beats only those with a lower key.
+Both are sorted best first. A sweep merges them and drops objects that too many younger objects beat. It may keep more
+objects than necessary, because it knows an object's age but not where views begin; `kernels.minimal` computes the exact
+set on request. With ties, an object beats only objects with a lower key.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from skyband.kernels.order import beats
 from skyband.kernels.radix import SortRoom, radix_sort, sort_bits
 from skyband.kernels.stream import Floats, Ints, Ties
 from skyband.topk.kernels.listed import Lists, has_cuts, last_cut, next_cut
-from skyband.topk.kernels.open_pane import CUT_AT, SELECTED, SIZE, OpenPane, learn_bar
+from skyband.topk.kernels.open_pane import CUT_AT, SELECTED, SIZE, OpenPane, estimate_bar
 
 # CandidateStore.registers
-STANDING = 0  # standing candidates
-BLOCK = 1  # objects in the block
-SIDE = 2  # which half of the standing arrays is in use; a sweep writes the other
+STANDING = 0  # number of standing candidates
+BLOCK = 1  # number of objects in the block
+SIDE = 2  # which half of the standing arrays is in use; a sweep writes to the other half
 BLOCK_SIDE = 3
-NEWEST = 4  # the position of the newest object taken in
-SWEEPS = 5  # how often a block was merged into the standing candidates
-PANE_END = 6  # where the open pane ends if it is being cut to its k best, else NO_PANE: it may hold several panes
-ANSWERED = 7  # of the queries that are due together, those answered already
+NEWEST = 4  # the position of the newest object processed
+SWEEPS = 5  # how many times a block was merged into the standing candidates
+PANE_END = 6  # end of the open pane if it is being cut to its k best; else NO_PANE: it may contain several panes
+ANSWERED = 7  # how many of the queries that are due together have been answered
 REGISTERS = 8
 
 NO_PANE = -(2**62)
 
-LEAST_BLOCK = 256  # a block of fewer objects is not worth a sweep
-AGES = 512  # steps of the table of ks by age
+LEAST_BLOCK = 256  # a block with fewer objects is not swept
+AGES = 512  # steps of the table of k by age
 
 
 class CandidateStore(NamedTuple):
-    """Standing candidates and block, each sorted best first, each in two halves of which one is in use."""
+    """Standing candidates and block, both sorted best first, each stored in two halves of which one is in use."""
 
     keys: Floats  # (2, capacity)
     positions: Ints
@@ -49,18 +49,18 @@ class CandidateStore(NamedTuple):
 
 
 class PanesPlan(NamedTuple):
-    """What the queries mean for the executor."""
+    """Parameters that the executor derives from the queries."""
 
     k: int  # the largest of the workload
-    k_by_age: Ints  # the largest k of the queries whose windows reach back so far; ages in steps of 2**age_shift
+    k_by_age: Ints  # the largest k of the queries whose windows reach back this far; ages in steps of 2**age_shift
     age_shift: int
-    lattices: Ints  # (n, 2): the distinct (slide, start) lattices that views begin on; empty: too many to cut panes by
+    lattices: Ints  # (n, 2): the distinct (slide, start) lattices of view starts; empty: too many to cut panes by
     ties: Ties
     listed: Lists
 
 
 class PanesScratch(NamedTuple):
-    """Room to work in; nothing in it outlives a call."""
+    """Scratch space; not used between calls."""
 
     sort: SortRoom
     ranks: Ints  # (block capacity): of the block's objects, by position
@@ -71,19 +71,19 @@ class PanesScratch(NamedTuple):
 
 @kernel
 def held_count(store: CandidateStore, pane: OpenPane) -> int:
-    """Objects in all three places."""
+    """Number of objects in the open pane, the block and the standing candidates."""
     return store.registers[STANDING] + store.registers[BLOCK] + pane.registers[SIZE]
 
 
 @inner_kernel
 def cuts_panes(plan: PanesPlan) -> bool:
-    """Whether it is known where views begin; they may be too many to tell."""
+    """Whether the view starts are known; there may be too many to list."""
     return plan.lattices.shape[0] > 0 or has_cuts(plan.listed)
 
 
 @kernel
 def youngest_view(plan: PanesPlan, position: int) -> int:
-    """Where the youngest view that holds `position` begins; the position itself where views are too many to tell."""
+    """Start of the youngest view that contains `position`; the position itself if there are too many views to list."""
     if not cuts_panes(plan):
         return position
     begin = last_cut(plan.listed, position)
@@ -95,7 +95,7 @@ def youngest_view(plan: PanesPlan, position: int) -> int:
 
 @kernel
 def next_start(plan: PanesPlan, position: int) -> int:
-    """Where the next view begins after `position`."""
+    """Start of the next view after `position`."""
     begin = next_cut(plan.listed, position)
     for i in range(plan.lattices.shape[0]):
         slide, start = plan.lattices[i, 0], plan.lattices[i, 1]
@@ -105,7 +105,7 @@ def next_start(plan: PanesPlan, position: int) -> int:
 
 @kernel
 def k_at_age(plan: PanesPlan, age: int) -> int:
-    """The largest k of the queries that an object of this age can still matter to; 0 if it has expired for all."""
+    """The largest k of the queries whose windows can contain an object of this age; 0 if it has expired for all."""
     step = age >> plan.age_shift
     return plan.k_by_age[step] if step < AGES else 0
 
@@ -114,13 +114,13 @@ def k_at_age(plan: PanesPlan, age: int) -> int:
 def sweep_view(
     store: CandidateStore, plan: PanesPlan, keys: Floats, positions: Ints, ids: Ints, new: int, now: int, counted: int
 ) -> None:
-    """Merge sorted objects that share their youngest view into the standing candidates, and drop the hopeless.
+    """Merge sorted objects that share their youngest view into the standing candidates, and drop dominated objects.
 
-    These are beaten too often for their age; windows that end after `now` are still to be answered. With `counted` 0
-    the new objects may be of several views, and start as if nobody had beaten them yet.
+    An object is dropped if it is beaten too often for its age. Windows that end after `now` are still unanswered. With
+    `counted` 0 the new objects may belong to several views, and their counts start at 0.
 
-    Of each pair both objects are loaded and one is chosen: which one is a coin toss, and a branch on it would be
-    guessed wrong half of the time.
+    Both objects of each pair are loaded and one is selected without a branch: the outcome is random, so a branch would
+    be mispredicted half of the time.
     """
     r = store.registers
     old, side = r[STANDING], r[SIDE]
@@ -129,7 +129,7 @@ def sweep_view(
     to_keys, to_positions = store.keys[1 - side], store.positions[1 - side]
     to_ids, to_dominated = store.ids[1 - side], store.dominated[1 - side]
     i, j, kept = 0, 0, 0
-    above, last = 0, np.nan  # where ties are in: new objects above the last key, which is met again for each that ties
+    above, last = 0, np.nan  # with ties: new objects above the last key; equal keys reuse the count
     while i < old and j < new:
         key, position, id_ = keys[j], positions[j], ids[j]
         old_key, old_position, old_id = old_keys[i], old_positions[i], old_ids[i]
@@ -183,7 +183,7 @@ def shares_one_view(plan: PanesPlan, positions: Ints, n: int) -> bool:
 
 @kernel
 def rank_block(store: CandidateStore, plan: PanesPlan, work: PanesScratch, n: int) -> None:
-    """Number the block's objects by the youngest view they belong to, from 1 for the youngest view on."""
+    """Number the block's objects by their youngest view, starting at 1 for the youngest view."""
     positions = store.block_positions[store.registers[BLOCK_SIDE]]
     bits, places = work.sort.bits, work.sort.places
     for i in range(n):
@@ -199,7 +199,7 @@ def rank_block(store: CandidateStore, plan: PanesPlan, work: PanesScratch, n: in
 
 @kernel
 def count_better(work: PanesScratch, at: int) -> int:
-    """Of the block's objects counted in so far, those of the view of the one at place `at` or a younger one."""
+    """Number of the block's objects counted so far that belong to the view of object `at` or to a younger view."""
     found, node = 0, work.ranks[at]
     while node > 0:
         found += work.tree[node]
@@ -209,7 +209,7 @@ def count_better(work: PanesScratch, at: int) -> int:
 
 @kernel
 def count_in(work: PanesScratch, low: int, high: int, n: int) -> None:
-    """Count the block's objects at the places ``[low, high)`` in."""
+    """Count the block's objects at indexes ``[low, high)``."""
     for at in range(low, high):
         node = work.ranks[at]
         while node <= n:
@@ -219,7 +219,7 @@ def count_in(work: PanesScratch, low: int, high: int, n: int) -> None:
 
 @kernel
 def sweep(store: CandidateStore, plan: PanesPlan, work: PanesScratch, now: int) -> None:
-    """Merge the block into the standing candidates; drop what is beaten too often for its age at `now`."""
+    """Merge the block into the standing candidates and drop objects beaten too often for their age at `now`."""
     r = store.registers
     new, old, side, block = r[BLOCK], r[STANDING], r[SIDE], r[BLOCK_SIDE]
     block_keys, block_positions, block_ids = (
@@ -230,7 +230,7 @@ def sweep(store: CandidateStore, plan: PanesPlan, work: PanesScratch, now: int) 
     r[BLOCK] = 0
     together = shares_one_view(plan, block_positions, new)
     if together or old + new <= plan.k:
-        # Of no more than k objects none is beaten by k others: who beats whom may wait.
+        # Of at most k objects none is beaten by k others, so counting can wait.
         sweep_view(store, plan, block_keys, block_positions, block_ids, new, now, int(together))
         return
     rank_block(store, plan, work, new)
@@ -239,7 +239,7 @@ def sweep(store: CandidateStore, plan: PanesPlan, work: PanesScratch, now: int) 
     to_keys, to_positions = store.keys[1 - side], store.positions[1 - side]
     to_ids, to_dominated = store.ids[1 - side], store.dominated[1 - side]
     i, j, kept = 0, 0, 0
-    above, last = 0, np.nan  # the block's objects above the last key; in the total order, above the last object
+    above, last = 0, np.nan  # number of the block's objects above the last key, or, without ties, above the last object
     while i < old or j < new:
         older = j == new or (
             i < old and beats(keys[i], positions[i], ids[i], block_keys[j], block_positions[j], block_ids[j])
@@ -266,13 +266,13 @@ def sweep(store: CandidateStore, plan: PanesPlan, work: PanesScratch, now: int) 
 
 @kernel
 def sort_pane(store: CandidateStore, pane: OpenPane, plan: PanesPlan, work: PanesScratch) -> int:
-    """Sort the open pane, cut it to its k best where it is a single pane, and return how many objects that leaves."""
+    """Sort the open pane, cut it to its k best if it is a single pane, and return how many objects remain."""
     new = pane.registers[SIZE]
     radix_sort(pane.keys, pane.positions, pane.ids, new, work.sort)
     if store.registers[PANE_END] != NO_PANE:
         # Up to 2k are held; sorting them is cheaper than selecting k of them first.
         held_here, new = new, min(new, plan.k)
-        learn_bar(pane, new, plan.k)
+        estimate_bar(pane, new, plan.k)
         if plan.ties is not None:
             while new < held_here and pane.keys[new] == pane.keys[plan.k - 1]:
                 new += 1
@@ -283,15 +283,15 @@ def sort_pane(store: CandidateStore, pane: OpenPane, plan: PanesPlan, work: Pane
 
 @kernel
 def close_pane(store: CandidateStore, pane: OpenPane, plan: PanesPlan, work: PanesScratch, now: int) -> None:
-    """Sort the open pane into the block, or, where it is a long one, merge it with the standing candidates at once.
+    """Sort the open pane into the block, or, if it is long, merge it directly into the standing candidates.
 
-    Windows that end after `now` are still to be answered.
+    Windows that end after `now` are still unanswered.
     """
     r = store.registers
     new = sort_pane(store, pane, plan, work)
     long = min(plan.k, LEAST_BLOCK)
     if plan.ties is not None:
-        long = max(long, r[STANDING] // 16)  # with ties many more than k may stand for each view
+        long = max(long, r[STANDING] // 16)  # with ties there may be many more than k standing candidates for each view
     if r[BLOCK] == 0 and new >= long and shares_one_view(plan, pane.positions, new):
         sweep_view(store, plan, pane.keys, pane.positions, pane.ids, new, now, 1)
         return
@@ -313,7 +313,7 @@ def close_pane(store: CandidateStore, pane: OpenPane, plan: PanesPlan, work: Pan
 
 @kernel
 def has_space(store: CandidateStore, pane: OpenPane) -> bool:
-    """Whether the open pane can be closed, and the block merged after it."""
+    """Whether there is room to close the open pane and then merge the block."""
     r = store.registers
     return (
         r[BLOCK] + pane.registers[SIZE] <= store.block_keys.shape[1]

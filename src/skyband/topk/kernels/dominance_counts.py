@@ -1,4 +1,4 @@
-"""How many better objects outlive each object of a list: counted by a merge sort."""
+"""Count for each object of a list how many better objects outlive it, with a merge sort."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from skyband.kernels.stream import Ints
 
 @kernel
 def count_dominators(places: Ints, size: int, source: Ints, target: Ints, dominated: Ints) -> None:
-    """For each of the first `size` objects, which come best first: how many better ones have no smaller place.
+    """For each of the first `size` objects, sorted best first, count the better ones whose place is not smaller.
 
-    A merge sort by place, from the last to the first, that counts who overtakes whom. `source` and `target` are room
-    for as many numbers.
+    A merge sort by place in descending order counts the inversions. `source` and `target` are scratch space for `size`
+    numbers each.
     """
     for i in range(size):
         source[i], dominated[i] = i, 0

@@ -1,9 +1,9 @@
-"""Many groups in one pane executor: their candidates lie end to end, and it is loaded with one group after another.
+"""Many groups in one pane executor: their candidates are stored one after another and loaded group by group.
 
-An executor of its own costs a group some ten kilobytes and a call from Python. Here a group is a segment of four long
-arrays. To take rows in or to answer windows, the segment is copied into the executor's standing candidates, `advance`
-runs as it would for a single group, and what is left is appended behind the last segment. All of it is compiled code,
-so that a group with a few objects costs about a microsecond.
+A separate executor for each group would cost about ten kilobytes and a call from Python. Here a group is a segment of
+four long arrays. To process rows or answer windows, the segment is copied into the executor's standing candidates,
+`advance` runs as for a single group, and the remaining candidates are appended behind the last segment. All of this is
+compiled code, so a group with a few objects costs about a microsecond.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from skyband.topk.kernels.moments import Moments, reset
 from skyband.topk.kernels.open_pane import SIZE, OpenPane
 from skyband.topk.kernels.panes import advance
 
-SEGMENTS_FULL = 3  # why a kernel came back: there is no room behind the last segment
+SEGMENTS_FULL = 3  # return status: there is no room behind the last segment
 
 # Segments.registers
 TAIL = 0  # where the last segment ends
-AT = 1  # the group that is being run
-ROW = 2  # the first of its rows that has not been taken in
+AT = 1  # the group that is currently processed
+ROW = 2  # the first of its rows that has not been processed
 LOADED = 3  # 1 while that group is in the executor
 REGISTERS = 4
 
@@ -55,12 +55,12 @@ class GroupSegments(NamedTuple):
     ids: Ints
     dominated: Ints
     begins: Ints  # per group
-    counts: Ints  # per group; 0: nothing is held of it
+    counts: Ints  # per group; 0: the group has no candidates
     registers: Ints
 
 
 class JoinStarts(NamedTuple):
-    """From which window starts on queries answer. Groups of a count axis can differ in it, after a query has joined."""
+    """First window start that each query answers. Groups of a count axis can differ in it after a query has joined."""
 
     since: Ints  # (n, queries)
     row: Ints  # per group: its row of `since`
@@ -75,7 +75,7 @@ class ArrivedRows(NamedTuple):
     groups: Ints  # the groups to run, with rows or without
     begins: Ints  # (groups + 1): where each group's rows begin
     before: Ints  # per group: windows that end here or earlier are answered; on a count axis also its next position
-    watermarks: Ints  # per group: windows up to here are to be answered
+    watermarks: Ints  # per group: answer windows up to here
 
 
 @kernel
@@ -88,7 +88,7 @@ def load_group(
     group: int,
     answered: int,
 ) -> None:
-    """Put a group's candidates into the executor. All windows that end at or before `answered` have been answered."""
+    """Load a group's candidates into the executor. All windows that end at or before `answered` have been answered."""
     r, low, count = store.registers, segments.begins[group], segments.counts[group]
     newest = NO_PANE
     for i in range(count):
@@ -97,7 +97,7 @@ def load_group(
         store.ids[0, i] = segments.ids[low + i]
         store.dominated[0, i] = segments.dominated[low + i]
         newest = max(newest, segments.positions[low + i])
-    # The newest object of all need not be a candidate, but every window that holds it holds a candidate as well.
+    # The newest object overall need not be a candidate, but every window that contains it also contains a candidate.
     r[STANDING], r[BLOCK], r[SIDE], r[BLOCK_SIDE] = count, 0, 0, 0
     r[NEWEST], r[PANE_END], r[ANSWERED] = newest, NO_PANE, 0
     pane.registers[:] = 0
@@ -117,7 +117,7 @@ def store_group(
     group: int,
     watermark: int,
 ) -> int:
-    """Append what windows after the watermark may need of the group in the executor; say what there is no room for."""
+    """Append the loaded group's candidates for windows after the watermark; return a status if there is no room."""
     r = store.registers
     if not has_space(store, pane):
         return STATE_FULL
@@ -155,7 +155,7 @@ def advance_groups(
     first: int,
     answers: Answers,
 ) -> int:
-    """Run one group after another: take its rows in and answer its windows up to its watermark."""
+    """Process one group after another: add its rows and answer its windows up to its watermark."""
     s = segments.registers
     while s[AT] < arrived.groups.size:
         at = s[AT]
@@ -188,7 +188,7 @@ def advance_groups(
 
 @kernel
 def compact(segments: GroupSegments, into: GroupSegments) -> None:
-    """Copy all segments, group by group, to the beginning of other arrays, and let the groups know."""
+    """Copy all segments, one group after another, to the beginning of other arrays, and update the groups' offsets."""
     tail = 0
     for group in range(segments.counts.size):
         low, count = segments.begins[group], segments.counts[group]
@@ -221,7 +221,7 @@ def keep_minimal(
     groups: Ints,
     answered: Ints,
 ) -> None:
-    """Keep exactly the minimal candidate set of each group, of which windows up to `answered` have been answered."""
+    """Keep exactly the minimal candidate set of each group; its windows up to `answered` have been answered."""
     due = np.empty(queries.ks.size, np.int64)
     for at in range(groups.size):
         group = groups[at]

@@ -1,4 +1,4 @@
-"""The k-skyband's kernel: candidates sorted best first, each with the number of better objects that came after it."""
+"""The k-skyband's kernel: candidates sorted best first, each with the number of better objects after it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from skyband.kernels.stream import (
 
 # Band.registers
 SIZE = 0  # candidates held
-OLDEST = 1  # no candidate stands before this position; meaningful while any is held
-NEXT_END = 2  # the oldest unanswered window's end; meaningful while any is held
+OLDEST = 1  # lower bound of the candidates' positions; defined while any are held
+NEXT_END = 2  # the end of the oldest unanswered window; defined while any are held
 REGISTERS = 3
 
 
@@ -37,13 +37,13 @@ class Band(NamedTuple):
     keys: Floats
     positions: Ints
     ids: Ints
-    dominated: Ints  # better objects that came later: below k, or it would be gone
+    dominated: Ints  # number of better objects that arrived later; a candidate is dropped when it reaches k
     registers: Ints
 
 
 @kernel
 def place_of(band: Band, key: float, position: int, id_: int) -> int:
-    """Where a new object belongs: behind the candidates that beat it, before one that equals it in everything."""
+    """Index at which to insert a new object: after the candidates that beat it, before one that is equal to it."""
     low, high = 0, band.registers[SIZE]
     while low < high:
         middle = (low + high) // 2
@@ -56,13 +56,13 @@ def place_of(band: Band, key: float, position: int, id_: int) -> int:
 
 @kernel
 def enter(band: Band, k: int, key: float, position: int, id_: int) -> None:
-    """Put the stream's newest object in its place; all behind it are dominated once more. There must be room."""
+    """Insert the stream's newest object and increment the count of every candidate behind it. There must be room."""
     keys, positions, ids, dominated, r = band.keys, band.positions, band.ids, band.dominated, band.registers
     size = r[SIZE]
     if size == 0:
         r[OLDEST] = position
     at, count = place_of(band, key, position, id_), 0
-    # Everybody takes the next one's place, up to the first who leaves: nobody behind that one has to step back.
+    # Shift each candidate back by one, up to the first that is dropped; candidates behind that one need not move.
     while at < size and dominated[at] + 1 < k:
         next_key, next_position, next_id, next_count = keys[at], positions[at], ids[at], dominated[at] + 1
         keys[at], positions[at], ids[at], dominated[at] = key, position, id_, count
@@ -82,7 +82,7 @@ def enter(band: Band, k: int, key: float, position: int, id_: int) -> None:
 
 @kernel
 def purge(band: Band, live_from: int) -> None:
-    """Drop the candidates that stand before `live_from`; costs nothing where there is none."""
+    """Drop the candidates with a position before `live_from`; costs nothing if there are none."""
     keys, positions, ids, dominated, r = band.keys, band.positions, band.ids, band.dominated, band.registers
     if r[SIZE] == 0 or r[OLDEST] >= live_from:
         return
@@ -107,7 +107,7 @@ def write_answer(band: Band, k: int, end: int, answers: Answers) -> None:
 def advance(
     band: Band, query: KernelQuery, rows: Rows, at: int, watermark: int, first: int, answers: Answers
 ) -> tuple[int, int]:
-    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
     r, n, i = band.registers, rows.keys.size, at
     while True:
         due = position_at(rows, i) if i < n else watermark

@@ -1,8 +1,8 @@
-"""Windows that lie on no lattice, as kernels see them: sorted arrays of starts and ends.
+"""Irregular windows as kernels read them: sorted arrays of starts and ends.
 
-Kernels that serve both kinds get None where all windows are regular. None has a type of its own, so that a kernel is
-compiled for each kind, and regular windows pay nothing for the lists. Which kind it is may be asked only of an argument
-of the function itself: there the compiler drops the branch that does not apply.
+Kernels that support both kinds get None if all windows are regular. None is a separate type, so Numba compiles a kernel
+for each kind, and regular windows do not pay for the lists. A function may test the kind only on one of its
+arguments: only then does the compiler drop the branch that does not apply.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ ALWAYS = -(2**62)
 
 
 class Listed(NamedTuple):
-    """The lists of windows of some queries. In a list ends increase and starts do not decrease."""
+    """The window lists of some queries. Within a list, ends increase and starts do not decrease."""
 
-    starts: Ints  # of all windows, list after list
+    starts: Ints  # of all windows, one list after another
     ends: Ints
     begins: Ints  # (lists + 1): where each list begins
     of_query: Ints  # per query: its list, or REGULAR
-    cuts: Ints  # the distinct starts of all lists, ascending; empty: panes are not cut
+    cuts: Ints  # the distinct starts of all lists, ascending; empty: do not cut panes here
 
 
-REGULAR = -1  # the query's windows lie on a lattice
+REGULAR = -1  # the query's windows form a lattice
 
 Lists = Listed | None
 
 
 @kernel
 def first_beyond(numbers: Ints, low: int, high: int, value: int) -> int:
-    """The first place in ``[low, high)`` of these ascending numbers that holds more than `value`; `high` for none."""
+    """Index in ``[low, high)`` of the first of these ascending numbers greater than `value`; `high` if none is."""
     while low < high:
         middle = (low + high) // 2
         if numbers[middle] > value:
@@ -45,13 +45,13 @@ def first_beyond(numbers: Ints, low: int, high: int, value: int) -> int:
 
 @kernel
 def place_after(listed: Listed, number: int, position: int) -> int:
-    """Where the first window of a list stands that ends beyond `position`; the list's end for none."""
+    """Index of the first window of a list that ends after `position`; the list's end if there is none."""
     return first_beyond(listed.ends, listed.begins[number], listed.begins[number + 1], position)
 
 
 @kernel
 def listed_end_after(listed: Listed, number: int, position: int) -> int:
-    """The first end beyond `position` in a list."""
+    """The first end after `position` in a list."""
     place = place_after(listed, number, position)
     return listed.ends[place] if place < listed.begins[number + 1] else NEVER
 
@@ -76,7 +76,7 @@ def listed_due(listed: Listed, number: int, due: int, since: int) -> int:
 
 @inner_kernel
 def first_end(query: KernelQuery, listed: Lists, position: int) -> int:
-    """The smallest window end beyond `position`."""
+    """The smallest window end after `position`."""
     if listed is None:
         return end_after(query, position)
     return listed_end_after(listed, 0, position)
@@ -113,7 +113,7 @@ def start_for(queries: Queries, listed: Lists, query: int, end: int) -> int:
 
 @kernel
 def open_windows(queries: Queries, listed: Lists, query: int, due: int, newest: int) -> tuple[int, int]:
-    """How many windows of `query` end at `due` or later and start at or before `newest`, and the first one's place."""
+    """Number of windows of `query` that end at or after `due` and start by `newest`, and the index of the first one."""
     if listed is not None:
         number = listed.of_query[query]
         if number != REGULAR:
@@ -125,7 +125,7 @@ def open_windows(queries: Queries, listed: Lists, query: int, due: int, newest: 
 
 @inner_kernel
 def open_start(queries: Queries, listed: Lists, query: int, due: int, place: int, i: int) -> int:
-    """The start of the i-th of the windows that `open_windows` counted."""
+    """The start of the i-th window counted by `open_windows`."""
     if listed is not None and listed.of_query[query] != REGULAR:
         return listed.starts[place + i]
     return due + i * queries.slides[query] - queries.sizes[query]
@@ -150,7 +150,7 @@ def last_cut(listed: Lists, position: int) -> int:
 
 @inner_kernel
 def next_cut(listed: Lists, position: int) -> int:
-    """The first start of a listed window beyond `position`."""
+    """The first start of a listed window after `position`."""
     if listed is None:
         return NEVER
     place = first_beyond(listed.cuts, 0, listed.cuts.size, position)

@@ -1,10 +1,10 @@
-"""The minimal candidate set by its definition: one sweep over the candidates, best first.
+"""The minimal candidate set by its definition, in one sweep over the candidates, best first.
 
-An object stays iff some live view still has room for it: iff, for a view s at or before it, fewer than k_s better
-objects stand at or after s. With c_i the number of kept objects whose youngest view is i, that is k_s minus the sum
-of c_i over i >= s, maximised over the views up to the object's own. A tree over the views keeps the maxima of its
-ranges; a leaf changes and a prefix is asked in logarithmic time. Where ties are in, objects with one key do not count
-against each other: all of them are asked about before any of them is counted.
+An object is kept iff some live view still has room for it: iff, for a view s at or before it, fewer than k_s better
+objects are at or after s. With c_i the number of kept objects whose youngest view is i, the room is k_s minus the sum
+of c_i over i >= s, maximised over the views up to the object's own. A tree over the views stores the maxima of its
+ranges, so updating a leaf and querying a prefix take logarithmic time. With ties, objects with equal keys do not count
+against each other: the sweep tests all of them before it counts any of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skyband.topk.kernels.listed import Lists, open_start, open_windows
 
 
 class RoomTree(NamedTuple):
-    """A complete binary tree over the live views, root at 1. Ranges are relative: they see no object to their right."""
+    """A complete binary tree over the live views, root at 1. A range does not count objects to its right."""
 
     counts: Ints  # kept objects whose youngest view is in the range
     rooms: Ints  # the largest room of a view in the range
@@ -27,9 +27,9 @@ class RoomTree(NamedTuple):
 
 @allocating_kernel
 def live_views(queries: Queries, listed: Lists, due: Ints, newest: int) -> tuple[Ints, Ints]:
-    """The starts of the live views at or before `newest`, ascending, and the largest k that each still has to serve.
+    """Starts of the live views at or before `newest`, ascending, and the largest k that each still has to answer.
 
-    `due` are the ends of the queries' oldest unanswered windows.
+    `due` contains the ends of the queries' oldest unanswered windows.
     """
     total = 0
     for query in range(due.size):
@@ -58,7 +58,7 @@ def live_views(queries: Queries, listed: Lists, due: Ints, newest: int) -> tuple
 
 @kernel
 def room_up_to(tree: RoomTree, leaf: int) -> int:
-    """The largest room of a view up to the leaf's."""
+    """The largest room of the views up to the leaf's view."""
     room = tree.rooms[leaf]
     node = leaf
     while node > 1:
@@ -72,7 +72,7 @@ def room_up_to(tree: RoomTree, leaf: int) -> int:
 
 @kernel
 def take_room(tree: RoomTree, leaf: int) -> None:
-    """An object of the leaf's view is kept: every view up to it has one place less."""
+    """Count a kept object of the leaf's view: the room of every view up to it decreases by one."""
     tree.counts[leaf] += 1
     tree.rooms[leaf] -= 1
     node = leaf >> 1
@@ -85,7 +85,7 @@ def take_room(tree: RoomTree, leaf: int) -> None:
 
 @allocating_kernel
 def needed(keys: Floats, positions: Ints, starts: Ints, ks: Ints, ties: Ties) -> Ints:
-    """Which of these objects, best first, belong to the minimal candidate set: their places."""
+    """Indexes of those of these objects, given best first, that belong to the minimal candidate set."""
     leaves = 1
     while leaves < starts.size:
         leaves *= 2
@@ -94,7 +94,7 @@ def needed(keys: Floats, positions: Ints, starts: Ints, ks: Ints, ties: Ties) ->
     for node in range(leaves - 1, 0, -1):
         tree.rooms[node] = max(tree.rooms[2 * node], tree.rooms[2 * node + 1])
     places = np.empty(positions.size, np.int64)
-    views = np.empty(positions.size, np.int64)  # of the objects kept
+    views = np.empty(positions.size, np.int64)  # per kept object
     kept, counted = 0, 0
     for i in range(positions.size):
         if ties is None or keys[i] != keys[i - 1]:

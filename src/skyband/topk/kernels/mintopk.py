@@ -1,7 +1,7 @@
 """MinTopk's kernel: the super-top-k list with start and end window marks and a lower-bound pointer per window.
 
-Key to the paper's symbols: W_i window i, ``tkc`` its top-k counter, ``lbp`` its lower-bound pointer, ``start_w`` and
-``end_w`` an object's window marks, ``C_nw`` the number of windows alive at once.
+The paper's symbols: W_i window i, ``tkc`` its top-k counter, ``lbp`` its lower-bound pointer, ``start_w`` and ``end_w``
+an object's window marks, ``C_nw`` the number of windows alive at once.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from skyband.kernels.stream import (
 
 # SuperTopk.registers
 OLDEST = 0  # W_exp: the oldest unanswered window
-NEWEST = 1  # W_new: the newest window opened; below OLDEST: none
-POINTER_MOVES = 2  # steps that lower-bound pointers were moved, for cost tests
+NEWEST = 1  # W_new: the newest open window; below OLDEST: none
+POINTER_MOVES = 2  # number of steps by which lower-bound pointers moved, for cost tests
 REGISTERS = 3
 
 NOWHERE = HEAD  # the lower-bound pointer of a window without objects
 
 
 class SuperTopk(NamedTuple):
-    """What MinTopk holds beside the list. Windows lie in a ring: window w at ``w % C_nw``."""
+    """MinTopk's state in addition to the list. Windows are stored in a ring: window w at ``w % C_nw``."""
 
-    start_w: Ints  # per slot: the oldest window whose predicted top-k holds the object
-    end_w: Ints  # per slot: the newest window that the object lives to see
+    start_w: Ints  # per slot: the oldest window whose predicted top-k contains the object
+    end_w: Ints  # per slot: the newest window that contains the object
     tkc: Ints  # per window: objects in its predicted top-k
-    lbp: Ints  # per window: the slot of the worst of them
+    lbp: Ints  # per window: the slot of the worst object in it
     registers: Ints
 
 
 @kernel
 def is_wanted(chain: SkipList, state: SuperTopk, k: int, w: int, key: float, position: int, id_: int) -> bool:
-    """Whether the object belongs to the predicted top-k of window `w`; it takes the place of one equal in all three."""
+    """Whether the object belongs to the predicted top-k of window `w`; it replaces an object equal to it."""
     ring = w % state.tkc.size
     worst = state.lbp[ring]
     return state.tkc[ring] < k or not beats(
@@ -60,8 +60,8 @@ def is_wanted(chain: SkipList, state: SuperTopk, k: int, w: int, key: float, pos
 
 
 @kernel
-def end_career(chain: SkipList, state: SuperTopk, slot: int) -> None:
-    """The object loses its oldest window, and its place in the list when that was the last."""
+def leave_oldest_window(chain: SkipList, state: SuperTopk, slot: int) -> None:
+    """Remove the object from its oldest window, and from the list if that was its last window."""
     state.start_w[slot] += 1
     if state.start_w[slot] > state.end_w[slot]:
         remove(chain, slot)
@@ -69,9 +69,10 @@ def end_career(chain: SkipList, state: SuperTopk, slot: int) -> None:
 
 @kernel
 def update_super_topk(chain: SkipList, state: SuperTopk, k: int, key: float, position: int, id_: int) -> None:
-    """Insert an object that the newest window wants (UpdateSuperTopk)."""
+    """Insert an object that belongs to the newest window's predicted top-k (UpdateSuperTopk)."""
     oldest, newest = state.registers[OLDEST], state.registers[NEWEST]
-    # The worst of a window falls with the window's number (Lemma 4.2), so bisection finds the first that wants it.
+    # The worst object of a window gets worse as the window's number grows (Lemma 4.2), so bisection finds the first
+    # window that accepts the new object.
     low, high = oldest, newest
     while low < high:
         middle = (low + high) // 2
@@ -91,30 +92,31 @@ def update_super_topk(chain: SkipList, state: SuperTopk, k: int, key: float, pos
             ):
                 state.lbp[ring] = slot
         else:
-            # One step is enough because windows are taken oldest first. An object between the two worst of this window
-            # can only be one that expires earlier. All but the worst of this window are better than it and are in its
-            # windows too, so it was the k-th and worst of each of them: if the newcomer is better, they have dropped it
-            # by now, and if not, the newcomer itself stands behind it and is the next better here.
+            # One step is enough because windows are processed oldest first. An object between the two worst of this
+            # window can only be one that expires earlier. All but the worst of this window are better than it and are
+            # in its windows too, so it was the k-th and worst of each of them. If the new object is better, those
+            # windows have already dropped it. If not, the new object is directly behind it and is the next better one
+            # here.
             state.lbp[ring] = chain.before[worst]
             state.registers[POINTER_MOVES] += 1
-            end_career(chain, state, worst)
+            leave_oldest_window(chain, state, worst)
 
 
 @kernel
 def purge_expired_window(chain: SkipList, state: SuperTopk) -> None:
-    """Take the oldest window, whose predicted top-k heads the list (Lemma 4.4), out of every career."""
+    """Remove the oldest window, whose predicted top-k is the head of the list (Lemma 4.4), from the window marks."""
     oldest = state.registers[OLDEST]
     slot = chain.links[0, HEAD]
     for _ in range(state.tkc[oldest % state.tkc.size]):
         follower = chain.links[0, slot]
-        end_career(chain, state, slot)
+        leave_oldest_window(chain, state, slot)
         slot = follower
     state.registers[OLDEST] = oldest + 1
 
 
 @kernel
 def output_topk_results(chain: SkipList, state: SuperTopk, end: int, answers: Answers) -> None:
-    """Write the head of the list: the answer of the oldest window."""
+    """Write the head of the list, which is the answer of the oldest window."""
     slot = chain.links[0, HEAD]
     for _ in range(state.tkc[state.registers[OLDEST] % state.tkc.size]):
         write_row(answers, chain.keys[slot], chain.ids[slot])
@@ -127,7 +129,7 @@ def open_windows(chain: SkipList, state: SuperTopk, query: KernelQuery, position
     """Open every window that begins at or before `position` and is not open yet."""
     r = state.registers
     if chain.registers[LENGTH] == 0:
-        # Nothing is held: windows that ended or began in the silence hold no object.
+        # The list is empty: windows that ended or began since the last object contain no object.
         r[OLDEST] = (end_after(query, position) - query.origin) // query.slide
         r[NEWEST] = r[OLDEST] - 1
     newest = (position + query.size - query.origin) // query.slide
@@ -148,7 +150,7 @@ def advance(
     first: int,
     answers: Answers,
 ) -> tuple[int, int]:
-    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
     r, n, k, i = state.registers, rows.keys.size, query.k, at
     while True:
         due = position_at(rows, i) if i < n else watermark
@@ -164,7 +166,7 @@ def advance(
         if i == n:
             return DONE, n
         open_windows(chain, state, query, due)
-        # Until a boundary the newest window stays the same, and with it the object that a new one has to beat.
+        # The newest window does not change before the boundary, so a new object has to beat the same object until then.
         boundary = min(
             query.origin + r[OLDEST] * query.slide,
             query.origin + (r[NEWEST] + 1) * query.slide - query.size,

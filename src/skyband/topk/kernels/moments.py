@@ -1,8 +1,8 @@
-"""When is the next answer due? Queries whose windows end at the same moments are due together.
+"""Due positions of answers. Queries whose windows end at the same positions are due together.
 
-The ends of a query lie on a lattice ``phase + i * slide``. Thousands of queries often share a few lattices, so the
-heap that finds the next moment holds lattices, not queries. A list of windows takes the place of a lattice for the
-queries whose windows it holds; its slide means nothing.
+The ends of a query form a lattice ``phase + i * slide``. Thousands of queries often share a few lattices, so the heap
+that finds the next due position contains lattices, not queries. For queries with listed windows, the list replaces the
+lattice; its slide is not used.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from skyband.topk.kernels.listed import REGULAR, Lists, listed_due, listed_end_a
 
 
 class Moments(NamedTuple):
-    """The lattices of window ends, as a heap by the next end of each."""
+    """The lattices of window ends, as a heap ordered by the next end of each."""
 
-    heap: Ints  # lattices; the one due first is at 0
-    due: Ints  # per lattice: its oldest end that has not been answered
+    heap: Ints  # lattices; the first one due is at 0
+    due: Ints  # per lattice: its oldest unanswered end
     slides: Ints  # per lattice
     phases: Ints  # per lattice
-    longest: Ints  # per lattice: the largest window of its queries
-    begins: Ints  # per lattice: where its queries begin in `members`
-    members: Ints  # the queries, lattice after lattice, in workload order
+    longest: Ints  # per lattice: the largest window size of its queries
+    begins: Ints  # per lattice: index of its first query in `members`
+    members: Ints  # the queries, one lattice after another, in workload order
 
 
 def moments_of(queries: Queries, listed: Lists) -> Moments:
-    """The lattices that the queries' windows end on."""
+    """Group the queries by the lattice of their window ends."""
     lists = np.full(queries.ks.size, REGULAR) if listed is None else listed.of_query
     kinds = np.stack([queries.slides, queries.origins % queries.slides, lists], axis=1)
     lattices, of = np.unique(kinds, axis=0, return_inverse=True)
@@ -46,7 +46,7 @@ def due_by_query(moments: Moments, queries: Queries, listed: Lists) -> Ints:
     """The end of each query's oldest unanswered window."""
     due = np.empty(queries.ks.size, np.int64)
     due[moments.members] = np.repeat(moments.due, np.diff(moments.begins))
-    earliest = queries.since + queries.sizes  # of a query that joined late
+    earliest = queries.since + queries.sizes  # for a query that joined late
     behind: Ints = np.maximum(0, -((due - earliest) // queries.slides)).astype(np.int64)
     found: Ints = due + behind * queries.slides
     if listed is not None:
@@ -57,7 +57,7 @@ def due_by_query(moments: Moments, queries: Queries, listed: Lists) -> Ints:
 
 @kernel
 def sift_down(moments: Moments, at: int) -> None:
-    """Restore the heap below place `at`."""
+    """Restore the heap below index `at`."""
     heap, due, n = moments.heap, moments.due, moments.heap.size
     lattice = heap[at]
     while True:
@@ -75,7 +75,7 @@ def sift_down(moments: Moments, at: int) -> None:
 
 @kernel
 def first_after(moments: Moments, listed: Lists, lattice: int, position: int) -> int:
-    """The lattice's first end beyond `position`."""
+    """The lattice's first end after `position`."""
     if listed is not None:
         number = listed.of_query[moments.members[moments.begins[lattice]]]
         if number != REGULAR:
@@ -86,7 +86,7 @@ def first_after(moments: Moments, listed: Lists, lattice: int, position: int) ->
 
 @inner_kernel
 def following(moments: Moments, listed: Lists, lattice: int) -> int:
-    """The end after the one that is due."""
+    """The lattice's end after the current due one."""
     if listed is not None:
         return first_after(moments, listed, lattice, moments.due[lattice])
     return moments.due[lattice] + moments.slides[lattice]
@@ -94,7 +94,7 @@ def following(moments: Moments, listed: Lists, lattice: int) -> int:
 
 @kernel
 def reset(moments: Moments, listed: Lists, position: int) -> None:
-    """Nothing is held and an object arrives at `position`: the oldest windows that hold it are due first."""
+    """Set all lattices to the oldest windows that contain an object at `position`, the only object held."""
     for lattice in range(moments.due.size):
         moments.due[lattice] = first_after(moments, listed, lattice, position)
     for at in range(moments.heap.size // 2 - 1, -1, -1):
@@ -103,13 +103,13 @@ def reset(moments: Moments, listed: Lists, position: int) -> None:
 
 @kernel
 def next_moment(moments: Moments) -> int:
-    """The oldest end that has not been answered."""
+    """The oldest unanswered end."""
     return moments.due[moments.heap[0]]
 
 
 @kernel
 def pass_moment(moments: Moments, listed: Lists, newest: int, now: int) -> None:
-    """The queries due first have been answered: on to their next windows, past empty ones up to `now`."""
+    """Advance the lattice that was answered to its next window, and past empty windows up to `now`."""
     lattice = moments.heap[0]
     end = following(moments, listed, lattice)
     if end - moments.longest[lattice] > newest:

@@ -1,4 +1,4 @@
-"""MTopBand's kernel: a predicted top-k set of its own for every live view, of references into one pool of objects."""
+"""MTopBand's kernel: a separate predicted top-k set for every live view, with references into one pool of objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skyband.kernels.stream import (
     position_at,
     write_row,
 )
-from skyband.topk.kernels.pretopk import FREE, NOBODY, OBJECTS, Pool, is_better, let_go
+from skyband.topk.kernels.pretopk import FREE, NO_SLOT, OBJECTS, Pool, is_better, release
 from skyband.topk.kernels.views import (
     BLOCK,
     NEWEST_POSITION,
@@ -30,8 +30,8 @@ from skyband.topk.kernels.views import (
     UNFILLED,
     SharedViews,
     Views,
+    accepting_views,
     boundary,
-    call_up_ends,
     close_view,
     find_floor,
     find_lowest_bar,
@@ -41,35 +41,35 @@ from skyband.topk.kernels.views import (
     open_views,
     pass_query,
     query_due,
+    schedule_ends,
     view_due,
-    views_to_ask,
 )
 
 # Bands.registers
-TOP = 0  # references never handed out begin here
-RESUME_AT = 1  # the place of the view at which an offer ran out of room, NONE if none did
-RESUME_SLOT = 2  # the object that was offered
+TOP = 0  # start of the references that have never been used
+RESUME_AT = 1  # index of the view at which an offer ran out of room, NONE if none did
+RESUME_SLOT = 2  # the object that was being offered
 REFERENCES = 3  # in all sets together
 REGISTERS = 4
 
-SMALLEST = 8  # references in a set's first stretch; a set that outgrows its stretch moves to one of twice the length
+SMALLEST = 8  # references in a set's first segment; a set that outgrows its segment moves to one of twice the length
 CLASSES = 32
 
 
 class Bands(NamedTuple):
-    """The sets. Each is a stretch of `references`: a heap of slots with the worst object in front."""
+    """The sets. Each is a segment of `references`: a heap of slots with the worst object at the root."""
 
     references: NDArray[np.int32]
-    begins: Ints  # per view: where its stretch begins
-    classes: Ints  # per view: its stretch has SMALLEST << class places; NONE: it has none
+    begins: Ints  # per view: where its segment begins
+    classes: Ints  # per view: its segment has SMALLEST << class entries; NONE: it has no segment
     ordered: Ints  # per view: 1 if the set is sorted, worst first
-    free: Ints  # per class: the first free stretch, which leads to the next; NONE where none is left
+    free: Ints  # per class: the first free segment, which links to the next; NONE if there is none
     registers: Ints
 
 
 @kernel
 def sift_up(pool: Pool, references: NDArray[np.int32], begin: int, at: int, slot: int) -> None:
-    """Put `slot` at the empty place `at` of the heap, or nearer to the front if it is among the worse."""
+    """Insert `slot` into the heap from the free index `at`, moving it up past better objects."""
     while at > 0:
         parent = (at - 1) >> 1
         if not is_better(pool, references[begin + parent], slot):
@@ -81,7 +81,7 @@ def sift_up(pool: Pool, references: NDArray[np.int32], begin: int, at: int, slot
 
 @kernel
 def sift_down(pool: Pool, references: NDArray[np.int32], begin: int, size: int, slot: int) -> None:
-    """Put `slot` at the empty front of the heap, or further back if it is among the better."""
+    """Insert `slot` into the heap from the free root, moving it down past worse objects."""
     at = 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -96,7 +96,7 @@ def sift_down(pool: Pool, references: NDArray[np.int32], begin: int, size: int, 
 
 @kernel
 def free_stretch(bands: Bands, at: int) -> None:
-    """Give back the stretch of the view at `at`."""
+    """Free the segment of the view at `at`."""
     size_class = bands.classes[at]
     if size_class != NONE:
         bands.references[bands.begins[at]] = bands.free[size_class]
@@ -106,7 +106,7 @@ def free_stretch(bands: Bands, at: int) -> None:
 
 @kernel
 def give_longer_stretch(bands: Bands, at: int, count: int) -> bool:
-    """Move the set of the view at `at` to a stretch of twice the length; False where there is no room."""
+    """Move the set of the view at `at` to a segment of twice the length; return False if there is no room."""
     size_class = bands.classes[at] + 1
     begin = bands.free[size_class]
     if begin != NONE:
@@ -125,7 +125,7 @@ def give_longer_stretch(bands: Bands, at: int, count: int) -> bool:
 
 @kernel
 def enter(pool: Pool, bands: Bands, views: Views, at: int, slot: int) -> bool:
-    """Put the object, which the view at `at` wants, into its set; False where there is no room."""
+    """Add the object to the set of the view at `at`, where it belongs; return False if there is no room."""
     references, count = bands.references, views.counts[at]
     if count < views.ks[at]:
         full = 0 if bands.classes[at] == NONE else SMALLEST << bands.classes[at]
@@ -136,7 +136,7 @@ def enter(pool: Pool, bands: Bands, views: Views, at: int, slot: int) -> bool:
         bands.registers[REFERENCES] += 1
         views.registers[UNFILLED] -= count + 1 == views.ks[at]
     else:
-        let_go(pool, references[bands.begins[at]])
+        release(pool, references[bands.begins[at]])
         sift_down(pool, references, bands.begins[at], count, slot)
     if views.counts[at] == views.ks[at]:
         views.bars[at] = pool.keys[references[bands.begins[at]]]
@@ -147,18 +147,18 @@ def enter(pool: Pool, bands: Bands, views: Views, at: int, slot: int) -> bool:
 
 @kernel
 def offer(pool: Pool, bands: Bands, views: Views, picked: Ints, key: float, position: int, id_: int) -> bool:
-    """Put the object into every set that wants it, and into the pool if there is one; False where there is no room.
+    """Add the object to every set it belongs to, and to the pool if there is one; return False if there is no room.
 
-    Then the object is in the views before RESUME_AT, and to be offered again.
+    In that case the object is in the views before RESUME_AT, and must be offered again.
     """
     r = bands.registers
     resume, slot = r[RESUME_AT], r[RESUME_SLOT]
     if resume == NONE:
-        slot = NOBODY
+        slot = NO_SLOT
     r[RESUME_AT] = NONE
     block = next_block(views.lowest_bars, 0, key)
     while block * BLOCK < views.bars.size:
-        for pick in range(views_to_ask(views.bars, block, key, picked)):
+        for pick in range(accepting_views(views.bars, block, key, picked)):
             at = picked[pick]
             if at < resume or views.ks[at] == 0:
                 continue
@@ -166,7 +166,7 @@ def offer(pool: Pool, bands: Bands, views: Views, picked: Ints, key: float, posi
                 worst = bands.references[bands.begins[at]]
                 if not beats(key, position, id_, pool.keys[worst], pool.positions[worst], pool.ids[worst]):
                     continue
-            if slot == NOBODY:
+            if slot == NO_SLOT:
                 slot = pool.registers[FREE]
                 pool.registers[FREE] = -2 - pool.references[slot]
                 pool.registers[OBJECTS] += 1
@@ -183,20 +183,20 @@ def offer(pool: Pool, bands: Bands, views: Views, picked: Ints, key: float, posi
 
 @kernel
 def shrink(pool: Pool, bands: Bands, views: Views, w: int, k: int) -> None:
-    """View `w` needs only `k` objects from now on; with none it is dead."""
+    """Reduce view `w` to `k` objects; with k = 0 it is closed."""
     at = w & (views.starts.size - 1)
     references, begin, count = bands.references, bands.begins[at], views.counts[at]
     was_full = count == views.ks[at]
     if k == 0 or bands.ordered[at]:
         drop = max(0, count - k)
         for i in range(drop):
-            let_go(pool, references[begin + i])
+            release(pool, references[begin + i])
         for i in range(drop, count):
             references[begin + i - drop] = references[begin + i]
         count -= drop
     else:
         while count > k:
-            let_go(pool, references[begin])
+            release(pool, references[begin])
             count -= 1
             sift_down(pool, references, begin, count, references[begin + count])
     bands.registers[REFERENCES] -= views.counts[at] - count
@@ -212,14 +212,14 @@ def shrink(pool: Pool, bands: Bands, views: Views, w: int, k: int) -> None:
 
 @kernel
 def write_answer(pool: Pool, bands: Bands, at: int, size: int, count: int, answers: Answers) -> None:
-    """Write the `count` best of the `size` objects of the view at `at`. Its set is sorted from then on."""
+    """Write the `count` best of the `size` objects of the view at `at`. Its set is sorted afterwards."""
     references, begin = bands.references, bands.begins[at]
     if not bands.ordered[at]:
         for last in range(size - 1, 0, -1):
             slot = references[begin + last]
             references[begin + last] = references[begin]
             sift_down(pool, references, begin, last, slot)
-        # Best first now; the other way round it is a heap as well.
+        # The set is sorted best first now; reversed, it is a valid heap.
         for i in range(size // 2):
             a, b = begin + i, begin + size - 1 - i
             references[a], references[b] = references[b], references[a]
@@ -230,7 +230,7 @@ def write_answer(pool: Pool, bands: Bands, at: int, size: int, count: int, answe
 
 @kernel
 def answer_windows(pool: Pool, bands: Bands, meta: SharedViews, moment: int, first: int, answers: Answers) -> bool:
-    """Answer all windows that end at or before `moment`; False where the answers lack room."""
+    """Answer all windows that end at or before `moment`; return False if the answers lack room."""
     views, queries = meta.views, meta.plan.queries
     while is_due(meta, moment):
         query = query_due(meta)
@@ -263,7 +263,7 @@ def advance(
     first: int,
     answers: Answers,
 ) -> tuple[int, int]:
-    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
     views, n, i = meta.views, rows.keys.size, at
     while True:
         due = position_at(rows, i) if i < n else watermark
@@ -273,7 +273,7 @@ def advance(
             return DONE, n
         if not open_views(meta, due):
             return STATE_FULL, i
-        call_up_ends(meta, due)
+        schedule_ends(meta, due)
         stretch = boundary(meta)
         while i < n:
             position = position_at(rows, i)
@@ -282,7 +282,7 @@ def advance(
             views.registers[NEWEST_POSITION] = position
             key = rows.keys[i]
             if key >= views.floor[0]:
-                if pool.registers[FREE] == NOBODY and bands.registers[RESUME_AT] == NONE:
+                if pool.registers[FREE] == NO_SLOT and bands.registers[RESUME_AT] == NONE:
                     return STATE_FULL, i
                 if not offer(pool, bands, views, picked, key, position, id_at(rows, i)):
                     return STATE_FULL, i

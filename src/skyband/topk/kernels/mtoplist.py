@@ -1,7 +1,7 @@
 """MTopList's kernel: one integrated list of all candidates, and a minimum pointer per view.
 
-Key to the paper's symbols: W_i view i, ``min F_P`` a view's minimum pointer, ``start_mark`` and ``end_mark`` the first
-and the last view that an object takes part in.
+The paper's symbols: W_i view i, ``min F_P`` a view's minimum pointer, ``start_mark`` and ``end_mark`` the first and the
+last view whose top k contains an object.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from skyband.topk.kernels.views import (
     UNFILLED,
     SharedViews,
     Views,
+    accepting_views,
     boundary,
-    call_up_ends,
     close_view,
     find_floor,
     find_lowest_bar,
@@ -47,8 +47,8 @@ from skyband.topk.kernels.views import (
     open_views,
     pass_query,
     query_due,
+    schedule_ends,
     view_due,
-    views_to_ask,
 )
 
 # Extract.registers
@@ -56,35 +56,35 @@ LENGTH = 0
 LAST = 1  # the slot that was copied last
 
 
-# Careers.marks
+# ViewMarks.marks
 START = 0
 END = 1
 
 
-class Careers(NamedTuple):
-    """What MTopList holds beside the list and the views.
+class ViewMarks(NamedTuple):
+    """MTopList's state in addition to the list and the views.
 
-    A listed object takes part in a live view from its start mark to its end mark iff it is not behind the view's
-    minimum in the list. No view between the marks starts after it. Marks only ever move towards each other.
+    A listed object belongs to a live view from its start mark to its end mark iff it is not behind the view's minimum
+    in the list. No view between the marks starts after the object. Marks only move towards each other.
     """
 
-    marks: Ints  # (capacity, 2), per slot: the numbers of the first and the last view whose top k holds the object
+    marks: Ints  # (capacity, 2), per slot: the numbers of the first and the last view whose top k contains the object
     minima: Ints  # per view: the slot of the worst object of its top k
 
 
 class Extract(NamedTuple):
-    """The front of the list in flat arrays, for as long as no object arrives; holds nothing between two calls."""
+    """The front of the list copied to flat arrays while no object arrives; not used between calls."""
 
     keys: Floats
     positions: Ints
     ids: Ints
-    picked: Ints  # room to pick views in
+    picked: Ints  # scratch space for selecting views
     registers: Ints
 
 
 @kernel
 def next_better(before: Ints, positions: Ints, slot: int, start: int) -> int:
-    """The next object in front of `slot` that stands at or after `start`. There must be one."""
+    """The next better object than `slot` that is at or after `start`. There must be one."""
     better = before[slot]
     while positions[better] < start:
         better = before[better]
@@ -93,27 +93,27 @@ def next_better(before: Ints, positions: Ints, slot: int, start: int) -> int:
 
 @kernel
 def leave(chain: SkipList, extract: Extract, slot: int) -> None:
-    """The object is in no view any more: it leaves the list."""
+    """Remove an object that belongs to no view from the list."""
     if slot == extract.registers[LAST]:
         extract.registers[LAST] = chain.before[slot]
     remove(chain, slot)
 
 
 @kernel
-def takes_part(chain: SkipList, careers: Careers, views: Views, slot: int, at: int) -> bool:
+def is_member(chain: SkipList, view_marks: ViewMarks, views: Views, slot: int, at: int) -> bool:
     """Whether the object is in the top k of the view at `at`, which must not start after it (Lemma 6.3)."""
     key, bar = chain.keys[slot], views.bars[at]
     if key != bar:
         return bool(key > bar)
     if views.counts[at] < views.ks[at]:
-        return True  # an object whose key is -inf, in a view that wants everybody
+        return True  # the object's key is -inf, and the view has fewer than k objects
     if views.ks[at] == 0:
-        return False  # an object whose key is +inf, and a dead view
-    minimum = careers.minima[at]
+        return False  # the object's key is +inf, and the view is closed
+    minimum = view_marks.minima[at]
     position, id_ = chain.positions[slot], chain.ids[slot]
     if chain.positions[minimum] != position or chain.ids[minimum] != id_:
         return beats(key, position, id_, chain.keys[minimum], chain.positions[minimum], chain.ids[minimum])
-    # Equal in all three: they stand beside each other, and the list tells which comes first.
+    # Equal in all three: they are adjacent, and the list defines which one is first.
     near = minimum
     while near != slot and chain.keys[near] == key and chain.positions[near] == position and chain.ids[near] == id_:
         near = chain.before[near]
@@ -123,20 +123,20 @@ def takes_part(chain: SkipList, careers: Careers, views: Views, slot: int, at: i
 
 
 @kernel
-def move_mark(chain: SkipList, careers: Careers, views: Views, slot: int, w: int) -> bool:
-    """The object has lost view `w`, its first or last one: that mark moves to the next view that it takes part in.
+def move_mark(chain: SkipList, view_marks: ViewMarks, views: Views, slot: int, w: int) -> bool:
+    """Remove view `w`, the object's first or last one, by moving that mark to the next view that contains the object.
 
-    False where there is none. Whoever has two marks takes part in the views of both, so that each ends the search for
-    the other.
+    Return False if there is no such view. An object with two different marks belongs to both views, so each mark ends
+    the search from the other.
     """
-    marks, bars, mask = careers.marks, views.bars, views.starts.size - 1
+    marks, bars, mask = view_marks.marks, views.bars, views.starts.size - 1
     if marks[slot, START] == marks[slot, END]:
         return False
     side = END if w == marks[slot, END] else START
     step = 1 - 2 * side
     key = chain.keys[slot]
     w += step
-    while key < bars[w & mask] or (key == bars[w & mask] and not takes_part(chain, careers, views, slot, w & mask)):
+    while key < bars[w & mask] or (key == bars[w & mask] and not is_member(chain, view_marks, views, slot, w & mask)):
         w += step
     marks[slot, side] = w
     return True
@@ -145,23 +145,23 @@ def move_mark(chain: SkipList, careers: Careers, views: Views, slot: int, w: int
 @kernel
 def offer(
     chain: SkipList,
-    careers: Careers,
+    view_marks: ViewMarks,
     views: Views,
     extract: Extract,
     key: float,
     position: int,
     id_: int,
 ) -> None:
-    """Put the object into every view that wants it, and into the list if there is one."""
-    # A compiled call costs an instruction or two for each field of the tuples that it hands over, and an object may
-    # enter a hundred views: so what is done for every view is done here, or by functions that get single arrays.
-    bars, starts, minima, marks, picked = views.bars, views.starts, careers.minima, careers.marks, extract.picked
+    """Add the object to every view whose top k it enters, and to the list if there is one."""
+    # A compiled call costs one or two instructions for each field of the tuples passed to it, and an object may enter a
+    # hundred views. Therefore the work for every view is inlined here, or done by functions that take single arrays.
+    bars, starts, minima, marks, picked = views.bars, views.starts, view_marks.minima, view_marks.marks, extract.picked
     keys, positions, before = chain.keys, chain.positions, chain.before
     oldest, mask = views.registers[OLDEST], starts.size - 1
     slot, first, last = HEAD, views.registers[NEWEST], oldest
     block = next_block(views.lowest_bars, 0, key)
     while block * BLOCK < bars.size:
-        for pick in range(views_to_ask(bars, block, key, picked)):
+        for pick in range(accepting_views(bars, block, key, picked)):
             at = picked[pick]
             bar, minimum = bars[at], minima[at]
             is_full = bar > -np.inf or views.counts[at] == views.ks[at]
@@ -170,7 +170,7 @@ def offer(
                 and key == bar
                 and (views.ks[at] == 0 or beats(key, positions[minimum], chain.ids[minimum], key, position, id_))
             ):
-                continue  # a dead view, or one that ranks the object behind its minimum
+                continue  # the view is closed, or it ranks the object behind its minimum
             if slot == HEAD:
                 slot = insert(chain, key, position, id_)
             w = oldest + ((at - oldest) & mask)
@@ -179,7 +179,7 @@ def offer(
                 better = next_better(before, positions, minimum, starts[at])
                 minima[at], bars[at] = better, keys[better]
                 if (w == marks[minimum, START] or w == marks[minimum, END]) and not move_mark(
-                    chain, careers, views, minimum, w
+                    chain, view_marks, views, minimum, w
                 ):
                     leave(chain, extract, minimum)
                 continue
@@ -199,31 +199,31 @@ def offer(
 
 
 @kernel
-def take_off(chain: SkipList, careers: Careers, views: Views, extract: Extract, w: int, count: int) -> None:
-    """The `count` worst objects of view `w` lose it; its pointer moves up, and nowhere if none is left."""
-    at, marks = w & (views.starts.size - 1), careers.marks
-    start, slot = views.starts[at], careers.minima[at]
+def take_off(chain: SkipList, view_marks: ViewMarks, views: Views, extract: Extract, w: int, count: int) -> None:
+    """Remove the `count` worst objects of view `w` from it and move its pointer up; an empty view has no pointer."""
+    at, marks = w & (views.starts.size - 1), view_marks.marks
+    start, slot = views.starts[at], view_marks.minima[at]
     for left in range(views.counts[at] - 1, views.counts[at] - count - 1, -1):
         better = next_better(chain.before, chain.positions, slot, start) if left else HEAD
-        if (w == marks[slot, START] or w == marks[slot, END]) and not move_mark(chain, careers, views, slot, w):
+        if (w == marks[slot, START] or w == marks[slot, END]) and not move_mark(chain, view_marks, views, slot, w):
             leave(chain, extract, slot)
         slot = better
-    careers.minima[at] = slot
+    view_marks.minima[at] = slot
     views.counts[at] -= count
 
 
 @kernel
-def shrink(chain: SkipList, careers: Careers, views: Views, extract: Extract, w: int, k: int) -> None:
-    """View `w` needs only `k` objects from now on; with none it is dead."""
+def shrink(chain: SkipList, view_marks: ViewMarks, views: Views, extract: Extract, w: int, k: int) -> None:
+    """Reduce view `w` to `k` objects; with k = 0 it is closed."""
     at = w & (views.starts.size - 1)
     was_full = views.counts[at] == views.ks[at]
     views.ks[at] = k
     if views.counts[at] > k:
-        take_off(chain, careers, views, extract, w, views.counts[at] - k)
+        take_off(chain, view_marks, views, extract, w, views.counts[at] - k)
     if views.counts[at] == k:
         views.registers[UNFILLED] -= not was_full
         if k:
-            views.bars[at] = chain.keys[careers.minima[at]]
+            views.bars[at] = chain.keys[view_marks.minima[at]]
         else:
             close_view(views, w)
 
@@ -235,7 +235,7 @@ def write_answer(chain: SkipList, extract: Extract, start: int, count: int, answ
     stop = at + count
     while at < stop:
         if i == known:
-            # Whoever leaves the list while answers are written is in no live view, so that a copy of it does no harm.
+            # An object that leaves the list while answers are written is in no live view, so its copy is harmless.
             slot = chain.links[0, extract.registers[LAST]]
             extract.keys[i], extract.positions[i], extract.ids[i] = (
                 chain.keys[slot],
@@ -254,14 +254,14 @@ def write_answer(chain: SkipList, extract: Extract, start: int, count: int, answ
 @kernel
 def answer_windows(
     chain: SkipList,
-    careers: Careers,
+    view_marks: ViewMarks,
     meta: SharedViews,
     extract: Extract,
     moment: int,
     first: int,
     answers: Answers,
 ) -> bool:
-    """Answer all windows that end at or before `moment`; False where the answers lack room."""
+    """Answer all windows that end at or before `moment`; return False if the answers lack room."""
     views, queries = meta.views, meta.plan.queries
     while is_due(meta, moment):
         query = query_due(meta)
@@ -277,7 +277,7 @@ def answer_windows(
                 close_window(answers, query, start + queries.sizes[query])
             k = k_without(meta, w, query)
             if k < views.ks[at]:
-                shrink(chain, careers, views, extract, w, k)
+                shrink(chain, view_marks, views, extract, w, k)
         pass_query(meta)
     return True
 
@@ -285,7 +285,7 @@ def answer_windows(
 @kernel
 def advance(
     chain: SkipList,
-    careers: Careers,
+    view_marks: ViewMarks,
     meta: SharedViews,
     extract: Extract,
     rows: Rows,
@@ -294,18 +294,18 @@ def advance(
     first: int,
     answers: Answers,
 ) -> tuple[int, int]:
-    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
     views, n, i = meta.views, rows.keys.size, at
     while True:
         due = position_at(rows, i) if i < n else watermark
-        if not answer_windows(chain, careers, meta, extract, due, first, answers):
+        if not answer_windows(chain, view_marks, meta, extract, due, first, answers):
             return ANSWERS_FULL, i
         extract.registers[LENGTH], extract.registers[LAST] = 0, HEAD
         if i == n:
             return DONE, n
         if not open_views(meta, due):
             return STATE_FULL, i
-        call_up_ends(meta, due)
+        schedule_ends(meta, due)
         stretch = boundary(meta)
         position = due
         while i < n:
@@ -317,5 +317,5 @@ def advance(
             if key >= views.floor[0]:
                 if chain.registers[FREE] == 0:
                     return STATE_FULL, i
-                offer(chain, careers, views, extract, key, position, id_at(rows, i))
+                offer(chain, view_marks, views, extract, key, position, id_at(rows, i))
             i += 1

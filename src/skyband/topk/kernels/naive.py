@@ -1,4 +1,4 @@
-"""The baseline's kernel: keep every object of the window, and select anew at every window's end."""
+"""The baseline's kernel: keep every object of the window and select the k best at every window end."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from skyband.topk.kernels.listed import Lists, first_end, following_end, start_o
 # Window.registers
 HEAD = 0  # the oldest object held
 TAIL = 1  # one past the newest
-NEXT_END = 2  # the oldest unanswered window's end; meaningful while anything is held
+NEXT_END = 2  # the end of the oldest unanswered window; defined while any objects are held
 REGISTERS = 3
 
 
 class NaiveWindow(NamedTuple):
-    """The objects from HEAD to TAIL in stream order, and room to select in."""
+    """The objects from HEAD to TAIL in stream order, and scratch space for the selection."""
 
     keys: Floats
     positions: Ints
@@ -40,13 +40,13 @@ class NaiveWindow(NamedTuple):
     work_keys: Floats
     work_positions: Ints
     work_ids: Ints
-    waiting: Ints  # room for sorting
+    waiting: Ints  # scratch space for sorting
     registers: Ints
 
 
 @kernel
 def make_room(state: NaiveWindow) -> bool:
-    """Move the held objects to the front if at least half of the arrays is behind them."""
+    """Move the held objects to the front of the arrays if at least half of the arrays is unused before them."""
     head, tail = state.registers[HEAD], state.registers[TAIL]
     if 2 * head < state.keys.size:
         return False
@@ -62,7 +62,7 @@ def make_room(state: NaiveWindow) -> bool:
 
 @kernel
 def write_answer(state: NaiveWindow, k: int, ties: Ties, end: int, answers: Answers) -> bool:
-    """Select and sort the k best of all objects held, and write them; False where there is no room."""
+    """Select, sort and write the k best of all held objects; return False if the answers lack room."""
     head, size = state.registers[HEAD], state.registers[TAIL] - state.registers[HEAD]
     for i in range(size):
         state.work_keys[i] = state.keys[head + i]
@@ -93,9 +93,9 @@ def advance(
     first: int,
     answers: Answers,
 ) -> tuple[int, int]:
-    """Take in the rows from `at` on and answer all windows that end at or before the watermark.
+    """Process the rows from index `at` on and answer all windows that end at or before the watermark.
 
-    Every row lies in a window: the one that ends next after it.
+    Every row belongs to at least one window: the one that ends next after it.
     """
     r, n, i = state.registers, rows.keys.size, at
     while True:

@@ -1,8 +1,9 @@
-"""The pane that objects are arriving in: its k best, found with a threshold.
+"""The open pane, which receives new objects: its k best, selected with a threshold (the bar).
 
-Objects of one pane enter and leave every window together, so that only its k best can matter. Up to 2k are collected
-before the better half is kept; then the k-th is a bar that most newcomers fail, sixty-four at a time. Where ties are
-in, so is all that equals the k-th, and the next cut waits until there is twice as much again.
+Objects of one pane enter and leave every window together, so only its k best can be in an answer. The pane collects up
+to 2k objects and then keeps the better half. From then on the k-th object is the bar, and most new objects are rejected
+by it in blocks of 64. With ties, the pane also keeps all objects equal to the k-th, and the next cut happens when the
+pane has doubled in size.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from skyband.kernels.stream import Floats, Ints, Rows, Ties, id_at, position_at
 
 # OpenPane.registers
 SIZE = 0  # objects held
-SELECTED = 1  # 1 once the pane has been cut to its k best: the k-th is then the bar
-CUT_AT = 2  # where ties are in: so many objects are worth the next cut, if that is more than 2k
+SELECTED = 1  # 1 after the pane has been cut to its k best: the k-th is then the bar
+CUT_AT = 2  # with ties: number of objects at which the pane is cut next, if that is more than 2k
 REGISTERS = 3
 
-LONG = 8  # a stretch of so many times k rows is worth a look ahead
-SAMPLE = 2048  # the most rows looked at
-LINE = 8  # rows in a line of memory
-EXPECTED = 16  # of the k best, so many should be in the sample
+LONG = 8  # a range of at least this many times k rows is sampled first
+SAMPLE = 2048  # maximum number of rows in the sample
+LINE = 8  # rows per cache line
+EXPECTED = 16  # how many of the k best the sample should contain
 
 
 class OpenPane(NamedTuple):
-    """Objects in no order. `sample`, `picked` and `hint` do not outlive the process."""
+    """Objects in arbitrary order. `sample`, `picked` and `hint` are not part of the stored state."""
 
     keys: Floats
     positions: Ints
@@ -37,11 +38,11 @@ class OpenPane(NamedTuple):
     registers: Ints
     sample: Floats
     picked: Ints
-    hint: Floats  # one number: the bar that the last pane suggests for the next, NaN where it has none
+    hint: Floats  # one number: the bar for the next pane, estimated from the last one; NaN if there is none
 
 
 def empty_pane(capacity: int) -> OpenPane:
-    """An open pane with room for `capacity` objects; it wants to grow to 2k."""
+    """Return an open pane with capacity for `capacity` objects; it grows to 2k."""
     return OpenPane(
         np.zeros(capacity),
         np.zeros(capacity, np.int64),
@@ -54,12 +55,12 @@ def empty_pane(capacity: int) -> OpenPane:
 
 
 @kernel
-def likely_bar(pane: OpenPane, rows: Rows, low: int, high: int, k: int) -> float:
-    """A key that somewhat more than k of the rows ``[low, high)`` probably reach, from a sample of them."""
+def sampled_bar(pane: OpenPane, rows: Rows, low: int, high: int, k: int) -> float:
+    """Estimate from a sample a key that somewhat more than k of the rows ``[low, high)`` reach."""
     n = high - low
     lines = max(8, min(SAMPLE, EXPECTED * n // k) // LINE)
     step = n // lines
-    # Eight neighbours at a time: memory is fetched by lines of so many, and a line costs as much as one row of it.
+    # Sample eight neighbours at a time: memory is fetched in cache lines, so a whole line costs as much as one row.
     for i in range(lines):
         for j in range(LINE):
             pane.sample[LINE * i + j] = rows.keys[low + i * step + j]
@@ -83,30 +84,30 @@ def trim(pane: OpenPane, k: int, ties: Ties) -> None:
 
 @kernel
 def cut_at(pane: OpenPane, k: int, ties: Ties) -> int:
-    """A pane with so many objects is cut down rather than enlarged."""
+    """Number of objects at which the pane is cut down instead of enlarged."""
     return 2 * k if ties is None else max(2 * k, pane.registers[CUT_AT])
 
 
 @kernel
 def pane_room(pane: OpenPane, k: int, ties: Ties) -> int:
-    """The pane is full with so many objects. An array that ties have made long is not filled before the next cut."""
+    """Number of objects at which the pane is full. With ties, an array may be longer than the next cut needs."""
     return pane.keys.size if ties is None else min(pane.keys.size, cut_at(pane, k, ties))
 
 
 @kernel
-def fails(pane: OpenPane, key: float, position: int, id_: int, k: int, ties: Ties) -> bool:
-    """Whether k better ones are in the pane, which has been cut, for sure."""
+def is_below_bar(pane: OpenPane, key: float, position: int, id_: int, k: int, ties: Ties) -> bool:
+    """Whether a pane that has been cut contains k better objects for certain."""
     if ties is not None:
         return key < pane.keys[k - 1]
     return not beats(key, position, id_, pane.keys[k - 1], pane.positions[k - 1], pane.ids[k - 1])
 
 
 @kernel
-def learn_bar(pane: OpenPane, size: int, k: int) -> None:
-    """From a pane's `size` best, sorted, guess what somewhat more than k objects of the next pane will reach."""
+def estimate_bar(pane: OpenPane, size: int, k: int) -> None:
+    """Estimate the next pane's bar from the `size` best of this pane, sorted, so that somewhat more than k reach it."""
     pane.hint[0] = np.nan
     if size == k and k >= 4:
-        # As if the keys went on below the k-th as they lie above it: over a short way, their density hardly changes.
+        # Extrapolate: assume that keys below the k-th are as dense as those just above it.
         margin = int(3 * np.sqrt(k)) + 2
         above = min(margin, k - 1)
         pane.hint[0] = pane.keys[k - 1] - (pane.keys[k - 1 - above] - pane.keys[k - 1]) * (margin / above)
@@ -114,16 +115,16 @@ def learn_bar(pane: OpenPane, size: int, k: int) -> None:
 
 @kernel
 def take_row(pane: OpenPane, rows: Rows, i: int, k: int, ties: Ties) -> bool:
-    """Take row `i` unless k better ones are there already; False where there is no room."""
+    """Add row `i` unless the pane contains k better objects; return False if there is no room."""
     keys, positions, ids, r = pane.keys, pane.positions, pane.ids, pane.registers
     key, position, id_ = rows.keys[i], position_at(rows, i), id_at(rows, i)
-    if r[SELECTED] and fails(pane, key, position, id_, k, ties):
+    if r[SELECTED] and is_below_bar(pane, key, position, id_, k, ties):
         return True
     if r[SIZE] == pane_room(pane, k, ties):
         if r[SIZE] < cut_at(pane, k, ties):
             return False
         trim(pane, k, ties)
-        if fails(pane, key, position, id_, k, ties):
+        if is_below_bar(pane, key, position, id_, k, ties):
             return True
         if ties is not None and r[SIZE] == keys.size:
             return False
@@ -134,7 +135,7 @@ def take_row(pane: OpenPane, rows: Rows, i: int, k: int, ties: Ties) -> bool:
 
 @kernel
 def take_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int, ties: Ties, bar: float) -> int:
-    """Take those of the rows ``[low, high)`` that reach `bar`; return the first row not looked at."""
+    """Add those of the rows ``[low, high)`` that reach `bar`; return the index of the first row not processed."""
     r, picked = pane.registers, pane.picked
     i = low
     while i < high:
@@ -163,16 +164,16 @@ def take_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int, ties: Tie
 
 @kernel
 def select_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int, ties: Ties) -> int:
-    """Take the k best of rows ``[low, high)``, and some more; return the first row not taken for want of room."""
-    # The look ahead is about these rows only: it needs a pane without earlier ones, and room for all it lets through.
+    """Add the k best of rows ``[low, high)``, and some more; return the first row not processed for lack of room."""
+    # The estimate covers these rows only: the pane must be empty and must have room for all rows that reach the bar.
     if pane.registers[SIZE] or high - low < max(LONG * k, 512) or pane.keys.size < 2 * k:
         return take_rows(pane, rows, low, high, k, ties, -np.inf)
-    bar = pane.hint[0] if np.isfinite(pane.hint[0]) else likely_bar(pane, rows, low, high, k)
+    bar = pane.hint[0] if np.isfinite(pane.hint[0]) else sampled_bar(pane, rows, low, high, k)
     pane.hint[0] = np.nan
     taken = take_rows(pane, rows, low, high, k, ties, bar)
     if pane.registers[SIZE] < k:
-        # The look ahead was wrong (it rarely is): the rows below the bar are needed after all. From the start, so that
-        # it can be interrupted: they may be more than there is room for where they tie.
+        # The estimate was too high, which is rare: rows below the bar are needed as well. Start again from the first
+        # row, because this pass may be interrupted if many rows tie and the pane runs out of room.
         pane.registers[SIZE] = 0
         taken = take_rows(pane, rows, low, high, k, ties, -np.inf)
     return taken
@@ -180,7 +181,7 @@ def select_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int, ties: T
 
 @kernel
 def take_all(pane: OpenPane, rows: Rows, low: int, high: int) -> int:
-    """Take rows ``[low, high)`` as they are, as far as there is room; return the first row not taken."""
+    """Add rows ``[low, high)`` without selection until the pane is full; return the first row not added."""
     size = pane.registers[SIZE]
     stop = min(high, low + pane.keys.size - size)
     for i in range(low, stop):

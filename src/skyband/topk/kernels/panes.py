@@ -1,9 +1,10 @@
-"""The pane executor's kernel: any number of queries over one candidate set, a block of arrivals at a time.
+"""The pane executor's kernel: any number of queries over one candidate set, processed in blocks of arrivals.
 
-Three places, from young to old: the *open pane* takes objects as they come (`open_pane`); at a window's end it is
-sorted into the *block*; when the block has grown, one sweep merges it into the *standing* candidates (`candidates`).
-An answer is read from block and standing candidates together (`answer_moment`) when it is due (`moments`). Of a pane
-with many objects only its k-skyband is sorted (`keep_band`): one backward pass against a heap of the k best met so far.
+Objects move through three stores, from young to old. The *open pane* receives objects as they arrive (`open_pane`). At
+a window end it is sorted into the *block*. When the block has grown, one sweep merges it into the *standing* candidates
+(`candidates`). An answer is read from block and standing candidates together (`answer_moment`) when it is due
+(`moments`). Of a pane with many objects only its k-skyband is sorted (`keep_band`): one backward pass against a heap of
+the k best seen in that pass.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def write_answer(store: CandidateStore, work: PanesScratch, k: int, start: int, 
             j += 1
         if j == in_block:
             break
-        # The block's best that is left goes in after all standing ones that beat it.
+        # Write all standing candidates that beat the block's best remaining object, then that object.
         key, position, id_ = block_keys[j], block_positions[j], block_ids[j]
         while at < stop and mine < found:
             i = picked[mine]
@@ -97,7 +98,7 @@ def write_answer(store: CandidateStore, work: PanesScratch, k: int, start: int, 
 
 @kernel
 def write_tied_answer(store: CandidateStore, k: int, start: int, answers: Answers) -> bool:
-    """Write the k best objects at or after `start` and all that equal the k-th; False, and nothing, without room."""
+    """Write the k best objects at or after `start` and all that equal the k-th; without room, write none."""
     r = store.registers
     side, block, standing, in_block = r[SIDE], r[BLOCK_SIDE], r[STANDING], r[BLOCK]
     keys, positions, ids = store.keys[side], store.positions[side], store.ids[side]
@@ -123,7 +124,7 @@ def write_tied_answer(store: CandidateStore, k: int, start: int, answers: Answer
         key = keys[i] if older else block_keys[j]
         if at >= stop and key < to_keys[stop - 1]:
             break
-        # How many will tie nobody knows before, and all that is held would be too much to ask for.
+        # The number of ties is not known in advance, and reserving room for all held objects would be too much.
         if at == to_keys.size:
             return False
         to_keys[at] = key
@@ -139,7 +140,7 @@ def write_tied_answer(store: CandidateStore, k: int, start: int, answers: Answer
 def write_window(
     store: CandidateStore, plan: PanesPlan, work: PanesScratch, k: int, start: int, answers: Answers
 ) -> bool:
-    """Write the rows of the window that begins at `start`; False where there is no room."""
+    """Write the rows of the window that begins at `start`; return False if there is no room."""
     if plan.ties is not None:
         return has_room(answers, 0) and write_tied_answer(store, k, start, answers)
     if not has_room(answers, min(k, store.registers[STANDING] + store.registers[BLOCK])):
@@ -158,7 +159,7 @@ def answer_moment(
     first: int,
     answers: Answers,
 ) -> bool:
-    """Answer the queries that are due first; False where there is no room for more rows, to go on from there later."""
+    """Answer the queries that are due first; return False if there is no room, and continue there in the next call."""
     r, lattice = store.registers, moments.heap[0]
     end = moments.due[lattice]
     while moments.begins[lattice] + r[ANSWERED] < moments.begins[lattice + 1]:
@@ -182,7 +183,7 @@ def worse(pane: OpenPane, a: int, b: int) -> bool:
 
 @kernel
 def push_or_replace(pane: OpenPane, heap: Ints, size: int, k: int, place: int) -> int:
-    """Put `place` into the heap of the k best, worst at the root; return its size. A full heap loses its root."""
+    """Add `place` to the heap of the k best, worst at the root; return its size. A full heap drops its root."""
     if size < k:
         at = size
         while at > 0 and worse(pane, place, heap[(at - 1) // 2]):
@@ -207,9 +208,9 @@ def push_or_replace(pane: OpenPane, heap: Ints, size: int, k: int, place: int) -
 
 @kernel
 def keep_band(pane: OpenPane, k: int, ties: Ties, heap: Ints) -> None:
-    """Of an open pane in stream order keep what fewer than k later objects beat."""
-    # Backwards, against the k best met so far: whoever beats their worst is beaten by fewer than k. Where ties are in,
-    # so is whoever equals it; but then the k best need not change for it.
+    """Keep the k-skyband of an open pane in stream order: objects that fewer than k later objects beat."""
+    # Scan backwards against the k best seen so far: an object that beats the worst of them is beaten by fewer than k
+    # later objects. With ties, an object equal to the worst is kept as well, but the k best then do not change.
     n = pane.registers[SIZE]
     keys, positions, ids = pane.keys, pane.positions, pane.ids
     size, to = 0, n
@@ -220,7 +221,7 @@ def keep_band(pane: OpenPane, k: int, ties: Ties, heap: Ints) -> None:
             tie = ties is not None and keys[i] == keys[worst]
             if not tie and not beats(keys[i], positions[i], ids[i], keys[worst], positions[worst], ids[worst]):
                 continue
-        # Kept objects move to the back as they are met, so that the heap can name them by place.
+        # Move kept objects to the back as they are found, so that the heap can refer to them by index.
         to -= 1
         keys[to], positions[to], ids[to] = keys[i], positions[i], ids[i]
         if not tie:
@@ -231,21 +232,21 @@ def keep_band(pane: OpenPane, k: int, ties: Ties, heap: Ints) -> None:
 
 
 @kernel
-def roomy(k: int) -> int:
-    """An open pane with room for so many objects is cut down rather than enlarged."""
+def full_capacity(k: int) -> int:
+    """Capacity from which the open pane is cut down instead of enlarged."""
     return 4 * k + 1024
 
 
 @kernel
 def take_raw(pane: OpenPane, plan: PanesPlan, work: PanesScratch, rows: Rows, low: int, high: int) -> int:
-    """Take rows ``[low, high)``, between which no window ends, as they come; return the first one not taken."""
+    """Add rows ``[low, high)``, between which no window ends, without selection; return the first row not added."""
     i = take_all(pane, rows, low, high)
-    while i < high and pane.keys.size >= roomy(plan.k):
+    while i < high and pane.keys.size >= full_capacity(plan.k):
         keep_band(pane, plan.k, plan.ties, work.heap)
         crowded = 4 * pane.registers[SIZE] > 3 * pane.keys.size
         i = take_all(pane, rows, i, high)
         if crowded:
-            break  # scores that fall are beaten by nobody later: more room is needed, not another pass
+            break  # falling scores: no later object beats them, so another pass would not help
     return i
 
 
@@ -253,9 +254,9 @@ def take_raw(pane: OpenPane, plan: PanesPlan, work: PanesScratch, rows: Rows, lo
 def take_pane(
     store: CandidateStore, pane: OpenPane, plan: PanesPlan, work: PanesScratch, rows: Rows, low: int, high: int
 ) -> tuple[int, int]:
-    """Take rows ``[low, high)``, between which no window ends, or their first pane; say why it stopped, and where.
+    """Add rows ``[low, high)``, between which no window ends, or their first pane; return a status and the next row.
 
-    A long pane is cut to its k best as it arrives; short ones are taken as they come, several at a time.
+    A long pane is cut to its k best while it arrives; short panes are added without selection, several at a time.
     """
     r, position = store.registers, position_at(rows, low)
     same = position < r[PANE_END]
@@ -292,7 +293,7 @@ def advance(
     first: int,
     answers: Answers,
 ) -> tuple[int, int]:
-    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
     r, n, i = store.registers, rows.keys.size, at
     while True:
         due = position_at(rows, i) if i < n else watermark

@@ -1,6 +1,6 @@
-"""PreTopk's kernel: a predicted top-k set of its own for every open window.
+"""PreTopk's kernel: a separate predicted top-k set for every open window.
 
-Key to the paper's symbols: W_i window i, ``C_nw`` the number of windows alive at once.
+The paper's symbols: W_i window i, ``C_nw`` the number of windows alive at once.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from skyband.kernels.stream import (
 )
 
 # Pool.registers
-OBJECTS = 0  # distinct objects held
-FREE = 1  # the first free slot, NOBODY where none is left
+OBJECTS = 0  # number of distinct objects
+FREE = 1  # the first free slot, NO_SLOT if there is none
 # Predictions.registers
 OLDEST = 0  # the oldest unanswered window
-NEWEST = 1  # the newest window opened; below OLDEST: none
+NEWEST = 1  # the newest open window; below OLDEST: none
 REGISTERS = 2
 
-NOBODY = -1
+NO_SLOT = -1
 
 
 class Pool(NamedTuple):
-    """The objects, each once, in numbered slots."""
+    """The objects, each stored once, in numbered slots."""
 
     keys: Floats
     positions: Ints
     ids: Ints
-    references: Ints  # the number of windows whose set holds the object; in a free slot -2 less the next free one
+    references: Ints  # number of windows whose set contains the object; in a free slot: -2 minus the next free one
     registers: Ints
 
 
 class Predictions(NamedTuple):
-    """The predicted top-k sets. Windows lie in a ring: window w at ``w % C_nw``."""
+    """The predicted top-k sets. Windows are stored in a ring: window w at ``w % C_nw``."""
 
-    heaps: NDArray[np.int32]  # (C_nw, width): per window the slots of its objects, a heap with the worst in front
-    sizes: Ints  # per window: objects in its set; falls with the window's number
+    heaps: NDArray[np.int32]  # (C_nw, width): per window the slots of its objects, a heap with the worst at the root
+    sizes: Ints  # per window: number of objects in its set; does not increase with the window's number
     registers: Ints
 
 
@@ -74,7 +74,7 @@ def is_wanted(pool: Pool, sets: Predictions, k: int, ring: int, key: float, posi
 
 @kernel
 def sift_up(pool: Pool, sets: Predictions, ring: int, at: int, slot: int) -> None:
-    """Put `slot` at the empty place `at` of the heap, or nearer to the front if it is among the worse."""
+    """Insert `slot` into the heap from the free index `at`, moving it up past better objects."""
     heaps = sets.heaps
     while at > 0:
         parent = (at - 1) >> 1
@@ -87,7 +87,7 @@ def sift_up(pool: Pool, sets: Predictions, ring: int, at: int, slot: int) -> Non
 
 @kernel
 def sift_down(pool: Pool, sets: Predictions, ring: int, size: int, slot: int) -> None:
-    """Put `slot` at the empty front of the heap, or further back if it is among the better."""
+    """Insert `slot` into the heap from the free root, moving it down past worse objects."""
     heaps, at = sets.heaps, 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -101,8 +101,8 @@ def sift_down(pool: Pool, sets: Predictions, ring: int, size: int, slot: int) ->
 
 
 @kernel
-def let_go(pool: Pool, slot: int) -> None:
-    """One window less refers to the object; the last frees its slot."""
+def release(pool: Pool, slot: int) -> None:
+    """Decrement the object's reference count; free its slot at 0."""
     pool.references[slot] -= 1
     if pool.references[slot] == 0:
         pool.references[slot] = -2 - pool.registers[FREE]
@@ -112,13 +112,14 @@ def let_go(pool: Pool, slot: int) -> None:
 
 @kernel
 def offer(pool: Pool, sets: Predictions, k: int, key: float, position: int, id_: int) -> None:
-    """Insert an object that the newest window wants, into that set and all others that want it."""
+    """Add an object that the newest window's set accepts to that set and to all others that accept it."""
     slot = pool.registers[FREE]
     pool.registers[FREE] = -2 - pool.references[slot]
     pool.registers[OBJECTS] += 1
     pool.keys[slot], pool.positions[slot], pool.ids[slot] = key, position, id_
     pool.references[slot] = 0
-    # The worst of a window falls with the window's number (Lemma 4.2): the first refusal is the last word.
+    # The worst object of a window gets worse as the window's number grows (Lemma 4.2): stop at the first window that
+    # rejects the new object.
     for w in range(sets.registers[NEWEST], sets.registers[OLDEST] - 1, -1):
         ring = w % sets.sizes.size
         if not is_wanted(pool, sets, k, ring, key, position, id_):
@@ -129,13 +130,13 @@ def offer(pool: Pool, sets: Predictions, k: int, key: float, position: int, id_:
             sets.sizes[ring] = size + 1
             sift_up(pool, sets, ring, size, slot)
         else:
-            let_go(pool, sets.heaps[ring, 0])
+            release(pool, sets.heaps[ring, 0])
             sift_down(pool, sets, ring, size, slot)
 
 
 @kernel
 def write_answer(pool: Pool, sets: Predictions, end: int, answers: Answers) -> None:
-    """Write the oldest window's set, best first. Its heap ends as a sorted list."""
+    """Write the oldest window's set, best first. This sorts its heap."""
     ring = sets.registers[OLDEST] % sets.sizes.size
     heaps, size = sets.heaps, sets.sizes[ring]
     for last in range(size - 1, 0, -1):
@@ -149,10 +150,10 @@ def write_answer(pool: Pool, sets: Predictions, end: int, answers: Answers) -> N
 
 @kernel
 def purge_oldest(pool: Pool, sets: Predictions) -> None:
-    """Give up the oldest window with all its references."""
+    """Drop the oldest window and all its references."""
     ring = sets.registers[OLDEST] % sets.sizes.size
     for i in range(sets.sizes[ring]):
-        let_go(pool, sets.heaps[ring, i])
+        release(pool, sets.heaps[ring, i])
     sets.sizes[ring] = 0
     sets.registers[OLDEST] += 1
 
@@ -162,7 +163,7 @@ def open_windows(pool: Pool, sets: Predictions, query: KernelQuery, position: in
     """Open every window that begins at or before `position` and is not open yet."""
     r = sets.registers
     if pool.registers[OBJECTS] == 0:
-        # Nothing is held: windows that ended or began in the silence hold no object.
+        # The pool is empty: windows that ended or began since the last object contain no object.
         r[OLDEST] = (end_after(query, position) - query.origin) // query.slide
         r[NEWEST] = r[OLDEST] - 1
     newest = (position + query.size - query.origin) // query.slide
@@ -173,10 +174,10 @@ def open_windows(pool: Pool, sets: Predictions, query: KernelQuery, position: in
 
 @kernel
 def lacks_room(pool: Pool, sets: Predictions, k: int) -> bool:
-    """Whether one more object may not fit: no slot is free, or the oldest set, the largest, has outgrown its heap."""
+    """Whether one more object may not fit: no slot is free, or the oldest set, the largest, has filled its heap."""
     width: int = sets.heaps.shape[1]
     fullest: int = sets.sizes[sets.registers[OLDEST] % sets.sizes.size]
-    return bool(pool.registers[FREE] == NOBODY or (width < k and fullest == width))
+    return bool(pool.registers[FREE] == NO_SLOT or (width < k and fullest == width))
 
 
 @kernel
@@ -190,7 +191,7 @@ def advance(
     first: int,
     answers: Answers,
 ) -> tuple[int, int]:
-    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
     r, n, k, i = sets.registers, rows.keys.size, query.k, at
     while True:
         due = position_at(rows, i) if i < n else watermark
@@ -206,7 +207,7 @@ def advance(
         if i == n:
             return DONE, n
         open_windows(pool, sets, query, due)
-        # Until a boundary the newest window stays the same, and with it the set that a new object has to get into.
+        # The newest window does not change before the boundary, so a new object has to enter the same set until then.
         boundary = min(
             query.origin + r[OLDEST] * query.slide,
             query.origin + (r[NEWEST] + 1) * query.slide - query.size,

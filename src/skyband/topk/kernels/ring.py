@@ -1,7 +1,7 @@
-"""The whole window in a ring, and lists of its objects: each a key and the number of an object, best first.
+"""The whole window in a ring, and lists of its objects: each entry is a key and an object's number, best first.
 
-Objects are numbered as they come, so that positions never fall as numbers grow. A list needs no more than the key and
-the number: position and id are looked up in the ring where keys are equal.
+Objects are numbered in order of arrival, so positions do not decrease as numbers grow. A list stores only the key and
+the number: position and id are read from the ring if keys are equal.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from skyband.kernels.select import BLOCK, SMALL
 from skyband.kernels.stream import Floats, Ints, Rows, id_at, position_at
 
 # Ring.span
-HEAD = 0  # the number of the oldest object held
-TAIL = 1  # one past the newest
-LOOSE_POSITIONS = 2  # 0: an object's position is its number and POSITION_BASE, and `positions` is not filled
+HEAD = 0  # the number of the oldest object in the window
+TAIL = 1  # one after the newest
+LOOSE_POSITIONS = 2  # 0: an object's position is its number plus POSITION_BASE, and `positions` is not filled
 POSITION_BASE = 3
 LOOSE_IDS = 4  # the same for ids
 ID_BASE = 5
@@ -23,12 +23,12 @@ SPAN = 6
 
 
 class Ring(NamedTuple):
-    """The objects from HEAD to TAIL: number o lies at ``o % capacity``, a power of two."""
+    """The objects from HEAD to TAIL: number o is stored at ``o % capacity``; the capacity is a power of two."""
 
     keys: Floats
     positions: Ints
     ids: Ints
-    below: Ints  # for stacks of objects: the number under this one, -1 at the bottom; meaningless elsewhere
+    below: Ints  # for stacks of objects: the number under this one, -1 at the bottom; undefined elsewhere
     span: Ints
 
 
@@ -52,7 +52,7 @@ def id_of(ring: Ring, number: int) -> int:
 def ahead_of_equal(ring: Ring, a: int, b: int) -> bool:
     """Whether object number `a` ranks before object number `b`, which has the same key."""
     head = ring.span[HEAD]
-    # What has expired may be overwritten, and stands before whatever has not.
+    # Expired objects may be overwritten, and are before all objects that have not expired.
     if a < head or b < head or position_of(ring, a) != position_of(ring, b):
         return a > b
     if id_of(ring, a) != id_of(ring, b):
@@ -62,8 +62,8 @@ def ahead_of_equal(ring: Ring, a: int, b: int) -> bool:
 
 @inner_kernel
 def ahead(ring: Ring, key_a: float, a: int, key_b: float, b: int) -> bool:
-    """Whether object number `a` ranks before object number `b`; of two equal in everything the later does."""
-    # Small, so that it is compiled into its callers; the rest is seldom needed.
+    """Whether object number `a` ranks before object number `b`; of two equal objects the later one ranks first."""
+    # Kept small so that it is inlined into its callers; the slow path is rarely needed.
     if key_a != key_b:
         return key_a > key_b
     return ahead_of_equal(ring, a, b)
@@ -71,14 +71,14 @@ def ahead(ring: Ring, key_a: float, a: int, key_b: float, b: int) -> bool:
 
 @inner_kernel
 def swap_pairs(keys: Floats, numbers: Ints, a: int, b: int) -> None:
-    """Exchange the entries `a` and `b`."""
+    """Swap the entries `a` and `b`."""
     keys[a], keys[b] = keys[b], keys[a]
     numbers[a], numbers[b] = numbers[b], numbers[a]
 
 
 @kernel
 def insertion_sort_pairs(ring: Ring, keys: Floats, numbers: Ints, low: int, high: int) -> None:
-    """Sort ``[low, high)`` best first; quadratic, for short stretches."""
+    """Sort ``[low, high)`` best first; quadratic, for short ranges."""
     for i in range(low + 1, high):
         key, number, j = keys[i], numbers[i], i
         while j > low and ahead(ring, key, number, keys[j - 1], numbers[j - 1]):
@@ -89,7 +89,7 @@ def insertion_sort_pairs(ring: Ring, keys: Floats, numbers: Ints, low: int, high
 
 @kernel
 def split_pairs(ring: Ring, keys: Floats, numbers: Ints, low: int, high: int) -> int:
-    """Cut ``[low, high)`` around a median of three; return p with ``[low, p)`` all better than ``[p, high)``."""
+    """Partition ``[low, high)`` by a median of three; return p with all of ``[low, p)`` better than ``[p, high)``."""
     middle, last = (low + high) // 2, high - 1
     if ahead(ring, keys[middle], numbers[middle], keys[low], numbers[low]):
         swap_pairs(keys, numbers, low, middle)
@@ -113,12 +113,12 @@ def split_pairs(ring: Ring, keys: Floats, numbers: Ints, low: int, high: int) ->
 
 @kernel
 def sort_pairs(ring: Ring, keys: Floats, numbers: Ints, low: int, high: int, waiting: Ints) -> None:
-    """Sort ``[low, high)`` best first; `waiting` is room for ``select.SORT_DEPTH`` pairs of numbers."""
+    """Sort ``[low, high)`` best first; `waiting` is scratch space for ``select.SORT_DEPTH`` pairs of numbers."""
     at = low + 1
     while at < high and ahead(ring, keys[at - 1], numbers[at - 1], keys[at], numbers[at]):
         at += 1
     if at >= high:
-        return  # where scores fall, they come in order
+        return  # already sorted, which is common if scores fall
     depth = 0
     while True:
         while high - low > SMALL:
@@ -139,7 +139,7 @@ def sort_pairs(ring: Ring, keys: Floats, numbers: Ints, low: int, high: int, wai
 
 @kernel
 def bring_best_pairs_forward(ring: Ring, keys: Floats, numbers: Ints, size: int, best: int) -> None:
-    """Reorder the first `size` entries so that the best come first and the last of those stands at ``best - 1``."""
+    """Reorder the first `size` entries so that the best come first and the worst of those is at ``best - 1``."""
     low, high = 0, size
     while high - low > SMALL:
         cut = split_pairs(ring, keys, numbers, low, high)
@@ -161,7 +161,7 @@ def bring_in_order(
     work_numbers: Ints,
     waiting: Ints,
 ) -> None:
-    """Sort the first `size` entries best first, of which the first `ordered` are in order already."""
+    """Sort the first `size` entries best first; the first `ordered` of them are sorted already."""
     if ordered == size:
         return
     sort_pairs(ring, keys, numbers, ordered, size, waiting)
@@ -183,7 +183,7 @@ def bring_in_order(
 
 @kernel
 def sort_numbers(numbers: Ints, size: int, waiting: Ints) -> None:
-    """Sort the first `size` numbers, the smallest first."""
+    """Sort the first `size` numbers in ascending order."""
     depth, low, high = 0, 0, size
     while True:
         while high - low > SMALL:
@@ -197,7 +197,7 @@ def sort_numbers(numbers: Ints, size: int, waiting: Ints) -> None:
                     numbers[i], numbers[j] = numbers[j], numbers[i]
                     i += 1
                     j -= 1
-            # [low, j] is done with what is not above the pivot, [i, high) with what is not below it.
+            # [low, j] contains only numbers not above the pivot, [i, high) only numbers not below it.
             if j + 1 - low < high - i:
                 waiting[2 * depth], waiting[2 * depth + 1] = i, high
                 high = j + 1
@@ -219,7 +219,7 @@ def sort_numbers(numbers: Ints, size: int, waiting: Ints) -> None:
 
 @inner_kernel
 def how_many_ahead(ring: Ring, keys: Floats, numbers: Ints, size: int, key: float, number: int) -> int:
-    """How many of the first `size` entries, which come best first, rank before the object."""
+    """Number of the first `size` entries, sorted best first, that rank before the object."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
@@ -254,7 +254,7 @@ def first_number_at(ring: Ring, position: int) -> int:
 
 @kernel
 def first_number_back_to(ring: Ring, low: int, high: int, position: int) -> int:
-    """The number of the oldest object of ``[low, high)`` at or after `position`, which is not far from the end."""
+    """The number of the oldest object of ``[low, high)`` at or after `position`, which is close to `high`."""
     mask = ring.keys.size - 1
     if not ring.span[LOOSE_POSITIONS]:
         return min(high, max(low, position - ring.span[POSITION_BASE]))
@@ -263,7 +263,7 @@ def first_number_back_to(ring: Ring, low: int, high: int, position: int) -> int:
         high = at - 1
         at = max(low, high - step)
         step *= 2
-    # All from `high` on are at or after the position; what is before `at` is not, if `at` is not `low`.
+    # All objects from `high` on are at or after the position; those before `at` are not, unless `at` is `low`.
     at = max(low, at - 1)
     while at < high:
         middle = (at + high) // 2
@@ -276,7 +276,7 @@ def first_number_back_to(ring: Ring, low: int, high: int, position: int) -> int:
 
 @kernel
 def loosen(ring: Ring) -> None:
-    """Fill in positions and ids that were not kept: from now on each object has its own."""
+    """Fill in implicit positions and ids: from now on each object stores its own."""
     span, mask = ring.span, ring.keys.size - 1
     if not span[LOOSE_POSITIONS]:
         for number in range(span[HEAD], span[TAIL]):
@@ -290,7 +290,7 @@ def loosen(ring: Ring) -> None:
 
 @kernel
 def settle_columns(ring: Ring, rows: Rows, at: int) -> None:
-    """Before rows from `at` on are added: see whether their positions and ids follow those before, or must be kept."""
+    """Check whether the positions and ids of rows from `at` on continue the sequence, or must be stored explicitly."""
     span = ring.span
     if span[HEAD] == span[TAIL]:
         span[LOOSE_POSITIONS] = 1 if rows.positions.size else 0
@@ -305,7 +305,7 @@ def settle_columns(ring: Ring, rows: Rows, at: int) -> None:
 
 @inner_kernel
 def append_rows(ring: Ring, rows: Rows, low: int, high: int) -> None:
-    """Add the rows ``[low, high)``, for which there must be room; `settle_columns` has seen the first of them."""
+    """Append the rows ``[low, high)``. There must be room, and `settle_columns` must have checked the first of them."""
     tail, mask = ring.span[TAIL], ring.keys.size - 1
     while low < high:
         slot = tail & mask
@@ -326,7 +326,7 @@ def append_rows(ring: Ring, rows: Rows, low: int, high: int) -> None:
 
 @kernel
 def back_over_hopeless(values: Floats, low: int, high: int, floor: float) -> int:
-    """Step back from `high` over whole blocks of the values ``[low, high)`` that lie below `floor`."""
+    """Step back from `high` over whole blocks of the values ``[low, high)`` that are below `floor`."""
     while high - low >= BLOCK:
         part = values[high - BLOCK : high]
         hopeful = 0
@@ -340,7 +340,7 @@ def back_over_hopeless(values: Floats, low: int, high: int, floor: float) -> int
 
 @kernel
 def after_last_hopeful(ring: Ring, low: int, high: int, floor: float) -> int:
-    """One past the newest of the objects ``[low, high)`` whose key is at or above `floor`; `low` if there is none."""
+    """One after the newest of the objects ``[low, high)`` whose key is at or above `floor`; `low` if there is none."""
     keys, mask = ring.keys, ring.keys.size - 1
     if high <= low or keys[(high - 1) & mask] >= floor:
         return max(low, high)

@@ -1,8 +1,8 @@
-"""SAP's kernel: answers from candidates, the front partition and the open one; expiry; and what happens when.
+"""SAP's kernel: answers, expiry, and the order of events.
 
-The window is cut into partitions, and only the k best of each are candidates. The partition that expires is the front
-one; from its M objects are promoted when an answer has need of them. See `sap_state` for what is held, `sap_units` for
-how partitions come about, `sap_refinement` for how their candidates are refined, `sap_formation` and `savl` for M.
+The window is cut into partitions, and only the k best of each are candidates. The partition that is expiring is the
+front partition; objects of its M are promoted when an answer needs them. See `sap_state` for the state, `sap_units` for
+how partitions are formed, `sap_refinement` for how their candidates are refined, `sap_formation` and `savl` for M.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from skyband.topk.kernels.ring import (
     settle_columns,
     sort_pairs,
 )
-from skyband.topk.kernels.sap_formation import begin_forming, form_ahead, go_on_forming, open_ahead
+from skyband.topk.kernels.sap_formation import begin_forming, continue_forming, form_ahead, open_ahead
 from skyband.topk.kernels.sap_state import (
     ANSWER_OLDEST,
     ANSWER_SEEN,
@@ -99,23 +99,23 @@ from skyband.topk.kernels.sap_units import (
     close_unit,
     cut_unit,
     lacks_the_best,
-    list_hopeful,
+    list_keys,
     open_unit,
     order_unit,
-    relearn_unit,
+    rebuild_unit_list,
 )
 from skyband.topk.kernels.savl import Savl
 
-LEAST_WASTE = 32  # expired entries of the front partition's list that are put up with
-SHARE = 64  # objects that expire before another share of the work ahead is done, if slides are shorter
-CHUNK = 2048  # rows that are stored and compared with the bar at a time, while they are in the nearest cache
-LONG_CELL = 8  # a cell of so many times k objects has a bar of its own
-NOBODY = -1
+LEAST_WASTE = 32  # expired entries that the front partition's list may contain before it is compacted
+SHARE = 64  # objects that expire before the next share of incremental work, if slides are shorter
+CHUNK = 2048  # rows that are stored and compared with the bar at a time, so that they stay in the L1 cache
+LONG_CELL = 8  # a cell with at least this many times k objects gets its own bar
+NO_OBJECT = -1
 
 
 @kernel
 def sweep_front(ring: Ring, front: Front, r: Ints) -> None:
-    """Drop what has expired of the front partition's list."""
+    """Remove expired entries from the front partition's list."""
     kept = 0
     for i in range(r[FRONT_SIZE]):
         if front.numbers[i] >= ring.span[HEAD]:
@@ -127,14 +127,14 @@ def sweep_front(ring: Ring, front: Front, r: Ints) -> None:
 
 @inner_kernel
 def best_meaningful(ring: Ring, savl: Savl, r: Ints) -> int:
-    """The place of the S-AVL that has the best meaningful object of the front partition on top; NOBODY if none has."""
+    """Place of the S-AVL whose top is the best meaningful object of the front partition; NO_OBJECT if there is none."""
     a, b = r[PLACE], r[UNIT_PLACE]
     stacks_a, stacks_b = savl.registers[stacks.STACKS + a], savl.registers[stacks.STACKS + b]
     if stacks_b == 0 and stacks_a > 0 and savl.numbers[a, 0] >= ring.span[HEAD]:
         return a
     number_a, number_b = stacks.best_of(ring, savl, a), stacks.best_of(ring, savl, b)
     if number_a < 0:
-        return b if number_b >= 0 else NOBODY
+        return b if number_b >= 0 else NO_OBJECT
     if number_b < 0 or ahead(ring, savl.keys[a, 0], number_a, savl.keys[b, 0], number_b):
         return a
     return b
@@ -142,7 +142,7 @@ def best_meaningful(ring: Ring, savl: Savl, r: Ints) -> int:
 
 @inner_kernel
 def promote(ring: Ring, savl: Savl, front: Front, r: Ints, place: int) -> None:
-    """Move the best meaningful object behind the front partition's candidates: it is worse than all of them."""
+    """Append the best meaningful object to the front partition's candidates: it is worse than all of them."""
     if r[FRONT_SIZE] == front.keys.size:
         sweep_front(ring, front, r)
     at = r[FRONT_SIZE]
@@ -153,17 +153,17 @@ def promote(ring: Ring, savl: Savl, front: Front, r: Ints, place: int) -> None:
 
 @inner_kernel
 def find_best(sap: Sap, k: int) -> None:
-    """R anew: the k best of all candidates, promoting what is wanted. The open unit's list must be in order."""
+    """Rebuild R, the k best of all candidates; promote objects of M as needed. The open unit's list must be sorted."""
     r, ring, front, opened, result = sap.registers, sap.ring, sap.front, sap.opened, sap.result
     keys, numbers = sap.candidates.keys[r[SIDE]], sap.candidates.numbers[r[SIDE]]
     head = ring.span[HEAD]
     candidates, in_open, in_unit = r[CANDIDATES], r[OPEN_SIZE], r[UNIT_SIZE]
-    # Of each of the four lists: how far it is used up, and the best that is left.
-    i, j, u, f, wasted, size, place = 0, 0, 0, 0, 0, 0, NOBODY
-    key_i, number_i = (keys[0], numbers[0]) if candidates > 0 else (-np.inf, NOBODY)
-    key_j, number_j = (opened.keys[0], opened.numbers[0]) if in_open > 0 else (-np.inf, NOBODY)
-    key_u, number_u = (opened.unit_keys[0], opened.unit_numbers[0]) if in_unit > 0 else (-np.inf, NOBODY)
-    key_f, number_f, moved, oldest = -np.inf, NOBODY, True, ring.span[TAIL]
+    # For each of the four lists: the index reached, and its best remaining entry.
+    i, j, u, f, wasted, size, place = 0, 0, 0, 0, 0, 0, NO_OBJECT
+    key_i, number_i = (keys[0], numbers[0]) if candidates > 0 else (-np.inf, NO_OBJECT)
+    key_j, number_j = (opened.keys[0], opened.numbers[0]) if in_open > 0 else (-np.inf, NO_OBJECT)
+    key_u, number_u = (opened.unit_keys[0], opened.unit_numbers[0]) if in_unit > 0 else (-np.inf, NO_OBJECT)
+    key_f, number_f, moved, oldest = -np.inf, NO_OBJECT, True, ring.span[TAIL]
     while size < k:
         if moved:
             while f < r[FRONT_SIZE] and front.numbers[f] < head:
@@ -172,8 +172,8 @@ def find_best(sap: Sap, k: int) -> None:
             if f < r[FRONT_SIZE]:
                 key_f, number_f = front.keys[f], front.numbers[f]
             else:
-                place = best_meaningful(ring, sap.savl, r) if r[FORMED] else NOBODY
-                key_f, number_f = -np.inf, NOBODY
+                place = best_meaningful(ring, sap.savl, r) if r[FORMED] else NO_OBJECT
+                key_f, number_f = -np.inf, NO_OBJECT
                 if place >= 0:
                     key_f, number_f = sap.savl.keys[place, 0], sap.savl.numbers[place, 0]
             moved = False
@@ -188,13 +188,13 @@ def find_best(sap: Sap, k: int) -> None:
             break
         if source == 0:
             i += 1
-            key_i, number_i = (keys[i], numbers[i]) if i < candidates else (-np.inf, NOBODY)
+            key_i, number_i = (keys[i], numbers[i]) if i < candidates else (-np.inf, NO_OBJECT)
         elif source == 1:
             j += 1
-            key_j, number_j = (opened.keys[j], opened.numbers[j]) if j < in_open else (-np.inf, NOBODY)
+            key_j, number_j = (opened.keys[j], opened.numbers[j]) if j < in_open else (-np.inf, NO_OBJECT)
         elif source == 2:
             u += 1
-            key_u, number_u = (opened.unit_keys[u], opened.unit_numbers[u]) if u < in_unit else (-np.inf, NOBODY)
+            key_u, number_u = (opened.unit_keys[u], opened.unit_numbers[u]) if u < in_unit else (-np.inf, NO_OBJECT)
         elif f < r[FRONT_SIZE]:
             f += 1
             moved = True
@@ -212,7 +212,7 @@ def find_best(sap: Sap, k: int) -> None:
 
 @inner_kernel
 def can_update(sap: Sap, k: int) -> bool:
-    """Whether the next answer is the last one and what has come since: nothing in it has expired, all is listed."""
+    """Whether the next answer can be updated from the last: none of its rows has expired, all new ones are listed."""
     r = sap.registers
     if r[ANSWERED] < k or r[ANSWER_OLDEST] < sap.ring.span[HEAD] or r[ANSWER_UNIT] != r[UNIT_BEGIN]:
         return False
@@ -221,7 +221,7 @@ def can_update(sap: Sap, k: int) -> bool:
 
 @inner_kernel
 def update_best(sap: Sap, k: int) -> None:
-    """Bring what has come since the last answer into R."""
+    """Merge the objects that arrived since the last answer into R."""
     r, ring, result, opened, work, late = sap.registers, sap.ring, sap.result, sap.opened, sap.work, 0
     for i in range(r[ANSWER_SEEN], r[UNIT_SIZE]):
         key, number = opened.unit_keys[i], opened.unit_numbers[i]
@@ -231,7 +231,7 @@ def update_best(sap: Sap, k: int) -> None:
     if late == 0:
         return
     sort_pairs(ring, work.keys, work.numbers, 0, late, work.waiting)
-    # How many of the late ones are in, and how many of the others stay: then from the last place to the first.
+    # Count how many new objects enter and how many others stay, then fill R from the last index to the first.
     i, j = 0, 0
     while i + j < k:
         if j < late and ahead(ring, work.keys[j], work.numbers[j], result.keys[i], result.numbers[i]):
@@ -267,11 +267,11 @@ def write_answer(sap: Sap, plan: SapPlan, k: int, end: int, answers: Answers) ->
             r[UNIT_SIZE] = r[UNIT_ORDERED] = k
             sap.reals[BAR], r[BARRED] = sap.opened.unit_keys[k - 1], 1
         elif plan.mode == ENHANCED and r[UNIT_SIZE] > plan.plenty:
-            cut_unit(sap, plan)  # scores rise; the list is in order, so there is no need to wait for its limit
+            cut_unit(sap, plan)  # scores rise; the list is sorted, so it can be cut before it reaches its limit
         find_best(sap, k)
         if lacks_the_best(sap, k) and (r[ANSWERED] < k or result.keys[k - 1] < sap.reals[BAR]):
-            # Scores fall: the bar taken over hides objects that belong into this answer.
-            relearn_unit(sap, plan)
+            # Scores fall: the inherited bar hides objects that belong to this answer.
+            rebuild_unit_list(sap, plan)
             order_unit(sap)
             find_best(sap, k)
     r[ANSWER_UNIT], r[ANSWER_SEEN] = r[UNIT_BEGIN], r[UNIT_SIZE]
@@ -285,7 +285,7 @@ def write_answer(sap: Sap, plan: SapPlan, k: int, end: int, answers: Answers) ->
 
 @kernel
 def reset(sap: Sap) -> None:
-    """Everything has expired."""
+    """Reset the state after everything has expired."""
     r = sap.registers
     sap.ring.span[HEAD] = sap.ring.span[TAIL]
     r[CANDIDATES] = r[FRONT] = r[FRONT_SIZE] = r[FORMED] = r[OPEN_SIZE] = r[UNIT_SIZE] = r[UNIT_ORDERED] = 0
@@ -299,7 +299,7 @@ def reset(sap: Sap) -> None:
 
 @kernel
 def take_members(sap: Sap, end: int) -> None:
-    """Take the candidates before number `end` out, to stand apart as those of the front partition."""
+    """Move the candidates before number `end` to the front partition's list."""
     r, front, kept, taken = sap.registers, sap.front, 0, 0
     side = r[SIDE]
     keys, numbers = sap.candidates.keys[side], sap.candidates.numbers[side]
@@ -316,7 +316,7 @@ def take_members(sap: Sap, end: int) -> None:
 
 @kernel
 def become_front(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
-    """The oldest partition has begun to expire: its candidates stand apart, and its M is there, if it needs one."""
+    """Make the oldest partition, which has begun to expire, the front partition: set up its list and, if needed, M."""
     r, parts, part = sap.registers, sap.parts, sap.registers[OLDEST_PART]
     at = part & (parts.begins.size - 1)
     take_members(sap, parts.ends[at])
@@ -332,8 +332,8 @@ def become_front(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
     elif parts.rho[at] >= query.k:
         r[NEXT_STATE] = NEEDLESS
     if r[NEXT_STATE] == FORMING:
-        r[FRONT] = 0  # it is still the next one to the scan
-        go_on_forming(sap, plan, query, part, 0)
+        r[FRONT] = 0  # the scan must still treat it as the next partition
+        continue_forming(sap, plan, query, part, 0)
         r[FRONT] = 1
     stacks.clear(sap.savl, r[PLACE])
     stacks.clear(sap.savl, 2)
@@ -351,7 +351,7 @@ def become_front(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
 
 @kernel
 def drop_front(sap: Sap) -> None:
-    """All of the front partition has expired."""
+    """Drop the front partition after all of it has expired."""
     r, parts, units = sap.registers, sap.parts, sap.units
     at = r[OLDEST_PART] & (parts.begins.size - 1)
     r[OLDEST_UNIT] = parts.last_units[at] + 1
@@ -367,7 +367,7 @@ def drop_front(sap: Sap) -> None:
 
 @kernel
 def plan_event(sap: Sap, plan: SapPlan) -> None:
-    """Learn up to where the window's start can move before anything else has to be done."""
+    """Compute up to which number the window's start can move before any other work is due."""
     r, parts, units = sap.registers, sap.parts, sap.units
     if r[FRONT]:
         at = r[OLDEST_PART] & (parts.begins.size - 1)
@@ -387,7 +387,7 @@ def plan_event(sap: Sap, plan: SapPlan) -> None:
 
 @kernel
 def expire(sap: Sap, plan: SapPlan, query: KernelQuery, head: int) -> None:
-    """Drop all objects before number `head`, and do the share of the work that comes with it."""
+    """Drop all objects before number `head`, and do the share of incremental work that is due."""
     r, ring, parts = sap.registers, sap.ring, sap.parts
     mask = parts.begins.size - 1
     if head == ring.span[TAIL]:
@@ -411,7 +411,7 @@ def expire(sap: Sap, plan: SapPlan, query: KernelQuery, head: int) -> None:
 
 @inner_kernel
 def lacks_candidates(sap: Sap, k: int) -> bool:
-    """Whether the candidates of the open partition and unit might not fit."""
+    """Whether there may be no room for the candidates of the open partition and unit."""
     r = sap.registers
     unit = min(k, sap.ring.span[TAIL] - r[UNIT_BEGIN])
     return r[CANDIDATES] + r[OPEN_SIZE] + unit > sap.candidates.keys.shape[1]
@@ -419,20 +419,20 @@ def lacks_candidates(sap: Sap, k: int) -> bool:
 
 @inner_kernel
 def lacks_parts(sap: Sap) -> bool:
-    """Whether two more partitions might not fit."""
+    """Whether there may be no room for two more partitions."""
     return sap.registers[NEWEST_PART] - sap.registers[OLDEST_PART] + 2 > sap.parts.begins.size
 
 
 @inner_kernel
 def lacks_units(sap: Sap, plan: SapPlan) -> bool:
-    """Whether one more unit might not fit."""
+    """Whether there may be no room for one more unit."""
     r = sap.registers
     return plan.mode == ENHANCED and r[NEWEST_UNIT] - r[OLDEST_UNIT] + 1 > sap.units.begins.size
 
 
 @inner_kernel
 def lacks_kept(sap: Sap, plan: SapPlan) -> bool:
-    """Whether the list of one more unit might not fit."""
+    """Whether there may be no room for the list of one more unit."""
     r = sap.registers
     unit = min(plan.limit, sap.ring.span[TAIL] - r[UNIT_BEGIN])
     return plan.mode == ENHANCED and r[NEWEST_KEPT] - r[OLDEST_KEPT] + unit > sap.kept.size
@@ -440,13 +440,13 @@ def lacks_kept(sap: Sap, plan: SapPlan) -> bool:
 
 @inner_kernel
 def lacks_anything(sap: Sap, plan: SapPlan, k: int) -> bool:
-    """Whether closing what is open might not fit."""
+    """Whether there may be no room to close the open partition and unit."""
     return lacks_candidates(sap, k) or lacks_parts(sap) or lacks_units(sap, plan) or lacks_kept(sap, plan)
 
 
 @inner_kernel
 def quiet_rows(sap: Sap, query: KernelQuery, rows: Rows, i: int) -> int:
-    """The first row from `i` on at which the open unit's end has to be thought of, or before which room ends."""
+    """The first row from `i` on at which the open unit may end, or before which room runs out."""
     r, span = sap.registers, sap.ring.span
     stop = min(rows.keys.size, i + sap.ring.keys.size - (span[TAIL] - span[HEAD]))
     count = span[TAIL] - r[UNIT_BEGIN]
@@ -468,7 +468,7 @@ def unit_is_complete(sap: Sap, query: KernelQuery, position: int) -> bool:
 
 @kernel
 def kept_of_cell(sap: Sap, query: KernelQuery, position: int) -> int:
-    """How many objects are kept of the cell that holds `position`, the newest one."""
+    """Number of objects kept of the newest cell, which contains `position`."""
     r, ring = sap.registers, sap.ring
     begin = first_number_back_to(ring, ring.span[HEAD], ring.span[TAIL], cell_begin(query, position))
     if begin != r[CELL_BEGIN]:
@@ -477,11 +477,11 @@ def kept_of_cell(sap: Sap, query: KernelQuery, position: int) -> int:
 
 
 @kernel
-def learn_cell_bar(sap: Sap, k: int) -> None:
-    """The k-th best key of the newest objects kept of the newest cell: what is below cannot be in any answer."""
+def set_cell_bar(sap: Sap, k: int) -> None:
+    """Set the newest cell's bar to the k-th best key of its newest objects: no answer contains an object below it."""
     r, ring, work = sap.registers, sap.ring, sap.work
     tail, mask = ring.span[TAIL], ring.keys.size - 1
-    # The newest of them have passed an earlier bar: once there is one, few are enough to learn a good one.
+    # The newest of them have passed an earlier bar, so a few are enough for a good new one.
     size = min(tail - r[CELL_BEGIN], 5 * k if r[CELL_SIZE] else LONG_CELL * k)
     for i in range(size):
         work.keys[i] = ring.keys[(tail - 1 - i) & mask]
@@ -491,11 +491,11 @@ def learn_cell_bar(sap: Sap, k: int) -> None:
 
 
 @kernel
-def take_hopeful_of_cell(sap: Sap, plan: SapPlan, query: KernelQuery, rows: Rows, i: int, stop: int) -> int:
-    """Take in the rows up to `stop`, all of the newest cell, but keep only those that reach its bar; return how far."""
+def take_rows_of_cell(sap: Sap, plan: SapPlan, query: KernelQuery, rows: Rows, i: int, stop: int) -> int:
+    """Process the rows of the newest cell up to `stop`, keep only those that reach its bar; return the next row."""
     r, ring, k = sap.registers, sap.ring, query.k
     if r[CELL_SIZE] == 0 or ring.span[TAIL] - r[CELL_BEGIN] >= r[CELL_SIZE] + 4 * k:
-        learn_cell_bar(sap, k)
+        set_cell_bar(sap, k)
     loosen(ring)
     bar = sap.reals[CELL_BAR]
     most = min(ring.span[HEAD] + ring.keys.size, r[CELL_BEGIN] + r[CELL_SIZE] + 4 * k)
@@ -509,7 +509,7 @@ def take_hopeful_of_cell(sap: Sap, plan: SapPlan, query: KernelQuery, rows: Rows
                 number = ring.span[TAIL]
                 append_rows(ring, rows, i, i + 1)
                 if not r[BARRED] or rows.keys[i] >= sap.reals[BAR]:
-                    list_hopeful(sap, plan, rows.keys, i, i + 1, number)
+                    list_keys(sap, plan, rows.keys, i, i + 1, number)
             i += 1
     return i
 
@@ -518,7 +518,7 @@ def take_hopeful_of_cell(sap: Sap, plan: SapPlan, query: KernelQuery, rows: Rows
 def advance(
     sap: Sap, plan: SapPlan, query: KernelQuery, rows: Rows, at: int, watermark: int, first: int, answers: Answers
 ) -> tuple[int, int]:
-    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
     r, ring, span, n, i = sap.registers, sap.ring, sap.ring.span, rows.keys.size, at
     while True:
         due = position_at(rows, i) if i < n else watermark
@@ -538,7 +538,7 @@ def advance(
                 expire(sap, plan, query, head)
         if i == n and not plan.counts:
             return DONE, n
-        # Count windows: the watermark is where the next object will stand, so that nothing is gained by waiting for it.
+        # Count windows: the watermark is the next object's position, so a complete unit can be closed now.
         if unit_is_complete(sap, query, due):
             if lacks_anything(sap, plan, query.k):
                 return STATE_FULL, i
@@ -557,7 +557,7 @@ def advance(
             kept = kept_of_cell(sap, query, due)
             if kept >= LONG_CELL * query.k:
                 stop = first_row_at(rows, i, min(r[NEXT_END], cell_end(query, due)))
-                i = take_hopeful_of_cell(sap, plan, query, rows, i, stop)
+                i = take_rows_of_cell(sap, plan, query, rows, i, stop)
                 continue
             quiet = min(quiet, i + LONG_CELL * query.k - kept)
         while i < quiet:
@@ -575,7 +575,7 @@ def advance(
             tail = span[TAIL]
             append_rows(ring, rows, i, stop)
             if stop - i > 1 or not r[BARRED] or rows.keys[i] >= sap.reals[BAR]:
-                list_hopeful(sap, plan, rows.keys, i, stop, tail)
+                list_keys(sap, plan, rows.keys, i, stop, tail)
             i = stop
 
 

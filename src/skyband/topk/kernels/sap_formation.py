@@ -1,9 +1,9 @@
-"""How SAP forms M: the S-AVL of a partition (or of a unit of it), scanned from its newest object to its oldest.
+"""How SAP forms M: it builds the S-AVL of a partition (or of a unit) by a scan from the newest object to the oldest.
 
 An object outside the k best of its partition can be in an answer only if fewer than k better ones expire no earlier.
-Two bounds prune: F_theta, the k-th best key of what comes later (globally), and the tops of k - rho stacks (locally).
-The k best of the partition that stand no earlier than an object dominate it as well; where so many of them have been
-passed that nothing older can be meaningful, the scan is over.
+Two bounds prune: F_theta, the k-th best key of later objects (global), and the tops of k - rho stacks (local). The k
+best of the partition that are not earlier than an object dominate it as well. The scan ends when it has passed so many
+of them that no older object can be meaningful.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ from skyband.topk.kernels.sap_state import (
     cell_begin,
 )
 
-SPARE = 32  # a cell's survivors are cut back when there are twice as many as can matter, and so many more
+SPARE = 32  # a cell's survivors are cut when there are twice as many as needed plus this many
 
 
 @kernel
 def later_floor(sap: Sap, k: int, end: int, making: int) -> None:
-    """Learn F_theta: the k-th best key among the candidates from number `end` on."""
+    """Compute F_theta, the k-th best key among the candidates from number `end` on."""
     r, candidates, opened = sap.registers, sap.candidates, sap.opened
     keys, numbers = candidates.keys[r[SIDE]], candidates.numbers[r[SIDE]]
     i, j, found, key = 0, 0, 0, -np.inf
@@ -93,23 +93,23 @@ def later_floor(sap: Sap, k: int, end: int, making: int) -> None:
 
 @kernel
 def open_ahead(sap: Sap, key: float, number: int) -> int:
-    """How many objects of the open partition's lists rank before the object."""
+    """Number of objects in the open partition's lists that rank before the object."""
     r, opened = sap.registers, sap.opened
     count = how_many_ahead(sap.ring, opened.keys, opened.numbers, r[OPEN_SIZE], key, number)
     for i in range(r[UNIT_SIZE]):
-        count += opened.unit_keys[i] >= key  # it is the newer
+        count += opened.unit_keys[i] >= key  # objects of the open unit are newer
     return count
 
 
 @inner_kernel
 def stacks_left(sap: Sap, k: int, making: int) -> int:
-    """How many objects of the stretch itself it takes to make another one needless."""
+    """Number of objects of the scanned range itself that are needed to dominate another one."""
     return k - sap.registers[RHO + making] - sap.registers[PASSED + making]
 
 
 @kernel
 def push_cell(sap: Sap, k: int, making: int, place: int, size: int, passed: int) -> None:
-    """Put the survivors of a cell, which are in the work space, into the S-AVL, best first (appendix C)."""
+    """Push the survivors of a cell, which are in the scratch space, into the S-AVL, best first (appendix C)."""
     r, work = sap.registers, sap.work
     r[PASSED + making] += passed
     left = stacks_left(sap, k, making)
@@ -138,9 +138,10 @@ def scan(
     list_key: float,
     list_number: int,
 ) -> int:
-    """Scan the objects from AT down to `low`, or to the first whole cell below `until`; return where that is.
+    """Scan the objects from AT down to `low`, or to the first whole cell below `until`; return where the scan stopped.
 
-    With `listed` only the objects at ``[list_low, list_high)`` of L are looked at, those no worse than the given one.
+    With `listed` the scan visits only the objects at ``[list_low, list_high)`` of L that are not worse than the given
+    one.
     """
     r, ring, work, k = sap.registers, sap.ring, sap.work, query.k
     mask, kept_mask = ring.keys.size - 1, sap.kept.size - 1
@@ -150,7 +151,7 @@ def scan(
     floor = max(global_floor, stacks.floor_of(sap.savl, place, left))
     number, entry = r[AT + making], list_high
     while left > 0:
-        # The newest object that is not hopeless, and all of its cell.
+        # Find the newest object that reaches the floor, and process its whole cell.
         if listed:
             while entry > list_low and ring.keys[sap.kept[(entry - 1) & kept_mask] & mask] < floor:
                 entry -= 1
@@ -170,7 +171,7 @@ def scan(
             while at > list_low and sap.kept[(at - 1) & kept_mask] >= cell_low:
                 at -= 1
             entry = at
-        # From the oldest of the cell to the newest: in streams that need an M, the best tend to come first.
+        # Scan the cell from oldest to newest: in streams that need an M, the best objects tend to come first.
         while at < stop:
             if listed:
                 number = sap.kept[at & kept_mask]
@@ -188,7 +189,7 @@ def scan(
             at += 1
             key = ring.keys[number & mask]
             if key < floor or (r[HAS_FLOOR + making] and key <= global_floor):
-                continue  # an object at F_theta is the older one
+                continue  # an object equal to F_theta is older, so it ranks lower
             if not ahead(ring, best_key, best_number, key, number):
                 passed += 1
                 continue
@@ -207,7 +208,7 @@ def scan(
 
 @kernel
 def scan_list(sap: Sap, query: KernelQuery, making: int, place: int, low: int, unit: int, only_best: int) -> None:
-    """Scan what is kept of a unit: all of it, or its k best."""
+    """Scan the list of a unit: all of it, or its k best."""
     units = sap.units
     at = unit & (units.begins.size - 1)
     begin, length = units.lists[at], units.lengths[at]
@@ -220,7 +221,7 @@ def scan_list(sap: Sap, query: KernelQuery, making: int, place: int, low: int, u
 
 @kernel
 def list_is_enough(sap: Sap, making: int, unit: int) -> bool:
-    """Whether all meaningful objects of the unit are in its list: whatever is not lies below F_theta."""
+    """Whether the unit's list contains all its meaningful objects: all unlisted objects are below F_theta."""
     at = unit & (sap.units.begins.size - 1)
     if sap.units.complete[at]:
         return True
@@ -229,19 +230,19 @@ def list_is_enough(sap: Sap, making: int, unit: int) -> bool:
 
 @kernel
 def scan_unit(sap: Sap, query: KernelQuery, place: int, low: int, until: int, unit: int, first: int) -> int:
-    """UBSA's first phase for one unit of the partition; return where the scan has come to."""
+    """Run UBSA's first phase for one unit of the partition; return where the scan stopped."""
     r, units = sap.registers, sap.units
     at = unit & (units.begins.size - 1)
     low = max(low, units.begins[at])
     if units.kinds[at] == K_UNIT:
-        # All but the k best wait for the second phase; there is none for the unit that will expire first.
+        # The second phase handles all but the k best; the unit that expires first has no second phase.
         if unit != first or list_is_enough(sap, OF_PARTITION, unit):
             scan_list(sap, query, OF_PARTITION, place, low, unit, 1 if unit != first else 0)
             return low
     elif r[AT + OF_PARTITION] == units.ends[at]:
         floor = stacks.floor_of(sap.savl, place, stacks_left(sap, query.k, OF_PARTITION))
         top, global_floor = units.tops[at], sap.reals[FLOOR + OF_PARTITION]
-        # The tops of the stacks come later than this unit, as what F_theta is made of does: an equal is worse.
+        # The tops of the stacks and the objects behind F_theta are later than this unit, so an equal key ranks lower.
         if (r[HAS_FLOOR + OF_PARTITION] and top <= global_floor) or (floor > -np.inf and top <= floor):
             units.fates[at] = PASSED_OVER
             r[UNITS_SKIPPED] += 1
@@ -254,7 +255,7 @@ def scan_unit(sap: Sap, query: KernelQuery, place: int, low: int, until: int, un
 
 @kernel
 def begin_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int) -> None:
-    """Decide whether a partition needs an M, and prepare for the scan if it does."""
+    """Decide whether a partition needs an M, and set up the scan if it does."""
     r, parts = sap.registers, sap.parts
     at = part & (parts.begins.size - 1)
     key, number = parts.best_keys[at], parts.best_numbers[at]
@@ -273,8 +274,8 @@ def begin_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int) -> Non
 
 
 @kernel
-def go_on_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int, until: int) -> None:
-    """Scan the partition down to `until`, and order the tops when all of it is scanned."""
+def continue_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int, until: int) -> None:
+    """Continue the scan of the partition down to `until`, and sort the tops when the scan is complete."""
     r, parts, units = sap.registers, sap.parts, sap.units
     at = part & (parts.begins.size - 1)
     place = 1 - r[PLACE]
@@ -283,7 +284,7 @@ def go_on_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int, until:
         r[NEXT_STATE] = NEEDLESS
         return
     if r[FRONT] and parts.ends[at] - sap.ring.keys.size > parts.begins[r[OLDEST_PART] & (parts.begins.size - 1)]:
-        # Objects of this partition lie where expired ones of the front partition were.
+        # Objects of this partition occupy ring slots of expired objects of the front partition.
         stacks.drop_expired(sap.ring, sap.savl, r[PLACE], sap.work.waiting)
         stacks.drop_expired(sap.ring, sap.savl, r[UNIT_PLACE], sap.work.waiting)
     low = max(parts.begins[at], sap.ring.span[HEAD])
@@ -302,7 +303,7 @@ def go_on_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int, until:
 
 @kernel
 def begin_unit(sap: Sap, query: KernelQuery, unit: int) -> None:
-    """Decide whether a k-unit of the front partition needs a S-AVL of its own, and prepare for the scan if it does."""
+    """Decide whether a k-unit of the front partition needs its own S-AVL, and set up the scan if it does."""
     r, units, candidates = sap.registers, sap.units, sap.candidates
     at = unit & (units.begins.size - 1)
     place = 5 - r[UNIT_PLACE]
@@ -324,8 +325,8 @@ def begin_unit(sap: Sap, query: KernelQuery, unit: int) -> None:
 
 
 @kernel
-def go_on_with_unit(sap: Sap, query: KernelQuery, unit: int, until: int) -> None:
-    """UBSA's second phase: scan what was left of a k-unit, down to `until`."""
+def continue_unit(sap: Sap, query: KernelQuery, unit: int, until: int) -> None:
+    """Run UBSA's second phase: scan the rest of a k-unit, down to `until`."""
     r, units = sap.registers, sap.units
     at = unit & (units.begins.size - 1)
     place, low = 5 - r[UNIT_PLACE], max(units.begins[at], sap.ring.span[HEAD])
@@ -345,9 +346,9 @@ def go_on_with_unit(sap: Sap, query: KernelQuery, unit: int, until: int) -> None
 
 @kernel
 def move_through_units(sap: Sap, query: KernelQuery) -> None:
-    """The window's start has moved inside the front partition: build the S-AVL of the k-unit that expires next.
+    """Build the S-AVL of the k-unit that expires next, after the window's start has moved in the front partition.
 
-    While one unit expires, that of the next is built, step by step.
+    While one unit expires, the S-AVL of the next is built incrementally.
     """
     r, units, parts, head = sap.registers, sap.units, sap.parts, sap.ring.span[HEAD]
     last = parts.last_units[r[OLDEST_PART] & (parts.begins.size - 1)]
@@ -358,7 +359,7 @@ def move_through_units(sap: Sap, query: KernelQuery) -> None:
             if r[UNIT_STATE] == UNDECIDED:
                 begin_unit(sap, query, unit)
             if r[UNIT_STATE] == FORMING:
-                go_on_with_unit(sap, query, unit, 0)
+                continue_unit(sap, query, unit, 0)
         stacks.clear(sap.savl, r[UNIT_PLACE])
         if r[UNIT_STATE] == READY:
             r[UNIT_PLACE] = 5 - r[UNIT_PLACE]
@@ -373,12 +374,12 @@ def move_through_units(sap: Sap, query: KernelQuery) -> None:
         length = units.ends[unit & mask] - units.begins[unit & mask]
         until = units.ends[unit & mask] - (min(head, end) - begin) * length // (end - begin)
         if until < r[AT + OF_UNIT]:
-            go_on_with_unit(sap, query, unit, until)
+            continue_unit(sap, query, unit, until)
 
 
 @kernel
 def form_ahead(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
-    """The window's start has moved inside the front partition: do the next partition's share of the work."""
+    """Do the next partition's share of the work after the window's start has moved in the front partition."""
     r, parts = sap.registers, sap.parts
     mask = parts.begins.size - 1
     front, part = r[OLDEST_PART] & mask, r[OLDEST_PART] + 1
@@ -390,6 +391,6 @@ def form_ahead(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
             length = parts.ends[part & mask] - parts.begins[part & mask]
             until = parts.ends[part & mask] - (min(sap.ring.span[HEAD], end) - begin) * length // (end - begin)
             if until < r[AT + OF_PARTITION]:
-                go_on_forming(sap, plan, query, part, until)
+                continue_forming(sap, plan, query, part, until)
     if plan.mode == ENHANCED and r[FORMED]:
         move_through_units(sap, query)

@@ -1,4 +1,4 @@
-"""How SAP closes a partition: one scan merges its k best with the candidates and refines them, and the rank test."""
+"""How SAP closes a partition: one scan merges its k best with the candidates and refines them; and the rank test."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUANTILE = 1.959963984540054  # u of 1 - alpha / 2, alpha = 0.05
 
 @kernel
 def count_in_partition(sap: Sap, query: KernelQuery) -> None:
-    """For each of the open partition's k best: how many better ones of them expire no earlier."""
+    """For each of the open partition's k best, count the better ones of them that expire no earlier."""
     work, opened, size = sap.work, sap.opened, sap.registers[OPEN_SIZE]
     for i in range(size):
         work.cells[i] = cell_of(query, position_of(sap.ring, opened.numbers[i]))
@@ -53,7 +53,7 @@ def count_in_partition(sap: Sap, query: KernelQuery) -> None:
 
 @kernel
 def refine_front(sap: Sap, k: int) -> None:
-    """The newcomers dominate what is worse in the front partition; what k dominate goes, and what has expired."""
+    """Count the new objects as dominators in the front partition; drop expired objects and those with k dominators."""
     r, front, opened, kept, better = sap.registers, sap.front, sap.opened, 0, 0
     for i in range(r[FRONT_SIZE]):
         key, number = front.keys[i], front.numbers[i]
@@ -71,7 +71,7 @@ def refine_front(sap: Sap, k: int) -> None:
 
 @kernel
 def merge_candidates(sap: Sap, k: int) -> None:
-    """Merge the open partition's k best with the candidates; in the same scan the counters rise, and who has k goes."""
+    """Merge the open partition's k best with the candidates, update counters, drop candidates with k dominators."""
     r, opened, work, side = sap.registers, sap.opened, sap.work, sap.registers[SIDE]
     keys, numbers, dominated = (
         sap.candidates.keys[side],
@@ -91,7 +91,7 @@ def merge_candidates(sap: Sap, k: int) -> None:
             j += 1
             kept += 1
         else:
-            # j newcomers are better, and expire later.
+            # j new objects are better, and expire later.
             if dominated[i] + j < k:
                 to_keys[kept], to_numbers[kept], to_dominated[kept] = keys[i], numbers[i], dominated[i] + j
                 kept += 1
@@ -102,7 +102,7 @@ def merge_candidates(sap: Sap, k: int) -> None:
 
 @kernel
 def objects_between(sap: Sap, plan: SapPlan, query: KernelQuery, begin: int, end: int) -> int:
-    """How many objects came from number `begin` to `end`, a cell's end (time windows: how many of them are kept)."""
+    """Number of objects from number `begin` to `end`, which is a cell's end (time windows: number of kept objects)."""
     if plan.counts and plan.long_cells:
         return cell_end(query, position_of(sap.ring, end - 1)) - position_of(sap.ring, begin)
     return end - begin
@@ -110,7 +110,7 @@ def objects_between(sap: Sap, plan: SapPlan, query: KernelQuery, begin: int, end
 
 @kernel
 def close_partition(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> None:
-    """The open partition ends before number `end`: its k best join the candidates. There must be room."""
+    """Close the open partition before number `end`: its k best become candidates. There must be room."""
     r, parts, opened, k = sap.registers, sap.parts, sap.opened, query.k
     mask, size = parts.begins.size - 1, r[OPEN_SIZE]
     count_in_partition(sap, query)
@@ -122,7 +122,7 @@ def close_partition(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> No
             )
             parts.rho[at] += more
             if part == r[OLDEST_PART] + r[FRONT] and r[NEXT_STATE] == FORMING:
-                # What was open when the scan began has been counted; now it is, for good.
+                # Objects that were open when the scan began were counted provisionally; this count is final.
                 r[RHO + OF_PARTITION] = max(r[RHO + OF_PARTITION], parts.rho[at])
     if r[FRONT]:
         refine_front(sap, k)
@@ -141,14 +141,14 @@ def close_partition(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> No
     r[PARTITIONS] += 1
     r[PARTITIONED] += length
     r[LARGEST] = max(r[LARGEST], length)
-    r[EVENT] = 0  # it may be the next one
+    r[EVENT] = 0  # the closed partition may be the next one
     if r[NEXT_STATE] == FORMING:
         later_floor(sap, k, parts.ends[(r[OLDEST_PART] + r[FRONT]) & mask], OF_PARTITION)
 
 
 @kernel
 def sample_interval(sap: Sap, plan: SapPlan) -> int:
-    """Bring the keys of the best candidates before the open partition into the work space; return how many."""
+    """Copy the keys of the best candidates before the open partition to the scratch space; return how many."""
     r, front, candidates, work = sap.registers, sap.front, sap.candidates, sap.work
     keys, i, j, found = candidates.keys[r[SIDE]], 0, 0, 0
     while found < plan.sample:
@@ -170,7 +170,7 @@ def sample_interval(sap: Sap, plan: SapPlan) -> int:
 def rank_sum(sap: Sap, size: int, sampled: int) -> float:
     """R_1: the sum of the ranks, counted from the worst, of the open partition's `size` best keys among both samples.
 
-    The work space has the keys of the other sample, and behind them these. Equal keys share their mean rank.
+    The scratch space contains the keys of the other sample, followed by these. Equal keys share their mean rank.
     """
     mine, others = sap.work.keys[sampled : sampled + size], sap.work.keys[:sampled]
     i, j, ahead_of, total = 0, 0, 0, 0.0

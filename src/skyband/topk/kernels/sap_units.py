@@ -1,8 +1,8 @@
-"""How SAP takes in objects: the list of the open unit, where a unit ends, and what becomes of it then.
+"""How SAP processes new objects: the list of the open unit, where a unit ends, and how units form partitions.
 
-A unit is the least that a partition is made of. With equal partitions a unit is a partition; with dynamic ones a unit
-joins the open partition unless the rank test says that their k best tend to be too good. The enhanced form takes the
-bar of the open unit over from earlier ones (TBUI's tau) and keeps a list L of every unit that may be a k-unit.
+A unit is the smallest part of a partition. With equal partitions a unit is a partition. With dynamic partitions a unit
+joins the open partition unless the rank test says that their k best tend to be too good. The enhanced mode inherits the
+bar of the open unit from earlier units (TBUI's tau) and keeps a list L of every unit that may be a k-unit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def order_unit(sap: Sap) -> None:
     """Sort the open unit's list best first."""
     r, opened, work = sap.registers, sap.opened, sap.work
     if r[UNIT_ORDERED] < r[UNIT_SIZE]:
-        r[ANSWERED] = 0  # the list no longer tells what is new in it
+        r[ANSWERED] = 0  # the list no longer shows which entries are new
     bring_in_order(
         sap.ring,
         opened.unit_keys,
@@ -67,7 +67,7 @@ def order_unit(sap: Sap) -> None:
 
 @kernel
 def cut_unit(sap: Sap, plan: SapPlan) -> None:
-    """The open unit's list is at its limit: keep the best, and raise the bar to the worst of them."""
+    """Cut the open unit's list, which is at its limit: keep the best, and raise the bar to the worst of them."""
     r, opened = sap.registers, sap.opened
     if 2 * r[UNIT_ORDERED] >= r[UNIT_SIZE]:
         order_unit(sap)
@@ -77,7 +77,7 @@ def cut_unit(sap: Sap, plan: SapPlan) -> None:
         r[UNIT_ORDERED] = 0
     r[DELETIONS] += r[UNIT_SIZE] - plan.keep
     r[UNIT_SIZE] = plan.keep
-    r[ANSWERED] = 0  # the list no longer tells what is new in it
+    r[ANSWERED] = 0  # the list no longer shows which entries are new
     sap.reals[BAR], r[BARRED] = opened.unit_keys[plan.keep - 1], 1
 
 
@@ -85,7 +85,7 @@ def cut_unit(sap: Sap, plan: SapPlan) -> None:
 def list_until_full(
     opened: Opened, r: Ints, reals: Floats, limit: int, keys: Floats, low: int, high: int, number: int
 ) -> int:
-    """List what reaches the bar of ``keys[low:high]`` until the list is at its limit; return where that is."""
+    """List the keys of ``keys[low:high]`` that reach the bar until the list is full; return the next index."""
     begin = low
     while low < high:
         if r[BARRED]:
@@ -104,8 +104,8 @@ def list_until_full(
 
 
 @inner_kernel
-def list_hopeful(sap: Sap, plan: SapPlan, keys: Floats, low: int, high: int, number: int) -> None:
-    """Bring into the open unit's list what reaches the bar of ``keys[low:high]``; `number` is that of ``keys[low]``."""
+def list_keys(sap: Sap, plan: SapPlan, keys: Floats, low: int, high: int, number: int) -> None:
+    """Add those of ``keys[low:high]`` that reach the bar to the open unit's list; ``keys[low]`` has number `number`."""
     begin = low
     while low < high:
         low = list_until_full(sap.opened, sap.registers, sap.reals, plan.limit, keys, low, high, number + low - begin)
@@ -114,8 +114,8 @@ def list_hopeful(sap: Sap, plan: SapPlan, keys: Floats, low: int, high: int, num
 
 
 @kernel
-def relearn_unit(sap: Sap, plan: SapPlan) -> None:
-    """The bar that was taken over is too high: list the open unit anew, from the window."""
+def rebuild_unit_list(sap: Sap, plan: SapPlan) -> None:
+    """Rebuild the open unit's list from the window, because the inherited bar is too high."""
     r, ring = sap.registers, sap.ring
     r[UNIT_SIZE] = r[UNIT_ORDERED] = r[BARRED] = r[TAKEN_OVER] = r[ANSWERED] = 0
     r[FELL] = 1
@@ -124,29 +124,29 @@ def relearn_unit(sap: Sap, plan: SapPlan) -> None:
     while number < ring.span[TAIL]:
         slot = number & mask
         length = min(ring.span[TAIL] - number, ring.keys.size - slot)
-        list_hopeful(sap, plan, ring.keys, slot, slot + length, number)
+        list_keys(sap, plan, ring.keys, slot, slot + length, number)
         number += length
 
 
 @inner_kernel
 def lacks_the_best(sap: Sap, k: int) -> bool:
-    """Whether the open unit has some of its k best outside its list."""
+    """Whether some of the open unit's k best are missing from its list."""
     r = sap.registers
     return bool(r[TAKEN_OVER]) and r[UNIT_SIZE] < k and r[UNIT_SIZE] < sap.ring.span[TAIL] - r[UNIT_BEGIN]
 
 
 @kernel
 def objects_a_window(sap: Sap, plan: SapPlan, query: KernelQuery) -> int:
-    """How many objects a window has: settled for count windows, seen so far for time windows."""
+    """Number of objects per window: fixed for count windows, the current number for time windows."""
     return query.size if plan.counts else max(1, sap.ring.span[TAIL] - sap.ring.span[HEAD])
 
 
 @kernel
 def open_unit(sap: Sap, plan: SapPlan, query: KernelQuery, position: int) -> None:
-    """A unit begins with an object at `position`: decide how long it is to be.
+    """Open a unit with an object at `position`, and choose its length.
 
-    m* = ceil(sqrt(n / max(s, k))) units make a window, n and s being numbers of objects. Where a slide has k objects,
-    that is a stretch of the axis, in whole slides; otherwise it is a number of objects.
+    A window has m* = ceil(sqrt(n / max(s, k))) units, where n and s are numbers of objects. If a slide contains k
+    objects, the length is a range of the axis, in whole slides; otherwise it is a number of objects.
     """
     r, k = sap.registers, query.k
     objects = objects_a_window(sap, plan, query)
@@ -167,15 +167,15 @@ def open_unit(sap: Sap, plan: SapPlan, query: KernelQuery, position: int) -> Non
 
 
 @kernel
-def note_unit(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> None:
-    """TBUI: the open unit, its list in order, is complete. Keep the list; see whether the unit before is a k-unit."""
+def store_unit(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> None:
+    """TBUI: store the sorted list of the completed open unit, and check whether the unit before it is a k-unit."""
     r, units, opened, k = sap.registers, sap.units, sap.opened, query.k
     mask, kept_mask, size = units.begins.size - 1, sap.kept.size - 1, r[UNIT_SIZE]
     at, before = r[NEWEST_UNIT] & mask, (r[NEWEST_UNIT] - 1) & mask
     best = min(k, size)
     if r[OPEN_SIZE] and not units.complete[before] and size >= k and opened.unit_keys[k - 1] >= units.floors[before]:
-        # Theorem 2: k objects of this unit dominate all of the one before that are not in its list. It was the last
-        # one listed, so that its list makes room for this one.
+        # Theorem 2: k objects of this unit dominate all objects of the unit before that are not in its list. That
+        # unit's list is the last one stored, so this unit's list replaces it.
         units.kinds[before] = NON_K_UNIT
         r[NEWEST_KEPT] = units.lists[before]
         units.lengths[before] = 0
@@ -197,7 +197,7 @@ def note_unit(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> None:
 
 @kernel
 def next_bar(sap: Sap, plan: SapPlan) -> None:
-    """The bar of the next unit: tau lives on while scores do not fall; after a fall it is learnt anew."""
+    """Set the bar of the next unit: inherit tau while scores do not fall; after a fall, start without a bar."""
     r = sap.registers
     if plan.mode != ENHANCED or r[FELL]:
         r[BARRED] = r[TAKEN_OVER] = 0
@@ -210,7 +210,7 @@ def next_bar(sap: Sap, plan: SapPlan) -> None:
 
 @kernel
 def take_unit(sap: Sap, best: int) -> None:
-    """The open unit becomes the open partition."""
+    """Make the open unit the open partition."""
     r, opened = sap.registers, sap.opened
     for i in range(best):
         opened.keys[i], opened.numbers[i] = opened.unit_keys[i], opened.unit_numbers[i]
@@ -219,12 +219,12 @@ def take_unit(sap: Sap, best: int) -> None:
 
 @kernel
 def join_unit(sap: Sap, plan: SapPlan, query: KernelQuery, end: int, best: int) -> bool:
-    """Let the open unit join the open partition, if that is a proper one then; whether it was."""
+    """Add the open unit to the open partition if the result is a valid partition; return whether it was added."""
     r, opened, work, k = sap.registers, sap.opened, sap.work, query.k
     objects = objects_a_window(sap, plan, query)
     if objects_between(sap, plan, query, r[OPEN_BEGIN], end) * (1.0 + plan.eta) > objects:
         return False
-    # Merged at the end of the work space: the test uses the beginning.
+    # Merge at the end of the scratch space, because the test uses the beginning.
     most = min(k, r[OPEN_SIZE] + best)
     keys, numbers = work.keys[work.keys.size - most :], work.numbers[work.keys.size - most :]
     i, j, size = 0, 0, 0
@@ -249,14 +249,14 @@ def join_unit(sap: Sap, plan: SapPlan, query: KernelQuery, end: int, best: int) 
 
 @kernel
 def close_unit(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
-    """The open unit is complete. There must be room for two more partitions and one more unit."""
+    """Close the open unit, which is complete. There must be room for two more partitions and one more unit."""
     r, end = sap.registers, sap.ring.span[TAIL]
     if lacks_the_best(sap, query.k):
-        relearn_unit(sap, plan)
+        rebuild_unit_list(sap, plan)
     order_unit(sap)
     best, unit = min(query.k, r[UNIT_SIZE]), r[NEWEST_UNIT]
     if plan.mode == ENHANCED:
-        note_unit(sap, plan, query, end)
+        store_unit(sap, plan, query, end)
     r[UNITS] += 1
     if plan.mode == EQUAL:
         take_unit(sap, best)
@@ -265,7 +265,7 @@ def close_unit(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
         take_unit(sap, best)
         r[OPEN_UNIT] = unit
     elif not join_unit(sap, plan, query, end, best):
-        # The unit is the first of the next partition; it is no part of the one that is closed.
+        # The unit is the first of the next partition and not part of the one that is closed.
         r[NEWEST_UNIT] = unit
         close_partition(sap, plan, query, r[UNIT_BEGIN])
         r[NEWEST_UNIT] = unit + (1 if plan.mode == ENHANCED else 0)
@@ -278,7 +278,7 @@ def close_unit(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
 
 @kernel
 def close_all(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
-    """Close the open unit and the open partition, because the window's start has come to it."""
+    """Close the open unit and the open partition, because the window's start has reached them."""
     r = sap.registers
     if r[UNIT_BEGIN] < sap.ring.span[TAIL]:
         close_unit(sap, plan, query)

@@ -1,12 +1,12 @@
-"""S-AVL: objects in stacks, the tops of the stacks in order.
+"""S-AVL: objects in stacks, with the tops of the stacks sorted.
 
-The objects of a stretch of the stream come in from the newest to the oldest. Within a stack they get better and older
-from the bottom to the top, so that whatever has expired lies on top. The paper keeps the tops in an AVL tree. Here they
-stand in an array, because of what the paper itself notes: an object goes onto the stack with the best top among those
-that it beats, and that does not change the order of the tops. So while a S-AVL is built, an array that is sorted once,
-when all stacks are founded, stays sorted: finding the stack is a bisection, O(log k). And when it is taken apart, best
-object first, the same array is a heap, because a sorted array is one: taking the best costs O(log k). No node is ever
-allocated or turned: stacks are chains through the ring of the window (`Ring.below`).
+The objects of a range of the stream are inserted from the newest to the oldest. Within a stack they get better and
+older from the bottom to the top, so expired objects are always on top. The paper keeps the tops in an AVL tree. Here
+they are in an array, because of a property the paper itself notes: an object is pushed onto the stack with the best top
+among those that it beats, and that does not change the order of the tops. So while an S-AVL is built, an array that is
+sorted once, when all stacks exist, stays sorted: finding the stack is a bisection, O(log k). When objects are removed,
+best first, the same array is used as a heap, because a sorted array is a heap: removing the best costs O(log k). No
+node is allocated or rotated: stacks are chains through the ring of the window (`Ring.below`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 from skyband.topk.kernels.ring import HEAD, Ring, ahead, how_many_ahead, sort_pairs
 
-# Savl.registers: one number for each S-AVL from here on
+# Savl.registers: one entry per S-AVL from each of these indexes on
 STACKS = 0
-ORDERED = 4  # 1: the tops are in order, and no stack is founded any more
-PUSHED = 8  # objects that were put onto a stack
+ORDERED = 4  # 1: the tops are sorted, and no new stack is created
+PUSHED = 8  # objects that were pushed onto a stack
 REGISTERS = 12
 
-PLACES = 4  # S-AVLs held at once: of the front partition, of the next one, and of two units
+PLACES = 4  # number of S-AVLs: for the front partition, the next partition, and two units
 
 
 class Savl(NamedTuple):
-    """Several S-AVLs: row i has the tops of the stacks of the i-th."""
+    """Several S-AVLs: row i contains the tops of the stacks of the i-th."""
 
     keys: Floats
     numbers: Ints
@@ -38,14 +38,14 @@ class Savl(NamedTuple):
 
 @kernel
 def clear(savl: Savl, place: int) -> None:
-    """Forget all objects."""
+    """Remove all objects."""
     r = savl.registers
     r[STACKS + place] = r[ORDERED + place] = r[PUSHED + place] = 0
 
 
 @kernel
 def order_tops(ring: Ring, savl: Savl, place: int, waiting: Ints) -> None:
-    """No more stacks are founded: put the tops in order."""
+    """Sort the tops; no new stack is created afterwards."""
     r = savl.registers
     if not r[ORDERED + place]:
         sort_pairs(ring, savl.keys[place], savl.numbers[place], 0, r[STACKS + place], waiting)
@@ -54,7 +54,7 @@ def order_tops(ring: Ring, savl: Savl, place: int, waiting: Ints) -> None:
 
 @inner_kernel
 def floor_of(savl: Savl, place: int, stacks: int) -> float:
-    """The key that an object must reach so that it is not pruned by the tops of `stacks` stacks."""
+    """The key that an object must reach so that the tops of `stacks` stacks do not prune it."""
     r = savl.registers
     if r[ORDERED + place] and 0 < stacks <= r[STACKS + place]:
         return savl.keys[place, stacks - 1]
@@ -63,10 +63,10 @@ def floor_of(savl: Savl, place: int, stacks: int) -> float:
 
 @inner_kernel
 def push(ring: Ring, savl: Savl, place: int, stacks: int, key: float, number: int, near: int, waiting: Ints) -> int:
-    """Put in an object that stands no later than those inside; return its stack, -1 if `stacks` tops are better.
+    """Push an object not later than those inside; return its stack, or -1 if `stacks` tops are better.
 
-    `stacks` may fall from call to call. The first objects found a stack each. The stack `near` is tried first: it is
-    known that those before it will not do.
+    `stacks` may decrease from call to call. The first objects create one stack each. The search starts at the stack
+    `near`: the caller knows that no stack before it fits.
     """
     r, keys, numbers, slot = savl.registers, savl.keys[place], savl.numbers[place], number & (ring.keys.size - 1)
     founded = r[STACKS + place]
@@ -93,7 +93,7 @@ def push(ring: Ring, savl: Savl, place: int, stacks: int, key: float, number: in
 
 @inner_kernel
 def pop_best(ring: Ring, savl: Savl, place: int) -> None:
-    """Take away the best object, and with it what has expired of its stack; the tops are a heap from now on."""
+    """Remove the best object and the expired objects under it in its stack; the tops are a heap afterwards."""
     r, keys, numbers = savl.registers, savl.keys[place], savl.numbers[place]
     mask, head = ring.keys.size - 1, ring.span[HEAD]
     below = ring.below[numbers[0] & mask]
@@ -106,7 +106,7 @@ def pop_best(ring: Ring, savl: Savl, place: int) -> None:
         stacks -= 1
         r[STACKS + place] = stacks
         key, number = keys[stacks], numbers[stacks]
-    # What comes from below is usually worse than most tops: move the better child up all the way, then step back.
+    # The new top is usually worse than most tops: move the better child up to a leaf, then step back.
     at, child = 0, 1
     while child < stacks:
         if child + 1 < stacks and ahead(ring, keys[child + 1], numbers[child + 1], keys[child], numbers[child]):
@@ -124,7 +124,7 @@ def pop_best(ring: Ring, savl: Savl, place: int) -> None:
 
 @inner_kernel
 def best_of(ring: Ring, savl: Savl, place: int) -> int:
-    """The number of the best object that has not expired, which heads the tops; -1 if there is none."""
+    """The number of the best object that has not expired, which is the first of the tops; -1 if there is none."""
     while savl.registers[STACKS + place] > 0:
         if savl.numbers[place, 0] >= ring.span[HEAD]:
             return savl.numbers[place, 0]
@@ -134,7 +134,7 @@ def best_of(ring: Ring, savl: Savl, place: int) -> int:
 
 @kernel
 def numbers_of(ring: Ring, savl: Savl, place: int, found: Ints, count: int) -> int:
-    """Write the numbers of all objects inside that have not expired to `found`, from `count` on."""
+    """Write the numbers of all objects that have not expired to `found`, from index `count` on."""
     mask, head = ring.keys.size - 1, ring.span[HEAD]
     for stack in range(savl.registers[STACKS + place]):
         number = savl.numbers[place, stack]
@@ -148,7 +148,7 @@ def numbers_of(ring: Ring, savl: Savl, place: int, found: Ints, count: int) -> i
 
 @kernel
 def drop_expired(ring: Ring, savl: Savl, place: int, waiting: Ints) -> None:
-    """Let go of all that has expired, so that no chain leads through the places of former objects in the ring."""
+    """Remove all expired objects, so that no chain passes through reused ring slots."""
     r, keys, numbers = savl.registers, savl.keys[place], savl.numbers[place]
     mask, head, kept = ring.keys.size - 1, ring.span[HEAD], 0
     for stack in range(r[STACKS + place]):

@@ -1,7 +1,7 @@
-"""SMA's kernel: a small skyband that is filled anew from an index over the whole window when it runs short.
+"""SMA's kernel: a small skyband that is refilled from an index over the whole window when it runs short.
 
-The index is the paper's grid for a score that is given: cells by score, and in each a chain of its objects, oldest
-first. Objects expire in the order they came, so that the one to leave always heads its cell's chain.
+The index is the paper's grid for a given score: cells by score, and in each cell a chain of its objects, oldest first.
+Objects expire in order of arrival, so the next object to expire is always the first of its cell's chain.
 """
 
 from __future__ import annotations
@@ -31,42 +31,42 @@ from skyband.topk.kernels.dominance_counts import count_dominators
 from skyband.topk.kernels.kskyband import Band, enter, write_answer
 
 # Grid.registers
-HEAD = 0  # the number of the oldest object held: objects are numbered as they come
-TAIL = 1  # one past the newest
+HEAD = 0  # the number of the oldest object in the window; objects are numbered in order of arrival
+TAIL = 1  # one after the newest
 CELLS = 2  # cells in use
-BUILT = 3  # objects held when the cells were last drawn
-STRAYED = 4  # objects that refills have visited since then, beyond what even cells would have cost
-NEXT_END = 5  # the oldest unanswered window's end; meaningful while anything is held
-COMPLETE = 6  # 1: the skyband lacks nothing, whatever its score; 0: it holds no object that is not at or above the bar
+BUILT = 3  # number of objects when the cells were last built
+STRAYED = 4  # objects that refills have visited since then, beyond the cost of balanced cells
+NEXT_END = 5  # the end of the oldest unanswered window; defined while any objects are held
+COMPLETE = 6  # 1: the skyband is complete; 0: it contains only objects at or above the bar
 BAR_POSITION = 7
 BAR_ID = 8
 REFILLS = 9
-REFILL_VISITS = 10  # objects looked at by refills
-REDRAWS = 11  # times that the cells were drawn
+REFILL_VISITS = 10  # objects visited by refills
+REDRAWS = 11  # how many times the cells were rebuilt
 REGISTERS = 12
 
-SHALLOWEST = 16  # objects that a cell is made for, at least
-SAMPLED = 8  # objects looked at to draw a cell
+SHALLOWEST = 16  # minimum number of objects a cell is sized for
+SAMPLED = 8  # sampled objects per cell
 
 
 class Grid(NamedTuple):
-    """All objects of the window: number o lies at ``o % capacity``, a power of two."""
+    """All objects of the window: number o is stored at ``o % capacity``; the capacity is a power of two."""
 
     keys: Floats
     positions: Ints
     ids: Ints
-    follower: Ints  # the number of the next object of the same cell; meaningless for the cell's newest
+    follower: Ints  # the number of the next object of the same cell; undefined for the cell's newest
     cell: Ints
     bounds: Floats  # per cell: the lowest key of the next better cell
-    oldest: Ints  # per cell: the number of its oldest object; meaningless where it is empty
+    oldest: Ints  # per cell: the number of its oldest object; undefined if the cell is empty
     newest: Ints
     counts: Ints
-    bar: Floats  # one number, with BAR_POSITION and BAR_ID: what a newcomer must beat unless COMPLETE
+    bar: Floats  # one number, with BAR_POSITION and BAR_ID: what a new object must beat unless COMPLETE
     registers: Ints
 
 
 class SmaScratch(NamedTuple):
-    """Room to select in, as much as the grid has; holds nothing between two refills."""
+    """Scratch space for selection, as long as the grid; not used between two refills."""
 
     keys: Floats
     positions: Ints
@@ -78,7 +78,7 @@ class SmaScratch(NamedTuple):
 
 @kernel
 def cell_of(grid: Grid, key: float) -> int:
-    """The cell of a key: the higher, the better. Equal keys share a cell."""
+    """The cell of a key: a higher cell is better. Equal keys share a cell."""
     low, high = 0, grid.registers[CELLS] - 1
     while low < high:
         middle = (low + high) // 2
@@ -91,7 +91,7 @@ def cell_of(grid: Grid, key: float) -> int:
 
 @kernel
 def link(grid: Grid, number: int) -> None:
-    """Append an object, the newest so far, to its cell."""
+    """Append an object, the newest one, to its cell."""
     at = number & (grid.keys.size - 1)
     cell = cell_of(grid, grid.keys[at])
     grid.cell[at] = cell
@@ -105,7 +105,7 @@ def link(grid: Grid, number: int) -> None:
 
 @kernel
 def unlink_oldest(grid: Grid) -> None:
-    """Take the oldest object out of its cell, where it comes first, and out of the window."""
+    """Remove the oldest object from its cell, where it is the first, and from the window."""
     at = grid.registers[HEAD] & (grid.keys.size - 1)
     cell = grid.cell[at]
     grid.oldest[cell] = grid.follower[at]
@@ -115,11 +115,11 @@ def unlink_oldest(grid: Grid) -> None:
 
 @kernel
 def draw_cells(grid: Grid, work: SmaScratch, k: int) -> None:
-    """Choose cells that hold about equally many of the objects held, by a sample of them, and deal them out anew."""
+    """Choose cells of about equal size from a sample of the objects held, and assign all objects to them."""
     r = grid.registers
     head, held = r[HEAD], r[TAIL] - r[HEAD]
     cells = max(1, min(grid.counts.size, held // max(SHALLOWEST, k)))
-    # One from each of equal stretches, at a place that no rhythm of the stream agrees with.
+    # Sample one object from each of equal ranges, at a pseudo-random offset, to avoid periods of the stream.
     sampled = min(held, SAMPLED * cells)
     random = r[TAIL] & 0x7FFFFFFF
     for i in range(sampled):
@@ -140,7 +140,7 @@ def draw_cells(grid: Grid, work: SmaScratch, k: int) -> None:
 
 @kernel
 def refill(grid: Grid, band: Band, work: SmaScratch, k: int) -> None:
-    """Fill the skyband with the 2k best objects of the window, less those that k of them dominate."""
+    """Fill the skyband with the 2k best objects of the window, except those that k of them dominate."""
     r = grid.registers
     held, most = r[TAIL] - r[HEAD], 2 * k
     visited, cell = 0, r[CELLS]
@@ -175,7 +175,8 @@ def refill(grid: Grid, band: Band, work: SmaScratch, k: int) -> None:
     band.registers[kskyband.SIZE], band.registers[kskyband.OLDEST] = kept, oldest
     r[REFILLS] += 1
     r[REFILL_VISITS] += visited
-    # Two cells more than needed are fair. Drawing them anew visits every object: not before as many were in vain.
+    # Visiting two extra cells is acceptable. Rebuilding the cells visits every object, so it waits until as many
+    # objects have been visited without result.
     r[STRAYED] += max(0, visited - best - 2 * (r[BUILT] // r[CELLS] + 1))
     if r[STRAYED] > held:
         draw_cells(grid, work, k)
@@ -183,7 +184,7 @@ def refill(grid: Grid, band: Band, work: SmaScratch, k: int) -> None:
 
 @kernel
 def consider(grid: Grid, band: Band, k: int, key: float, position: int, id_: int) -> None:
-    """Let a new object into the skyband if it beats the bar; a skyband beyond its size raises the bar."""
+    """Insert a new object into the skyband if it beats the bar; a skyband that exceeds its size raises the bar."""
     r = grid.registers
     if not r[COMPLETE] and not beats(key, position, id_, grid.bar[0], r[BAR_POSITION], r[BAR_ID]):
         return
@@ -197,7 +198,7 @@ def consider(grid: Grid, band: Band, k: int, key: float, position: int, id_: int
 
 @kernel
 def purge(grid: Grid, band: Band, live_from: int) -> None:
-    """Drop all objects that stand before `live_from`."""
+    """Drop all objects before position `live_from`."""
     r = grid.registers
     while r[TAIL] > r[HEAD] and grid.positions[r[HEAD] & (grid.keys.size - 1)] < live_from:
         unlink_oldest(grid)
@@ -218,7 +219,7 @@ def advance(
     first: int,
     answers: Answers,
 ) -> tuple[int, int]:
-    """Take in the rows from `at` on and answer all windows that end at or before the watermark."""
+    """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
     r, n, k, i = grid.registers, rows.keys.size, query.k, at
     while True:
         due = position_at(rows, i) if i < n else watermark

@@ -1,12 +1,13 @@
-"""The meta query at work: which views are live, which k each of them needs, and when the next window opens or ends.
+"""The state of the meta query: which views are live, which k each needs, and when the next window opens or ends.
 
-A *view* is known by its start and ranks all objects at or after it; it serves every query that has a window with this
-start. Its k is the largest among those that still have to be answered there. A view is opened when the first object at
-or after its start arrives and dies when the last of its windows is answered, which need not be in the order of opening.
+A *view* is identified by its start and ranks all objects at or after it. It serves every query that has a window with
+this start. Its k is the largest among those queries that are still unanswered. A view opens when the first object at or
+after its start arrives, and closes when the last of its windows is answered; views need not close in the order of
+opening.
 
-Queries with the same slide whose windows start (or end) together make a *lattice*: they are scheduled as one, so that a
-thousand queries with one slide cost one entry. Windows that hold no object never come into being, however long the
-silence.
+Queries with the same slide whose windows start (or end) together form a *lattice*. They are scheduled as one item, so a
+thousand queries with one slide cost one entry. Windows that contain no object are never created, however long the
+stream is idle.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from numpy.typing import NDArray
 
 from skyband.kernels._jit import kernel
 from skyband.kernels.stream import Floats, Ints, Queries
-from skyband.topk.kernels.agenda import Agenda, call_up, idle_agenda, put_off_first, settle_first
+from skyband.topk.kernels.agenda import Agenda, idle_agenda, schedule, sift_first, unschedule_first
 
 BLOCK = 64  # views that share a lowest bar
-GROUP = 16  # lowest bars that are compared at once
+GROUP = 16  # lowest bars that are compared at a time
 NONE = -1
 
 # Views.registers
 OLDEST = 0  # the oldest live view
-NEWEST = 1  # the newest view opened; below OLDEST: none is live
+NEWEST = 1  # the newest open view; below OLDEST: none is live
 LIVE = 2
 UNFILLED = 3  # live views with fewer objects than their k
-NEWEST_POSITION = 4  # of the objects taken in; meaningless while no end is due
+NEWEST_POSITION = 4  # of the objects processed; undefined while no end is due
 REGISTERS = 5
 
 
 class Lattices(NamedTuple):
-    """Moments ``phase + i * slide`` that several queries share, from `lowest` on."""
+    """Positions ``phase + i * slide`` that several queries share, from `lowest` on."""
 
     slides: Ints
     phases: Ints  # 0 <= phase < slide
@@ -45,43 +46,43 @@ class Lattices(NamedTuple):
 
 
 class ViewsPlan(NamedTuple):
-    """What follows from the queries alone."""
+    """Values derived from the queries alone."""
 
     queries: Queries
-    starts: Lattices  # of window starts; members by size, then place
-    ends: Lattices  # of window ends; members by place
+    starts: Lattices  # of window starts; members ordered by size, then index
+    ends: Lattices  # of window ends; members ordered by index
     sizes: Ints  # per member of a start lattice: its size
-    k_from: Ints  # per member of a start lattice: the largest k among it and those behind it
+    k_from: Ints  # per member of a start lattice: the largest k among it and the members after it
     lattice_of: Ints  # per query: its start lattice
-    place_of: Ints  # per query: its place among the members of start lattices
+    place_of: Ints  # per query: its index among the members of start lattices
 
 
 class Views(NamedTuple):
-    """The views, numbered by start. View w lies at ``w % capacity``, a power of two and a multiple of BLOCK."""
+    """The views, numbered by start. View w is at ``w % capacity``, a power of two and a multiple of BLOCK."""
 
     starts: Ints
-    ks: Ints  # the largest k among the windows still to be answered; 0: dead
+    ks: Ints  # the largest k among the unanswered windows; 0: closed
     counts: Ints  # objects in its top k
-    bars: Floats  # the lowest key that may get in: -inf until there are k, then that of the worst; dead: +inf
-    lowest_bars: Floats  # per block of views: no bar in it is lower; +inf for blocks that are not there
-    floor: Floats  # one number: no bar at all is lower
+    bars: Floats  # the lowest key that may enter: -inf until there are k objects, then the worst key; closed: +inf
+    lowest_bars: Floats  # per block of views: lower bound of its bars; +inf for unused blocks
+    floor: Floats  # one number: lower bound of all bars
     registers: Ints
 
 
 class ViewProgress(NamedTuple):
-    """Which windows are still to be answered: a record for each view and each lattice it serves, chained by view."""
+    """The unanswered windows: one record for each view and each lattice it serves, chained by view."""
 
     first_records: Ints  # per view, in the same ring
     lattices: Ints  # per record
-    unanswered: Ints  # per record: the first member of the lattice whose window is still to be answered
+    unanswered: Ints  # per record: the first member of the lattice whose window is unanswered
     following: Ints  # per record: the view's next one, NONE after the last
-    cursors: Ints  # per end lattice: how many of its members were answered at the moment that is due
-    guesses: Ints  # per query: the view of its last window, to look for the next one beside it
-    free: Ints  # one number: the first free record, NONE where none is left
+    cursors: Ints  # per end lattice: how many of its members have been answered at its due position
+    guesses: Ints  # per query: the view of its last window; the search for the next one starts beside it
+    free: Ints  # one number: the first free record, NONE if there is none
 
 
 class SharedViews(NamedTuple):
-    """One query that stands for all: the views, and two agendas for the lattices of their starts and ends."""
+    """The meta query: the views, and one agenda each for the lattices of their starts and ends."""
 
     plan: ViewsPlan
     views: Views
@@ -91,7 +92,7 @@ class SharedViews(NamedTuple):
 
 
 def plan_of(queries: Queries) -> ViewsPlan:
-    """Sort the queries into lattices."""
+    """Group the queries by lattice."""
     places = np.arange(queries.ks.size, dtype=np.int64)
     starts = _lattices(queries, queries.origins - queries.sizes, np.lexsort((places, queries.sizes)), queries.since)
     smallest: dict[tuple[int, ...], int] = {}
@@ -129,12 +130,12 @@ def _lattices(queries: Queries, moments: Ints, order: Ints, lowest: Ints) -> Lat
 
 
 def most_views(plan: ViewsPlan) -> int:
-    """No more views than this are live at once."""
+    """Maximum number of views that are live at once."""
     return int((-(-plan.starts.largest // plan.starts.slides)).sum())
 
 
 def empty_views() -> Views:
-    """No view is open."""
+    """Return a state without open views."""
     capacity = BLOCK
     registers = np.zeros(REGISTERS, np.int64)
     registers[NEWEST] = -1
@@ -150,7 +151,7 @@ def empty_views() -> Views:
 
 
 def empty_progress(plan: ViewsPlan) -> ViewProgress:
-    """No window is to be answered."""
+    """Return a state without unanswered windows."""
     records = 64
     return ViewProgress(
         np.zeros(BLOCK, np.int64),
@@ -164,11 +165,11 @@ def empty_progress(plan: ViewsPlan) -> ViewProgress:
 
 
 def empty_agendas(plan: ViewsPlan) -> tuple[Agenda, Agenda]:
-    """The first start of every lattice is to come; no end is due before there is an object."""
+    """Schedule the first start of every lattice; no end is due before the first object."""
     starts, ends = idle_agenda(plan.starts.slides.size), idle_agenda(plan.ends.slides.size)
     for lattice in range(starts.heap.size):
         slide, phase, low = plan.starts.slides[lattice], plan.starts.phases[lattice], plan.starts.lowest[lattice]
-        call_up(starts, first_moment(slide, phase, low), lattice)
+        schedule(starts, first_moment(slide, phase, low), lattice)
     return starts, ends
 
 
@@ -184,12 +185,12 @@ def lacks_records(progress: ViewProgress) -> bool:
 
 
 def lacks_views(views: Views) -> bool:
-    """Whether the ring of views is full, dead ones included."""
+    """Whether the ring of views is full, including closed views."""
     return int(views.registers[NEWEST] + 1 - views.registers[OLDEST]) == views.starts.size
 
 
 def with_more_records(progress: ViewProgress) -> ViewProgress:
-    """The same with twice the records. To be called when no record is free."""
+    """Return a copy with twice as many records. Call it only if no record is free."""
     n = progress.lattices.size
     return progress._replace(
         lattices=np.concatenate([progress.lattices, np.zeros(n, np.int64)]),
@@ -207,14 +208,14 @@ def live_numbers(views: Views) -> Ints:
 
 
 def moved(ring: NDArray[Any], live: Ints, capacity: int, *, empty: float = 0) -> NDArray[Any]:
-    """A ring with `capacity` places in which the entries of the views `live` stand from place 0 on."""
+    """Return a ring of `capacity` entries with the entries of the views `live` from index 0 on."""
     found = np.full(capacity, empty, ring.dtype)
     found[: live.size] = ring[live % ring.size]
     return found
 
 
-def without_dead(views: Views) -> Views:
-    """The live views, numbered anew from 0 in the same order, in a ring that they fill at most by half."""
+def without_closed(views: Views) -> Views:
+    """Keep only the live views, renumbered from 0 in the same order, in a ring that is at most half full."""
     live, old = live_numbers(views), views.starts.size
     capacity = old if 2 * live.size <= old else 2 * old
     bars = moved(views.bars, live, capacity, empty=np.inf)
@@ -241,18 +242,18 @@ def first_moment(slide: int, phase: int, low: int) -> int:
 
 @kernel
 def open_views(meta: SharedViews, position: int) -> bool:
-    """Open all views that start at or before the newcomer's `position` and serve a window beyond it; False: no room."""
+    """Open all views that start at or before `position` and have a window ending after it; False: no room."""
     lattices, views, progress, agenda = meta.plan.starts, meta.views, meta.progress, meta.starts
     r, mask = views.registers, views.starts.size - 1
     while agenda.due[agenda.heap[0]] <= position:
         lattice = agenda.heap[0]
         start, largest = agenda.due[lattice], lattices.largest[lattice]
         if start + largest <= position:
-            # Silence: the windows that have gone by hold no object.
+            # After a gap in the stream: the windows in the gap contain no object.
             agenda.due[lattice] = first_moment(
                 lattices.slides[lattice], lattices.phases[lattice], position - largest + 1
             )
-            settle_first(agenda)
+            sift_first(agenda)
             continue
         is_new = r[NEWEST] < r[OLDEST] or views.starts[r[NEWEST] & mask] != start
         if progress.free[0] == NONE or (is_new and r[NEWEST] + 1 - r[OLDEST] > mask):
@@ -275,20 +276,20 @@ def open_views(meta: SharedViews, position: int) -> bool:
         progress.lattices[record], progress.unanswered[record] = lattice, member
         views.ks[at] = max(views.ks[at], meta.plan.k_from[member])
         agenda.due[lattice] = start + lattices.slides[lattice]
-        settle_first(agenda)
+        sift_first(agenda)
     return True
 
 
 @kernel
-def call_up_ends(meta: SharedViews, position: int) -> None:
-    """An object arrives at `position`: queries that had no window with an object in it have one now."""
+def schedule_ends(meta: SharedViews, position: int) -> None:
+    """Schedule the idle end lattices after an object at `position`: their next windows contain it."""
     lattices, agenda = meta.plan.ends, meta.ends
     while agenda.busy[0] < agenda.heap.size:
         lattice = agenda.heap[agenda.busy[0]]
         low = max(position + 1, lattices.lowest[lattice])
         end = first_moment(lattices.slides[lattice], lattices.phases[lattice], low)
         meta.progress.cursors[lattice] = 0
-        call_up(agenda, end, lattices.members[lattices.begins[lattice]])
+        schedule(agenda, end, lattices.members[lattices.begins[lattice]])
 
 
 @kernel
@@ -299,13 +300,13 @@ def is_due(meta: SharedViews, moment: int) -> bool:
 
 @kernel
 def boundary(meta: SharedViews) -> int:
-    """Until here no view opens and no window ends. To be called when an object has just arrived."""
+    """The position up to which no view opens and no window ends. Call it only after an object has arrived."""
     return int(min(meta.starts.due[meta.starts.heap[0]], meta.ends.due[meta.ends.heap[0]]))
 
 
 @kernel
 def query_due(meta: SharedViews) -> int:
-    """The query whose window ends next; of those that end together the first in the workload."""
+    """The query whose window ends next; of those that end together, the first in the workload."""
     lattice = meta.ends.heap[0]
     at: int = meta.plan.ends.begins[lattice] + meta.progress.cursors[lattice]
     query: int = meta.plan.ends.members[at]
@@ -314,7 +315,7 @@ def query_due(meta: SharedViews) -> int:
 
 @kernel
 def view_due(meta: SharedViews, query: int) -> int:
-    """The view of the window of `query` that ends next; NONE where it holds no object or is not the query's."""
+    """The view of the window of `query` that ends next; NONE if it is empty or before the query joined."""
     views, r, mask = meta.views, meta.views.registers, meta.views.starts.size - 1
     start = meta.ends.due[meta.ends.heap[0]] - meta.plan.queries.sizes[query]
     if start < meta.plan.queries.since[query] or r[NEWEST_POSITION] < start:
@@ -334,7 +335,7 @@ def view_due(meta: SharedViews, query: int) -> int:
 
 @kernel
 def k_without(meta: SharedViews, w: int, query: int) -> int:
-    """The window of `query` on view `w` is answered: the largest k that is still to be answered there, 0 for none."""
+    """Mark the window of `query` on view `w` as answered; return the largest unanswered k there, 0 for none."""
     plan, progress, at = meta.plan, meta.progress, w & (meta.views.starts.size - 1)
     largest, before, record = 0, NONE, progress.first_records[at]
     while record != NONE:
@@ -358,7 +359,7 @@ def k_without(meta: SharedViews, w: int, query: int) -> int:
 
 @kernel
 def pass_query(meta: SharedViews) -> None:
-    """The query due is dealt with: the next of its lattice is due, or after the last all of them a slide later."""
+    """Advance to the next query of the due lattice, or, after the last, reschedule the lattice one slide later."""
     lattices, agenda = meta.plan.ends, meta.ends
     lattice = agenda.heap[0]
     begin, cursor = lattices.begins[lattice], meta.progress.cursors[lattice] + 1
@@ -368,14 +369,14 @@ def pass_query(meta: SharedViews) -> None:
     meta.progress.cursors[lattice] = cursor
     agenda.ranks[lattice] = lattices.members[begin + cursor]
     if agenda.due[lattice] - lattices.largest[lattice] > meta.views.registers[NEWEST_POSITION]:
-        put_off_first(agenda)
+        unschedule_first(agenda)
     else:
-        settle_first(agenda)
+        sift_first(agenda)
 
 
 @kernel
 def close_view(views: Views, w: int) -> None:
-    """View `w` has k = 0 and no object: it is dead. Its number goes when all older views are dead, too."""
+    """Close view `w`, which has k = 0 and no object. Its number is freed when all older views are closed, too."""
     r, mask = views.registers, views.starts.size - 1
     at = w & mask
     r[LIVE] -= 1
@@ -386,9 +387,9 @@ def close_view(views: Views, w: int) -> None:
 
 @kernel
 def find_lowest_bar(bars: Floats, lowest_bars: Floats, block: int) -> None:
-    """Set the block's lowest bar anew: bars have risen."""
-    mine = bars[block * BLOCK : (block + 1) * BLOCK]  # places in a slice are not taken for negative ones
-    # Four at a time, so that they need not wait for each other.
+    """Recompute the block's lowest bar after bars have risen."""
+    mine = bars[block * BLOCK : (block + 1) * BLOCK]  # in a slice, Numba need not handle negative indexes
+    # Four independent minima, so that comparisons do not wait for each other.
     a = b = c = d = np.inf
     for at in range(0, BLOCK, 4):
         a = mine[at] if mine[at] < a else a
@@ -400,7 +401,7 @@ def find_lowest_bar(bars: Floats, lowest_bars: Floats, block: int) -> None:
 
 @kernel
 def find_floor(views: Views) -> None:
-    """Set the lowest bar of all anew; there is nothing to find while a view wants every object."""
+    """Recompute the lowest bar of all; nothing to do while a view accepts every object."""
     if views.registers[UNFILLED] == 0:
         floor = np.inf
         for block in range(views.lowest_bars.size):
@@ -410,7 +411,7 @@ def find_floor(views: Views) -> None:
 
 @kernel
 def next_block(lowest_bars: Floats, block: int, key: float) -> int:
-    """The first block at or after `block` in which a view may want an object with this key; their number for none."""
+    """The first block at or after `block` with a view that may accept this key; the block count if none."""
     n = lowest_bars.size
     while block < n:
         if block & (GROUP - 1) == 0:
@@ -427,8 +428,8 @@ def next_block(lowest_bars: Floats, block: int, key: float) -> int:
 
 
 @kernel
-def views_to_ask(bars: Floats, block: int, key: float, picked: Ints) -> int:
-    """Write to `picked` the places of the views in `block` that may want an object with this key; return how many."""
+def accepting_views(bars: Floats, block: int, key: float, picked: Ints) -> int:
+    """Write to `picked` the indexes of the views in `block` that may accept this key; return how many."""
     found, low = 0, block * BLOCK
     mine = bars[low : low + BLOCK]
     for at in range(BLOCK):

@@ -49,9 +49,9 @@ def find_list(ruled: Ruled, owners: Ints, rules: Rules, company: Company, k: int
     A list is a world's top k if all its members exist and, for every other rule, no member better than the list's last
     tuple exists. So for a given last tuple, the rules are independent: a member of rule r changes the list's
     probability by the factor ``likeliest / (1 - sum)``, and the k - 1 rules with the largest factors are the best ones.
-    These factors never decrease, so a rule that is not among the k best can only return with a
-    new member. In any list, a rule contributes at most ``max(most, 1 - sum)``. When the product of these is below the
-    best list found, the search ends.
+    These factors never decrease, so a rule that is not among the k best can only return with a new member. In any list,
+    a rule contributes at most ``max(most, 1 - sum)``. When the product of these is below the best list found, the
+    search ends.
     """
     best = -np.inf
     absent = 0.0  # log probability that no rule has a better tuple, without the rules that certainly have one
