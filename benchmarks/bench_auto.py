@@ -92,9 +92,7 @@ def run(*, quick: bool = False) -> None:
         best = min(found[name] for name in ENGINES if name in found)
         ratio = found["auto"] / best
         ratios.append(ratio)
-        speeds = [
-            f"{place.objects / found[name] / 1e6:,.1f}" if name in found else "-" for name in (*ENGINES, "auto")
-        ]
+        speeds = [f"{place.objects / found[name] / 1e6:,.1f}" if name in found else "-" for name in (*ENGINES, "auto")]
         names = [report.short(value) for value in place[1:]]
         rows.append([place.stream, *names, *speeds, f"{ratio:.2f}×"])
         print(*rows[-1], flush=True)

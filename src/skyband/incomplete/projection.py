@@ -25,7 +25,7 @@ def taken(request: ProjectionRequest) -> tuple[str, ...]:
 
 
 def declared(query: IncompleteTopK, frames: Collection[Any] | None) -> IncompleteTopK:
-    """Return the query with all its streams named; `frames` are the streams that have a data frame of their own."""
+    """Return the query with all its streams named; `frames` are the streams with one data frame each."""
     for name, example in (("object", "flow_id"), ("value", "bytes")):
         if getattr(query, name) is None:
             raise InvalidQueryError(

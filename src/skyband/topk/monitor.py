@@ -337,11 +337,11 @@ def replay(
 ) -> Any:
     """Return all answers of the queries over a bounded stream.
 
-    With arrays, the columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end, rank,
-    id, score``, ordered by window end, query (in workload order), group and rank.
+    With arrays, the columns are those of `Monitor.push`. The table has ``query, [group,] window_start, window_end,
+    rank, id, score``, ordered by window end, query (in workload order), group and rank.
 
-    With a data frame in place of the positions (Arrow, pandas, polars, DuckDB, or a dict of columns), the expressions of
-    the queries are evaluated over its columns, and answers have the rows' own columns, as on Spark. `time` names the
+    With a data frame in place of the positions (Arrow, pandas, polars, DuckDB, or a dict of columns), the expressions
+    of the queries are evaluated over its columns, and answers have the rows' own columns, as on Spark. `time` names the
     column with the event time. `id` names the column that breaks ties between rows of equal score and time; by default
     a hash of the row does. The queries may be of any family.
 

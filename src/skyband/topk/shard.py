@@ -56,7 +56,8 @@ class TopKShard(Shard):
             late += note.histogram.before(limit) if note.histogram else 0
             if not self.plan.may_be_late and note.oldest < limit:
                 raise InvalidInputError(
-                    f"a row at {note.oldest} is behind the watermark {limit} (microseconds), and late='refuse'. Rows "  # words: allow
+                    f"a row at {note.oldest} is behind the watermark {limit} (microseconds), and "
+                    "late='refuse'. Rows "  # words: allow
                     "of earlier windows have already been dropped, so answers would be wrong. Use late='count' or a "
                     "longer watermark."
                 )
