@@ -57,7 +57,7 @@ def unscaled(data: Data) -> Any:
 def to_double(data: Data, *, stored: bool) -> Data:
     """Return decimals as doubles.
 
-    Spark divides a stored decimal of at most 18 digits whole number by a power of ten; it rounds others correctly.
+    Spark divides a stored decimal of at most 18 digits as an integer by a power of ten; it rounds others correctly.
     Both give the same double below 2**53.
     """
     kind, rows = data.type, _array(data)

@@ -6,7 +6,7 @@ from skyband.errors import InvalidInputError, InvalidQueryError
 
 __all__ = ["CONDITIONS", "EvaluationError", "InvalidExpressionError", "code"]
 
-# Spark's error conditions. Evaluation marks a failed row with the place of its condition in this list; 0 is not a failure.
+# Spark's error conditions. Evaluation marks a failed row with the place of its condition here; 0 means no failure.
 CONDITIONS = {
     "": "",
     "ARITHMETIC_OVERFLOW": "the result does not fit into its type",
