@@ -14,6 +14,11 @@ from skyband.expressions.compiler import compile_expression
 from skyband.expressions.failures import CONDITIONS
 from skyband.expressions.nodes import Evaluation
 
+# Rules of Spark's optimizer that replace an expression by one that evaluates less.
+EXCLUDED = "spark.sql.optimizer.excludedRules"
+RULES = ["BooleanSimplification", "ConstantFolding", "NullPropagation", "OptimizeIn", "PushFoldableIntoBranches"]
+RULES += ["ReplaceNullWithFalseInPredicate", "SimplifyBinaryComparison", "SimplifyCasts", "SimplifyConditionals"]
+
 
 @dataclass
 class Outcome:
@@ -73,7 +78,7 @@ def compare(spark, data, texts, *, failures=20, batch=150):
     failing = [outcome for outcome in outcomes if _known(outcome)]
     report.counts["with failing rows"] = len([outcome for outcome in outcomes if outcome.failed])
     for outcome in failing[:failures]:
-        _failure(frame, outcome, report)
+        _failure(spark, frame, outcome, report)
     frame.unpersist()
     return report
 
@@ -137,15 +142,29 @@ def _bits(values):
     return bits
 
 
-def _failure(frame, outcome, report):
-    """A row where ours fails must fail on Spark with the same condition."""
+def _failure(spark, frame, outcome, report):
+    """A row where ours fails must fail on Spark with the same condition, or the optimizer has removed what fails."""
     row = _known(outcome)[0]
     report.counts["failures"] += 1
-    try:
-        frame.where(f"id = {row}").selectExpr(f"({outcome.text}\n) AS x").collect()
-    except Exception as error:
-        text = str(error)
-        if f"[{outcome.failed[row]}" not in text:
-            report.differences.append(f"{outcome.text}: {outcome.failed[row]}, Spark has {text.splitlines()[0][:200]}")
-    else:
+    error = _error(frame, outcome.text, row)
+    if error is None:
+        before = spark.conf.get(EXCLUDED, None)
+        spark.conf.set(EXCLUDED, ",".join(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in RULES))
+        error = _error(frame, outcome.text, row)
+        if before is None:
+            spark.conf.unset(EXCLUDED)
+        else:
+            spark.conf.set(EXCLUDED, before)
+        report.counts["failures that the optimizer removes"] += error is not None
+    if error is None:
         report.differences.append(f"{outcome.text}: only ours fails at row {row}: {outcome.failed[row]}")
+    elif f"[{outcome.failed[row]}" not in error:
+        report.differences.append(f"{outcome.text}: {outcome.failed[row]}, Spark has {error.splitlines()[0][:200]}")
+
+
+def _error(frame, text, row):
+    try:
+        frame.where(f"id = {row}").selectExpr(f"({text}\n) AS x").collect()
+    except Exception as error:
+        return str(error)
+    return None

@@ -42,7 +42,8 @@ def test_every_form_of_one_operator(spark):
     rng = np.random.default_rng(5)
     data, generator = table(rng), Generator(rng)
     texts = [generator.filled(form, 0) for kind in KINDS for form in FORMS[kind] for _ in range(2)]
-    assert compare(spark, data, texts, failures=10).differences == []
+    report = compare(spark, data, texts, failures=10)
+    assert report.differences == []
 
 
 def test_types_of_operators(spark):

@@ -13,7 +13,12 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from skyband.expressions.compiler import CompiledExpression, compile_expression
+    from skyband.expressions.failures import EvaluationError, InvalidExpressionError
 
-__all__ = ["CompiledExpression", "compile_expression"]
+__all__ = ["CompiledExpression", "EvaluationError", "InvalidExpressionError", "compile_expression"]
 
-__getattr__, __dir__, _ = lazy_loader.attach(__name__, submod_attrs={"compiler": __all__})
+_PLACES = {
+    "compiler": ["CompiledExpression", "compile_expression"],
+    "failures": ["EvaluationError", "InvalidExpressionError"],
+}
+__getattr__, __dir__, _ = lazy_loader.attach(__name__, submod_attrs=_PLACES)

@@ -38,8 +38,8 @@ def _apply(name: str, compute: Callable[..., Any], *args: Node, over: float | No
             valid = mask if valid is None else valid if mask is None else valid & mask
         with np.errstate(all="ignore"):
             found = np.asarray(compute(*(numbers for numbers, _ in parts)))
-            if over is not None:
-                inside = np.logical_and.reduce([~(numbers <= over) for numbers, _ in parts])
+            for numbers, _ in parts if over is not None else ():
+                inside = ~(numbers <= over)
                 valid = inside if valid is None else inside & valid
         return from_numpy(found, valid, DOUBLE, *data)
 

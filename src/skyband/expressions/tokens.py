@@ -19,7 +19,7 @@ _PATTERN = re.compile(
     |(?P<symbol><=>|::|\|\||<>|!=|==|<=|>=|[-+*/%=<>!(),.])""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[01][0-7]{2}|.)", re.DOTALL)
+_ESCAPE = r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[01][0-7]{2}|.)"
 _LETTERS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": r"\%", "_": r"\_"}
 
 
@@ -49,28 +49,25 @@ def tokenize(text: str) -> list[Lexeme]:
             )
         kind, piece = str(match.lastgroup), match.group()
         if kind != "space":
-            found.append(Lexeme(kind, _content(kind, piece, text), piece, at))
+            found.append(Lexeme(kind, _content(kind, piece), piece, at))
         at = match.end()
     return [*found, Lexeme("end", "", "", at)]
 
 
-def _content(kind: str, piece: str, text: str) -> str:
+def _content(kind: str, piece: str) -> str:
     if kind == "raw":
         return piece[2:-1]
     if kind == "quoted":
         return piece[1:-1].replace("``", "`")
     if kind == "string":
-        if piece[0] * 2 in piece[1:-1]:
-            raise InvalidExpressionError(
-                f"expression {text!r} doubles a quote inside the string {piece}, which has another meaning in some "
-                f"versions of Spark. Write the quote as \\{piece[0]}."
-            )
-        return _ESCAPE.sub(_unescaped, piece[1:-1])
+        return re.sub(f"{_ESCAPE}|{piece[0] * 2}", _unescaped, piece[1:-1], flags=re.DOTALL)
     return piece.upper() if kind == "word" else piece
 
 
 def _unescaped(match: re.Match[str]) -> str:
     letter = match.group(1)
+    if letter is None:  # a doubled quote
+        return match.group()[0]
     if len(letter) > 1:
         return chr(int(letter[1:], 16)) if letter[0] in "uU" else chr(int(letter, 8))
     return _LETTERS.get(letter, letter)
