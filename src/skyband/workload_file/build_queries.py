@@ -152,10 +152,10 @@ def _named_in_sql(
 
 
 def _at_key(message: str, given: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the key that a query's error starts with, and the message without it; the report names the key."""
-    found = re.match(r"(\w+)(?:=| (?=must |is ))", message)
+    """A query's error begins with the field it is about; in a file the key has been said already."""
+    found = re.match(r"(\w+)=", message)
     key = next((key for key in given if found is not None and field_of(key) == found[1]), None)
-    if found is not None and re.match(r"(None )?is (missing|required)", message[found.end() :]):
+    if found is not None and message[found.end() :].startswith("None is missing"):
         return found[1], message[found.end() :].removeprefix("None ")
     if found is None or key is None:
         return "", message
