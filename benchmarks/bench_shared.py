@@ -62,7 +62,7 @@ HEADS = (
 
 
 class Kind(NamedTuple):
-    """A workload of the paper: what its queries have in common, and between which bounds the rest is drawn."""
+    """A workload of the paper: common values of its queries, and the ranges from which the others are drawn."""
 
     name: str
     title: str
@@ -113,7 +113,7 @@ COMMON = (
 
 @cache
 def queries_of(kind: Kind, count: int) -> tuple[TopK, ...]:
-    """The workload: seeded, and reporting full windows only, so that `first` decides whether answers are written."""
+    """Seeded workload. It reports only full windows, so `first` decides whether answers are written."""
     random = np.random.default_rng(SEED)
     found = []
     for i in range(count):
@@ -124,7 +124,7 @@ def queries_of(kind: Kind, count: int) -> tuple[TopK, ...]:
 
 
 class Group:
-    """Engines that see the same objects: one for all queries, or one for each."""
+    """Engines over the same objects: one for all queries, or one per query."""
 
     def __init__(self, engines: Sequence[Engine], counts: Sequence[int]) -> None:
         self.engines = list(engines)
@@ -132,7 +132,7 @@ class Group:
         self.log = AnswerLog()
 
     def take(self, low: int, high: int, first: int, spent: list[float] | None = None) -> tuple[float, int]:
-        """Feed objects [low, high); the seconds of CPU time, and the rows written. `spent` gets each engine's."""
+        """Feed objects [low, high); return CPU seconds and rows written. `spent` receives the time of each engine."""
         scores, total, rows = workloads.uniform(2 * MILLION), 0.0, 0
         each = [0.0] * len(self.engines) if spent is None else spent
         for at in range(low, high, CHUNK):
@@ -154,7 +154,7 @@ class Group:
 
 
 def _copied(engine: Engine) -> Engine:
-    """A copy that shares nothing that changes."""
+    """Copy without shared mutable state."""
     kept = {id(engine._queries): engine._queries}
     return copy.deepcopy(engine, kept)
 
@@ -216,7 +216,7 @@ def arrays_of(thing: Any, seen: dict[int, int]) -> None:
 
 
 def memory_of(engine: Engine) -> int:
-    """The bytes of all arrays of an engine: state, room to grow, scratch space, the queries themselves."""
+    """Bytes of all arrays of an engine: state, reserved capacity, scratch space and queries."""
     seen: dict[int, int] = {}
     arrays_of(vars(engine), seen)
     return sum(seen.values())
@@ -236,7 +236,7 @@ def compiled(name: str) -> None:
 
 
 def sample_of(queries: Sequence[TopK]) -> list[int]:
-    """Places of queries to stand for all: they are put in order of what they may cost, and one in twenty is drawn."""
+    """Indices of sampled queries: queries are sorted by expected cost, and one in twenty is drawn."""
 
     def expected(place: int) -> float:
         query = queries[place]
@@ -250,7 +250,7 @@ def sample_of(queries: Sequence[TopK]) -> list[int]:
 
 @cache
 def measure(kind: Kind, name: str, count: int, cap: float, most_rounds: int) -> Cell:
-    """Fill the largest window, then time the same stretch of objects again and again, from copies of the engine."""
+    """Fill the largest window, then time the same range of objects repeatedly, with copies of the engine."""
     queries = queries_of(kind, count)
     alone = name == ALONE
     compiled("mintopk" if alone else name)
@@ -261,7 +261,7 @@ def measure(kind: Kind, name: str, count: int, cap: float, most_rounds: int) -> 
         group = Group([ENGINES[name](queries)], [count])
     fill = kind.sizes[1]
     filling, _ = group.take(0, fill, NEVER)
-    # One stretch as long as the largest window; a tenth of it where that takes longer than a cell may.
+    # A range as long as the largest window, or a tenth of it if that exceeds the time limit of a cell.
     stretch = fill if filling <= cap else fill // 10
     many = count / len(group.engines) if alone else 1.0
     silent: list[float] = []
@@ -278,7 +278,7 @@ def measure(kind: Kind, name: str, count: int, cap: float, most_rounds: int) -> 
     counters = [engine.counters() for engine in group.engines]
     error = 0.0
     if many > 1:
-        # The sample goes from the cheapest query to the dearest: neighbours differ by what the order does not explain.
+        # The sample is sorted by expected cost, so differences between neighbours estimate the remaining variance.
         steps = np.diff(each[0])
         error = math.sqrt(float((steps**2).mean()) / 2 / len(each[0])) / statistics.fmean(each[0])
     return Cell(
@@ -300,7 +300,7 @@ def measure(kind: Kind, name: str, count: int, cap: float, most_rounds: int) -> 
 
 
 def check_answers(kinds: Sequence[Kind]) -> int:
-    """All engines must answer alike; returns the number of rows compared."""
+    """Check that all engines return equal answers; return the number of rows compared."""
     rows = 0
     for kind in kinds:
         queries = queries_of(kind.shorter(1000 if kind in GRID else 100), 60)
@@ -360,13 +360,13 @@ def in_fresh_process(kind: Kind, count: int, objects: int, more: int, step: int)
 
 
 class Run:
-    """One run of everything: how long a cell may take, how many rounds, and whether windows are short."""
+    """One run of the benchmark: time limit of a cell, number of rounds, and whether windows are short."""
 
     def __init__(self, *, quick: bool, cap: float) -> None:
         self.quick = quick
         self.cap = 0.5 if quick else cap
         self.rounds = 2 if quick else 4
-        self.left_out = COUNTS[-1] if quick else None  # as many queries take mtopband too long
+        self.left_out = COUNTS[-1] if quick else None  # mtopband takes too long with this many queries
         self.began = time.perf_counter()
 
     def kind(self, kind: Kind) -> Kind:
@@ -417,7 +417,7 @@ class Run:
         return found
 
     def rates(self) -> list[Ratio]:
-        """Objects a second: everything written, and maintained with a common slide."""
+        """Objects per second: with all answers written, and maintenance only with a common slide."""
         found = []
         for kind in (GRID[0], GRID[3]):
             for engine in ("panes", "mtoplist"):

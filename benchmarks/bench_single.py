@@ -77,7 +77,7 @@ UNEVEN_SLIDES = {1: 10_000, 10: 1_000, 100: 100}  # seconds, and the windows ans
 
 
 def grid(section: Section, cap: float, rounds: int, quick: bool) -> list[Cell]:
-    """Measure a section; quick: windows a tenth as long, and nothing else changed."""
+    """Measure a section; `quick` uses windows of a tenth of the length."""
     by = 10 if quick else 1
     found = []
     for place in section.places:
@@ -91,7 +91,7 @@ def grid(section: Section, cap: float, rounds: int, quick: bool) -> list[Cell]:
 
 
 def rows_of(section: Section, cells: list[Cell]) -> list[list[str]]:
-    """The table's rows, a cell each."""
+    """Rows of the table, one per cell."""
     found = []
     for cell in cells:
         place = report.short(getattr(cell, section.varied))
@@ -116,7 +116,7 @@ def rows_of(section: Section, cells: list[Cell]) -> list[list[str]]:
 
 
 def plot_grid(section: Section, cells: list[Cell]) -> None:
-    """Time, candidates and bytes against what the section varies."""
+    """Time, candidates and bytes against the varied parameter."""
     figure, axes = pyplot.subplots(1, 3, figsize=(13, 4), layout="constrained")
     panels = (
         ("ns", "CPU time, ns per object"),
@@ -142,7 +142,7 @@ def plot_grid(section: Section, cells: list[Cell]) -> None:
 
 
 def save(figure: Any, name: str) -> None:
-    """Keep a plot as reports/images/performance-<name>.png."""
+    """Store a plot as reports/images/performance-<name>.png."""
     report.IMAGES.mkdir(parents=True, exist_ok=True)
     figure.savefig(report.IMAGES / f"performance-{name}.png", dpi=110, metadata={"Software": None})
     pyplot.close(figure)

@@ -83,7 +83,7 @@ class Bench:
     def job(
         self, name: str, make: Callable[[DataFrame], DataFrame], *, mode: str = "append", most: int | None = None
     ) -> None:
-        """Run a job over the files, at most so many batches of it, and keep how long each took."""
+        """Run a job over the files, for a limited number of batches, and store the time of each."""
         checkpoint = self.home / "checkpoint"
         shutil.rmtree(checkpoint, ignore_errors=True)
         writer = (
@@ -109,7 +109,7 @@ class Bench:
 
 
 def write_files(folder: Path, files: int, rows: int) -> None:
-    """Trades at a steady pace; Spark reads the row groups of a file side by side."""
+    """Trades at a constant rate; Spark reads the row groups of a file in parallel."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(7)
     names = np.array([f"S{number:04}" for number in range(GROUPS)])
@@ -157,7 +157,7 @@ def scan_all(df: DataFrame) -> DataFrame:
 
 
 def windowed(slide: str) -> Callable[[DataFrame], DataFrame]:
-    """What Spark's own functions give: every row goes into size / slide windows."""
+    """The same with Spark's functions: every row goes into size / slide windows."""
 
     def make(df: DataFrame) -> DataFrame:
         scored = df.withWatermark("ts", WATERMARK).withColumn("score", sf.expr("price * size"))
@@ -168,7 +168,7 @@ def windowed(slide: str) -> Callable[[DataFrame], DataFrame]:
 
 
 def by_hand(slide: str) -> Callable[[DataFrame], DataFrame]:
-    """What an expert writes: the best of each pane, then the best of each window's panes."""
+    """An expert's implementation: the best of each pane, then the best of each window's panes."""
 
     def make(df: DataFrame) -> DataFrame:
         scored = df.withWatermark("ts", WATERMARK).withColumn("score", sf.expr("price * size"))
@@ -223,7 +223,7 @@ def state_rows(bench: Bench, rows: int) -> list[list[str]]:
         )
         done = running.start()
         done.awaitTermination()
-        # The last batch has no rows: the watermark has caught up, and nothing waits for it any more.
+        # The last batch has no rows: the watermark has reached all rows, and no row waits for it.
         seen = done.recentProgress[-1]["observedMetrics"].get("skyband_out")
         held = [seen[name] for name in seen.asDict() if name.startswith("candidates_") and seen[name] is not None]
         size_of = [seen[name] for name in seen.asDict() if name.startswith("bytes_") and seen[name] is not None]
@@ -235,7 +235,7 @@ def state_rows(bench: Bench, rows: int) -> list[list[str]]:
 
 
 def run(*, quick: bool = False) -> None:
-    """Measure all of it; `quick` only to see that it runs."""
+    """Run this benchmark; `quick` only checks that it runs."""
     rows, files = (50_000, 3) if quick else (1_000_000, 6)
     home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
     machine = report.machine()

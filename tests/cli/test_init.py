@@ -78,7 +78,7 @@ class TestWatermark:
         write_layout(tmp_path, "csv.gz")
         assert begun(tmp_path).watermark == "2 minutes"
         text = (tmp_path / "skyband.yaml").read_text()
-        assert "# Seen: rows up to 42 seconds older than an earlier row, in all 30 rows.\n" in text
+        assert "# Seen: rows are up to 42 seconds older than an earlier row (all 30 rows).\n" in text
 
     def test_files_are_taken_by_modification_time(self, tmp_path):
         write_layout(tmp_path, "a folder")
@@ -88,7 +88,7 @@ class TestWatermark:
         os.utime(tmp_path / "trades" / "2.csv", (1, 1))
         assert begun(tmp_path).watermark == "2 days"  # the first day is read after the second
         text = (tmp_path / "skyband.yaml").read_text()
-        assert "rows up to 1 day 28 minutes older than an earlier row" in text
+        assert "rows are up to 1 day 28 minutes older than an earlier row" in text
         assert "all 60 rows of 2 files, ordered by modification time" in text
         assert "Sort the data by time to get live answers sooner" in text
 
@@ -96,4 +96,4 @@ class TestWatermark:
         rows = [(f"2024-01-01 09:{minute:02}:00", minute, "a", 1) for minute in range(30)]
         (tmp_path / "x.csv").write_bytes(separated(rows))
         assert begun(tmp_path).watermark == "10 seconds"
-        assert "# Seen: rows are in time order, in all 30 rows." in (tmp_path / "skyband.yaml").read_text()
+        assert "# Seen: rows are in time order (all 30 rows)." in (tmp_path / "skyband.yaml").read_text()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import skyband as sb
-from skyband.cli.init import begin
+from skyband.cli.init import init_file
 from skyband.connectors.sources import open_batch
 from tests.programs import skyband
 from tests.workload_file.layouts import LAYOUTS, write_layout
@@ -16,7 +16,7 @@ from tests.workload_file.layouts import LAYOUTS, write_layout
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_spark_reads_every_row(tmp_path, spark, name):
     *_, count = write_layout(tmp_path, name)
-    begin(None, tmp_path / "skyband.yaml", force=False)
+    init_file(None, tmp_path / "skyband.yaml", force=False)
     ((stream, found),) = sb.read_workload(tmp_path / "skyband.yaml", {}).streams.items()
     rows = open_batch(spark, stream, found)
     assert rows.where("ts is not null and price is not null").count() == rows.count() == count

@@ -170,11 +170,11 @@ def test_a_stream_goes_on_from_its_state_and_begins_anew_when_told(spark, tmp_pa
     before = whole(read_answers(tmp_path / "out"))
     assert before
     assert all(set(found) <= set(wanted(source)[key]) for key, found in before.items())
-    with pytest.raises(sb.InvalidInputError, match=r"belong to a run whose state is kept.*--fresh"):
+    with pytest.raises(sb.InvalidInputError, match=r"belong to a stored state, and --once would replace them.*--fresh"):
         run(file, "once", spark=spark)
     finished(file, spark, "once", fresh=True)
     assert whole(read_answers(tmp_path / "out")) == wanted(source)
-    with pytest.raises(sb.InvalidInputError, match=r"there is no state to go on from.*--fresh"):
+    with pytest.raises(sb.InvalidInputError, match=r"there is no state to resume from.*--fresh"):
         run(file, spark=spark)
 
 

@@ -200,8 +200,8 @@ def _behind(data: DataSample) -> str:
     if data.first is None or data.last is None or not data.looked_at:
         return ""
     if not data.behind:
-        return f"    # Seen: rows are in time order, in {data.looked_at}.\n"
-    lines = f"    # Seen: rows up to {rounded(data.behind)} older than an earlier row, in {data.looked_at}.\n"
+        return f"    # Seen: rows are in time order ({data.looked_at}).\n"
+    lines = f"    # Seen: rows are up to {rounded(data.behind)} older than an earlier row ({data.looked_at}).\n"
     if 2 * data.behind > data.last - data.first:
         lines += "    # That is most of their time span. Sort the data by time to get live answers sooner.\n"
     return lines

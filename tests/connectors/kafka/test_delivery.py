@@ -67,7 +67,7 @@ def test_restarts_and_a_crash_between_sending_and_noting_it_down(spark, topics, 
     assert sent(topics.read(out)) == wanted(rows)
     [letter] = read_lines(tmp_path / "malformed", "*/part-*")
     assert letter["offset"] == 70
-    with pytest.raises(sb.InvalidInputError, match="belong to a run whose state is kept"):
+    with pytest.raises(sb.InvalidInputError, match="belong to a stored state"):
         run(file, "once", spark=spark)
 
 
