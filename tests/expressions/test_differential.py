@@ -95,7 +95,8 @@ def test_functions_of_which_the_last_bits_may_differ(spark):
         same = (one == two) | (np.isnan(one) & np.isnan(two))
         apart = np.where(same, 0, apart)
         print(f"{text}: {np.count_nonzero(~same)} of {len(same)} differ, by {apart.max():.0f} ulp at most")  # noqa: T201
-        assert np.all(apart <= 4), text
+        far = [(data["d"][at].as_py(), one[at], two[at]) for at in np.flatnonzero(~(apart <= 4))[:3].tolist()]
+        assert far == [], text
 
 
 @pytest.mark.long

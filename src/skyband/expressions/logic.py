@@ -13,7 +13,7 @@ from skyband.expressions.casts import cast
 from skyband.expressions.failures import InvalidExpressionError
 from skyband.expressions.nodes import Data, Evaluation, Node, Value, node, to_numpy
 from skyband.expressions.registry import common, function, mismatch
-from skyband.expressions.types import is_fractional
+from skyband.expressions.types import is_fractional, is_integral
 
 __all__ = ["compare", "conjunction", "equal"]
 
@@ -67,6 +67,11 @@ def _comparison(name: str, left: Node, right: Node) -> Node:
 
 
 def _comparable(name: str, left: Node, right: Node) -> list[Node]:
+    for one, other in ((left, right), (right, left)):
+        if is_integral(one.type) and pa.types.is_decimal(other.type) and other.is_literal and name != "=":
+            if not -(2**63) <= other.literal < 2**63:
+                # Spark replaces such a comparison by true or false, for nulls too.
+                raise mismatch(name, [left, right], "a whole number is compared with a number beyond bigint")
     if pa.types.is_null(left.type) and pa.types.is_null(right.type):
         raise mismatch(name, [left, right], "two nulls without a type cannot be compared in process")
     try:
