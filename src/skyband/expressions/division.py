@@ -15,7 +15,7 @@ from skyband.expressions.arithmetic import number_pair, relaxed
 from skyband.expressions.casts import cast
 from skyband.expressions.nodes import Data, Node, Value, fail, from_numpy, node, to_numpy
 from skyband.expressions.registry import function, mismatch
-from skyband.expressions.types import DOUBLE, adjusted, is_integral
+from skyband.expressions.types import DOUBLE, adjusted, is_integral, is_numeric
 
 __all__: list[str] = []
 
@@ -24,7 +24,7 @@ _ZERO = {"/": "DIVIDE_BY_ZERO", "div": "DIVIDE_BY_ZERO", "%": "REMAINDER_BY_ZERO
 
 def _divided(name: str, left: Node, right: Node, *, safe: bool = False) -> Node:
     """`/`, `%`, `div` and `pmod`: the divisor is evaluated first, and must not be 0."""
-    if name == "/" and pa.types.is_null(left.type):
+    if name == "/" and pa.types.is_null(left.type) and is_numeric(right.type):
         left = cast(left, DOUBLE)
     one, two = number_pair(name, left, right)
     if pa.types.is_decimal(one.type):
