@@ -80,6 +80,7 @@ def _log(*args: Node) -> Node:
 @function("mathematics", "pow power", "pow(a, b), power(a, b)", 2, _NEAR)
 def _power(left: Node, right: Node) -> Node:
     def run(one: Any, two: Any) -> Any:
+        one, two = (np.array(part) for part in np.broadcast_arrays(one, two))  # numpy has other rules for one exponent
         found = np.power(one, two)
         undefined = (np.abs(one) == 1) & ~np.isfinite(two)  # Java: NaN; C: 1
         return np.where(undefined | (np.isnan(two)), np.nan, found)
