@@ -23,6 +23,7 @@ def check(spark, seed, count, failures):
     print(f"seed {seed}: {report}")  # noqa: T201 - pytest shows it with -rP
     assert report.differences == []
     assert report.counts["accepted"] > 5 * report.counts["rejected"]
+    assert report.counts["failures with another condition"] <= 1
     return report
 
 
