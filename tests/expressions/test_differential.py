@@ -23,6 +23,7 @@ def check(spark, seed, count, failures):
     print(f"seed {seed}: {report}")  # noqa: T201 - pytest shows it with -rP
     assert report.differences == []
     assert report.counts["accepted"] > 5 * report.counts["rejected"]
+    assert report.counts["failures with another condition"] <= 1
     return report
 
 
@@ -95,7 +96,8 @@ def test_functions_of_which_the_last_bits_may_differ(spark):
         same = (one == two) | (np.isnan(one) & np.isnan(two))
         apart = np.where(same, 0, apart)
         print(f"{text}: {np.count_nonzero(~same)} of {len(same)} differ, by {apart.max():.0f} ulp at most")  # noqa: T201
-        assert np.all(apart <= 4), text
+        far = [(data["d"][at].as_py(), one[at], two[at]) for at in np.flatnonzero(~(apart <= 4))[:3].tolist()]
+        assert far == [], text
 
 
 @pytest.mark.long

@@ -116,7 +116,7 @@ def _product(left: Data, right: Data, kind: pa.DataType) -> Value:
         long = decimals.exceeds(exact, 38 - scale + dropped - 1)
         if not long.any():
             break
-        shorter = pc.round(exact, scale - dropped, "half_towards_infinity")
+        shorter = decimals.wide(decimals.rounded(exact, scale - dropped), scale)
         rounded = pc.if_else(pa.array(np.broadcast_to(long, _length(rounded))), shorter, rounded)
     if isinstance(exact, pa.Scalar) and not isinstance(rounded, pa.Scalar):
         rounded = rounded[0]

@@ -72,7 +72,7 @@ def _kernel(arg: Node, kind: pa.DataType) -> Callable[[Data], Any] | None:
     if pa.types.is_boolean(source):
         return _from_boolean(kind)
     if pa.types.is_decimal(source):
-        return _from_decimal(arg, kind)
+        return _from_decimal(source, kind)
     if is_integral(source):
         return _from_integer(source, kind)
     return _from_float(source, kind) if is_fractional(source) else None
@@ -83,14 +83,20 @@ def _to_boolean(source: pa.DataType) -> Callable[[Data], Any]:
     return lambda data: pc.not_equal(data, zero)
 
 
-def _from_decimal(arg: Node, kind: pa.DataType) -> Callable[[Data], Any] | None:
+def _from_decimal(source: pa.DataType, kind: pa.DataType) -> Callable[[Data], Any] | None:
     if pa.types.is_boolean(kind):
-        return _to_boolean(arg.type)
+        return _to_boolean(source)
     if pa.types.is_decimal(kind):
         return lambda data: decimals.fit(data, kind)
     if is_integral(kind):
-        return lambda data: narrow(decimals.to_integer(data), kind, "CAST_OVERFLOW")
-    return (lambda data: decimals.to_double(data, stored=arg.is_column)) if kind == DOUBLE else None
+        return lambda data: _decimal_to_integer(data, kind)
+    return decimals.to_double if kind == DOUBLE else None
+
+
+def _decimal_to_integer(data: Data, kind: pa.DataType) -> Value:
+    found = narrow(decimals.to_integer(data), kind, "CAST_OVERFLOW")
+    unsure = decimals.rounds_as_double(data) if kind != pa.int64() else np.zeros(1, np.bool_)
+    return merged([fail(found.data, unsure, "SKYBAND_UNSUPPORTED_VALUE")], found) if unsure.any() else found
 
 
 def _from_integer(source: pa.DataType, kind: pa.DataType) -> Callable[[Data], Any] | None:
@@ -98,7 +104,7 @@ def _from_integer(source: pa.DataType, kind: pa.DataType) -> Callable[[Data], An
         return _to_boolean(source)
     if pa.types.is_decimal(kind):
         return lambda data: _integer_to_decimal(data, kind)
-    if is_fractional(kind):
+    if kind == DOUBLE or (kind == pa.float32() and source.bit_width < 32):  # Spark may skip a cast that rounds to float
         return lambda data: pc.cast(data, kind, safe=False)
     if is_integral(kind):
         return lambda data: narrow(Value(data), kind, "CAST_OVERFLOW")

@@ -15,7 +15,7 @@ from skyband.expressions.arithmetic import number_pair, relaxed
 from skyband.expressions.casts import cast
 from skyband.expressions.nodes import Data, Node, Value, fail, from_numpy, node, to_numpy
 from skyband.expressions.registry import function, mismatch
-from skyband.expressions.types import DOUBLE, adjusted, is_integral
+from skyband.expressions.types import DOUBLE, adjusted, is_integral, is_numeric
 
 __all__: list[str] = []
 
@@ -24,10 +24,14 @@ _ZERO = {"/": "DIVIDE_BY_ZERO", "div": "DIVIDE_BY_ZERO", "%": "REMAINDER_BY_ZERO
 
 def _divided(name: str, left: Node, right: Node, *, safe: bool = False) -> Node:
     """`/`, `%`, `div` and `pmod`: the divisor is evaluated first, and must not be 0."""
+    if name == "/" and pa.types.is_null(left.type) and is_numeric(right.type):
+        left = cast(left, DOUBLE)
     one, two = number_pair(name, left, right)
     if pa.types.is_decimal(one.type):
-        if name != "/":
-            raise mismatch(name, [left, right], "decimals are not supported here in process")
+        if name != "/" or (two.type.precision > 9 and right.type != pa.int32()):
+            raise mismatch(
+                name, [left, right], "decimals are only divided by ints or decimals of up to 9 digits in process"
+            )
         return _decimal_quotient(one, two, safe)
     if name == "div":
         if not is_integral(one.type):
@@ -79,13 +83,16 @@ def _positive_remainder(one: Any, two: Any) -> Any:
 
 
 def _decimal_quotient(left: Node, right: Node, safe: bool) -> Node:
-    """Divide to 38 digits after the point, rounded, then round to the scale of the result, as Spark does."""
+    """Divide to 38 digits after the point, rounded, then round to the scale of the result, as Spark does.
+
+    The divisor has at most 32 bits, because Arrow's division by longer decimals is wrong for some values.
+    """
     one, two = left.type, right.type
     scale = max(6, one.scale + two.precision + 1)
     kind = adjusted(one.precision - one.scale + two.scale + scale, scale)
     digits = one.precision - one.scale + two.scale + 39
     start = 38 - two.precision
-    if digits > 76 or start < one.scale:
+    if digits > 75 or start < one.scale:
         raise mismatch("/", [left, right], "a quotient of so many digits is not supported in process. Use doubles")
 
     def run(a: Data, b: Data) -> Value:
@@ -93,7 +100,7 @@ def _decimal_quotient(left: Node, right: Node, safe: bool) -> Node:
         divisor = fail(b, zero, "DIVIDE_BY_ZERO").data
         dividend = pc.cast(a, pa.decimal256(one.precision - one.scale + start, start))
         exact = pc.divide(dividend, pc.cast(divisor, pa.decimal256(two.precision, two.scale)))
-        found = decimals.fit(pc.round(decimals.wide(exact), 38, "half_towards_infinity"), kind)
+        found = decimals.fit(decimals.rounded(exact, 38), kind)
         if not zero.any():
             return found
         zero = zero & to_numpy(pc.is_valid(a))[0]
@@ -108,7 +115,7 @@ function(
     "/",
     "a / b",
     2,
-    "Whole numbers give a double. Decimals are divided unless the quotient needs too many digits.",
+    "Whole numbers give a double. Decimals are divided by an int, or by a decimal of at most 9 digits.",
 )(lambda a, b: _divided("/", a, b))
 function("arithmetic", "try_divide", "try_divide(a, b)", 2)(lambda a, b: _divided("/", a, b, safe=True))
 function("arithmetic", "% mod", "a % b, mod(a, b)", 2, "Not for decimals.")(lambda a, b: _divided("%", a, b))

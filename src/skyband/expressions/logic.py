@@ -13,7 +13,7 @@ from skyband.expressions.casts import cast
 from skyband.expressions.failures import InvalidExpressionError
 from skyband.expressions.nodes import Data, Evaluation, Node, Value, node, to_numpy
 from skyband.expressions.registry import common, function, mismatch
-from skyband.expressions.types import is_fractional
+from skyband.expressions.types import is_fractional, is_integral
 
 __all__ = ["compare", "conjunction", "equal"]
 
@@ -67,12 +67,20 @@ def _comparison(name: str, left: Node, right: Node) -> Node:
 
 
 def _comparable(name: str, left: Node, right: Node) -> list[Node]:
+    if name != "=" and (_is_beyond(left, right) or _is_beyond(right, left)):
+        raise mismatch(name, [left, right], "whole numbers are not compared with literals beyond bigint in process")
     if pa.types.is_null(left.type) and pa.types.is_null(right.type):
         raise mismatch(name, [left, right], "two nulls without a type cannot be compared in process")
     try:
         return common(name, [left, right])
     except InvalidExpressionError:
         raise mismatch(name, [left, right], "values of these types cannot be compared in process") from None
+
+
+def _is_beyond(one: Node, other: Node) -> bool:
+    """Whether Spark replaces the comparison of a whole number with a large literal by true or false, for nulls too."""
+    large = pa.types.is_decimal(other.type) and other.is_literal and other.literal is not None
+    return is_integral(one.type) and large and not -(2**63) <= other.literal < 2**63
 
 
 def equal(left: Node, right: Node) -> Node:

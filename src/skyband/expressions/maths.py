@@ -80,6 +80,7 @@ def _log(*args: Node) -> Node:
 @function("mathematics", "pow power", "pow(a, b), power(a, b)", 2, _NEAR)
 def _power(left: Node, right: Node) -> Node:
     def run(one: Any, two: Any) -> Any:
+        one, two = (np.array(part) for part in np.broadcast_arrays(one, two))  # numpy has other rules for one exponent
         found = np.power(one, two)
         undefined = (np.abs(one) == 1) & ~np.isfinite(two)  # Java: NaN; C: 1
         return np.where(undefined | (np.isnan(two)), np.nan, found)
@@ -99,7 +100,7 @@ def _whole(name: str, arg: Node, compute: Any) -> Node:
         if not arg.type.scale:
             return node(arg.type, lambda data: data, arg)
         kind = pa.decimal128(arg.type.precision - arg.type.scale + 1, 0)
-        return node(kind, lambda data: decimals.fit(compute(decimals.wide(data)), kind), arg)
+        return node(kind, lambda data: decimals.fit(decimals.whole(data, up=name == "ceil"), kind), arg)
     if not is_fractional(arg.type):
         raise mismatch(name, [arg], "takes a number in process")
 
@@ -135,9 +136,8 @@ def _bround(arg: Node, *digits: Node) -> Node:
 
 def _rounded(name: str, arg: Node, digits: tuple[Node, ...], *, even: bool) -> Node:
     scale = int(str(constant(name, digits[0], pa.int32()))) if digits else 0
-    mode = "half_to_even" if even else "half_towards_infinity"
     if pa.types.is_decimal(arg.type):
-        return _rounded_decimal(arg, scale, mode)
+        return _rounded_decimal(arg, scale, even=even)
     if is_integral(arg.type):
         if scale >= 0:
             return node(arg.type, lambda data: data, arg)
@@ -152,13 +152,13 @@ def _rounded(name: str, arg: Node, digits: tuple[Node, ...], *, even: bool) -> N
     return node(DOUBLE, run, arg)
 
 
-def _rounded_decimal(arg: Node, scale: int, mode: str) -> Node:
+def _rounded_decimal(arg: Node, scale: int, *, even: bool) -> Node:
     whole = arg.type.precision - arg.type.scale + 1
     if scale < 0:
         raise mismatch("round", [arg], "negative digits are not supported in process")
     kept = min(scale, arg.type.scale)
     kind = pa.decimal128(min(whole + kept, 38), kept)
-    return node(kind, lambda data: decimals.fit(data, kind, mode), arg)
+    return node(kind, lambda data: decimals.fit(data, kind, even=even), arg)
 
 
 def _round_doubles(numbers: Any, scale: int, *, even: bool) -> Any:
