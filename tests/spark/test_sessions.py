@@ -263,7 +263,7 @@ def test_the_log_is_a_new_file_in_a_folder_of_this_user_alone(tmp_path, monkeypa
     mine.write_text("untouched")
     for name in (f"skyband-spark-{os.getpid()}.log", "spark.log"):
         (tmp_path / name).symlink_to(mine)
-    with sessions._apart(True):
+    with sessions._stderr_to_file(True):
         os.write(2, b"what Java says\n")
     assert mine.read_text() == "untouched"
     (log,) = tmp_path.rglob("skyband-spark-*/spark.log")

@@ -35,7 +35,7 @@ def test_cards_come_and_go_by_keyboard(look, seeded):
     page = look(seeded.url, place="/boards?card=largest")
     expect(card(page, "largest")).to_be_visible()
     page.keyboard.press("Tab")
-    until(page, "document.activeElement.textContent === 'Skip to the content'")
+    until(page, "document.activeElement.textContent === 'Skip to content'")
     page.get_by_label("Find queries").focus()
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowDown")
