@@ -100,5 +100,5 @@ def test_where_nobody_named_a_port_another_one_will_do(monkeypatch):
 
 def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch):
     monkeypatch.setattr(server, "find_spec", lambda name: None if name == "uvicorn" else name)
-    with pytest.raises(MissingDependencyError, match=r"needs uvicorn, and it is not installed.*skyband\[page\]"):
+    with pytest.raises(MissingDependencyError, match=r"needs uvicorn, which is not installed.*skyband\[page\]"):
         server.check_installed()

@@ -42,7 +42,7 @@ def test_kafka_without_its_jars_names_the_one_command(tmp_path):
     )
     done = skyband("run", "work.yaml", cwd=tmp_path, env={**os.environ, "SKYBAND_JARS": str(tmp_path / "jars")})
     assert done.returncode == 4
-    assert "fetch them once with: skyband jars" in done.stderr
+    assert "Fetch them once with: skyband jars" in done.stderr
     assert not (tmp_path / ".skyband").exists()
 
 

@@ -117,7 +117,7 @@ def test_all_else_is_refused(frame, text):
 
 
 def test_what_is_no_expression_is_told_as_such(frame):
-    with pytest.raises(sb.InvalidQueryError, match="is no SQL expression"):
+    with pytest.raises(sb.InvalidQueryError, match="is not an SQL expression"):
         refuse_unlisted(frame, query("price +"))
 
 

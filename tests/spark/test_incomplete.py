@@ -189,7 +189,7 @@ class TestRefused:
     def test_streams_that_do_not_match(self, spark):
         frame = spark.createDataFrame([], SCHEMA)
         query = sb.IncompleteTopK(**{**QUERY.to_dict(), "stream": None})
-        with pytest.raises(sb.InvalidQueryError, match="has a data frame for the stream 'east'"):
+        with pytest.raises(sb.InvalidQueryError, match="there is a data frame for the stream 'east'"):
             answers({"north": frame, "east": frame}, query, time="ts")
 
     def test_a_value_outside_the_bounds_is_told_plainly(self, spark):
