@@ -72,7 +72,7 @@ class TestFirstSteps:
             (tmp_path / name).write_text(CSV)
         done = skyband("init", cwd=tmp_path)
         assert done.returncode == 2
-        assert "there are 2 data files here (a.csv, b b.parquet)" in done.stderr
+        assert "this folder contains 2 data files (a.csv, b b.parquet)" in done.stderr
         assert not (tmp_path / "skyband.yaml").exists()
 
     def test_init_elsewhere_names_the_data_as_seen_from_there(self, tmp_path):
