@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from benchmarks import (
     bench_aggregate,
+    bench_auto,
     bench_expressions,
     bench_front,
     bench_groups,
@@ -35,6 +36,7 @@ PARTS = {
     "tables": bench_tables.run,
     "page": bench_page.run,
     "sap": bench_sap.run,
+    "auto": bench_auto.run,
     "incomplete": bench_incomplete.run,
     "aggregate": bench_aggregate.run,
     "uncertain": bench_uncertain.run,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import numpy as np
 import pytest
 
 import skyband as sb
 from skyband.streams import decreasing, uniform
 from skyband.topk.algorithm_selection import MOST_KEPT, Seen, choose
+from skyband.topk.candidate_estimate import estimated_excess, sampled_excess
 from tests import oracle
 from tests.drive import count_query, time_query
 from tests.oracle import Asked
@@ -22,7 +25,10 @@ def chosen(k, size, slide, **more):
     [
         (100, 100_000, 100, "sap"),
         (10, 1_000_000, 1, "sap"),
-        (100, 100_000, 5_000, "panes"),  # few slides in a window
+        (1_000, 1_000_000, 1_000, "sap"),  # about 8,000 candidates
+        (100, 1_000_000, 1_000, "panes"),  # about 1,000 candidates
+        (100, 100_000, 5_000, "panes"),
+        (1_000, 1_000_000, 10_000, "panes"),
         (10_000, 100_000, 10, "panes"),  # many of its objects in an answer
         (1, 10, 1, "panes"),
         (10, 2 * MOST_KEPT, 1, "panes"),  # too long to be kept whole
@@ -33,6 +39,142 @@ def test_count_windows_are_chosen_for_at_once(k, size, slide, algorithm):
     assert choose([query]).algorithm == algorithm
     assert sb.Monitor(query).algorithm == algorithm
     assert f"algorithm     {algorithm}: " in sb.Workload(query).explain()
+
+
+@pytest.mark.parametrize(
+    ("k", "size", "slide", "excess", "algorithm"),
+    [
+        (100, 1_000_000, 1_000, 5_000, "sap"),  # 200 times the excess is the square of the slide
+        (100, 1_000_000, 1_000, 4_999, "panes"),
+        (100, 100_000, 100, 0, "panes"),  # scores that rise
+        (100, 100_000, 50, 0, "sap"),  # a short slide
+        (1_000, 20_000, 100, 19_000, "panes"),  # k is a twentieth of the window
+        (1_000, 20_000, 50, 5_000, "sap"),
+        (1_000, 20_000, 50, 4_999, "panes"),
+        (10, 2 * MOST_KEPT, 100, MOST_KEPT, "panes"),
+    ],
+)
+def test_the_rule(k, size, slide, excess, algorithm):
+    assert choose([sb.TopK(k=k, size=size, slide=slide)], None, excess).algorithm == algorithm
+
+
+def test_reasons_name_what_the_choice_depends_on():
+    def reason(k, slide, excess=None):
+        return choose([sb.TopK(k=k, size=1_000_000, slide=slide)], None, excess).why
+
+    assert "slides are short (10 of 1,000,000 rows)" in reason(10, 10)
+    assert "about 7,908" in reason(1_000, 1_000)
+    assert "switches to panes" in reason(1_000, 1_000)
+    assert "about 9,100" in reason(100, 1_000, 9_000)
+    assert "switches" not in reason(100, 1_000, 9_000)
+    assert "switches to sap" in reason(100, 1_000)
+    assert "switches" not in reason(100, 1_000, 10)
+    assert "switches" not in reason(10, 100_000)  # no stream has enough candidates
+    assert "It keeps more if it switches" in sb.Workload(sb.TopK(k=100, size=1_000_000, slide=1_000)).explain()
+    assert "switches" not in sb.Workload(sb.TopK(k=10, size=1_000_000, slide=100_000)).explain()
+
+
+@pytest.mark.parametrize("size", [3_000, 10_000, 200_000])
+@pytest.mark.parametrize("k", [1, 10, 100])
+def test_the_estimate_is_close_to_the_skyband(size, k):
+    expected = k * np.log(size / k)
+    found = estimated_excess(uniform(4 * size, seed=5).score, size, k, np.inf)
+    assert 0.5 * expected < found < 1.7 * expected
+    falling = decreasing(4 * size).score
+    rising = falling[::-1].copy()
+    assert estimated_excess(rising, size, k, np.inf) == 0
+    assert estimated_excess(falling, size, k, 900.0) == 900
+    assert estimated_excess(falling, size, k, np.inf, ascending=True) == 0
+    # Three windows, of which one falls.
+    mixed = np.concatenate([rising[:size], falling[:size] - 1e9, rising[:size]])
+    assert estimated_excess(mixed, size, k, 900.0) == pytest.approx(300)
+
+
+def test_the_estimate_is_exact_if_all_objects_are_in_the_sample():
+    scores = np.random.default_rng(4).integers(0, 50, 500).astype(float)
+    later = [sum(scores[j] >= scores[i] for j in range(i + 1, 500)) for i in range(500)]
+    assert estimated_excess(scores, 500, 7, np.inf) == sum(beaten < 7 for beaten in later) - 7
+
+
+def test_the_estimate_of_small_windows():
+    scores = np.arange(10.0)
+    assert estimated_excess(scores, 1, 1, np.inf) == 0
+    assert estimated_excess(scores, 10, 20, np.inf) == 0
+    assert sampled_excess(np.empty(0), 0, 3) == 0
+
+
+def shaped(stream, n):
+    falling = decreasing(n).score
+    return {"uniform": uniform(n, seed=1).score, "falling": falling, "rising": falling[::-1].copy()}[stream]
+
+
+@pytest.mark.parametrize(
+    ("stream", "k", "slide", "algorithm"),
+    [
+        ("uniform", 10, 100, "sap"),
+        ("uniform", 10, 200, "panes"),
+        ("falling", 10, 100, "sap"),
+        ("falling", 10, 200, "sap"),
+        ("falling", 10, 1_000, "panes"),
+        ("rising", 10, 100, "panes"),
+        ("rising", 10, 20, "sap"),
+    ],
+)
+@pytest.mark.parametrize("axis", ["count", "time"])
+@pytest.mark.parametrize("order", ["desc", "asc"])
+@pytest.mark.parametrize("push", [1_000, 40_000])
+def test_the_stream_decides(stream, k, slide, algorithm, axis, order, push):
+    scores = shaped(stream, 40_000)
+    unit = timedelta(milliseconds=1) if axis == "time" else 1
+    query = sb.TopK(k=k, size=10_000 * unit, slide=slide * unit, order=order)
+    monitor = sb.Monitor(query)
+    for low in range(0, scores.size, push):
+        part = scores[low : low + push] * (1 if order == "desc" else -1)
+        monitor.push(np.arange(low, low + part.size) * 1_000 if axis == "time" else None, part)
+    assert monitor.algorithm == algorithm
+
+
+def test_a_stream_that_turns_changes_the_engine():
+    query = Asked(k=10, size=2_000, slide=100)
+    falling = shaped("falling", 10_000)
+    scores = np.concatenate([falling[::-1], falling, falling[::-1], falling[::-1], falling[::-1]])
+    monitor, used, found = sb.Monitor(count_query(query)), [], []
+    for low in range(0, scores.size, 500):
+        monitor.push(None, scores[low : low + 500])
+        used.append(monitor.algorithm)
+        if low % 3_000 == 0:
+            monitor = sb.Monitor.resume(monitor.snapshot())
+            assert monitor.algorithm == used[-1]
+        found += monitor.answers().to_pylist()
+    rows = [tuple(row[name] for name in ("window_start", "window_end", "rank", "id", "score")) for row in found]
+    assert rows == oracle.count_answers(query, list(zip(scores.tolist(), range(scores.size), strict=True)))
+    turns = [name for i, name in enumerate(used) if i == 0 or name != used[i - 1]]
+    assert turns == ["sap", "panes", "sap", "panes"]  # random order is expected at first
+
+
+def test_the_first_push_may_have_any_positions():
+    asked = Asked(k=3, size=600, slide=7, origin=5)
+    n = 2_000
+    position = np.arange(n) * 2 - 3_000
+    scores = decreasing(n).score
+    monitor = sb.Monitor(time_query(asked))
+    monitor.push(position, scores, np.arange(n))
+    assert monitor.algorithm == "sap"
+    monitor.finish()
+    found = monitor.answers().to_pylist()
+    rows = [tuple(row[name] for name in ("window_start", "window_end", "rank", "id", "score")) for row in found]
+    assert rows == oracle.answers(asked, list(zip(position.tolist(), scores.tolist(), range(n), strict=True)))
+
+
+def test_an_empty_window_is_estimated():
+    query = sb.TopK(k=10, size="10 seconds", slide="60 milliseconds")
+    monitor = sb.Monitor(query)
+    monitor.push(np.arange(30_000) * 1_000, decreasing(30_000).score)
+    assert monitor.algorithm == "sap"
+    monitor.advance_to(10**9)
+    for low in range(0, 60_000, 500):
+        monitor.push(10**9 + np.arange(low, low + 500) * 1_000, decreasing(60_000).score[low : low + 500])
+    assert monitor.answers().num_rows
 
 
 def test_what_sap_does_not_serve_is_left_to_panes():

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log
 from typing import NamedTuple
 
 from skyband.topk.query import TopK
 from skyband.windows import SlidingWindow
 
-__all__ = ["MOST_KEPT", "Choice", "Seen", "choose", "choose_on_spark", "may_switch"]
+__all__ = ["MOST_KEPT", "Choice", "Seen", "choose", "choose_on_spark", "depends_on_excess", "may_switch", "most_excess"]
 
-# Panes are faster than SAP if the slide or k is at least a twentieth of the window, as measured on the SAP paper's grid
-# (benchmarks/reports/sap.md).
-PART = 20
+# The limits are measured (benchmarks/reports/auto.md). The work of panes per slide grows with the number of candidates,
+# that of SAP does not. `excess` is the number of candidates beyond k.
+SHORT_SLIDE = 50  # objects: SAP is faster if slides are at most this long
+CANDIDATES = 200  # SAP is faster if the excess times this is at least the square of the slide
+PART = 20  # if k is at least this part of the window, answers take most of the time, and panes are as fast or faster,
+MANY = 5  # unless slides are short and the excess is at least this many times k
 MOST_KEPT = 16_000_000  # objects: SAP keeps the window's scores, 8 to 24 bytes each
 
 
@@ -35,32 +39,68 @@ def choose_on_spark(queries: Sequence[TopK]) -> Choice:
     return Choice("panes", _why_panes(queries))
 
 
-def choose(queries: Sequence[TopK], seen: Seen | None = None, *, grouped: bool = False) -> Choice:
-    """Choose the algorithm for these queries; `grouped` if each group of the stream has its own windows."""
+def choose(
+    queries: Sequence[TopK], seen: Seen | None = None, excess: float | None = None, *, grouped: bool = False
+) -> Choice:
+    """Choose the algorithm for these queries; `grouped` if each group of the stream has its own windows.
+
+    `excess` is the number of candidates beyond k. None: as many as in random order.
+    """
     why, query = _why_panes(queries), queries[0]
     if grouped or not _could_be_sap(queries):
         return Choice("panes", why)
     if not isinstance(query.window, SlidingWindow):
         return Choice("panes", f"{why}; sap requires windows with one size and one slide")
-    if seen is None and query.axis == "count":
-        seen = Seen(query.window.size, query.window.slide)
+    seen = seen or _known(query)
     if seen is None:
         return Choice("panes", f"{why}; {_SWITCH}")
     if seen.size > MOST_KEPT:
         return Choice("panes", f"{why}; a window of {seen.size:,.0f} rows is too large for sap, which keeps all of it")
-    if PART * seen.slide >= seen.size or PART * query.k >= seen.size:
-        return Choice("panes", why)
-    return Choice(
-        "sap",
-        f"fastest if slides are short compared with the window ({seen.slide:,.0f} of {seen.size:,.0f} rows); keeps the "
-        "scores of the whole window and scans parts of it only when necessary",
-    )
+    found = random_excess(query, seen) if excess is None else excess
+    if _is_sap(query.k, seen, found):
+        return Choice("sap", _why_sap(queries, seen, query.k + found, expected=excess is None))
+    return Choice("panes", f"{why}; {_MORE}" if excess is None and depends_on_excess(queries, seen) else why)
+
+
+def depends_on_excess(queries: Sequence[TopK], seen: Seen) -> bool:
+    """Whether the choice depends on the number of candidates."""
+    query = queries[0]
+    return _could_be_sap(queries) and _is_sap(query.k, seen, 0.0) != _is_sap(query.k, seen, most_excess(query, seen))
+
+
+def most_excess(query: TopK, seen: Seen) -> float:
+    """Return the largest possible number of candidates beyond k: every slide keeps k of its objects at most."""
+    return max(0.0, min(seen.size, query.k * seen.size / max(seen.slide, 1.0)) - query.k)
+
+
+def random_excess(query: TopK, seen: Seen) -> float:
+    """Return the expected number of candidates beyond k for scores in random order."""
+    expected = query.k * log(max(1.0, seen.size / query.k))
+    return min(expected, most_excess(query, seen))
 
 
 def may_switch(queries: Sequence[TopK]) -> bool:
-    """Whether `auto` starts with panes and may switch to sap when it has seen how many rows windows contain."""
+    """Whether `auto` starts with panes and may switch to sap when it has seen the stream."""
     query = queries[0]
-    return _could_be_sap(queries) and query.axis == "time" and isinstance(query.window, SlidingWindow)
+    if not _could_be_sap(queries) or not isinstance(query.window, SlidingWindow):
+        return False
+    seen = _known(query)
+    return seen is None or (depends_on_excess(queries, seen) and not _is_sap(query.k, seen, random_excess(query, seen)))
+
+
+def _is_sap(k: int, seen: Seen, excess: float) -> bool:
+    """Whether SAP is expected to be faster than panes."""
+    if seen.size > MOST_KEPT:
+        return False
+    if PART * k >= seen.size:
+        return seen.slide <= SHORT_SLIDE and excess >= MANY * k
+    return seen.slide <= SHORT_SLIDE or CANDIDATES * excess >= seen.slide**2
+
+
+def _known(query: TopK) -> Seen | None:
+    """Return the sizes of a count window."""
+    window = query.window
+    return Seen(window.size, window.slide) if query.axis == "count" and isinstance(window, SlidingWindow) else None
 
 
 def _could_be_sap(queries: Sequence[TopK]) -> bool:
@@ -71,6 +111,22 @@ def _could_be_sap(queries: Sequence[TopK]) -> bool:
 _SWITCH = (
     "switches to sap if windows contain many rows and slides few; sap also keeps 8 to 24 bytes per row of the window"
 )
+_MORE = (
+    "switches to sap if there are many more candidates than in random order, for example while scores fall; sap also "
+    "keeps 8 to 24 bytes per row of the window"
+)
+_KEEPS = "keeps the scores of the whole window and scans parts of it only when necessary"
+
+
+def _why_sap(queries: Sequence[TopK], seen: Seen, candidates: float, *, expected: bool) -> str:
+    """Return the reason for SAP; `expected` if the number of candidates is that of random order."""
+    if not depends_on_excess(queries, seen):
+        return f"fastest if slides are short ({seen.slide:,.0f} of {seen.size:,.0f} rows); {_KEEPS}"
+    switch = "; switches to panes if there are fewer candidates than in random order" if expected else ""
+    return (
+        f"fastest if there are many candidates (about {candidates:,.0f}) and slides are short ({seen.slide:,.0f} of "
+        f"{seen.size:,.0f} rows); {_KEEPS}{switch}"
+    )
 
 
 def _why_panes(queries: Sequence[TopK]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Self
+from math import log
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +24,9 @@ from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.topk.admission import SeenStream, first_exact_start
-from skyband.topk.algorithm_selection import Seen, choose
+from skyband.topk.algorithm_selection import Seen, choose, depends_on_excess, most_excess
 from skyband.topk.algorithms import Engine, engine_named
+from skyband.topk.candidate_estimate import SAMPLE, estimated_excess, sampled_excess
 from skyband.topk.group_executors import Arrivals, GroupExecutors
 from skyband.topk.query import TopK, topk_from
 from skyband.topk.window_bounds import all_sliding, starts_of
@@ -104,13 +106,14 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         self._refuse_missing_groups(groups)
         batch = self._intake.check(positions, scores, ids, groups)
         first_groups = batch.groups is not None and self._intake.groups is None
+        before = self._reached()
         self._intake.adopt(batch)
         if first_groups and not self._grouped(self.queries):
             self._all_grouped = True
             self._engine = self._suitable_engine(self._workload)
             self._executors = GroupExecutors(self.queries, self._grouped(self.queries), self._engine)
+        self._reconsider(batch, before)
         self._advance(self._arrivals(batch))
-        self._reconsider()
 
     @classmethod
     def _query(cls, fields: dict[str, Any]) -> TopK:
@@ -212,47 +215,90 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             query, [self.queries[place] for place in mine], [self._executors.since[place] for place in mine], stream
         )
 
-    def _suitable_engine(self, workload: Workload) -> type[Engine]:
+    def _suitable_engine(self, workload: Workload, excess: float | None = None) -> type[Engine]:
         """Return the named engine, or the one that `auto` selects from the stream so far."""
         if not self._auto:
             return self._engine
+        apart = not self._allows_sap(workload)
+        return engine_named(choose(workload.queries, self._seen(workload), excess, grouped=apart).algorithm)
+
+    def _allows_sap(self, workload: Workload) -> bool:
+        """Whether the groups and ids of the stream allow SAP."""
         # SAP keeps the whole window. For ids that are not integers, the dictionary would keep one id per object: too
         # many.
-        kind = self._intake.id_kind
-        apart = bool(self._grouped(workload.queries)) or kind not in (None, pa.int64())
-        return engine_named(choose(workload.queries, self._seen(workload), grouped=apart).algorithm)
+        return not self._grouped(workload.queries) and self._intake.id_kind in (None, pa.int64())
 
     def _seen(self, workload: Workload) -> Seen | None:
-        """Return the number of objects per window, once the stream is as long as a time window."""
+        """Return the number of objects per window; for time windows, once the stream is as long as one of them."""
         window, first, newest = workload.queries[0].window, self._intake.first, self._intake.newest
-        if workload.axis == "count" or not isinstance(window, SlidingWindow):
+        if not isinstance(window, SlidingWindow):
             return None
+        if workload.axis == "count":
+            return Seen(window.size, window.slide)
         if first is None or newest is None or newest - first < window.size:
             return None
         density = self._intake.objects / (newest - first)
         return Seen(density * window.size, density * window.slide)
 
-    def _reconsider(self) -> None:
-        """Let `auto` switch to another engine if its choice no longer fits; checked whenever the stream doubles."""
+    def _excess(self, batch: Batch, objects: int) -> float | None:
+        """Estimate the number of candidates beyond k; None if it does not matter or no complete window can be seen.
+
+        `objects` is the number of objects before this batch.
+        """
+        query, seen = self.queries[0], self._seen(self._workload)
+        if seen is None or not (self._allows_sap(self._workload) and depends_on_excess(self.queries, seen)):
+            return None
+        size, k = max(1, round(seen.size)), query.k
+        if batch.scores.size >= size:
+            return estimated_excess(batch.scores, size, k, most_excess(query, seen), ascending=query.order == "asc")
+        if objects < size:
+            return None
+        (engine,) = self._executors.engines
+        sample = engine.window_sample(SAMPLE)
+        if sample is None:
+            # The k-skyband has more objects than the candidates: of a slide, only the k best are candidates.
+            return engine.candidates - k + k * log(max(1.0, seen.slide / k))
+        return min(most_excess(query, seen), sampled_excess(sample, engine.object_count, k))
+
+    def _reconsider(self, batch: Batch, before: _Reached) -> None:
+        """Let `auto` switch to another engine before it processes a batch; checked whenever the stream doubles."""
         if not self._auto or self._intake.objects < self._consider_at:
             return
         self._consider_at = 2 * self._intake.objects
-        if self._suitable_engine(self._workload) is not self._engine:
-            self._change(self._workload, [ALWAYS], {0: 0})
+        engine = self._suitable_engine(self._workload, self._excess(batch, before.objects))
+        if engine is self._engine:
+            return
+        if before.objects:
+            self._change(self._workload, [ALWAYS], {0: 0}, engine, before)
+        else:
+            self._engine = engine
+            self._executors = GroupExecutors(self.queries, self._grouped(self.queries), engine)
 
-    def _change(self, workload: Workload, since: list[int], moved: dict[int, int]) -> None:
-        """Switch to another workload; `moved` maps the new indexes of queries that stay to their old indexes."""
+    def _reached(self) -> _Reached:
+        """Return how far the engines have processed the stream; between pushes, this is all of it."""
+        return _Reached(self._intake.newest or 0, self._intake.first or 0, self._intake.objects)
+
+    def _change(
+        self,
+        workload: Workload,
+        since: list[int],
+        moved: dict[int, int],
+        engine: type[Engine] | None = None,
+        before: _Reached | None = None,
+    ) -> None:
+        """Switch to another workload or engine; `moved` maps the new indexes of queries that stay to their old indexes.
+
+        `before` is the part of the stream that the engines have processed, if it is not all of it.
+        """
         since = [self._executors.since[moved[place]] if place in moved else at for place, at in enumerate(since)]
-        self._engine = self._suitable_engine(workload)
+        self._engine = engine or self._suitable_engine(workload)
         executors = self._executors.changed(
             self._engine,
             workload.queries,
             self._grouped(workload.queries),
             since,
             moved,
-            self._intake.newest or 0,
-            self._intake.first or 0,
-            self._intake.objects,
+            *(before or self._reached()),
         )
         self._put_aside()
         if self._ids is not None:
@@ -318,6 +364,14 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             used[self._ids.groups] = True
         groups.forget(used)
         return len(groups)
+
+
+class _Reached(NamedTuple):
+    """A part of the stream, from its beginning."""
+
+    newest: int  # position
+    first: int  # position
+    objects: int
 
 
 def _any_ties(queries: Iterable[TopK]) -> bool:

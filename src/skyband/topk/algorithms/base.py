@@ -163,6 +163,10 @@ class Engine(ABC):
     def objects(self) -> Objects:
         """The objects kept, in arbitrary order."""
 
+    def window_sample(self, most: int) -> Floats | None:
+        """Up to `most` evenly spaced keys of the window, oldest first; None if not all of its objects are kept."""
+        return None
+
     def _longest_answer(self) -> int:
         """Maximum number of rows of an answer."""
         return self._at_most_k(self.candidates)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skyband.kernels.select import empty_waiting
-from skyband.kernels.stream import Answers, Ints, Rows
+from skyband.kernels.stream import Answers, Floats, Ints, Rows
 from skyband.topk.algorithms.base import Engine, Objects, State, packed, with_room
 from skyband.topk.kernels import ring as rings
 from skyband.topk.kernels import sap as kernels
@@ -154,6 +154,13 @@ class _Sap(Engine):
         positions = ring.positions[slots] if span[rings.LOOSE_POSITIONS] else numbers + span[rings.POSITION_BASE]
         ids = ring.ids[slots] if span[rings.LOOSE_IDS] else numbers + span[rings.ID_BASE]
         return Objects(ring.keys[slots], positions, ids)
+
+    def window_sample(self, most: int) -> Floats:
+        ring, held = self._sap.ring, self.object_count
+        count = min(held, most)
+        numbers = ring.span[rings.HEAD] + np.arange(count) * held // max(count, 1)
+        sample: Floats = ring.keys[numbers % ring.keys.size]
+        return sample
 
     @property
     def next_end(self) -> int:
