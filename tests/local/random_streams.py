@@ -80,7 +80,7 @@ class Case:
         ]
         query = time_query if axis == "time" else count_query
         self.queries = [
-            query(asked, name=f"q{place}", by=by, where=where, partition_by=list(groups) or None)
+            query(asked, name=f"q{place}", by=by, where=where, partition_by=list(groups))
             for place, (asked, by, where, groups) in enumerate(self.parts)
         ]
         self.workload = sb.Workload(self.queries)

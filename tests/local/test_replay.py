@@ -11,7 +11,7 @@ import pytest
 import skyband as sb
 from tests.local.random_streams import Case, comparable, numbered, rows_of, shuffled, table_of
 
-SEEDS = range(60)
+SEEDS = range(16)
 CASES = 12  # for each seed
 
 
@@ -53,7 +53,7 @@ def test_frames_equal_arrays(seed):
     case, rows = Case(rng), [row for row in rows_of(rng, 200) if row["ts"] is not None]
     for place, (asked, _, _, _) in enumerate(case.parts):
         query = case.queries[place]
-        plain = sb.TopK(**{**query.to_dict(), "by": "v", "where": None, "partition_by": None})
+        plain = sb.TopK(**{**query.to_dict(), "by": "v", "where": None, "partition_by": []})
         table = table_of(rows)
         columns = [table[name].combine_chunks() for name in ("ts", "v", "id")]
         by_arrays = sb.replay(plain, *columns)
@@ -85,7 +85,17 @@ def test_a_group_of_nulls_is_a_group():
 def test_columns_named_as_those_of_answers_come_back_under_another_name():
     table = {"ts": pa.array([0], pa.timestamp("us")), "rank": [7], "v": [1.0], "Query": ["x"]}
     found = sb.replay(sb.TopK(k=1, size="1 second", by="v"), table, time="TS")
-    assert found.column_names == ["query", "window_start", "window_end", "rank", "score", "ts", "row_rank", "v", "row_Query"]
+    assert found.column_names == [
+        "query",
+        "window_start",
+        "window_end",
+        "rank",
+        "score",
+        "ts",
+        "row_rank",
+        "v",
+        "row_Query",
+    ]
 
 
 def test_names_with_spaces_and_dots_come_back_as_they_are():
@@ -145,7 +155,9 @@ def test_frames_of_streams_that_cannot_be_used():
         sb.replay(query, {"north": frame, "south": other}, time="at")
     with pytest.raises(sb.InvalidQueryError, match=r"has stream='site', but there is already one data frame per"):
         sb.replay(LOADS, {"north": frame, "south": frame}, time="at")
-    with pytest.raises(sb.UnsupportedError, match=r"a dict with a data frame for each stream is not supported for TopK"):
+    with pytest.raises(
+        sb.UnsupportedError, match=r"a dict with a data frame for each stream is not supported for TopK"
+    ):
         sb.replay(sb.TopK(k=1, size="1 second", by="load"), {"north": frame}, time="at")
 
 
@@ -166,11 +178,21 @@ def test_other_families_equal_their_arrays(axis):
             }
         )
         mixed = shuffled(rng, table)
-        size, step = (rng.randint(3, 30), 3) if axis == "count" else (f"{rng.randint(3, 30)} microseconds", "3 microseconds")
+        size, step = (
+            (rng.randint(3, 30), 3) if axis == "count" else (f"{rng.randint(3, 30)} microseconds", "3 microseconds")
+        )
         column = {name: table[name].combine_chunks() for name in table.column_names}
         at = None if axis == "count" else column["at"]
         loads = sb.IncompleteTopK(
-            k=2, size=size, every=step, object="o", stream="s", value="v", occurrences=99, bounds=(0, 1), streams=["x", "y", "z"]
+            k=2,
+            size=size,
+            every=step,
+            object="o",
+            stream="s",
+            value="v",
+            occurrences=99,
+            bounds=(0, 1),
+            streams=["x", "y", "z"],
         )
         by_arrays = sb.incomplete.replay(loads, at, column["o"], column["s"], column["v"])
         assert sb.replay(loads, mixed, time="at", id="id").to_pylist() == by_arrays.to_pylist()
@@ -186,7 +208,9 @@ def test_other_families_equal_their_arrays(axis):
 
 def test_aggregates_over_frames_need_time_windows():
     query = sb.AggregateTopK(name="top", k=1, size=2, key="who", value="load")
-    with pytest.raises(sb.UnsupportedError, match=r"'top' with a window of 2 rows is not supported.*data frames need time"):
+    with pytest.raises(
+        sb.UnsupportedError, match=r"'top' with a window of 2 rows is not supported.*data frames need time"
+    ):
         sb.aggregate.replay(query, streams(), time="at")
     with pytest.raises(sb.UnsupportedError, match="data frames need time windows"):
         sb.aggregate.Monitor(query, time="at")
@@ -197,20 +221,20 @@ FRAME = {"ts": pa.array([0, 1], pa.timestamp("us")), "v": [1.0, 2.0], "name": ["
 
 REJECTED = [
     (BIG, {}, r"time= is missing: query 'big' has windows over event time. Name the column"),
-    (BIG, {"time": "tss"}, r"time= column 'tss' does not exist; known: .*Did you mean 'ts'"),
-    (BIG, {"time": "number"}, r"time='number' must be a timestamp column, got type BIGINT. Convert it first"),
+    (BIG, {"time": "tss"}, r"time= column 'tss' does not exist; did you mean 'ts'"),
+    (BIG, {"time": "number"}, r"time='number' must be a timestamp column, got type bigint. Convert it first"),
     (BIG, {"time": 7}, r"time must be the name of a column, got 7"),
-    (BIG, {"time": "ts", "id": "nam"}, r"id= column 'nam' does not exist.*Did you mean 'name'"),
+    (BIG, {"time": "ts", "id": "nam"}, r"id= column 'nam' does not exist; did you mean 'name'"),
     (BIG, {"time": "ts", "scores": [1.0, 2.0]}, r"scores= is for arrays; with a data frame.*Leave scores= out"),
     (BIG, {"time": "ts", "ids": [1, 2]}, r"ids= is for arrays"),
     (BIG, {"time": "ts", "groups": [1, 2]}, r"groups= is for arrays"),
     (sb.TopK(k=1, size="1 second"), {"time": "ts"}, r"has no by=. The score is computed from the row's columns"),
-    (sb.TopK(k=1, size="1 second", by="name"), {"time": "ts"}, r"by='name' has type STRING; by must be numeric"),
-    (sb.TopK(k=1, size="1 second", by="vv"), {"time": "ts"}, r"by='vv' cannot be computed.*Did you mean"),
-    (sb.TopK(k=1, size="1 second", by="v", where="v"), {"time": "ts"}, r"where='v' must be Boolean, got type DOUBLE"),
+    (sb.TopK(k=1, size="1 second", by="name"), {"time": "ts"}, r"by='name' has type string; by must be numeric"),
+    (sb.TopK(k=1, size="1 second", by="vv"), {"time": "ts"}, r"by='vv' cannot be computed.*did you mean 'v'"),
+    (sb.TopK(k=1, size="1 second", by="v", where="v"), {"time": "ts"}, r"where='v' must be Boolean, got type double"),
     (sb.TopK(k=1, size="1 second", by="v +"), {"time": "ts"}, r"by='v \+'"),
     (sb.TopK(k=1, size="1 second", by="v", partition_by="q"), {"time": "ts"}, r"partition_by='q' cannot be computed"),
-    (BIG, {"time": "ts", "algorithm": "mintop"}, r"mintop.*Did you mean 'mintopk'"),
+    (BIG, {"time": "ts", "algorithm": "mintop"}, r"mintop.*did you mean 'mintopk'"),
 ]
 
 

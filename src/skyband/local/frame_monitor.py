@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from skyband.data.answers import Answers
 from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, SkybandError, UnsupportedError
+from skyband.local.arrow_source import ArrowSource
 from skyband.local.frames import as_table, frames_by_name, is_frame
 from skyband.local.pipeline import ANSWER_KINDS, Counts, LocalPlan, plan_for, refuse_unsupported_frames
 from skyband.local.replay import in_order
@@ -103,6 +105,8 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
     def advance_to(self, position: Any) -> None:
         """Move time forward without a row: answers that are due at or before `position` become final."""
         self._refuse_after_end()
+        if isinstance(position, datetime) and position.tzinfo is not None:
+            position = position.astimezone(UTC)  # frames have instants in UTC
         newest, _ = self._intake.check_time(position)
         if self._plan is None:
             self._intake.newest = newest
@@ -130,6 +134,7 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         """Return the frame with the columns of the first one, in their order."""
         if self._frame_schema is None:
             return table
+        ArrowSource(table.schema, ())  # rejects names that are not unique
         missing = [name for name in self._frame_schema.names if name not in table.column_names]
         new = [name for name in table.column_names if name not in self._frame_schema.names]
         if missing or new:
