@@ -11,6 +11,7 @@ from collections.abc import Callable
 from benchmarks import (
     bench_aggregate,
     bench_expressions,
+    bench_frames,
     bench_front,
     bench_groups,
     bench_incomplete,
@@ -30,6 +31,7 @@ PARTS = {
     "shared": bench_shared.run,
     "spark": bench_spark.run,
     "front": bench_front.run,
+    "frames": bench_frames.run,
     "groups": bench_groups.run,
     "expressions": bench_expressions.run,
     "tables": bench_tables.run,

@@ -39,7 +39,7 @@ def test_it_compares_by_rows():
 
 def test_it_can_be_copied():
     found = sb.Answers(TABLE)
-    assert copy.copy(found) == copy.deepcopy(found) == pickle.loads(pickle.dumps(found)) == found  # noqa: S301
+    assert copy.copy(found) == copy.deepcopy(found) == pickle.loads(pickle.dumps(found)) == found
 
 
 def test_other_libraries():

@@ -80,6 +80,6 @@ def test_nulls_and_encodings_do_not_matter():
 def test_types_without_a_hash_are_rejected_unless_there_is_an_id(kind):
     table = pa.table({"ts": pa.array([0], pa.timestamp("us")), "v": [1.0], "id": [1], "other": pa.nulls(1, kind)})
     query = sb.TopK(k=1, size="1 second", by="v")
-    with pytest.raises(sb.UnsupportedError, match="column 'other' is of type .* Name a column with id="):
+    with pytest.raises(sb.UnsupportedError, match=r"column 'other' is of type .* Name a column with id="):
         sb.replay(query, table, time="ts")
     assert len(sb.replay(query, table, time="ts", id="id")) == 1

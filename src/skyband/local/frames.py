@@ -109,7 +109,7 @@ def _with_spark_types(table: pa.Table) -> pa.Table:
     for place, field in enumerate(table.schema):
         column = table.column(place)
         if pa.types.is_dictionary(field.type):
-            column = column.cast(field.type.value_type)
+            column = _decoded(column)
         if pa.types.is_timestamp(column.type):
             column = _microseconds(column)
         elif (kind := _WIDER.get(column.type)) is not None:
@@ -117,6 +117,14 @@ def _with_spark_types(table: pa.Table) -> pa.Table:
         if column.type != field.type:
             table = table.set_column(place, field.name, column)
     return table
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of a dictionary-encoded column."""
+    kind = column.type.value_type
+    kind = _WIDER.get(kind, kind)  # Arrow casts no dictionary of string views
+    parts = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(parts, kind)
 
 
 _WIDER = {
