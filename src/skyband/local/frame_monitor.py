@@ -60,7 +60,7 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         self._held: dict[int, int] = {}  # by shard: how many rows, tuples or partials it stores
 
     @property
-    def _workload(self) -> Workload[Q]:  # type: ignore[override]  # a monitor of arrays may compute it
+    def _workload(self) -> Workload[Q]:
         return self._asked
 
     @_workload.setter
@@ -170,7 +170,7 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         return int(newest)
 
     def _time_column(self, table: pa.Table) -> str:
-        return next(name for name in table.column_names if name.lower() == self._time.lower())
+        return str(next(name for name in table.column_names if name.lower() == self._time.lower()))
 
     def _take(self, counts: Counts) -> None:
         for name, value in asdict(counts).items():

@@ -23,6 +23,7 @@ from skyband.sharding.projection import ProjectionRequest
 
 __all__ = ["in_order", "replay_frame", "replayed"]
 
+_MOST = 2**62
 _ROW = "__row"  # the order of rows, where a stream of count windows has no column with a time
 
 
@@ -123,8 +124,23 @@ def in_order(plan: LocalPlan, tables: list[pa.Table]) -> pa.Table:
     places = pc.index_in(found["query"], pa.array([query.name for query in plan.plan.queries])).to_numpy()
     moments = one(found[plan.family.answers.moment]).cast(pa.int64()).to_numpy(zero_copy_only=False)
     groups = [_ranks(one(found[name])) for name in plan.group_names]
-    order = np.lexsort([found["rank"].to_numpy(), *reversed(groups), places, moments])
-    return found if (np.diff(order) == 1).all() else found.take(pa.array(order))
+    order = _order([moments, places, *groups, found["rank"].to_numpy()])
+    return found if order is None else found.take(pa.array(order))
+
+
+def _order(keys: list[Ints]) -> Ints | None:
+    """Return the stable order of rows by several keys, the first one first; None if they are in order already."""
+    together, range_ = np.zeros(keys[0].size, np.int64), 1
+    for key in keys:
+        if not key.size:
+            return None
+        low, high = int(key.min()), int(key.max())
+        range_ *= high - low + 1
+        if range_ > _MOST:  # too many values for one number
+            order: Ints = np.lexsort(keys[::-1])
+            return order
+        together = together * (high - low + 1) + (key - low)
+    return None if (together[1:] >= together[:-1]).all() else np.argsort(together, kind="stable")
 
 
 def _ranks(values: pa.Array) -> Ints:

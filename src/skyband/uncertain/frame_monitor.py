@@ -31,9 +31,8 @@ class FrameMonitor(FrameMonitorBase[UncertainTopK], Monitor):  # type: ignore[mi
     @property
     def plan(self) -> Schedule:
         """The schedule of runs, as that of a monitor of arrays."""
-        monitors = (
-            self._shards[0].monitors if self._shards else [Monitor(self.queries, plan=self._algorithm, computed=True)]
-        )  # type: ignore[attr-defined]
+        alone = [Monitor(self.queries, plan=self._algorithm, computed=True)] if not self._shards else []
+        monitors: list[Monitor] = alone or getattr(self._shards[0], "monitors")  # noqa: B009 - not of every shard
         if len(monitors) > 1:
             raise UnsupportedError(
                 f"the queries have {len(monitors)} different expressions or filters, and each has its own schedule. "
