@@ -34,12 +34,14 @@ from skyband.uncertain.query import UncertainTopK
 
 if TYPE_CHECKING:
     from skyband import sinks as sinks
+    from skyband.data.answers import Answers
     from skyband.topk.change_feed import ChangeFeed
     from skyband.topk.monitor import Monitor, replay
     from skyband.workload_file import read_workload
 
 __all__ = [
     "AggregateTopK",
+    "Answers",
     "ChangeFeed",
     "IncompleteTopK",
     "InvalidInputError",
@@ -69,6 +71,7 @@ __getattr__, _, _ = lazy_loader.attach(
     __name__,
     submodules=["aggregate", "incomplete", "sinks", "topk", "uncertain"],
     submod_attrs={
+        "data.answers": ["Answers"],
         "topk.change_feed": ["ChangeFeed"],
         "topk.monitor": ["Monitor", "replay"],
         "workload_file.reader": ["read_workload"],

@@ -45,7 +45,7 @@ class MonitorBase(Generic[Q, P]):
 
     def __init__(self, axis: Axis, *, computed: bool) -> None:
         self._computed = computed
-        self._intake = Intake(axis)
+        self._intake = Intake(axis, rejects_epoch=not computed)
         self._pending: list[P] = []
         self._ready: list[pa.Table] = []  # answers of earlier workloads
         self._windows = 0
@@ -220,6 +220,7 @@ class MonitorBase(Generic[Q, P]):
             monitor._ready = [from_bytes(table) for table in saved["ready"]]
             groups = None if saved["groups"] is None else GroupDictionary.load(saved["groups"])
             monitor._intake = Intake.load(saved["intake"], groups)
+            monitor._intake.rejects_epoch = not monitor._computed
             monitor._load(saved)
         if expected is not None and expected != monitor._workload:
             raise SnapshotError(
@@ -245,6 +246,14 @@ class MonitorBase(Generic[Q, P]):
         if not computed:
             refuse_expressions(found)
         return found
+
+    @staticmethod
+    def _refuse_id_without_time(id_: str | None) -> None:
+        if id_ is not None:
+            raise InvalidInputError(
+                f"id={id_!r} names a column of data frames, but time= is missing. Name the column with the time of "
+                "each row as well, for example time='ts', or omit id= and push ids as an array."
+            )
 
     def _refuse_after_end(self) -> None:
         if self._finished:

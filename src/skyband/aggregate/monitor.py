@@ -21,6 +21,7 @@ from skyband.data.window_table import WindowQueries, window_table
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
 from skyband.kernels.validation import rows_by_group
+from skyband.local.frames import refuse_missing_arrays
 from skyband.local.replay import replayed
 from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
@@ -53,6 +54,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
     computed
         True if the caller has already applied `where` and the expressions of the queries. Otherwise a query that has
         any of them is rejected.
+    time, id
+        For data frames instead of arrays: the columns with the event time and the id, as in `skyband.Monitor`.
 
     Examples
     --------
@@ -70,8 +73,14 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
     state_format = StateFormat("aggregate monitor", [_from_version_1])
 
     def __init__(
-        self, queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK], *, computed: bool = False
+        self,
+        queries: AggregateTopK | Iterable[AggregateTopK] | Workload[AggregateTopK],
+        *,
+        computed: bool = False,
+        time: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
     ) -> None:
+        self._refuse_id_without_time(id)
         self._workload = self._checked(queries, computed)
         super().__init__(self._workload.axis, computed=computed)
         self._key_kind: pa.DataType | None = None
@@ -84,7 +93,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         """Number of partials held: one per key and pane that a window still needs."""
         return sum(lane.engine.partials for _, lane in self._lanes())
 
-    def push(self, positions: Any, keys: Any, values: Any = None, *, groups: Any = None) -> None:
+    def push(self, positions: Any, keys: Any = None, values: Any = None, *, groups: Any = None) -> None:
         """Process the next rows of the stream. A rejected push changes nothing.
 
         Parameters
@@ -99,6 +108,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             One value per row. Each group has separate windows and a separate top k. Null and NaN are one group.
         """
         self._refuse_after_end()
+        refuse_missing_arrays(positions, keys=keys)
         self._refuse_missing_groups(groups)
         self._reject_missing_values(values)
         rows = length(keys, "keys")

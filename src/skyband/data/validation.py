@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.columns import id_column, length, position_column, refuse_other_lengths, score_column
+from skyband.data.columns import Positions, id_column, length, position_column, refuse_other_lengths, score_column
 from skyband.data.group_dictionary import Coded, GroupDictionary
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
@@ -18,6 +18,7 @@ from skyband.windows import AXIS_LIMIT
 __all__ = ["Batch", "Intake"]
 
 NONE = np.empty(0, np.int64)
+_YEARS = (946_684_800, 4_102_444_800)  # 2000 and 2100, in seconds since 1970
 
 
 class Batch(NamedTuple):
@@ -37,10 +38,11 @@ class Batch(NamedTuple):
 class Intake:
     """Validate pushed columns against the stream so far: types, order of positions, ids and groups.
 
-    `check` changes nothing; `adopt` then makes the batch part of the stream.
+    `check` changes nothing; `adopt` then makes the batch part of the stream. With `rejects_epoch`, integers of the
+    first push that look like seconds or milliseconds since 1970 are rejected.
     """
 
-    def __init__(self, axis: Axis) -> None:
+    def __init__(self, axis: Axis, *, rejects_epoch: bool = False) -> None:
         self.axis = axis
         self.rows = 0
         self.dropped_null = 0
@@ -50,6 +52,7 @@ class Intake:
         self.position_kind: pa.DataType | None = None
         self.id_kind: pa.DataType | None = None  # int64 for integers and for row numbers
         self.groups: GroupDictionary | None = None
+        self.rejects_epoch = rejects_epoch
 
     def check(self, positions: Any, scores: Any, ids: Any, groups: Any) -> Batch:
         """Return the validated batch, or raise InvalidInputError."""
@@ -157,6 +160,7 @@ class Intake:
         times = position_column(positions)
         if rows:
             self._refuse_other_kind(times.kind)
+            self._refuse_epoch(times)
         self._refuse_backwards(times.values, times.valid)
         return times
 
@@ -166,6 +170,21 @@ class Intake:
                 f"positions changed type from {self.position_kind} to {kind}; this push was rejected. Cast the column "
                 "to one type."
             )
+
+    def _refuse_epoch(self, times: Positions) -> None:
+        """Reject integers that are seconds or milliseconds of the years 2000 to 2100, because positions are in us."""
+        if not self.rejects_epoch or self.rows or self.newest is not None or times.kind != pa.int64():
+            return
+        found = times.values if times.valid is None else times.values[times.valid]
+        for unit, name, factor in (("s", "seconds", 10**6), ("ms", "milliseconds", 1000)):
+            low, high = (moment * 10**6 // factor for moment in _YEARS)
+            if found.size and low <= found.min() and found.max() < high:
+                raise InvalidInputError(
+                    f"positions must be microseconds, got positions[0]={int(found[0])}, and all positions of this push "
+                    f"look like {name} since 1970. Windows would contain {factor:,} times as many rows. Convert them: "
+                    f"np.asarray(positions).astype('datetime64[{unit}]'). If they are microseconds, pass "
+                    "np.asarray(positions, np.int64).view('datetime64[us]'). This push was rejected."
+                )
 
     def _refuse_backwards(self, values: Ints, valid: Any) -> None:
         rows = None if valid is None else np.flatnonzero(valid)

@@ -18,6 +18,7 @@ from skyband.incomplete.executor import IncompleteExecutor
 from skyband.incomplete.query import IncompleteTopK
 from skyband.incomplete.table import answer_rows, wanted_columns
 from skyband.kernels.stream import Floats, Ints
+from skyband.local.frames import refuse_missing_arrays
 from skyband.local.replay import replayed
 from skyband.monitor import MonitorBase
 from skyband.queries.workload import Workload, of_family
@@ -47,6 +48,8 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
     computed
         True if the caller has already applied `where` and the expressions of the queries. Otherwise a query that has
         any of them is rejected.
+    time, id
+        For data frames instead of arrays: the columns with the event time and the id, as in `skyband.Monitor`.
 
     Examples
     --------
@@ -68,7 +71,10 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         *,
         lasts: bool = False,
         computed: bool = False,
+        time: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
     ) -> None:
+        self._refuse_id_without_time(id)
         self._lasts = lasts
         self._workload = self._checked(queries, computed)
         super().__init__(self._workload.axis, computed=computed)
@@ -85,7 +91,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         """Number of items held: tuples for ``sorted-lists``, object instances for the other methods."""
         return sum(executor.engine.items for executor in self._executors) + len(self._waiting)
 
-    def push(self, positions: Any, objects: Any, streams: Any, values: Any) -> None:
+    def push(self, positions: Any, objects: Any = None, streams: Any = None, values: Any = None) -> None:
         """Process the next tuples of all streams. A rejected push changes nothing.
 
         Parameters
@@ -100,6 +106,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
             Numbers within the bounds of all queries. Tuples with a null or NaN value are dropped.
         """
         self._refuse_after_end()
+        refuse_missing_arrays(positions, objects=objects, streams=streams, values=values)
         rows = length(objects, "objects")
         refuse_other_lengths(rows, "objects", positions=positions, streams=streams, values=values)
         found = key_column(objects, "objects", earlier=self._object_kind)
@@ -282,6 +289,7 @@ def replay(
     if (found := replayed(queries, positions, arrays, time=time, id_=id)) is not None:
         return found
     workload = of_family(queries, IncompleteTopK, "skyband.incomplete.replay")
+    refuse_missing_arrays(positions, objects=objects, streams=streams, values=values)
     if any(one.streams is None for one in workload):
         names = stream_names(streams)
         workload = Workload([_with_streams(one, names) if one.streams is None else one for one in workload])

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.data.answers import Answers
 from skyband.data.arrow import from_numpy, one
-from skyband.errors import InvalidInputError, type_name
+from skyband.errors import InvalidInputError, brief, type_name
 
-__all__ = ["as_table", "is_frame"]
+__all__ = ["as_table", "frames_by_name", "is_frame", "refuse_missing_arrays"]
 
 
 def is_frame(value: Any) -> bool:
@@ -21,13 +22,47 @@ def is_frame(value: Any) -> bool:
     >>> is_frame(pa.table({"price": [1.0]})), is_frame([1.0])
     (True, False)
     """
-    if isinstance(value, pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mapping):
+    if isinstance(value, pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mapping | Answers):
         return True
     if isinstance(value, pa.Array | pa.ChunkedArray | pa.Scalar):
         return False
     # By the type, not by the value: a lazy frame would have to find out about its columns.
     kind = type(value)
     return _is_pandas(value) or (hasattr(kind, "columns") and (hasattr(kind, "__arrow_c_stream__") or _is_lazy(value)))
+
+
+def frames_by_name(value: Any) -> dict[str, Any] | None:
+    """Return the data frames of several streams by the stream's name; None if `value` is one data frame.
+
+    >>> frames_by_name({"north": {"v": [1.0]}}) is None, frames_by_name({"v": [1.0]}) is None
+    (False, True)
+    """
+    if not isinstance(value, Mapping) or not value or not any(map(is_frame, value.values())):
+        return None
+    for name, frame in value.items():
+        if not is_frame(frame):
+            raise InvalidInputError(
+                f"a dict must contain either columns or data frames, got a data frame and {name!r}: {brief(frame)}. "
+                "Pass one data frame for each stream, or one dict of columns."
+            )
+    return dict(value)
+
+
+def refuse_missing_arrays(positions: Any, **columns: Any) -> None:
+    """Reject arrays without a column that the family needs, and a data frame in place of arrays."""
+    if is_frame(positions):
+        raise InvalidInputError(
+            f"push() got a data frame ({type_name(positions)}), but this monitor was created without time=, so it "
+            "takes arrays. Create it with the name of the time column, for example Monitor(queries, time='ts'). This "
+            "push was rejected."
+        )
+    for name, column in columns.items():
+        if column is None:
+            raise InvalidInputError(
+                f"{name}=None is not a column. Rows are given in one of two forms: as arrays, with {name}= beside the "
+                "positions, or as a data frame in place of the positions, with time= naming its time column. Nothing "
+                "was read."
+            )
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -46,6 +81,8 @@ def as_table(frame: Any) -> pa.Table:
 
 
 def _converted(frame: Any) -> pa.Table:
+    if isinstance(frame, Answers):
+        return frame.to_arrow()
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     if isinstance(frame, pa.RecordBatchReader):
@@ -63,7 +100,7 @@ def _is_lazy(value: Any) -> bool:
 
 
 def _is_pandas(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "dtypes") and hasattr(value, "iloc")
+    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "iloc") and hasattr(value, "columns")
 
 
 def _with_spark_types(table: pa.Table) -> pa.Table:
@@ -72,7 +109,7 @@ def _with_spark_types(table: pa.Table) -> pa.Table:
     for place, field in enumerate(table.schema):
         column = table.column(place)
         if pa.types.is_dictionary(field.type):
-            column = column.cast(field.type.value_type)
+            column = _decoded(column)
         if pa.types.is_timestamp(column.type):
             column = _microseconds(column)
         elif (kind := _WIDER.get(column.type)) is not None:
@@ -80,6 +117,14 @@ def _with_spark_types(table: pa.Table) -> pa.Table:
         if column.type != field.type:
             table = table.set_column(place, field.name, column)
     return table
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of a dictionary-encoded column."""
+    kind = column.type.value_type
+    kind = _WIDER.get(kind, kind)  # Arrow casts no dictionary of string views
+    parts = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(parts, kind)
 
 
 _WIDER = {

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one
 from skyband.local.arrow_source import ArrowColumn, ArrowSource
-from skyband.queries.families import FAMILIES, Family
+from skyband.queries.families import FAMILIES, Family, refuse_unsupported
+from skyband.queries.workload import Workload
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
@@ -22,9 +23,9 @@ from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest
 from skyband.sharding.shard import Shard, Tally, shard_type
 from skyband.windows import ALWAYS
 
-__all__ = ["Counts", "LocalPlan", "plan_for"]
+__all__ = ["ANSWER_KINDS", "Counts", "LocalPlan", "plan_for", "refuse_unsupported_frames"]
 
-_KINDS = {"text": pa.string(), "rank": pa.int64(), "number": pa.float64(), "flag": pa.bool_(), WHOLE: pa.int64()}
+ANSWER_KINDS = {"text": pa.string(), "rank": pa.int64(), "number": pa.float64(), "flag": pa.bool_(), WHOLE: pa.int64()}
 
 
 @dataclass
@@ -91,9 +92,9 @@ class LocalPlan:
         arrays = [column.compute(table) for column in self.columns.values()]
         return pa.Table.from_arrays(arrays, names=list(self.columns))
 
-    def envelopes(self, tables: Iterable[pa.Table], counts: Counts) -> Iterator[Envelope]:
-        """Project and reduce rows; return what the shards receive."""
-        batches = (batch for table in tables for batch in self.project(table).to_batches())
+    def envelopes(self, projected: Iterable[pa.Table], counts: Counts) -> Iterator[Envelope]:
+        """Reduce the rows that `project` returned; return what the shards receive."""
+        batches = (batch for table in projected for batch in table.to_batches())
         for envelope in self.pipeline.reduce(self.plan, batches):
             counts.add_envelope(envelope)
             yield envelope
@@ -102,11 +103,11 @@ class LocalPlan:
         """Return a new shard."""
         return shard_type(self.plan)(self.plan, number)
 
-    def bounded(self, tables: Iterable[pa.Table], counts: Counts) -> Iterator[pa.Table]:
+    def bounded(self, projected: Iterable[pa.Table], counts: Counts) -> Iterator[pa.Table]:
         """Answer every window of a bounded input. No row is late, whatever the order of rows and tables."""
         arrived: dict[int, list[Envelope]] = {number: [] for number in range(self.plan.units)}
         positions = self.pipeline.positions
-        for envelope in self.envelopes(tables, counts):
+        for envelope in self.envelopes(projected, counts):
             for part in cut_by_time(envelope, lambda table: positions(self.plan, table)):
                 arrived[part.shard].append(part)
         yield from self.merged(self._answered(arrived, counts))
@@ -133,10 +134,24 @@ class LocalPlan:
         return int(pc.min(one(table[self.pipeline.end])).cast(pa.int64()).as_py() or ALWAYS)
 
 
-def plan_for(schema: pa.Schema, request: ProjectionRequest) -> LocalPlan:
-    """Check a workload against the columns of a stream, and settle how it is answered. Nothing runs yet."""
+def refuse_unsupported_frames(workload: Workload[Any], algorithm: str, *, by_name: bool = False) -> None:
+    """Reject what queries of this family cannot do over data frames, according to the registry of families."""
+    family, first = FAMILIES[workload.family], workload.queries[0]
+    if by_name:
+        refuse_unsupported(family, "frames by name", "a dict with a data frame for each stream")
+    if first.axis == "count":
+        refuse_unsupported(family, "count windows", f"query {first.name!r} with a window of {first.window.size} rows")
+    if algorithm != "auto":
+        refuse_unsupported(family, "algorithm", f"algorithm={algorithm!r}")
+
+
+def plan_for(schema: pa.Schema, request: ProjectionRequest, **stream: Any) -> LocalPlan:
+    """Check a workload against the columns of a stream, and settle how it is answered. Nothing runs yet.
+
+    `stream=` names the stream that all rows belong to, if each stream has a data frame.
+    """
     family = FAMILIES[request.workload.family]
     part = family.part("projection")
-    found: Projection = part.project(ArrowSource(schema, part.taken(request)), request)
-    kinds = pa.schema([(name, _KINDS[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
+    found: Projection = part.project(ArrowSource(schema, part.taken(request)), request, **stream)
+    kinds = pa.schema([(name, ANSWER_KINDS[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
     return LocalPlan(family, found.columns, found.plan, kinds, found.names)

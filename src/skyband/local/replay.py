@@ -15,14 +15,15 @@ from skyband.data.group_dictionary import ranks_of
 from skyband.errors import InvalidInputError, brief
 from skyband.kernels.stream import Ints
 from skyband.local.arrow_source import ArrowSource
-from skyband.local.frames import as_table, is_frame
-from skyband.local.pipeline import Counts, LocalPlan, plan_for
+from skyband.local.frames import as_table, frames_by_name, is_frame
+from skyband.local.pipeline import Counts, LocalPlan, plan_for, refuse_unsupported_frames
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.projection import ProjectionRequest
 
 __all__ = ["in_order", "replay_frame", "replayed"]
 
+_MOST = 2**62
 _ROW = "__row"  # the order of rows, where a stream of count windows has no column with a time
 
 
@@ -54,6 +55,10 @@ def replay_frame(
     workload: Workload[Any], frame: Any, *, time: str | None, id_: str | None, algorithm: str = "auto"
 ) -> Answers:
     """Return the answers of a workload over all rows of a data frame."""
+    streams = frames_by_name(frame)
+    refuse_unsupported_frames(workload, algorithm, by_name=streams is not None)
+    if streams is not None:
+        return _replay_streams(workload, streams, time, id_)
     table = as_table(frame)
     if time is None:
         table, time = _numbered(workload, table)
@@ -61,7 +66,41 @@ def replay_frame(
     if complete is not None:
         workload = complete(workload, lambda text: ArrowSource(table.schema, ()).expression(text).compute(table))
     plan = plan_for(table.schema, ProjectionRequest(workload, time, id_, algorithm))
-    return Answers(in_order(plan, list(plan.bounded([table], Counts()))))
+    return Answers(in_order(plan, list(plan.bounded([plan.project(table)], Counts()))))
+
+
+def _replay_streams(workload: Workload[Any], streams: Mapping[str, Any], time: str | None, id_: str | None) -> Answers:
+    """Return the answers of a workload over streams with one data frame each."""
+    if time is None:
+        raise InvalidInputError(
+            f"time= is missing: rows of {len(streams)} data frames are put in one order by their times. Name the "
+            "column with the time of each row, for example time='ts'."
+        )
+    declared = FAMILIES[workload.family].part("projection").declared
+    request = ProjectionRequest(Workload([declared(query, streams) for query in workload]), time, id_)
+    projected, plan = [], None
+    for name, frame in streams.items():
+        table = as_table(frame)
+        plan = plan_for(table.schema, request, stream=name)
+        projected.append(plan.project(table))
+        _refuse_other_types(name, projected[-1].schema, projected[0].schema)
+    return Answers(in_order(plan, list(plan.bounded(projected, Counts()))))  # type: ignore[arg-type,union-attr]
+
+
+def _refuse_other_types(stream: str, found: pa.Schema, first: pa.Schema) -> None:
+    if found != first:
+        kinds = sorted(
+            {
+                str(kind)
+                for one, other in zip(found.types, first.types, strict=True)
+                if one != other
+                for kind in (one, other)
+            }
+        )
+        raise InvalidInputError(
+            f"the data frame of stream {stream!r} has other types of time, object or id than the first one "
+            f"({', '.join(kinds)}), so objects could not be matched across streams. Cast them to one type."
+        )
 
 
 def _numbered(workload: Workload[Any], table: pa.Table) -> tuple[pa.Table, str]:
@@ -77,19 +116,31 @@ def _numbered(workload: Workload[Any], table: pa.Table) -> tuple[pa.Table, str]:
 
 def in_order(plan: LocalPlan, tables: list[pa.Table]) -> pa.Table:
     """Return answers in one table: by time, query in workload order, group and rank."""
-    names = list(plan.names)
-    if not tables:
-        return plan.empty()
-    found = pa.concat_tables(tables)
-    if _ROW in names:
+    found = pa.concat_tables(tables) if tables else plan.empty()
+    if _ROW in plan.names:
         found = found.drop_columns([_ROW])
     if len(plan.plan.queries) == 1 and not plan.group_names:
         return found
     places = pc.index_in(found["query"], pa.array([query.name for query in plan.plan.queries])).to_numpy()
     moments = one(found[plan.family.answers.moment]).cast(pa.int64()).to_numpy(zero_copy_only=False)
     groups = [_ranks(one(found[name])) for name in plan.group_names]
-    order = np.lexsort([found["rank"].to_numpy(), *reversed(groups), places, moments])
-    return found if (np.diff(order) == 1).all() else found.take(pa.array(order))
+    order = _order([moments, places, *groups, found["rank"].to_numpy()])
+    return found if order is None else found.take(pa.array(order))
+
+
+def _order(keys: list[Ints]) -> Ints | None:
+    """Return the stable order of rows by several keys, the first one first; None if they are in order already."""
+    together, range_ = np.zeros(keys[0].size, np.int64), 1
+    for key in keys:
+        if not key.size:
+            return None
+        low, high = int(key.min()), int(key.max())
+        range_ *= high - low + 1
+        if range_ > _MOST:  # too many values for one number
+            order: Ints = np.lexsort(keys[::-1])
+            return order
+        together = together * (high - low + 1) + (key - low)
+    return None if (together[1:] >= together[:-1]).all() else np.argsort(together, kind="stable")
 
 
 def _ranks(values: pa.Array) -> Ints:

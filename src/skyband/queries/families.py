@@ -27,7 +27,7 @@ Feature = Literal[
     "rejecting late rows",
     "frames by name",  # several data frames, one for each stream
     "shards",  # state split into shards
-    "count windows",  # on Spark
+    "count windows",  # over data frames
     "cost",  # of one more query
     "timeline",  # a plan that can be drawn
     "verification",  # by brute force in Spark SQL
@@ -149,8 +149,8 @@ FAMILIES: dict[str, Family] = {
                 "late rows": "late rows are only counted. Omit late=.",
                 "rejecting late rows": "late rows are only counted. Omit late=.",
                 "frames by name": "they rank the keys of one data frame. Pass a single data frame, or a union.",
-                "count windows": "on Spark they need time windows. Give size= and slide= as durations, or use "
-                "skyband.aggregate.Monitor, which supports both.",
+                "count windows": "data frames need time windows. Give size= and slide= as durations, or pass "
+                "arrays to skyband.aggregate.Monitor, which supports both.",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
                 "verification": _NOT_VERIFIED,

@@ -161,7 +161,7 @@ def refuse_expressions(queries: Iterable[Any]) -> None:
         if query.where is not None:
             raise InvalidQueryError(
                 f"query {query.name!r} has where={query.where!r}, but rows given as arrays cannot be filtered. "
-                "Filter the arrays first and omit where=."
+                "Filter the arrays first and omit where=, or pass a data frame with time= instead of arrays."
             )
         for name in _COLUMNS:
             given = getattr(query, name, None) or ()
@@ -170,7 +170,7 @@ def refuse_expressions(queries: Iterable[Any]) -> None:
                     raise InvalidQueryError(
                         f"query {query.name!r} has {name}={text!r}, but expressions are not evaluated when rows are "
                         f"given as arrays. Compute the values first, pass them as an array, and omit {name}= or set it "
-                        "to a column name."
+                        "to a column name; or pass a data frame with time= instead of arrays."
                     )
 
 

@@ -68,6 +68,7 @@ class Shard:
 
     state_format: ClassVar[StateFormat]  # of the result of `state`
     note_type: ClassVar[type[Note]] = Note  # the notes that the family's reducer writes
+    may_reject: ClassVar[bool] = False  # whether a step may raise an error about its rows
 
     def __init__(self, plan: Any, number: int, segments: Segments | None = None) -> None:
         self.plan = plan

@@ -11,3 +11,8 @@ __all__ = ["FrameMonitor"]
 
 class FrameMonitor(FrameMonitorBase[TopK], Monitor):  # type: ignore[misc]  # its pending answers are tables
     """A `Monitor` that was created with `time`."""
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the algorithm; ``"auto"`` before the first frame."""
+        return self._algorithm if self._plan is None else str(self._plan.plan.algorithm)

@@ -18,6 +18,7 @@ from skyband.data.validation import NONE, Batch
 from skyband.data.window_table import WindowQueries, window_table
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
+from skyband.local.frames import refuse_missing_arrays
 from skyband.local.replay import replayed
 from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
@@ -49,6 +50,13 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
     computed
         True if the caller has already applied `where` and the expressions of the queries to the arrays. Otherwise a
         query with a filter or an expression is rejected.
+    time
+        The name of the column with the event time. The monitor then takes data frames (Arrow, pandas, polars, DuckDB,
+        or a dict of columns) instead of arrays, evaluates the expressions of the queries over their columns, and
+        returns `Answers`.
+    id
+        With `time`: the name of the column that breaks ties between rows of equal score and time. By default a hash of
+        the row does.
 
     Examples
     --------
@@ -60,14 +68,26 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
     >>> monitor.finish()
     >>> monitor.answers()["window_end"].unique().to_pylist()
     [10000000, 15000000]
+
+    >>> monitor = sb.Monitor(sb.TopK(k=1, size="10 seconds", by="price * size", where="size > 1"), time="at")
+    >>> monitor.push({"at": pa.array([1, 4, 10], pa.timestamp("s")), "price": [3.0, 9.0, 5.0], "size": [4, 1, 2]})
+    >>> monitor.answers().select(["rank", "score", "price"]).to_pylist()
+    [{'rank': 1, 'score': 12.0, 'price': 3.0}]
     """
 
     asks = TopK
     state_format = StateFormat("topk monitor", [lambda saved: {**saved, "family": "topk", "computed": False}])
 
     def __init__(
-        self, queries: TopK | Iterable[TopK] | Workload, algorithm: str = "auto", *, computed: bool = False
+        self,
+        queries: TopK | Iterable[TopK] | Workload,
+        algorithm: str = "auto",
+        *,
+        computed: bool = False,
+        time: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
     ) -> None:
+        self._refuse_id_without_time(id)
         self._workload = self._checked(queries, computed)
         super().__init__(self._workload.axis, computed=computed)
         self._auto = isinstance(algorithm, str) and algorithm == "auto"
@@ -88,7 +108,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         """Number of objects kept, over all queries and groups."""
         return self._executors.candidates + (len(self._ids) if self._ids else 0)
 
-    def push(self, positions: Any, scores: Any, ids: Any = None, *, groups: Any = None) -> None:
+    def push(self, positions: Any, scores: Any = None, ids: Any = None, *, groups: Any = None) -> None:
         """Push the next rows of the stream. A rejected push changes nothing.
 
         Parameters
@@ -103,6 +123,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             One value per row. Each group has its own windows and its own top k. Null and NaN are one group.
         """
         self._refuse_after_end()
+        refuse_missing_arrays(positions, scores=scores)
         self._refuse_missing_groups(groups)
         batch = self._intake.check(positions, scores, ids, groups)
         first_groups = batch.groups is not None and self._intake.groups is None

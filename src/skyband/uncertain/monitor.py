@@ -14,6 +14,7 @@ from skyband.data.columns import position_column, refuse_other_lengths, score_co
 from skyband.data.validation import Batch
 from skyband.errors import UnsupportedError
 from skyband.kernels.stream import Floats, Ints
+from skyband.local.frames import refuse_missing_arrays
 from skyband.local.replay import replayed
 from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
@@ -64,6 +65,8 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     computed
         True if the caller has already applied `where` and the expressions of the queries. Otherwise a query that has
         any of them is rejected.
+    time, id
+        For data frames instead of arrays: the columns with the event time and the id, as in `skyband.Monitor`.
 
     Examples
     --------
@@ -87,7 +90,10 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         epsilon: float = 0.0,
         since: int | None = None,
         computed: bool = False,
+        time: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
     ) -> None:
+        self._refuse_id_without_time(id)
         workload = self._checked(queries, computed)
         super().__init__(workload.axis, computed=computed)
         self._epsilon = checked_epsilon(epsilon)
@@ -130,8 +136,8 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     def push(
         self,
         positions: Any,
-        scores: Any,
-        probabilities: Any,
+        scores: Any = None,
+        probabilities: Any = None,
         rules: Any = None,
         ids: Any = None,
         streams: Any = None,
@@ -155,6 +161,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
             The stream label of each tuple. Required while a query ranks streams.
         """
         self._refuse_after_end()
+        refuse_missing_arrays(positions, scores=scores, probabilities=probabilities)
         keys = score_column(scores)
         given = {"positions": positions, "probabilities": probabilities, "rules": rules, "ids": ids, "streams": streams}
         refuse_other_lengths(keys.size, "scores", **given)

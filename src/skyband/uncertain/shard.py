@@ -28,6 +28,7 @@ class UncertainShard(OrderedShard):
 
     state_format = StateFormat("uncertain shard", [unchanged])
     note_type = UncertainNote
+    may_reject = True  # the probabilities of a rule may exceed 1
     order = ("id", "score", "probability")
 
     def __init__(self, plan: UncertainPlan, number: int, segments: Segments | None = None) -> None:

@@ -1,0 +1,1 @@
+"""Tests of queries over data frames in process."""
