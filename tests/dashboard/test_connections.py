@@ -22,13 +22,13 @@ HALF = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 SERVER = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (96, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-from skyband.cli.prometheus import Exposed
+from skyband.cli.prometheus import MetricsServer
 from skyband.dashboard import connections
 from skyband.dashboard.connections import Address
 from skyband.dashboard.server import PageServer
 from skyband.dashboard.board_state import LiveShow
 connections.FIRST = 0.5
-with PageServer(LiveShow("x"), Address("127.0.0.1", 0)) as page, Exposed("0", dict) as exposed:
+with PageServer(LiveShow("x"), Address("127.0.0.1", 0)) as page, MetricsServer("0", dict) as exposed:
     print(page.port, exposed._server.server_port, flush=True)
     taken = []
     for line in sys.stdin:
