@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from skyband.spark.delivery import Opening
+    from skyband.sharding.delivery import Opening
 
 __all__ = ["RECORD_PARTS", "KafkaSink", "KafkaSource", "TopicWriter", "client_options", "messages"]
 

@@ -133,10 +133,14 @@ class LocalPlan:
         return int(pc.min(one(table[self.pipeline.end])).cast(pa.int64()).as_py() or ALWAYS)
 
 
-def plan_for(schema: pa.Schema, request: ProjectionRequest) -> LocalPlan:
-    """Check a workload against the columns of a stream, and settle how it is answered. Nothing runs yet."""
+def plan_for(schema: pa.Schema, request: ProjectionRequest, *, rank: pa.DataType | None = None) -> LocalPlan:
+    """Check a workload against the columns of a stream, and settle how it is answered. Nothing runs yet.
+
+    `rank` is the type of ranks in answers, by default a 64-bit integer.
+    """
     family = FAMILIES[request.workload.family]
     part = family.part("projection")
     found: Projection = part.project(ArrowSource(schema, part.taken(request)), request)
-    kinds = pa.schema([(name, _KINDS[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
+    known = _KINDS if rank is None else {**_KINDS, "rank": rank}
+    kinds = pa.schema([(name, known[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
     return LocalPlan(family, found.columns, found.plan, kinds, found.names)
