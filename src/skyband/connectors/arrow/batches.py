@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -45,7 +45,7 @@ def letters(
     """
     count = len(reasons)
     where = "" if file is None else file.absolute().as_uri()
-    columns = [reasons, [where] * count, rows or [None] * count, values or [None] * count]
+    columns: list[Sequence[Any]] = [reasons, [where] * count, rows or [None] * count, values or [None] * count]
     return pa.table(dict(zip(_LETTERS.names, columns, strict=True)), _LETTERS)
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from skyband.connectors.arrow.batches import FileReader, FileRows
 from skyband.connectors.arrow.csv import CsvFiles
+from skyband.connectors.arrow.json_lines import JsonFiles
 from skyband.connectors.arrow.parquet import ParquetFiles
 from skyband.connectors.arrow.paths import data_files, on_spark, refuse_options
 from skyband.connectors.arrow.time_patterns import parse_times
@@ -61,6 +62,8 @@ class LocalRows:
             return ParquetFiles(self._name, self._stream, self.files)
         if kind == "csv":
             return CsvFiles(self._name, self._stream, self.files)
+        if kind == "json":
+            return JsonFiles(self._name, self._stream, self.files)
         raise on_spark(self._name, f"format {kind!r}")
 
     def _compute(self, column: str, text: str) -> None:
