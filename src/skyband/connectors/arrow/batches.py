@@ -41,10 +41,10 @@ def letters(
     """Return malformed rows of a file with the reason of each, and its number or its text.
 
     >>> letters(["no JSON"], Path("/in.json"), values=["x"]).to_pylist()
-    [{'reason': 'no JSON', 'file': 'file:///in.json', 'row': None, 'value': 'x'}]
+    [{'reason': 'no JSON', 'file': 'file:/in.json', 'row': None, 'value': 'x'}]
     """
     count = len(reasons)
-    where = "" if file is None else file.absolute().as_uri()
+    where = "" if file is None else file.absolute().as_uri().replace("file://", "file:", 1)  # as Spark writes it
     columns: list[Sequence[Any]] = [reasons, [where] * count, rows or [None] * count, values or [None] * count]
     return pa.table(dict(zip(_LETTERS.names, columns, strict=True)), _LETTERS)
 

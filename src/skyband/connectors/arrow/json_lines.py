@@ -119,7 +119,7 @@ class JsonFiles:
 
     def _sorted_out(self, file: Path, block: bytes) -> tuple[bytes, list[str]]:
         """Return the well-formed lines and the malformed ones."""
-        good, wrong = [], []
+        good, wrong = list[str](), list[str]()
         for raw in block.split(b"\n"):
             line = raw.decode().rstrip("\r")
             if line.strip():
