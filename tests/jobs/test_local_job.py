@@ -207,6 +207,14 @@ def sorted_keys(row):
     return sorted(row.items())
 
 
+def test_rows_that_every_filter_removes(spark, tmp_path):
+    text = "at,name,price\n2024-01-01 00:00:00,a,2\n,b,3\n,c,4\n2024-01-01 00:00:30,b,\n2024-01-01 00:00:40,c,\n"
+    stream = "streams: {s: {path: in.csv, time: at, schema: {at: timestamp, name: string, price: int}}}\n"
+    assert_same(
+        written(tmp_path, {"in.csv": text}, stream + BEST.replace("by: price", "by: price, where: name < 'c'")), spark
+    )
+
+
 def parquet(columns):
     out = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), out)

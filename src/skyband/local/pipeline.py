@@ -91,9 +91,15 @@ class LocalPlan:
         arrays = [column.compute(table) for column in self.columns.values()]
         return pa.Table.from_arrays(arrays, names=list(self.columns))
 
-    def envelopes(self, tables: Iterable[pa.Table], counts: Counts) -> Iterator[Envelope]:
-        """Project and reduce rows; return what the shards receive."""
-        batches = (batch for table in tables for batch in self.project(table).to_batches())
+    def envelopes(self, tables: Iterable[pa.Table], counts: Counts, *, bounded: bool = False) -> Iterator[Envelope]:
+        """Project and reduce rows; return what the shards receive.
+
+        In a bounded input, rows that no query can use are dropped first. In a stream they move time forward.
+        """
+        matching = self.pipeline.matching if bounded else None
+        found = map(self.project, tables)
+        rows = found if matching is None else (matching(self.plan, table) for table in found)
+        batches = (batch for table in rows for batch in table.to_batches())
         for envelope in self.pipeline.reduce(self.plan, batches):
             counts.add_envelope(envelope)
             yield envelope
@@ -106,7 +112,7 @@ class LocalPlan:
         """Answer every window of a bounded input. No row is late, whatever the order of rows and tables."""
         arrived: dict[int, list[Envelope]] = {number: [] for number in range(self.plan.units)}
         positions = self.pipeline.positions
-        for envelope in self.envelopes(tables, counts):
+        for envelope in self.envelopes(tables, counts, bounded=True):
             for part in cut_by_time(envelope, lambda table: positions(self.plan, table)):
                 arrived[part.shard].append(part)
         yield from self.merged(self._answered(arrived, counts))
