@@ -24,7 +24,9 @@ _ADVICE = """Install Java with
   macOS            brew install openjdk@17
   Windows          winget install EclipseAdoptium.Temurin.17.JDK
   conda            conda install -c conda-forge openjdk=17
-and set JAVA_HOME to its folder. Spark uses JAVA_HOME/bin/java, or the java on the PATH if JAVA_HOME is not set."""
+and set JAVA_HOME to its folder. Spark uses JAVA_HOME/bin/java, or the java on the PATH if JAVA_HOME is not set.
+Without Java, `skyband run FILE --once --local` runs a workload file over local files, and `skyband demo --in-process`
+shows a demo."""
 
 
 class Java(NamedTuple):

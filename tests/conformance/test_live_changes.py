@@ -208,7 +208,11 @@ class TestRefused:
         self.refused(lambda monitor: monitor.remove("dya"), "did you mean 'day'")
 
     def test_the_last_query(self):
-        self.refused(lambda monitor: monitor.remove("a"), "is the last query and cannot be removed", sb.Monitor(sb.TopK(name="a", k=1, size=4)))
+        self.refused(
+            lambda monitor: monitor.remove("a"),
+            "is the last query and cannot be removed",
+            sb.Monitor(sb.TopK(name="a", k=1, size=4)),
+        )
 
     def test_groups_that_were_never_told(self):
         grouped = sb.TopK(name="g", k=1, size=4, partition_by=["symbol"])

@@ -16,7 +16,7 @@ import skyband as sb
 from skyband.cli.dashboard import Page, PageOptions
 from skyband.jobs import run
 from skyband.jobs.control_server import ControlServer
-from skyband.spark.delivery import Wanted
+from skyband.sharding.delivery import Wanted
 from skyband.spark.health import Pulse
 from tests.dashboard.asking import Asking, strict
 from tests.programs import COMMAND

@@ -9,8 +9,8 @@ import pytest
 import skyband as sb
 from skyband.jobs import run
 from skyband.jobs.journal import Change, Journal
+from skyband.sharding.delivery import Wanted
 from skyband.spark import start
-from skyband.spark.delivery import Wanted
 from tests.jobs.test_live_changes import ALL, MORE, Live, answers_in, parts, wait_for_rows  # noqa: F401 - a fixture
 from tests.sharding import cases
 from tests.spark.frames import read_answers, read_stream, write_files

@@ -18,7 +18,7 @@ import skyband as sb
 from skyband.connectors.files import FolderWriter
 from skyband.connectors.sources import open_batch
 from skyband.jobs import run
-from skyband.spark.delivery import Wanted
+from skyband.sharding.delivery import Wanted
 from tests.sharding import cases
 from tests.sharding.differences import by_order, compared, reported
 from tests.spark.frames import read_answers, read_lines, table, write_files

@@ -19,7 +19,7 @@ from skyband.cli.terminal import screen
 from skyband.cli.verify import verify_file
 from skyband.connectors.memory import Board
 from skyband.jobs import run
-from skyband.spark.delivery import Wanted
+from skyband.sharding.delivery import Wanted
 from skyband.workload_file import EngineSection
 from tests.spark.frames import read_lines
 

@@ -9,7 +9,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import run
-from skyband.spark.delivery import Wanted
+from skyband.sharding.delivery import Wanted
 from tests.sharding import cases
 from tests.spark.frames import read_lines, write_files
 from tests.waiting import process_all

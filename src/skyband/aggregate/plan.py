@@ -61,6 +61,11 @@ class AggregatePlan(ShardPlan):
     homes: tuple[str, ...]  # per scan: the column with the shard number of the key
     utc: bool  # whether times are instants (TIMESTAMP), not local times (TIMESTAMP_NTZ)
 
+    @property
+    def method_name(self) -> str:
+        """The algorithm, schedule or method that answers the queries, for metrics."""
+        return "totals"
+
     @cached_property
     def scans(self) -> tuple[AggregateScan, ...]:
         """The queries by scan."""

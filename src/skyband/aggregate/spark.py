@@ -33,7 +33,7 @@ class _AggregateSparkPlan(SparkPlan):
 
     @property
     def stream_info(self) -> StreamInfo:
-        return StreamInfo("totals", "time", None, False)
+        return StreamInfo(self.plan.method_name, "time", None, False)
 
     @property
     def merge_order(self) -> list[Column]:

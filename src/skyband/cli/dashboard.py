@@ -23,7 +23,8 @@ from skyband.workload_file import WorkloadFile, read_workload
 
 if TYPE_CHECKING:
     from skyband.jobs.job import Run
-    from skyband.spark.delivery import Wanted
+    from skyband.jobs.local_job import LocalRun
+    from skyband.sharding.delivery import Wanted
     from skyband.spark.health import Pulse
 
 __all__ = ["Page", "PageOptions", "page_folder"]
@@ -49,7 +50,7 @@ class Page:
                 "--allow-control cannot be combined with --once or --catch-up: only a continuous run can be changed. "
                 "Remove one of the options; nothing was started."
             )
-        self._running: Run | None = None
+        self._running: Run | LocalRun | None = None
         self._first = file
         self._open = options.open
         control = RunControl(mailbox_of(file), lambda: self._file) if options.allow_control else None
@@ -68,11 +69,11 @@ class Page:
 
     def watcher(self, stream: str) -> Wanted:
         """Return the receiver of a stream's answers."""
-        from skyband.spark.delivery import Wanted  # noqa: PLC0415 - loading Spark takes seconds
+        from skyband.sharding.delivery import Wanted  # noqa: PLC0415
 
         return Wanted(self._show.history.outlet(stream), "answers")
 
-    def begin(self, running: Run, pulse: Pulse | None = None) -> None:
+    def begin(self, running: Run | LocalRun, pulse: Pulse | None = None) -> None:
         """Connect the dashboard to a started job and its health checks."""
         self._running = running
         # Reading this page requires no token, so health messages must not contain names of streams.

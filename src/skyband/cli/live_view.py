@@ -20,6 +20,7 @@ from skyband.queries import Query
 if TYPE_CHECKING:
     from skyband.connectors.memory import Board
     from skyband.jobs.job import Run
+    from skyband.jobs.local_job import LocalRun
 
 __all__ = ["Follower", "await_end"]
 
@@ -27,7 +28,9 @@ POLL, REFRESH = 0.5, 0.25  # seconds
 ROWS_AT_THE_END = 10
 
 
-def await_end(running: Run, enough: Callable[[], bool], seconds: float | None = None, *, every: float = POLL) -> bool:
+def await_end(
+    running: Run | LocalRun, enough: Callable[[], bool], seconds: float | None = None, *, every: float = POLL
+) -> bool:
     """Wait until the job has ended, `enough()` is true, or `seconds` have passed; return whether it has ended."""
     until = None if seconds is None else monotonic() + seconds
     while not running.await_end(every):
@@ -42,7 +45,7 @@ class Follower:
     def __init__(self, out: Console, queries: Callable[[], Sequence[Query]], board: Board | None) -> None:
         self._out, self._board, self._current_queries = out, board, queries
 
-    def follow(self, running: Run, stop: threading.Event, seconds: float | None = None) -> bool:
+    def follow(self, running: Run | LocalRun, stop: threading.Event, seconds: float | None = None) -> bool:
         """Draw until the job has ended, a stop is requested, or `seconds` have passed; return whether it has ended."""
         with Live(console=self._out, auto_refresh=False, transient=True) as live:
 
@@ -64,7 +67,7 @@ class Follower:
             for part in newest_answer(query, newest[query.name], ROWS_AT_THE_END):
                 self._out.print(part)
 
-    def _screen(self, running: Run) -> RenderableType:
+    def _screen(self, running: Run | LocalRun) -> RenderableType:
         metrics = running.metrics()
         foot = Table.grid()
         if running.mode == "once":  # a bounded input is read completely before the first answer

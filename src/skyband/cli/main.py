@@ -83,6 +83,9 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Discard the stored state and remove the files written with it.")
     ] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Run in this process, without Spark and Java. Requires --once.")
+    ] = False,
     seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,
     metrics: Annotated[
         str | None, typer.Option(help="Serve metrics for Prometheus on this port of loopback or at this HOST:PORT.")
@@ -103,6 +106,8 @@ def run(
     """Run a workload file. Answers go to its sinks."""
     if once and catch_up:
         raise typer.BadParameter("--once and --catch-up cannot be combined.")
+    if local and not once:
+        raise typer.BadParameter("--local requires --once: a continuous run stores its state with Spark.")
     if logs not in (None, "text", "json"):
         raise typer.BadParameter(f"--logs must be text or json, got {logs}.")
     paged = _page_options(page, page_at, open_page, allow_control=allow_control)
@@ -119,6 +124,7 @@ def run(
         metrics=metrics,
         logs=logs,
         page=paged,
+        local=local,
     )
     raise typer.Exit(code)
 

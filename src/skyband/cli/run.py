@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -30,10 +31,14 @@ if TYPE_CHECKING:
 
     from skyband.cli.dashboard import Page, PageOptions
     from skyband.connectors.memory import Board
-    from skyband.jobs.job import Mode, Run
-    from skyband.spark.delivery import Wanted
+    from skyband.jobs.job import Run
+    from skyband.jobs.local_job import LocalRun
+    from skyband.jobs.outputs import Mode
+    from skyband.sharding.delivery import Wanted
 
 __all__ = ["run_file"]
+
+Begin = Callable[[Mapping[str, "Sequence[Wanted]"]], "Run | LocalRun"]  # starts a job with receivers by stream
 
 
 def run_file(
@@ -48,8 +53,9 @@ def run_file(
     metrics: str | None = None,
     logs: str | None = None,
     page: PageOptions | None = None,
+    local: bool = False,
 ) -> int:
-    """Run the file and return the exit code."""
+    """Run the file and return the exit code. `local`: in this process, without Spark."""
     file = read_workload(path)
     if logs is not None:
         write_logs(as_json=logs == "json", hide=file.hide)
@@ -57,17 +63,33 @@ def run_file(
     mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
     command = f"skyband run {shlex.quote(str(path))}"
     served = None if page is None else _page(file, page, mode)
+    if local:
+        with StopSignals() as signals:
+            job = _ShownJob(file, mode, signals, as_json=as_json, metrics=metrics, page=served)
+            return job.run(_local_job(file, fresh), talk, seconds=seconds, command=f"{command} --local")
     try:
         with (
             StopSignals() as signals,
             spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark,
         ):
             job = _ShownJob(file, mode, signals, as_json=as_json, metrics=metrics, page=served)
-            return job.run(spark, talk, fresh=fresh, seconds=seconds, command=command)
+            return job.run(_spark_job(file, mode, fresh, spark), talk, seconds=seconds, command=command)
     except SkybandError:
         raise
     except Exception as error:
         raise _plain_error(error) from error
+
+
+def _spark_job(file: WorkloadFile, mode: Mode, fresh: bool, spark: SparkSession) -> Begin:
+    from skyband.jobs import run  # noqa: PLC0415 - loading Spark takes seconds
+
+    return lambda watchers: run(file, mode, fresh=fresh, watchers=watchers, spark=spark)
+
+
+def _local_job(file: WorkloadFile, fresh: bool) -> Begin:
+    from skyband.jobs import run_local  # noqa: PLC0415 - loads compiled code
+
+    return lambda watchers: run_local(file, fresh=fresh, watchers=watchers)
 
 
 def _plain_error(error: Exception) -> BaseException:
@@ -98,7 +120,7 @@ class _ShownJob:
     ) -> None:
         self._file, self._mode, self._as_json, self._page = file, mode, as_json, page
         self._signals = signals
-        self._running: Run | None = None
+        self._running: Run | LocalRun | None = None
         self._pulse = Pulse(lambda: {} if self._running is None else self._running.beats())
         self._metrics_server = None
         if metrics is not None:
@@ -110,15 +132,14 @@ class _ShownJob:
         self._lines: list[JsonLines | PlainLines] = []
         self._began = monotonic()
 
-    def run(self, spark: SparkSession, talk: Console, *, fresh: bool, seconds: float | None, command: str) -> int:
-        from skyband.jobs import run  # noqa: PLC0415 - loading Spark takes seconds
-
+    def run(self, begin: Begin, talk: Console, *, seconds: float | None, command: str) -> int:
+        """Begin the job, show it until it ends or is stopped, and return the exit code."""
         with progress(talk, "reading the columns of the streams…"):
             watchers = {
                 name: [*self._watchers(family_of(workload)), *([self._page.watcher(name)] if self._page else [])]
                 for name, workload in self._file.workloads.items()
             }
-            running = run(self._file, self._mode, fresh=fresh, watchers=watchers, spark=spark)
+            running = begin(watchers)
         self._signals.defer()
         self._running = running
         if self._page is not None:
@@ -154,7 +175,7 @@ class _ShownJob:
         return INTERRUPTED if self._signals.requested.is_set() and not ended else 0
 
     @staticmethod
-    def _stop(running: Run, talk: Console) -> None:
+    def _stop(running: Run | LocalRun, talk: Console) -> None:
         try:
             running.stop()
         except PipelineError as error:  # stopping Spark stops it anyway
@@ -167,17 +188,17 @@ class _ShownJob:
         """Health checks, if the metrics endpoint or the dashboard shows them."""
         return nullcontext() if self._metrics_server is None and self._page is None else self._pulse
 
-    def _control_server(self, running: Run) -> AbstractContextManager[object]:
+    def _control_server(self, running: Run | LocalRun) -> AbstractContextManager[object]:
         """The server for `skyband ctl`, if the job is a stream with a local checkpoint."""
         if self._mode != "stream" or has_scheme(self._file.engine.checkpoint):
             return nullcontext()
         from skyband.jobs.control_server import ControlServer  # noqa: PLC0415 - loading Spark takes seconds
 
-        return ControlServer(running)
+        return ControlServer(cast("Run", running))  # a local run is not a stream
 
     def _watchers(self, family: Family) -> list[Wanted]:
         from skyband.connectors.memory import Board  # noqa: PLC0415
-        from skyband.spark.delivery import Wanted  # noqa: PLC0415
+        from skyband.sharding.delivery import Wanted  # noqa: PLC0415
 
         terminals = [sink for sink in self._file.sinks if sink.type == "terminal"]
         if self._as_json:

@@ -86,7 +86,7 @@ def show(
     """Run the file, live on a terminal; return whether no trade is missing and no answer is wrong."""
     from skyband.connectors.memory import Board  # noqa: PLC0415
     from skyband.jobs import run as run_file  # noqa: PLC0415 - loading Spark takes seconds
-    from skyband.spark.delivery import Wanted  # noqa: PLC0415
+    from skyband.sharding.delivery import Wanted  # noqa: PLC0415
 
     workload, board, began = file.workloads["trades"], Board(), monotonic()
     watchers = [Wanted(board, "both"), *([page.watcher("trades")] if page else [])]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from skyband.connectors.dead_folder import LetterFolder
 from skyband.connectors.kafka import KafkaSource, client_options
 from skyband.connectors.kafka_records import LARGEST
 from skyband.connectors.source import SourceModel
-from skyband.errors import InvalidInputError
 
 __all__ = ["DeadFolder", "DeadTopic", "bury_in", "dead_places"]
 
@@ -24,60 +19,28 @@ MOST_SENT = 900_000  # bytes of a value; value and headers must fit into a messa
 MOST_KEY = 65_536
 
 
-class DeadFolder:
-    """Writes one folder per micro-batch with malformed records. It appears atomically; a repeated batch replaces it."""
-
-    holds = "dead letters"
-    of_dead_letters = True
-
-    def __init__(self, folder: str, stream: str, largest: int) -> None:
-        self.folder = Path(folder)
-        self._stream, self._largest = stream, largest
+class DeadFolder(LetterFolder):
+    """Writes one folder per micro-batch with malformed records. Spark tasks write it."""
 
     def take(self, letters: DataFrame, batch: int) -> None:
-        """Write or replace the dead letters of a micro-batch as JSON lines. Spark tasks write them."""
-        path = self.folder / f"{self._stream}-{batch:08}"
-        unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            of_files = "file" in letters.columns
-            letters.select(*(self._of_files() if of_files else self._of_topics())).write.json(
-                unfinished.absolute().as_uri()
-            )
-            shutil.rmtree(path, ignore_errors=True)
-            if any(part.stat().st_size for part in unfinished.glob("part-*")):
-                os.replace(unfinished, path)
-        except OSError as error:
-            raise InvalidInputError(
-                f"dead letters cannot be written to {str(path)!r} ({error.strerror or error}). The stream stopped; no "
-                "data is lost. Make the folder writable and run it again."
-            ) from error
-        finally:
-            with suppress(OSError):
-                shutil.rmtree(unfinished, ignore_errors=True)
-
-    def files(self) -> list[Path]:
-        """Return the folders that this stream has written."""
-        return sorted(path for path in self.folder.glob(f"{self._stream}-{'[0-9]' * 8}") if path.is_dir())
-
-    def clear(self) -> None:
-        """Remove the folders that this stream has written."""
-        for path in self.files():
-            shutil.rmtree(path)
+        """Write or replace the dead letters of a micro-batch as JSON lines."""
+        with self.replaced(batch) as unfinished:
+            columns = self._of_files() if "file" in letters.columns else self._of_topics()
+            letters.select(*columns).write.json(unfinished.absolute().as_uri())
 
     def _of_files(self) -> list[Column]:
         return [
-            sf.lit(self._stream).alias("stream"),
+            sf.lit(self.stream).alias("stream"),
             *(sf.col(name) for name in ("reason", "file", "row")),
             sf.octet_length("value").alias("size"),
-            sf.substring("value", 1, self._largest).alias("value"),
+            sf.substring("value", 1, self.largest).alias("value"),
         ]
 
     def _of_topics(self) -> list[Column]:
-        value = sf.substring("value", 1, self._largest)
+        value = sf.substring("value", 1, self.largest)
         text = value.cast("string")
         return [
-            sf.lit(self._stream).alias("stream"),
+            sf.lit(self.stream).alias("stream"),
             sf.col("reason"),
             *(sf.col(name) for name in ("topic", "partition", "offset", "timestamp")),
             sf.try_validate_utf8(sf.substring("key", 1, MOST_KEY).cast("string")).alias("key"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from skyband.spark.delivery import Opening
+    from skyband.sharding.delivery import Opening
 
 __all__ = ["CsvSink", "FileSink", "FilesSource", "FolderWriter", "JsonlSink", "ParquetSink"]
 

@@ -18,14 +18,14 @@ from skyband.connectors.section import Wrong
 from skyband.connectors.sink import SinkModel
 from skyband.connectors.source import ParsedSource, Reading
 from skyband.connectors.values import Count, Scalar, Text
-from skyband.errors import PipelineError
+from skyband.errors import PipelineError, UnsupportedError
 from skyband.paths import absolute, has_scheme
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from skyband.spark.delivery import Opening
+    from skyband.sharding.delivery import Opening
 
 __all__ = ["RECORD_PARTS", "KafkaSink", "KafkaSource", "TopicWriter", "client_options", "messages"]
 
@@ -230,6 +230,8 @@ class TopicWriter:
     """
 
     def __init__(self, sink: KafkaSink, opening: Opening) -> None:
+        if opening.spark is None:
+            raise UnsupportedError("a sink of type kafka is not supported without Spark, which sends the messages.")
         self._spark = opening.spark
         self._options: dict[str, Any] = {**client_options(sink.servers, sink.options), "topic": sink.topic}
         self._workload = opening.workload

@@ -12,7 +12,7 @@ from skyband.connectors.sink import SinkModel
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skyband.spark.delivery import Opening
+    from skyband.sharding.delivery import Opening
 
 __all__ = ["Board", "Memory", "MemorySink"]
 

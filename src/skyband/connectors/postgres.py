@@ -14,7 +14,7 @@ from skyband.connectors.values import Scalar, Text
 
 if TYPE_CHECKING:
     from skyband.connectors.postgres_writer import PostgresWriter
-    from skyband.spark.delivery import Opening
+    from skyband.sharding.delivery import Opening
 
 __all__ = ["LONGEST_NAME", "PostgresSink"]
 

@@ -18,7 +18,7 @@ from skyband.errors import InvalidQueryError
 
 if TYPE_CHECKING:
     from skyband.connectors.redis_writer import SortedSets
-    from skyband.spark.delivery import Opening
+    from skyband.sharding.delivery import Opening
 
 __all__ = ["RedisSink"]
 

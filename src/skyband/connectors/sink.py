@@ -12,7 +12,7 @@ from skyband.connectors.kinds import Kind
 from skyband.connectors.values import Text
 
 if TYPE_CHECKING:
-    from skyband.spark.delivery import Opening, Outlet
+    from skyband.sharding.delivery import Opening, Outlet
 
 __all__ = ["SinkModel"]
 

@@ -14,7 +14,7 @@ from skyband.errors import PipelineError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skyband.spark.delivery import Opening
+    from skyband.sharding.delivery import Opening
 
 __all__ = ["StdoutSink", "StdoutWriter"]
 

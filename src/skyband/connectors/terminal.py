@@ -9,7 +9,7 @@ from pydantic import Field
 from skyband.connectors.sink import SinkModel
 
 if TYPE_CHECKING:
-    from skyband.spark.delivery import Opening
+    from skyband.sharding.delivery import Opening
 
 __all__ = ["TerminalSink"]
 

@@ -48,6 +48,11 @@ class IncompletePlan(ShardPlan):
     refuse_late: bool
     delay: int = 0  # lag of the watermark behind the newest row, in microseconds
 
+    @property
+    def method_name(self) -> str:
+        """The algorithm, schedule or method that answers the queries, for metrics."""
+        return ", ".join(sorted({query.method for query in self.queries}))
+
     @cached_property
     def scans(self) -> tuple[IncompleteScan, ...]:
         """The queries by scan."""

@@ -33,8 +33,7 @@ class _IncompleteSparkPlan(SparkPlan):
 
     @property
     def stream_info(self) -> StreamInfo:
-        methods = sorted({query.method for query in self.plan.queries})
-        return StreamInfo(", ".join(methods), self.plan.axis, None, False, self._watched)
+        return StreamInfo(self.plan.method_name, self.plan.axis, None, False, self._watched)
 
     @property
     def _watched(self) -> tuple[str, ...]:

@@ -21,17 +21,13 @@ from skyband.jobs.expression_guard import refuse_unlisted
 from skyband.jobs.job_stream import JobStream, Mode, Prepare
 from skyband.jobs.journal import Journal, changed, names_of
 from skyband.jobs.live_queries import LiveQueries, failure_of
+from skyband.jobs.outputs import memory_of
 from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.queries.workload import Workload
+from skyband.sharding.delivery import Server, Wanted, ask_servers, output_of
 from skyband.spark.checkpoint_lock import Lock
-from skyband.spark.delivery import (
-    Server,
-    Wanted,
-    ask_servers,
-    open_servers,
-    output_of,
-)
+from skyband.spark.delivery import open_servers
 from skyband.spark.health import Beat
 from skyband.spark.sessions import session
 from skyband.spark.stream_handle import Handle
@@ -186,15 +182,7 @@ class Run:
         `output` is required only if the file has memory sinks for answers and for changes.
         """
         memories = self._streams[stream].memories if stream in self._streams else {}
-        known = list(memories)
-        wanted = known[0] if output is None and len(known) == 1 else output
-        if wanted not in known:
-            none = f"has no sink of type memory{f' for {output}' if output else ''}. Add one to the workload file"
-            both = "has sinks of type memory for answers and for changes. Choose one with output="
-            raise InvalidInputError(f"stream {stream!r} {both if known and output is None else none}.")
-        tables = [memory.table() for memory in memories[wanted]]
-        filled = [table for table in tables if table is not None]
-        return pa.concat_tables(filled) if filled else None
+        return memory_of(stream, memories, output)
 
     def change(self, stream: str, file: WorkloadFile) -> None:
         """Restart a stream with another workload, from its state. If this fails, the old workload continues.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -15,24 +13,21 @@ from skyband.connectors.dead_letters import bury_in, dead_places
 from skyband.connectors.memory import Memory
 from skyband.connectors.sources import dead_letters_of, open_batch, open_stream
 from skyband.durations import parse_duration
-from skyband.errors import InvalidInputError
 from skyband.jobs.bounded_job import BoundedRun, Delivery
 from skyband.jobs.changed_files import ReadOnce
-from skyband.paths import has_scheme
-from skyband.sharding.plan import Output
-from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
-from skyband.spark.delivery import (
+from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files
+from skyband.sharding.delivery import (
     Folder,
-    Opening,
     Server,
     Wanted,
     clear_servers,
-    open_servers,
     output_of,
     parts_of,
     servers_among,
-    write_to,
 )
+from skyband.sharding.plan import Output
+from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
+from skyband.spark.delivery import open_servers, write_to
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.pipeline import check
 from skyband.spark.plan import Observed
@@ -42,7 +37,6 @@ from skyband.workload_file import WorkloadFile
 
 __all__ = ["JobStream", "Mode"]
 
-Mode = Literal["stream", "once", "catch-up"]
 Prepare = Callable[[DataFrame], None]  # called with the answers after the queries are validated
 
 
@@ -59,20 +53,8 @@ class JobStream:
 
     def open_sinks(self, watchers: Sequence[Wanted]) -> None:
         """Open the file's sinks; `watchers` are additional receivers."""
-        file, name = self._file(), self._name
-        opening = Opening(self._spark, name, lambda: self._file().workloads[name])
-        for sink in file.sinks:
-            if not any(sink.serves(query.name) for query in file.workloads[name]):
-                continue
-            outlet = sink.open(opening)
-            if outlet is None:
-                continue
-            if isinstance(outlet, Memory):
-                self.memories.setdefault(sink.output, []).append(outlet)
-            if isinstance(outlet, Server):
-                self.servers.append(outlet)
-            self.wanted.append(Wanted(outlet, sink.output, sink.queries))
-        self.wanted += watchers
+        opened = open_outputs(self._file, self._name, self._spark, watchers)
+        self.wanted, self.memories, self.servers = opened.wanted, opened.memories, opened.servers
 
     def check_outputs(self, *, fresh: bool) -> Prepare:
         """Check the state and the files of earlier runs, or discard them if `fresh`; return what opens servers."""
@@ -83,9 +65,9 @@ class JobStream:
         for server in servers_among(wanted):
             server.reach()  # before anything is discarded
         if fresh:
-            _discard(self._checkpoint, self._folders)
+            discard(self._checkpoint, self._folders)
         has_state = stored.read() is not None
-        _refuse_foreign_files(self._folders, name, has_state=has_state, mode=self._mode)
+        refuse_foreign_files(self._folders, name, has_state=has_state, mode=self._mode)
         if has_state and self._mode != "once":
             refuse_newer_files(stored, self._folders, name)
 
@@ -201,33 +183,3 @@ class JobStream:
         if self._mode == "stream" and trigger is not None:
             return writer.trigger(processingTime=f"{parse_duration(trigger, field='trigger') // 1000} milliseconds")
         return writer
-
-
-def _refuse_foreign_files(folders: Sequence[Folder], stream: str, *, has_state: bool, mode: Mode) -> None:
-    """Reject folders with files of another run: files are numbered by micro-batch and would be mixed or replaced."""
-    for folder in folders:
-        if not folder.files():
-            continue
-        where = f"{str(folder.folder)!r} contains {folder.holds} of stream {stream!r}"
-        if mode == "once" and has_state:
-            raise InvalidInputError(
-                f"{where} that belong to a stored state, and --once would replace them. Use another path, resume that "
-                "run, or start over with --fresh (fresh=True), which removes the state and the files."
-            )
-        if mode != "once" and not has_state:
-            raise InvalidInputError(
-                f"{where} from another run, but there is no state to resume from, so new files would be mixed with "
-                "them. Use another path, or start over with --fresh (fresh=True), which removes them."
-            )
-
-
-def _discard(checkpoint: str, folders: Sequence[Folder]) -> None:
-    if has_scheme(checkpoint):
-        raise InvalidInputError(
-            f"--fresh (fresh=True) cannot remove the state in {checkpoint!r}, which is not on this machine. Remove it "
-            "with that storage's tools, and run without --fresh."
-        )
-    with suppress(FileNotFoundError):
-        shutil.rmtree(checkpoint)
-    for folder in folders:
-        folder.clear()

@@ -92,9 +92,14 @@ class LocalPlan:
         arrays = [column.compute(table) for column in self.columns.values()]
         return pa.Table.from_arrays(arrays, names=list(self.columns))
 
-    def envelopes(self, projected: Iterable[pa.Table], counts: Counts) -> Iterator[Envelope]:
-        """Reduce the rows that `project` returned; return what the shards receive."""
-        batches = (batch for table in projected for batch in table.to_batches())
+    def envelopes(self, projected: Iterable[pa.Table], counts: Counts, *, bounded: bool = False) -> Iterator[Envelope]:
+        """Reduce the rows that `project` returned; return what the shards receive.
+
+        In a bounded input, rows that no query can use are dropped first. In a stream they move time forward.
+        """
+        matching = self.pipeline.matching if bounded else None
+        rows = projected if matching is None else (matching(self.plan, table) for table in projected)
+        batches = (batch for table in rows for batch in table.to_batches())
         for envelope in self.pipeline.reduce(self.plan, batches):
             counts.add_envelope(envelope)
             yield envelope
@@ -107,7 +112,7 @@ class LocalPlan:
         """Answer every window of a bounded input. No row is late, whatever the order of rows and tables."""
         arrived: dict[int, list[Envelope]] = {number: [] for number in range(self.plan.units)}
         positions = self.pipeline.positions
-        for envelope in self.envelopes(projected, counts):
+        for envelope in self.envelopes(projected, counts, bounded=True):
             for part in cut_by_time(envelope, lambda table: positions(self.plan, table)):
                 arrived[part.shard].append(part)
         yield from self.merged(self._answered(arrived, counts))
@@ -145,13 +150,17 @@ def refuse_unsupported_frames(workload: Workload[Any], algorithm: str, *, by_nam
         refuse_unsupported(family, "algorithm", f"algorithm={algorithm!r}")
 
 
-def plan_for(schema: pa.Schema, request: ProjectionRequest, **stream: Any) -> LocalPlan:
+def plan_for(
+    schema: pa.Schema, request: ProjectionRequest, *, rank: pa.DataType | None = None, **stream: Any
+) -> LocalPlan:
     """Check a workload against the columns of a stream, and settle how it is answered. Nothing runs yet.
 
-    `stream=` names the stream that all rows belong to, if each stream has a data frame.
+    `rank` is the type of ranks in answers, by default a 64-bit integer. `stream=` names the stream that all rows belong
+    to, if each stream has a data frame.
     """
     family = FAMILIES[request.workload.family]
     part = family.part("projection")
     found: Projection = part.project(ArrowSource(schema, part.taken(request)), request, **stream)
-    kinds = pa.schema([(name, ANSWER_KINDS[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
+    known = ANSWER_KINDS if rank is None else {**ANSWER_KINDS, "rank": rank}
+    kinds = pa.schema([(name, known[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
     return LocalPlan(family, found.columns, found.plan, kinds, found.names)

@@ -23,6 +23,7 @@ class ShardPipeline(NamedTuple):
     positions: Callable[[Any, pa.Table], Ints]  # of an envelope's rows
     merge: Callable[[Any, LocalAnswers, pa.Schema], Iterator[pa.Table]]  # given all answers of a micro-batch
     end: str = "time"
+    matching: Callable[[Any, pa.Table], pa.Table] | None = None  # the rows that some query can use; None: all
 
 
 def in_shape(table: pa.Table, kinds: pa.Schema) -> pa.Table:

@@ -33,6 +33,16 @@ class ShardPlan:
         return self.shards
 
     @property
+    def method_name(self) -> str:
+        """The algorithm, schedule or method that answers the queries, for metrics."""
+        raise NotImplementedError
+
+    @property
+    def bound(self) -> int | None:
+        """The upper bound of the candidates of one group; None: no bound."""
+        return None
+
+    @property
     def axis(self) -> Axis:
         """The axis of all windows."""
         axis: Axis = self.queries[0].axis

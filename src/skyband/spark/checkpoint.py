@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.paths import has_scheme
+from skyband.sharding.delivery import Folder
 from skyband.sharding.plan import ShardPlan, without_copies
 from skyband.snapshot import StateFormat
 from skyband.spark.control import CONTROL_FOLDER
-from skyband.spark.delivery import Folder
 from skyband.spark.spark_errors import first_line
 
 __all__ = ["DESCRIPTION", "Checkpoint", "refuse_newer_files", "refuse_unresumable"]

@@ -12,11 +12,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from skyband.errors import InvalidInputError, UnknownNameError, UnsupportedError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
+from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, output_of, servers_among
 from skyband.sharding.plan import Output, ShardPlan
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unresumable
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
-from skyband.spark.delivery import Folder, Opening, Sink, Wanted, open_servers, output_of, servers_among, write_to
+from skyband.spark.delivery import open_servers, write_to
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
 from skyband.spark.pipeline import Frames, check, checked_output

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skyband.kernels.stream import Ints
 from skyband.sharding.pipeline import LocalAnswers, ShardPipeline, in_shape
@@ -24,4 +26,11 @@ def _merge(plan: TopKPlan, answers: LocalAnswers, kinds: pa.Schema) -> Iterator[
         yield in_shape(table, kinds)
 
 
-PIPELINE = ShardPipeline(reduce_rows, _positions, _merge, end="window_end")
+def _matching(plan: TopKPlan, rows: pa.Table) -> pa.Table:
+    """Drop rows that every filter removes. On Spark, `topk.spark` does the same before rows reach the tasks."""
+    if not all(scan.where for scan in plan.scans):
+        return rows
+    return rows.filter(reduce(pc.or_, [rows[name].is_valid() for name in plan.scores]))
+
+
+PIPELINE = ShardPipeline(reduce_rows, _positions, _merge, end="window_end", matching=_matching)

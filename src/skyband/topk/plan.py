@@ -65,6 +65,16 @@ class TopKPlan(ShardPlan):
     output: Output = "answers"  # whole answers, only their changes, or both
     delay: int = 0  # delay of the watermark behind the newest row, in microseconds
 
+    @property
+    def method_name(self) -> str:
+        """The algorithm, schedule or method that answers the queries, for metrics."""
+        return self.algorithm
+
+    @property
+    def bound(self) -> int | None:
+        """The upper bound of the candidates of one group."""
+        return sum(query.k * query.window.most_alive for query in self.queries)
+
     @cached_property
     def scans(self) -> tuple[Scan, ...]:
         """The queries by scan."""

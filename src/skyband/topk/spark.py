@@ -49,9 +49,8 @@ class _TopKSparkPlan(SparkPlan):
 
     @property
     def stream_info(self) -> StreamInfo:
-        bound = sum(query.k * query.window.most_alive for query in self.plan.queries)
         filtered = all(scan.where for scan in self.plan.scans)
-        return StreamInfo(self.plan.algorithm, self.plan.axis, bound, filtered)
+        return StreamInfo(self.plan.method_name, self.plan.axis, self.plan.bound, filtered)
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
         found = super().assemble(control, counted)

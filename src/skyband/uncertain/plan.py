@@ -32,6 +32,11 @@ class UncertainPlan(ShardPlan):
     may_be_late: bool = False  # whether rows may arrive behind the watermark
     shards: int = 1  # top-k probabilities depend on all tuples
 
+    @property
+    def method_name(self) -> str:
+        """The algorithm, schedule or method that answers the queries, for metrics."""
+        return self.method
+
     @cached_property
     def classes(self) -> tuple[tuple[UncertainTopK, ...], ...]:
         """The classes of queries that run together, in order of first appearance."""

@@ -18,7 +18,7 @@ class _UncertainSparkPlan(SparkPlan):
 
     @property
     def stream_info(self) -> StreamInfo:
-        return StreamInfo(self.plan.method, self.plan.axis, None, False)
+        return StreamInfo(self.plan.method_name, self.plan.axis, None, False)
 
 
 def draft(request: Request) -> _UncertainSparkPlan:

@@ -9,7 +9,7 @@ import pytest
 
 import skyband as sb
 from skyband.jobs import run
-from skyband.spark.delivery import Wanted
+from skyband.sharding.delivery import Wanted
 from tests.connectors.kafka.topics import Sent, value_of
 from tests.connectors.kafka.work import POSED, SECOND, finished, rows_of, wanted, workload
 from tests.sharding import cases

@@ -11,7 +11,7 @@ import pytest
 import skyband as sb
 from skyband.cli.explain import explain_file
 from skyband.jobs import run
-from skyband.spark.delivery import Wanted
+from skyband.sharding.delivery import Wanted
 from tests.jobs.test_job import Failing, finished, rows_of, workload
 from tests.jobs.test_job_families import FILE, data, expected, plain, write_families
 from tests.servers import PASSWORD

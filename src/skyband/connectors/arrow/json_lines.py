@@ -1,0 +1,206 @@
+"""Rows of JSON files, one object per line: types declared or inferred, malformed lines marked.
+
+Arrow parses whole blocks of lines. Only the lines of a block that Arrow rejects are looked at one by one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pjson
+
+from skyband.connectors.arrow.batches import FileRows, declared_types, letters
+from skyband.connectors.arrow.cells import UncertainError, converted, is_supported
+from skyband.connectors.arrow.paths import on_spark
+from skyband.connectors.files import FilesSource
+from skyband.expressions.types import DATE, TIMESTAMP, is_integral, spark_name
+
+__all__ = ["JsonFiles"]
+
+_BLOCK = 1 << 24  # bytes that are parsed at a time
+_MALFORMED = "the line is not a JSON object that matches the schema"
+_LONG = re.compile(rb"(?<![0-9.eE])[0-9]{19}")  # Spark reads integers beyond 64 bits as decimals
+_NOT_JSON = re.compile(r"(?i)nan|inf")
+
+
+class JsonFiles:
+    """The rows of JSON files. Without a schema, all files are read once more to infer the types, as on Spark."""
+
+    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path]) -> None:
+        self._name, self._files = name, files
+        self.schema = self._inferred() if stream.schema is None else declared_types(name, stream)
+        for field in self.schema:
+            if not is_supported(field.type):
+                raise on_spark(name, f"schema: {{{field.name}: {spark_name(field.type)}}} of JSON files")
+        self._read_as = pa.schema([(field.name, _read_type(field.type)) for field in self.schema])
+
+    def read(self) -> Iterator[FileRows]:
+        """Yield the rows in batches."""
+        for file in self._files:
+            for block in self._blocks(file):
+                yield self._typed(file, block)
+
+    def _inferred(self) -> pa.Schema:
+        """Return the columns of all lines, sorted by name."""
+        found: dict[str, set[pa.DataType]] = {}
+        for file in self._files:
+            for block in self._blocks(file):
+                try:
+                    table = _parsed(block, None)
+                except pa.ArrowInvalid as error:
+                    raise self._unreadable(file, error) from None
+                if _LONG.search(block):
+                    raise on_spark(self._name, f"an integer of more than 18 digits in {str(file)!r} without schema:")
+                for field in table.schema:
+                    kind = pa.string() if pa.types.is_timestamp(field.type) else field.type
+                    found.setdefault(field.name, set()).add(kind)
+        if len({column.lower() for column in found}) < len(found):
+            raise on_spark(self._name, "JSON with keys that differ only in case")
+        return pa.schema([(column, self._common(column, found[column])) for column in sorted(found)])
+
+    def _common(self, column: str, kinds: set[pa.DataType]) -> pa.DataType:
+        known = kinds - {pa.null()}
+        if not known:
+            return pa.string()
+        if known <= {pa.int64(), pa.float64()}:
+            return pa.float64() if pa.float64() in known else pa.int64()
+        if known <= {pa.string()} or known <= {pa.bool_()}:
+            return known.pop()
+        listed = ", ".join(sorted(map(str, known)))
+        raise on_spark(self._name, f"the key {column!r} with values of type {listed} in JSON files without schema:")
+
+    def _typed(self, file: Path, block: bytes) -> FileRows:
+        wrong_lines: list[str] = []
+        try:
+            table = _parsed(block, self._read_as)
+        except pa.ArrowInvalid:
+            block, wrong_lines = self._sorted_out(file, block)
+            try:
+                table = _parsed(block, self._read_as) if block else self._read_as.empty_table()
+            except pa.ArrowInvalid as error:
+                raise self._unreadable(file, error) from None
+        known = {name.lower(): name for name in self.schema.names}
+        for name in table.column_names:
+            if known.get(name.lower(), name) != name:
+                raise on_spark(self._name, f"the JSON key {name!r}, which differs from a column only in case,")
+        arrays, wrong = [], pa.repeat(False, table.num_rows)
+        for field in self.schema:
+            values, bad = self._converted(field, table[field.name].combine_chunks())
+            arrays.append(values)
+            wrong = pc.or_(wrong, bad)
+        rows = pa.Table.from_arrays(arrays, schema=self.schema)
+        if pc.any(wrong).as_py():
+            places = set(pc.indices_nonzero(wrong).to_pylist())
+            lines = [line for line in block.decode().split("\n") if line.strip()]
+            wrong_lines += [line.rstrip("\r") for place, line in enumerate(lines) if place in places]
+            rows = rows.filter(pc.invert(wrong))
+        read = rows.num_rows + len(wrong_lines)
+        return FileRows(rows, read, letters([_MALFORMED] * len(wrong_lines), file, values=wrong_lines))
+
+    def _converted(self, field: pa.Field, values: Any) -> tuple[Any, Any]:
+        try:
+            if field.type in (DATE, TIMESTAMP):
+                return converted(values, field.type)
+        except UncertainError as error:
+            raise on_spark(self._name, f"the text {str(error)!r} in column {field.name!r} of JSON files") from None
+        if not is_integral(field.type):
+            return values, pa.repeat(False, len(values))
+        limit = 2 ** (field.type.bit_width - 1)
+        fits = pc.and_(pc.greater_equal(values, -limit), pc.less_equal(values, limit - 1))
+        found = pc.if_else(fits, values, pa.scalar(None, pa.int64())).cast(field.type)
+        return found, pc.and_(pc.is_valid(values), pc.is_null(found))
+
+    def _sorted_out(self, file: Path, block: bytes) -> tuple[bytes, list[str]]:
+        """Return the well-formed lines and the malformed ones."""
+        good, wrong = list[str](), list[str]()
+        for raw in block.split(b"\n"):
+            line = raw.decode().rstrip("\r")
+            if line.strip():
+                (good if self._is_row(file, line) else wrong).append(line)
+        return "".join(f"{line}\n" for line in good).encode(), wrong
+
+    def _is_row(self, file: Path, line: str) -> bool:
+        """Return whether a line is an object that matches the schema; reject lines that Spark may read otherwise."""
+        uncertain = on_spark(self._name, f"the line {line[:200]!r} in {str(file)!r}")
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            if "'" in line or error.msg == "Extra data":  # Spark accepts both
+                raise uncertain from None
+            return False
+        if isinstance(row, list) and any(isinstance(one, dict) for one in row):
+            raise uncertain
+        if not isinstance(row, dict):
+            return False
+        for field in self.schema:
+            matches = _matches(row.get(field.name), field.type)
+            if matches is None:
+                raise uncertain
+            if not matches:
+                return False
+        return True
+
+    def _blocks(self, file: Path) -> Iterator[bytes]:
+        """Yield whole lines in large blocks."""
+        rest = b""
+        with pa.input_stream(str(file), compression="detect") as stream:
+            while block := stream.read(_BLOCK):
+                rest += block
+                end = rest.rfind(b"\n") + 1
+                if rest[:end].strip():
+                    yield self._plain(file, rest[:end])
+                rest = rest[end:]
+        if rest.strip():
+            yield self._plain(file, rest)
+
+    def _plain(self, file: Path, block: bytes) -> bytes:
+        try:
+            block.decode()
+        except UnicodeDecodeError:
+            raise on_spark(self._name, f"text that is not UTF-8 in {str(file)!r}") from None
+        if b"\x00" in block or b"\xef\xbb\xbf" in block[:3] or block.count(b"\r") != block.count(b"\r\n"):
+            raise on_spark(self._name, f"a NUL, a byte order mark or a single carriage return in {str(file)!r}")
+        return block
+
+    def _unreadable(self, file: Path, error: Exception) -> Exception:
+        return on_spark(self._name, f"the content of {str(file)!r} ({str(error).partition(chr(10))[0]})")
+
+
+def _parsed(block: bytes, schema: pa.Schema | None) -> pa.Table:
+    return pjson.read_json(
+        io.BytesIO(block),
+        pjson.ReadOptions(block_size=len(block) + 1, use_threads=False),
+        pjson.ParseOptions(explicit_schema=schema, newlines_in_values=False),
+    )
+
+
+def _read_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which Arrow reads a column; times are text, and are converted as in CSV files."""
+    if kind in (DATE, TIMESTAMP):
+        return pa.string()
+    return pa.int64() if is_integral(kind) else kind
+
+
+def _matches(value: Any, kind: pa.DataType) -> bool | None:
+    """Return whether a JSON value has a type; None if Spark may convert it.
+
+    >>> _matches(1.0, pa.int32()), _matches("much", pa.float64()), _matches(1, pa.string())
+    (False, False, None)
+    """
+    if kind == pa.string() or kind in (DATE, TIMESTAMP):
+        return True if value is None or isinstance(value, str) else None
+    if value is None or kind == pa.bool_():
+        return value is None or isinstance(value, bool)
+    if isinstance(value, bool | dict | list):
+        return False
+    if is_integral(kind):
+        return isinstance(value, int) and -(2**63) <= value < 2**63
+    # Spark reads NaN and infinities as numbers, also in quotes.
+    return None if _NOT_JSON.search(str(value)) else not isinstance(value, str)

@@ -1,0 +1,123 @@
+"""Rows of Parquet files, with the types that Spark gives to their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from skyband.connectors.arrow.batches import FileRows, declared_types, letters
+from skyband.connectors.arrow.paths import on_spark
+from skyband.connectors.files import FilesSource
+from skyband.errors import InvalidInputError
+from skyband.expressions.types import spark_name, spark_type
+from skyband.local.frames import as_table
+
+__all__ = ["ParquetFiles"]
+
+_ROWS = 1 << 17  # in a batch
+_REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")  # another calendar before 1900
+
+
+class ParquetFiles:
+    """The rows of Parquet files. Without a schema, the first file by name determines the columns, as on Spark."""
+
+    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path]) -> None:
+        self._name, self._files = name, files
+        if stream.schema is None:
+            self.schema = self._types(files[0])
+        else:
+            self.schema = declared_types(name, stream)
+
+    def read(self) -> Iterator[FileRows]:
+        """Yield the rows in batches."""
+        for file in self._files:
+            columns = self._matched(file, self._types(file))
+            row = 0
+            with self._opened(file) as opened:
+                for batch in opened.iter_batches(_ROWS, columns=[name for name in columns.values() if name]):
+                    yield self._checked(file, self._typed(pa.Table.from_batches([batch]), columns), row)
+                    row += batch.num_rows
+
+    def _opened(self, file: Path) -> pq.ParquetFile:
+        try:
+            return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+        except (pa.ArrowException, OSError) as error:
+            why = str(error).partition("\n")[0].rstrip(".")
+            raise InvalidInputError(
+                f"stream {self._name!r}: {str(file)!r} cannot be read as Parquet: {why}. The run stopped; no answers "
+                "were written."
+            ) from None
+
+    def _types(self, file: Path) -> pa.Schema:
+        """Return the columns of a file with Spark's types."""
+        with self._opened(file) as opened:
+            if any(key in (opened.metadata.metadata or {}) for key in _REBASED):
+                raise on_spark(self._name, f"{str(file)!r}, which was written with the calendar of Spark 2,")
+            fields = []
+            for field in opened.schema_arrow:
+                kind = spark_type(field.type) if not pa.types.is_binary(field.type) else field.type
+                nanoseconds = pa.types.is_timestamp(field.type) and field.type.unit == "ns"
+                if kind is None or nanoseconds or pa.types.is_duration(field.type) or pa.types.is_null(field.type):
+                    raise on_spark(self._name, f"column {field.name!r} of type {field.type} in {str(file)!r}")
+                fields.append(pa.field(field.name, pa.timestamp("us", "UTC") if _is_int96(opened, field) else kind))
+        return pa.schema(fields)
+
+    def _matched(self, file: Path, found: pa.Schema) -> dict[str, str | None]:
+        """Return the column of a file for each column of the stream; None if the file lacks it."""
+        by_key = {name.lower(): name for name in found.names}
+        if len(by_key) < len(found.names):
+            raise on_spark(self._name, f"{str(file)!r}, in which names of columns differ only in case,")
+        matched = {field.name: by_key.get(field.name.lower()) for field in self.schema}
+        for field in self.schema:
+            name = matched[field.name]
+            if name is not None and found.field(name).type != field.type:
+                there, here = spark_name(found.field(name).type), spark_name(field.type)
+                raise on_spark(
+                    self._name, f"column {field.name!r} of type {there} in {str(file)!r}, which is read as {here},"
+                )
+        return matched
+
+    def _typed(self, rows: pa.Table, columns: dict[str, str | None]) -> pa.Table:
+        rows = as_table(rows)
+        arrays = [
+            pa.chunked_array([pa.nulls(rows.num_rows, field.type)]) if name is None else rows[name].cast(field.type)
+            for field, name in zip(self.schema, columns.values(), strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+    def _checked(self, file: Path, rows: pa.Table, first: int) -> FileRows:
+        """Mark rows with invalid UTF-8, which Spark reads and Skyband drops."""
+        try:
+            rows.validate(full=True)
+            return FileRows(rows, rows.num_rows, letters())
+        except pa.ArrowInvalid:
+            pass
+        wrong, reasons = pa.array([False] * rows.num_rows), [""] * rows.num_rows
+        for field in rows.schema:
+            if pa.types.is_string(field.type):
+                bad = pa.array([not _is_utf8(value) for value in rows[field.name].cast(pa.binary()).to_pylist()])
+                for place in pc.indices_nonzero(pc.and_(bad, pc.invert(wrong))).to_pylist():
+                    reasons[place] = f"column {field.name!r} contains invalid UTF-8"
+                wrong = pc.or_(wrong, bad)
+        places = pc.indices_nonzero(wrong).to_pylist()
+        found = letters([reasons[place] for place in places], file, rows=[first + place for place in places])
+        return FileRows(rows.filter(pc.invert(wrong)), rows.num_rows, found)
+
+
+def _is_int96(opened: pq.ParquetFile, field: pa.Field) -> bool:
+    """Return whether a time is stored as INT96, which Spark reads as an instant."""
+    if not pa.types.is_timestamp(field.type):
+        return False
+    place = next(at for at in range(len(opened.schema)) if opened.schema.column(at).path == field.name)
+    return bool(opened.schema.column(place).physical_type == "INT96")
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        return value is None or value.decode() is not None
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,88 @@
+"""The files that Spark reads at a local path, and the options of its readers that are supported here."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from skyband.connectors.file_formats import is_packed
+from skyband.connectors.files import FilesSource
+from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.paths import has_scheme
+
+__all__ = ["data_files", "on_spark", "option", "refuse_options"]
+
+_LISTING = {"pathglobfilter", "recursivefilelookup"}
+_OPTIONS = {"csv": {"header", "sep", "delimiter"}, "json": {"multiline"}, "parquet": set[str]()}
+_PACKED = (".gz", ".bz2")  # that Python and Spark decompress alike
+
+
+def on_spark(name: str, what: str) -> UnsupportedError:
+    """Return the error for input that only Spark reads."""
+    return UnsupportedError(f"stream {name!r}: {what} is not supported without Spark. Run the file without --local.")
+
+
+def refuse_options(name: str, stream: FilesSource) -> None:
+    """Reject options of Spark's reader that are not supported here."""
+    for key, value in stream.options.items():
+        if key.lower() not in _LISTING | _OPTIONS[str(stream.format)]:
+            raise on_spark(name, f"options: {{{key}: {value}}}")
+    if option(stream, "multiline", "false") != "false":
+        raise on_spark(name, "options: {multiLine: true}")
+
+
+def option(stream: FilesSource, name: str, default: str) -> str:
+    """Return the value of an option, in lower case if it is a flag; names of options ignore case."""
+    found = next((value for key, value in stream.options.items() if key.lower() == name), default)
+    return str(found).lower() if isinstance(found, bool) or str(found).lower() in ("true", "false") else str(found)
+
+
+def data_files(name: str, stream: FilesSource) -> list[Path]:
+    """Return the files of a stream, sorted by path, as Spark lists them."""
+    path = stream.path
+    if has_scheme(path):
+        raise on_spark(name, f"path {path!r}, which has a scheme,")
+    if strange := re.search(r"[\[\]{}\\]", path):
+        raise on_spark(name, f"the character {strange[0]!r} in path {path!r}")
+    found = [file for entry in sorted(glob.glob(path)) for file in _below(name, stream, Path(entry))]
+    pattern = option(stream, "pathglobfilter", "*")
+    if strange := re.search(r"[\[\]{}\\]", pattern):
+        raise on_spark(name, f"the character {strange[0]!r} in options: {{pathGlobFilter: {pattern}}}")
+    kept = sorted({file for file in found if fnmatchcase(file.name, pattern)}, key=str)
+    for file in kept:
+        if is_packed(file.name) and file.suffix.lower() not in _PACKED:
+            raise on_spark(name, f"the compression of {str(file)!r}")
+    if not kept and stream.schema is None:
+        raise InvalidInputError(
+            f"stream {name!r}: no files found in {path!r}, so the columns cannot be inferred. Add a file, correct the "
+            "path, or declare the columns with schema:."
+        )
+    if not kept and not glob.has_magic(path) and not Path(path).exists():
+        raise InvalidInputError(f"stream {name!r} cannot be read: {path!r} does not exist.")
+    return kept
+
+
+def _below(name: str, stream: FilesSource, entry: Path) -> Iterator[Path]:
+    """Yield the files of a file or folder."""
+    if _is_hidden(entry.name):
+        raise on_spark(name, f"{str(entry)!r}, whose name begins with {entry.name[0]!r},")
+    if not entry.is_dir():
+        yield entry
+        return
+    recursive = option(stream, "recursivefilelookup", "false") == "true"
+    for child in sorted(entry.iterdir()):
+        if _is_hidden(child.name):
+            continue
+        if not child.is_dir():
+            yield child
+        elif recursive:
+            yield from _below(name, stream, child)
+        else:
+            raise on_spark(name, f"the folder {str(child)!r} inside of a data folder (Spark may read partitions there)")
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")

@@ -1,0 +1,148 @@
+"""The rows of a stream of files as Arrow tables: with computed columns, and with the event time as a timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.connectors.arrow.batches import FileReader, FileRows
+from skyband.connectors.arrow.csv import CsvFiles
+from skyband.connectors.arrow.json_lines import JsonFiles
+from skyband.connectors.arrow.parquet import ParquetFiles
+from skyband.connectors.arrow.paths import data_files, on_spark, refuse_options
+from skyband.connectors.arrow.time_patterns import parse_times
+from skyband.connectors.files import FilesSource
+from skyband.data.arrow import one
+from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
+from skyband.expressions import compile_expression
+from skyband.expressions.types import is_numeric, spark_name
+
+__all__ = ["LocalRows"]
+
+_TIMESTAMP = pa.timestamp("us", "UTC")
+_SINCE_1970 = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}  # units in a second
+_FIRST, _END = -62_135_596_800, 253_402_300_800  # seconds since 1970: the years 1 to 9999
+_Step = Callable[[pa.Table], pa.Table]
+
+
+class LocalRows:
+    """The rows of a stream's files. Creating it reads what determines the columns: headers, footers or all values."""
+
+    def __init__(self, name: str, stream: FilesSource) -> None:
+        self._name, self._stream = name, stream
+        refuse_options(name, stream)
+        self.files = data_files(name, stream)
+        self._reader = self._opened()
+        self._steps: list[_Step] = []
+        self._schema = self._reader.schema
+        for column, text in stream.columns.items():
+            self._compute(column, text)
+        self._add_time()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows, with Spark's types."""
+        return self._schema
+
+    def read(self) -> Iterator[FileRows]:
+        """Yield the rows in batches."""
+        for batch in self._reader.read():
+            rows = batch.rows
+            for step in self._steps:
+                rows = step(rows)
+            yield batch._replace(rows=rows)
+
+    def _opened(self) -> FileReader:
+        kind = self._stream.format
+        if kind == "parquet":
+            return ParquetFiles(self._name, self._stream, self.files)
+        if kind == "csv":
+            return CsvFiles(self._name, self._stream, self.files)
+        if kind == "json":
+            return JsonFiles(self._name, self._stream, self.files)
+        raise on_spark(self._name, f"format {kind!r}")
+
+    def _compute(self, column: str, text: str) -> None:
+        """Add a computed column, or replace the column of that name."""
+        try:
+            found = compile_expression(text, self._schema)
+        except SkybandError as error:
+            raise InvalidInputError(f"stream {self._name!r}: columns.{column}: {text!r}: {error}") from None
+        self._set(column, found.type, found.evaluate)
+
+    def _set(self, column: str, kind: pa.DataType, compute: Callable[[pa.Table], Any]) -> None:
+        place = next((at for at, name in enumerate(self._schema.names) if name.lower() == column.lower()), None)
+        field = pa.field(column, kind)
+        if place is None:
+            self._schema = self._schema.append(field)
+            self._steps.append(lambda rows: rows.append_column(field, compute(rows)))
+        else:
+            at = place
+            self._schema = self._schema.set(at, field)
+            self._steps.append(lambda rows: rows.set_column(at, field, compute(rows)))
+
+    def _add_time(self) -> None:
+        wanted = self._stream.time
+        name = next((name for name in self._schema.names if name.lower() == wanted.lower()), None)
+        if name is None:
+            raise UnknownNameError.among(f"stream {self._name!r}: time column", wanted, self._schema.names)
+        kind, pattern = self._schema.field(name).type, self._stream.time_format
+        if pattern in _SINCE_1970:
+            self._set(name, _TIMESTAMP, self._since_1970(name, kind, pattern))
+            return
+        if not pa.types.is_timestamp(kind):
+            self._set(name, _TIMESTAMP, self._as_time(name, kind, pattern))
+            kind = _TIMESTAMP
+        first, end = (pa.scalar(bound * 1_000_000, pa.int64()).cast(kind) for bound in (_FIRST, _END))
+
+        def in_range(rows: pa.Table) -> Any:
+            times = one(rows[name])
+            inside = pc.and_(pc.greater_equal(times, first), pc.less(times, end))
+            return pc.if_else(inside, times, pa.scalar(None, kind))
+
+        self._set(name, kind, in_range)
+
+    def _since_1970(self, name: str, kind: pa.DataType, unit: str) -> Callable[[pa.Table], Any]:
+        """Return the conversion of numbers since 1970; null outside of the years 1 to 9999."""
+        if not is_numeric(kind) and not pa.types.is_string(kind):
+            raise InvalidInputError(
+                f"stream {self._name!r}: time_format {unit!r} requires a number, but time column {name!r} has type "
+                f"{spark_name(kind)}. Remove time_format."
+            )
+        each, number = _SINCE_1970[unit], "double" if unit == "seconds" else "bigint"
+        quoted = "`" + name.replace("`", "``") + "`"
+        found = compile_expression(f"try_cast({quoted} AS {number})", self._schema)
+
+        def compute(rows: pa.Table) -> Any:
+            values = found.evaluate(rows)
+            inside = pc.and_(pc.greater_equal(values, _FIRST * each), pc.less(values, _END * each))
+            inside = pc.fill_null(inside, False)
+            kept = pc.if_else(inside, values, pa.scalar(0, found.type)).to_numpy(zero_copy_only=False)
+            micros = (kept * (1_000_000 // each if number == "bigint" else 1e6)).astype(np.int64)  # rounded to zero
+            return pc.if_else(inside, pa.array(micros).cast(_TIMESTAMP), pa.scalar(None, _TIMESTAMP))
+
+        return compute
+
+    def _as_time(self, name: str, kind: pa.DataType, pattern: str | None) -> Callable[[pa.Table], Any]:
+        quoted = "`" + name.replace("`", "``") + "`"
+        if pa.types.is_date32(kind):
+            return compile_expression(f"CAST({quoted} AS timestamp)", self._schema).evaluate
+        if not pa.types.is_string(kind):
+            raise InvalidInputError(
+                f"stream {self._name!r}: time column {name!r} must be a timestamp, got {spark_name(kind)}. Set "
+                "time_format to the unit of the numbers: seconds, milliseconds or microseconds."
+                if pattern is None
+                else f"stream {self._name!r}: the pattern time_format {pattern!r} requires text, but time column "
+                f"{name!r} has type {spark_name(kind)}. Remove time_format, or set it to seconds, milliseconds or "
+                "microseconds."
+            )
+        if pattern is None:
+            return compile_expression(f"try_cast({quoted} AS timestamp)", self._schema).evaluate
+        parse = parse_times(pattern)
+        if parse is None:
+            raise on_spark(self._name, f"time_format {pattern!r}")
+        return lambda rows: parse(one(rows[name]))

@@ -1,0 +1,101 @@
+"""The outputs of a stream of a job: its open sinks, and the files of earlier runs in their folders."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from skyband.connectors.memory import Memory
+from skyband.errors import InvalidInputError
+from skyband.paths import has_scheme
+from skyband.sharding.delivery import Folder, Opening, Server, Wanted
+from skyband.sharding.plan import Output
+from skyband.workload_file import WorkloadFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Mode", "Outputs", "discard", "memory_of", "open_outputs", "refuse_foreign_files"]
+
+Mode = Literal["stream", "once", "catch-up"]
+
+
+@dataclass
+class Outputs:
+    """The receivers of a stream's answers."""
+
+    wanted: list[Wanted] = field(default_factory=list)
+    memories: dict[Output, list[Memory]] = field(default_factory=dict)  # one per sink of type memory
+    servers: list[Server] = field(default_factory=list)
+
+
+def open_outputs(
+    file: Callable[[], WorkloadFile], name: str, spark: SparkSession | None, watchers: Sequence[Wanted]
+) -> Outputs:
+    """Open the sinks of a stream; `watchers` are additional receivers. `file` returns the file with its changes."""
+    now, found = file(), Outputs()
+    opening = Opening(spark, name, lambda: file().workloads[name])
+    for sink in now.sinks:
+        if not any(sink.serves(query.name) for query in now.workloads[name]):
+            continue
+        outlet = sink.open(opening)
+        if outlet is None:
+            continue
+        if isinstance(outlet, Memory):
+            found.memories.setdefault(sink.output, []).append(outlet)
+        if isinstance(outlet, Server):
+            found.servers.append(outlet)
+        found.wanted.append(Wanted(outlet, sink.output, sink.queries))
+    found.wanted += watchers
+    return found
+
+
+def memory_of(
+    stream: str, memories: Mapping[Output, list[Memory]], output: Literal["answers", "changes"] | None
+) -> pa.Table | None:
+    """Return the rows that a stream's sinks of type memory have received; None before the first answers."""
+    known = list(memories)
+    wanted = known[0] if output is None and len(known) == 1 else output
+    if wanted not in known:
+        none = f"has no sink of type memory{f' for {output}' if output else ''}. Add one to the workload file"
+        both = "has sinks of type memory for answers and for changes. Choose one with output="
+        raise InvalidInputError(f"stream {stream!r} {both if known and output is None else none}.")
+    tables = [memory.table() for memory in memories[wanted]]
+    filled = [table for table in tables if table is not None]
+    return pa.concat_tables(filled) if filled else None
+
+
+def refuse_foreign_files(folders: Sequence[Folder], stream: str, *, has_state: bool, mode: Mode) -> None:
+    """Reject folders with files of another run: files are numbered by micro-batch and would be mixed or replaced."""
+    for folder in folders:
+        if not folder.files():
+            continue
+        where = f"{str(folder.folder)!r} contains {folder.holds} of stream {stream!r}"
+        if mode == "once" and has_state:
+            raise InvalidInputError(
+                f"{where} that belong to a stored state, and --once would replace them. Use another path, resume that "
+                "run, or start over with --fresh (fresh=True), which removes the state and the files."
+            )
+        if mode != "once" and not has_state:
+            raise InvalidInputError(
+                f"{where} from another run, but there is no state to resume from, so new files would be mixed with "
+                "them. Use another path, or start over with --fresh (fresh=True), which removes them."
+            )
+
+
+def discard(checkpoint: str, folders: Sequence[Folder]) -> None:
+    """Remove the stored state of a stream and the files that were written with it."""
+    if has_scheme(checkpoint):
+        raise InvalidInputError(
+            f"--fresh (fresh=True) cannot remove the state in {checkpoint!r}, which is not on this machine. Remove it "
+            "with that storage's tools, and run without --fresh."
+        )
+    with suppress(FileNotFoundError):
+        shutil.rmtree(checkpoint)
+    for folder in folders:
+        folder.clear()

@@ -1,0 +1,225 @@
+"""Delivery of answers to sinks, one micro-batch at a time. A repeated micro-batch replaces its previous output.
+
+Opening a sink for a stream returns an outlet. Each outlet receives its part of the answers as an Arrow table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.errors import InvalidInputError
+from skyband.queries import Query
+from skyband.queries.answer_schema import moment_of
+from skyband.queries.workload import Workload
+from skyband.sharding.plan import Output
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "Folder",
+    "Opening",
+    "Outlet",
+    "Server",
+    "Sink",
+    "Wanted",
+    "ask_servers",
+    "clear_servers",
+    "output_of",
+    "parts_of",
+    "prepare_servers",
+    "queries_named",
+    "servers_among",
+]
+
+
+class Outlet(Protocol):
+    """A writer of answers."""
+
+    def take(self, batch: int, rows: pa.Table) -> None:
+        """Write the answers of a micro-batch. The same batch number again means that the batch is repeated."""
+
+
+class Wanted(NamedTuple):
+    """An outlet and the part of the answers that it receives."""
+
+    outlet: Outlet
+    output: Output
+    queries: Sequence[str] | None = None  # None: all
+
+
+@runtime_checkable
+class Folder(Protocol):
+    """An output folder of one run, with files named by stream and micro-batch."""
+
+    folder: Path
+    holds: str
+    of_dead_letters: bool
+
+    def files(self) -> list[Path]:
+        """Return the files that the stream has written."""
+
+    def clear(self) -> None:
+        """Remove the files that the stream has written."""
+
+
+@runtime_checkable
+class Server(Protocol):
+    """An outlet that writes to a server, which may be unavailable or reject connections."""
+
+    def take(self, batch: int, rows: pa.Table) -> None:
+        """Write the answers of a micro-batch. The same batch number again means that the batch is repeated."""
+
+    def reach(self) -> None:
+        """Connect to the server."""
+
+    def prepare(self, rows: pa.Table) -> None:
+        """Prepare for rows of this schema; `rows` can be empty."""
+
+    def ask(self, queries: Sequence[Query]) -> None:
+        """Set the queries whose answers follow."""
+
+    def holds_rows(self) -> bool:
+        """Whether the server stores answers of these queries."""
+
+    def clear(self) -> None:
+        """Remove the answers of these queries."""
+
+    def stop_waiting(self) -> None:
+        """Stop retrying."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class Opening(NamedTuple):
+    """The stream that a sink is opened for."""
+
+    spark: SparkSession | None  # None in a local run
+    stream: str  # its name
+    workload: Callable[[], Workload[Any]]  # returns the queries, which can change while the stream runs
+
+    def queries(self, names: Sequence[str] | None) -> list[Query]:
+        """Return the queries with these names; None: all."""
+        return queries_named(self.workload(), names)
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """A destination of answers, from `skyband.sinks` or a workload file."""
+
+    @property
+    def type(self) -> str:
+        """The type of the sink."""
+
+    @property
+    def output(self) -> Literal["answers", "changes"]:
+        """Whether it receives whole answers or changes."""
+
+    @property
+    def queries(self) -> list[str] | None:
+        """The queries whose answers it receives; None: all."""
+
+    def open(self, opening: Opening) -> Outlet | None:
+        """Return the outlet for the answers of a stream; None if the running program displays them itself."""
+
+
+def output_of(wanted: Sequence[Wanted]) -> Output:
+    """Return the output that the pipeline must produce for all outlets; answers if there are none."""
+    found = {one.output for one in wanted} or {"answers"}
+    return "both" if len(found) > 1 else found.pop()
+
+
+def parts_of(
+    rows: pa.Table, wanted: Sequence[Wanted], workload: Workload[Any], output: Output
+) -> Iterator[tuple[Outlet, pa.Table]]:
+    """Yield each outlet and its part of the rows."""
+    places = {query.name: place for place, query in enumerate(workload)}
+    groups = list(dict.fromkeys(name for query in workload for name in query.groups))
+    rows = _whole(_in_order(rows, places), groups)
+    for one in wanted:
+        yield one.outlet, _part(rows, one, output)
+
+
+def servers_among(wanted: Sequence[Wanted]) -> list[Server]:
+    """Return the outlets that are servers."""
+    return [one.outlet for one in wanted if isinstance(one.outlet, Server)]
+
+
+def ask_servers(wanted: Sequence[Wanted], workload: Workload[Any]) -> None:
+    """Pass the changed workload to the servers."""
+    for one in wanted:
+        if isinstance(one.outlet, Server):
+            one.outlet.ask(queries_named(workload, one.queries))
+
+
+def prepare_servers(
+    wanted: Sequence[Wanted],
+    workload: Workload[Any],
+    output: Output,
+    empty: pa.Table,
+    *,
+    replace: bool = False,
+    kept: bool = False,
+) -> None:
+    """Prepare the servers for answers with the columns of `empty`. `replace`: they will replace stored answers.
+
+    Raises InvalidInputError if stored answers belong to a run whose state is `kept`.
+    """
+    for outlet, rows in parts_of(empty, wanted, workload, output):
+        if isinstance(outlet, Server):
+            outlet.prepare(rows)
+    for server in servers_among(wanted) if replace and kept else ():
+        if server.holds_rows():
+            raise InvalidInputError(
+                f"{server} contains answers of a run whose state is stored; this batch run would replace them. Write "
+                "to another place, resume that run, or use --fresh (fresh=True), which removes its answers and state."
+            )
+
+
+def clear_servers(wanted: Sequence[Wanted]) -> None:
+    """Remove the answers of an earlier run."""
+    for server in servers_among(wanted):
+        server.clear()
+
+
+def queries_named(workload: Workload[Any], names: Sequence[str] | None) -> list[Query]:
+    """Return the queries with these names; None: all."""
+    return [query for query in workload if names is None or query.name in names]
+
+
+def _part(rows: pa.Table, wanted: Wanted, output: Output) -> pa.Table:
+    if wanted.queries is not None:
+        rows = rows.filter(pc.is_in(rows["query"], pa.array(wanted.queries)))
+    if output == "both" and wanted.output != "both":
+        is_answer = pc.is_null(rows["change"])
+        rows = rows.filter(is_answer if wanted.output == "answers" else pc.invert(is_answer))
+        if wanted.output == "answers":
+            rows = rows.drop_columns(["change", "old_rank"])
+    return rows
+
+
+def _whole(rows: pa.Table, groups: Sequence[str]) -> pa.Table:
+    """Fill group columns with the row's own value for queries without groups."""
+    spelled = {name.lower(): name for name in rows.column_names}
+    for group in groups:
+        column, own = spelled.get(group.lower(), group), spelled.get(f"row_{group}".lower())
+        if own is not None:
+            place = rows.schema.get_field_index(column)
+            rows = rows.set_column(place, column, pc.coalesce(rows[column], rows[own])).drop_columns([own])
+    return rows
+
+
+def _in_order(rows: pa.Table, places: dict[str, int]) -> pa.Table:
+    """Sort by window end, then by query in workload order; stable, so that a group's rows stay adjacent and ranked."""
+    place = pc.index_in(rows["query"], pa.array(list(places)))
+    order = pc.sort_indices(
+        pa.table({"end": rows[moment_of(rows.column_names)], "place": place, "row": pa.array(range(rows.num_rows))}),
+        [("end", "ascending"), ("place", "ascending"), ("row", "ascending")],
+    )
+    return rows.take(order)
