@@ -136,8 +136,8 @@ class UnsupportedError(SkybandError, ValueError):
     >>> try:
     ...     sb.Monitor(sb.TopK(k=3, size="365 days", slide="1 microsecond"), algorithm="mintopk")
     ... except sb.UnsupportedError as error:
-    ...     print(str(error).partition("; ")[2])
-    use algorithm='panes', which needs none, or a longer slide.
+    ...     print(str(error).partition(". ")[2])
+    Use algorithm='panes', which keeps nothing per window, or a longer slide.
     """
 
 
@@ -202,7 +202,7 @@ class WorkloadFileError(SkybandError, ValueError):
     ...     sb.read_workload("nowhere.yaml")
     ... except sb.WorkloadFileError as error:
     ...     print(error.problems[0].message)
-    there is no such file; skyband init writes one.
+    the file does not exist; skyband init writes one.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:

@@ -24,7 +24,7 @@ def row_hash(table: pa.Table, columns: Iterable[str] | None = None) -> Ints:
     """Hash each row over `columns`, by default all of them, in their order.
 
     >>> row_hash(pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", None]})).tolist()
-    [-2584131711228786577, -8017681376281543417]
+    [-8527884376001292090, -3341702809300393011]
     """
     seeds = np.full(table.num_rows, _SEED, np.uint64)
     for name in table.column_names if columns is None else columns:

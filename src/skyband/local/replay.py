@@ -24,6 +24,7 @@ from skyband.sharding.projection import ProjectionRequest
 __all__ = ["in_order", "replay_frame", "replayed"]
 
 _MOST = 2**62
+_LAST = 2**31  # beyond all ranks
 _ROW = "__row"  # the order of rows, where a stream of count windows has no column with a time
 
 
@@ -124,7 +125,8 @@ def in_order(plan: LocalPlan, tables: list[pa.Table]) -> pa.Table:
     places = pc.index_in(found["query"], pa.array([query.name for query in plan.plan.queries])).to_numpy()
     moments = one(found[plan.family.answers.moment]).cast(pa.int64()).to_numpy(zero_copy_only=False)
     groups = [_ranks(one(found[name])) for name in plan.group_names]
-    order = _order([moments, places, *groups, found["rank"].to_numpy()])
+    ranks = pc.fill_null(found["rank"].cast(pa.int64()), _LAST).to_numpy()  # a change feed has rows without a rank
+    order = _order([moments, places, *groups, ranks])
     return found if order is None else found.take(pa.array(order))
 
 
