@@ -62,7 +62,8 @@ class Guard:
         self, app: App, host: str, token: str, *, control: bool, connections: Connections | None = None
     ) -> None:
         self._app = app
-        self._connections = connections or Connections(0)
+        # Not `or`: without open connections it is empty, and therefore false.
+        self._connections = Connections(0) if connections is None else connections
         self._token = token.encode()
         self._control = control
         self._everything = not is_loopback(host)
