@@ -45,7 +45,7 @@ def weighed(*queries):
 def test_count_windows_take_no_more_queries(plan, old, new):
     refuse_unresumable(plan(old), plan(old))
     refuse_unresumable(plan(old, new), plan(old))  # but one may leave
-    with pytest.raises(sb.SnapshotError, match="'new' is new to this checkpoint"):
+    with pytest.raises(sb.SnapshotError, match="'new' is not in this checkpoint"):
         refuse_unresumable(plan(old), plan(old, new))
 
 

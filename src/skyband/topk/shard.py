@@ -216,7 +216,7 @@ class TopKShard(Shard):
         joined_now = [query for query in self.plan.queries if known.get(query.name) != query]
         if joined_now and self.plan.axis == "count":
             raise SnapshotError(
-                f"query {joined_now[0].name!r} is new to this checkpoint. Earlier rows were not counted for it, so its "
+                f"query {joined_now[0].name!r} is not in this checkpoint. Earlier rows were not counted for it, so its "
                 "count windows would be wrong. Remove the query, or start with a new checkpoint."
             )
         old_scans = {scan.identity for scan in scans_of(before)}
