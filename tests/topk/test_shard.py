@@ -218,8 +218,8 @@ def test_groups_by_a_new_expression_begin_with_rows_to_come(output):
 def test_a_query_added_to_count_windows_is_refused():
     other = sb.TopK(name="other", k=2, size=4, slide=2, by="s")
     said = resumed(plan_of([COUNT], shards=1), queries=[COUNT, other])
-    assert "query 'other' is new to this checkpoint" in said
-    assert "query 'c' is new to this checkpoint" in resumed(
+    assert "query 'other' is not in this checkpoint" in said
+    assert "query 'c' is not in this checkpoint" in resumed(
         plan_of([COUNT], shards=1), queries=[sb.TopK(name="c", k=3, size=10, slide=5, by="s")]
     )
 

@@ -78,7 +78,7 @@ def test_neither_cuts_nor_restarts_change_anything(seed):
     draw, _, queries, rows = case(seed, text_ids=seed % 2 == 0)
     queries = [timed(query) for query in queries]
     monitor = check_restarts(draw, queries, rows)
-    with pytest.raises(sb.InvalidInputError, match="finished"):
+    with pytest.raises(sb.InvalidInputError, match=r"was ended by finish\(\)"):
         push(monitor, rows)
 
 

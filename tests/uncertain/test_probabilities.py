@@ -242,7 +242,7 @@ def test_refuses_columns_that_do_not_fit():
         sb.uncertain.topk_probabilities([1.0, 2.0], [0.5], 1)
     with pytest.raises(sb.InvalidInputError, match="must have the same length, got 3 rules and 2 scores"):
         sb.uncertain.topk_probabilities([1.0, 2.0], [0.5, 0.5], 1, [1, 2, 3])
-    with pytest.raises(sb.InvalidInputError, match="probabilities must be numbers, got type string"):
+    with pytest.raises(sb.InvalidInputError, match="probabilities are of type string, but must be numbers in"):
         sb.uncertain.topk_probabilities([1.0, 2.0], ["x", "y"], 1)
     with pytest.raises(sb.InvalidQueryError, match="k must be between 1 and 2147483647, got 0"):
         sb.uncertain.topk_probabilities([1.0], [0.5], 0)
