@@ -220,7 +220,7 @@ def test_a_run_that_does_not_get_on():
 
 
 def test_a_stream_of_events_is_not_idle(server):
-    """It is a request in progress for as long as it lasts: the limit for idle connections (0.5 s here) is not for it."""
+    """It is a request in progress, so the limit for idle connections (0.5 s here) does not apply."""
     with socket.create_connection(("127.0.0.1", server.ports[0]), timeout=TIMEOUT) as connection:
         connection.sendall(b"GET /api/events?watch=%5B%5D HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         until = time.monotonic() + 4  # eight times the limit; the server looks once a second

@@ -72,5 +72,5 @@ def test_columns_named_like_a_changes_own_come_back_under_another_name(spark):
 
 def test_another_output_is_refused(spark):
     df = frame(spark, [(1_000_000, 2.0, 1, "a")])
-    with pytest.raises(sb.InvalidInputError, match="output must be 'answers' .* got 'both'"):
+    with pytest.raises(sb.InvalidInputError, match=r"output must be 'answers' .* got 'both'"):
         answers(df, sb.TopK(k=1, size="1 hour", by="s"), time="ts", output="both")

@@ -15,7 +15,7 @@ __all__ = ["MOST_KEPT", "Choice", "Seen", "choose", "choose_on_spark", "depends_
 # that of SAP does not. `excess` is the number of candidates beyond k.
 SHORT_SLIDE = 50  # objects: SAP is faster if slides are at most this long
 CANDIDATES = 200  # SAP is faster if the excess times this is at least the square of the slide
-PART = 20  # SAP needs slides shorter than this part of the window. If k is at least this part of it, answers take most
+PART = 20  # SAP needs slides of at most this part of the window. If k is at least this part of it, answers take most
 MANY = 5  # of the time, and panes are as fast or faster, unless slides are short and the excess is this many times k
 MOST_KEPT = 16_000_000  # objects: SAP keeps the window's scores, 8 to 24 bytes each
 
@@ -90,7 +90,7 @@ def may_switch(queries: Sequence[TopK]) -> bool:
 
 def _is_sap(k: int, seen: Seen, excess: float) -> bool:
     """Whether SAP is expected to be faster than panes."""
-    if seen.size > MOST_KEPT or PART * seen.slide >= seen.size:
+    if seen.size > MOST_KEPT or PART * seen.slide > seen.size:
         return False
     if PART * k >= seen.size:
         return seen.slide <= SHORT_SLIDE and excess >= MANY * k
