@@ -71,7 +71,6 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
             values = column.compute(table)
             if pa.types.is_int64(values.type):
                 _refuse_inexact(values, error)
-                return values.cast(pa.float64(), safe=False).fill_null(_NAN)
             return values.cast(pa.float64(), safe=False).fill_null(_NAN)
 
         return ArrowColumn(pa.float64(), compute)
@@ -84,9 +83,7 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
 
     def as_text(self, column: ArrowColumn) -> ArrowColumn:
         """Return values as text, as Spark writes them."""
-        if pa.types.is_string(column.kind) or pa.types.is_large_string(column.kind):
-            return ArrowColumn(pa.string(), lambda table: column.compute(table).cast(pa.string()))
-        if pa.types.is_integer(column.kind) or pa.types.is_boolean(column.kind):
+        if _is_text(column.kind) or pa.types.is_integer(column.kind) or pa.types.is_boolean(column.kind):
             return ArrowColumn(pa.string(), lambda table: column.compute(table).cast(pa.string()))
         raise UnsupportedError(
             f"a column of type {self.described(column.kind)} cannot be used as a label here; cast it to a string in "
