@@ -13,8 +13,9 @@ from skyband.connectors.files import FilesSource
 from skyband.errors import SkybandError
 from skyband.expressions import compile_expression
 
-__all__ = ["FileReader", "FileRows", "declared_types", "letters"]
+__all__ = ["FileReader", "FileRows", "declared_types", "letters", "line_blocks"]
 
+_BLOCK = 1 << 24  # bytes that are parsed at a time
 _LETTERS = pa.schema([("reason", pa.string()), ("file", pa.string()), ("row", pa.int64()), ("value", pa.string())])
 
 
@@ -58,3 +59,17 @@ def declared_types(name: str, stream: FilesSource) -> pa.Schema:
         except SkybandError:
             raise on_spark(name, f"schema: {{{column}: {text}}}") from None
     return pa.schema(fields)
+
+
+def line_blocks(file: Path) -> Iterator[bytes]:
+    """Yield the lines of a file in large blocks, each of whole lines; compressed files are decompressed."""
+    rest = b""
+    with pa.input_stream(str(file), compression="detect") as stream:
+        while block := stream.read(_BLOCK):
+            rest += block
+            end = rest.rfind(b"\n") + 1
+            if end:
+                yield rest[:end]
+                rest = rest[end:]
+    if rest:
+        yield rest

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from skyband.connectors.arrow.batches import FileRows, declared_types, letters
+from skyband.connectors.arrow.batches import FileRows, declared_types, letters, line_blocks
 from skyband.connectors.arrow.cells import ColumnTypes, UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark, option
 from skyband.connectors.files import FilesSource
@@ -25,7 +25,6 @@ from skyband.expressions.types import spark_name
 
 __all__ = ["CsvFiles"]
 
-_BLOCK = 1 << 24  # bytes that are parsed at a time
 _BOM = b"\xef\xbb\xbf"
 _MALFORMED = "the line is not a CSV line that matches the schema"
 
@@ -124,16 +123,8 @@ class CsvFiles:
 
     def _blocks(self, file: Path) -> Iterator[bytes]:
         """Yield whole lines in large blocks; quoted line breaks are rejected, so every line break ends a line."""
-        rest = b""
-        with pa.input_stream(str(file), compression="detect") as stream:
-            while block := stream.read(_BLOCK):
-                rest += block
-                end = rest.rfind(b"\n") + 1
-                if end:
-                    yield self._plain(file, rest[:end])
-                    rest = rest[end:]
-        if rest:
-            yield self._plain(file, rest)
+        for block in line_blocks(file):
+            yield self._plain(file, block)
 
     def _plain(self, file: Path, block: bytes) -> bytes:
         """Return the lines, or reject them if Spark's parser may split them in another way."""

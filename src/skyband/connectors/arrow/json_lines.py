@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pjson
 
-from skyband.connectors.arrow.batches import FileRows, declared_types, letters
+from skyband.connectors.arrow.batches import FileRows, declared_types, letters, line_blocks
 from skyband.connectors.arrow.cells import UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.files import FilesSource
@@ -24,7 +24,6 @@ from skyband.expressions.types import DATE, TIMESTAMP, is_integral, spark_name
 
 __all__ = ["JsonFiles"]
 
-_BLOCK = 1 << 24  # bytes that are parsed at a time
 _MALFORMED = "the line is not a JSON object that matches the schema"
 _LONG = re.compile(rb"(?<![0-9.eE])[0-9]{19}")  # Spark reads integers beyond 64 bits as decimals
 _NOT_JSON = re.compile(r"(?i)nan|inf")
@@ -149,16 +148,9 @@ class JsonFiles:
 
     def _blocks(self, file: Path) -> Iterator[bytes]:
         """Yield whole lines in large blocks."""
-        rest = b""
-        with pa.input_stream(str(file), compression="detect") as stream:
-            while block := stream.read(_BLOCK):
-                rest += block
-                end = rest.rfind(b"\n") + 1
-                if rest[:end].strip():
-                    yield self._plain(file, rest[:end])
-                rest = rest[end:]
-        if rest.strip():
-            yield self._plain(file, rest)
+        for block in line_blocks(file):
+            if block.strip():
+                yield self._plain(file, block)
 
     def _plain(self, file: Path, block: bytes) -> bytes:
         try:
