@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import njit
 from numba.core import config
 
 from skyband.kernels import _notice
 from skyband.kernels._cache import kernel_store
+from skyband.kernels._dispatcher import KernelDispatcher
+from skyband.kernels._shipped import shipped_kernels
 
 __all__ = ["STORE", "allocating_kernel", "inner_kernel", "kernel"]
 
@@ -20,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 STORE = kernel_store()
 _notice.install(kept=STORE.kept)
 _NUMBA: Any = config  # its attributes are created when it is loaded
-_OPTIONS: dict[str, Any] = {"nogil": True}
+_OPTIONS: dict[str, Any] = {"nopython": True, "nogil": True}
 
 
 def kernel(function: F) -> F:
@@ -49,24 +48,9 @@ def allocating_kernel(function: F) -> F:
 
 def _compiled(function: F, **options: Any) -> F:
     """Compile the function with numba and store the result only in the kernel store."""
-    if STORE.folder is None:
-        return cast("F", njit(**_OPTIONS, **options)(function))
-    # numba reads the folder while it decorates. It is set for our kernels only: the program may have others.
-    before = _NUMBA.CACHE_DIR
-    _NUMBA.CACHE_DIR = str(STORE.folder)
-    try:
-        made = njit(**_OPTIONS, **options, cache=True)(function)
-    except RuntimeError:  # numba has no writable folder
-        made = None
-    finally:
-        _NUMBA.CACHE_DIR = before
-    # If numba cannot write there, it chooses another folder, without our checks.
-    if made is None or (hasattr(made, "stats") and not _is_in_store(made.stats.cache_path)):
-        made = njit(**_OPTIONS, **options)(function)
+    if _NUMBA.DISABLE_JIT:
+        return function
+    made = KernelDispatcher(function, targetoptions={**_OPTIONS, **options})
+    if STORE.folder is not None:
+        made.store_in(STORE.folder, shipped_kernels())
     return cast("F", made)
-
-
-@cache
-def _is_in_store(path: str) -> bool:
-    folder = STORE.folder
-    return folder is not None and folder.samefile(Path(path).parent)
