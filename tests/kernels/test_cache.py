@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import skyband
-from skyband.kernels._cache import KernelStore, _stamp, find_store
+from skyband.kernels._cache import KernelStore, find_store
 
 STRANGER = 54321
 as_root = pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="gives folders to another user")
@@ -57,48 +57,42 @@ def unsound(sources):
     planted(sources / "__pycache__", "777")
 
 
+def homeless(tmp_path):
+    """Have the user's cache refused."""
+    (tmp_path / "home").chmod(0o777)
+
+
 PLANTED = ["link", "777", "775", "file", pytest.param("foreign", marks=as_root)]
 
 
-def test_beside_the_sources(sources):
+def test_all_copies_of_the_library_share_the_users_cache(sources, tmp_path):
+    store = find_store(sources)
+    assert store == KernelStore(tmp_path / "home" / ".cache" / "skyband" / "kernels")
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    (tmp_path / "elsewhere").mkdir()
+    assert find_store(tmp_path / "elsewhere") == store
+
+
+def test_beside_the_sources_without_a_private_home(sources, tmp_path):
+    homeless(tmp_path)
     assert find_store(sources) == KernelStore(sources / "__pycache__")
-
-
-@pytest.mark.parametrize("name", ["a.py", "b.py", "../family/kernels/c.py"])
-def test_what_is_older_than_a_source_is_dropped(sources, name):
-    find_store(sources)
-    old = sources / "__pycache__" / "kernels_1" / "a.nbi"
-    old.parent.mkdir()
-    old.touch()
-    (sources / name).parent.mkdir(parents=True, exist_ok=True)
-    find_store(sources)
-    assert old.exists()
-    (sources / name).write_text("22")
-    find_store(sources)
-    assert not old.exists()
 
 
 @pytest.mark.parametrize("how", PLANTED)
 def test_a_planted_folder_beside_the_sources_is_not_used(sources, tmp_path, how):
+    homeless(tmp_path)
     planted(sources / "__pycache__", how)
     store = find_store(sources)
-    assert store.folder != sources / "__pycache__"
-    assert store.folder.parent == tmp_path / "home" / ".cache" / "skyband"
+    assert store.folder.parent == tmp_path / "temporary"
+    assert not store.kept
     assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
 
 
-def test_a_group_that_may_change_the_sources_may_write_beside_them(sources):
+def test_a_group_that_may_change_the_sources_may_write_beside_them(sources, tmp_path):
+    homeless(tmp_path)
     sources.chmod(0o775)
     planted(sources / "__pycache__", "775")
     assert find_store(sources).folder == sources / "__pycache__"
-
-
-@pytest.mark.parametrize("how", ["link", "777", "775", pytest.param("foreign", marks=as_root)])
-def test_a_planted_folder_inside_the_cache_is_not_used(sources, how):
-    cache = sources / "__pycache__"
-    cache.mkdir(mode=0o755)
-    planted(cache / "kernels_1", how)
-    assert find_store(sources).folder != cache
 
 
 @pytest.mark.parametrize("how", [*PLANTED, "755"])
@@ -149,8 +143,11 @@ def test_nothing_is_kept_where_others_can_replace_it(sources, tmp_path):
     assert find_store(sources).folder is not None
 
 
-def test_nothing_is_kept_for_sources_in_an_archive(sources, tmp_path):
-    assert find_store(tmp_path / "skyband.whl" / "skyband" / "kernels").folder is None
+def test_sources_in_an_archive_use_the_users_cache(sources, tmp_path):
+    archive = tmp_path / "skyband.whl" / "skyband" / "kernels"
+    assert find_store(archive) == find_store(sources)
+    homeless(tmp_path)
+    assert find_store(archive).folder.parent == tmp_path / "temporary"
 
 
 def test_a_folder_that_the_user_names_is_used_as_it_is(sources, tmp_path, monkeypatch):
@@ -203,27 +200,27 @@ def run_small(kernels, tmp_path, **environment):
     return Path(path)
 
 
-@pytest.mark.parametrize("place", ["temporary", "beside"])
+@pytest.mark.parametrize("place", ["temporary", "beside", "home"])
 def test_an_index_that_another_user_wrote_is_not_read(installed, tmp_path, place):
     trace = tmp_path / "trace"
     honest = run_small(installed, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "attacker"))
-    stamp = _stamp(installed)
-    if place == "temporary":  # under a name made of what everybody can see
-        named = tmp_path / "temporary" / f"skyband-kernels-{os.getuid()}-{stamp}"
-        folder = named / honest.name
+    if place == "temporary":  # under a name that everybody can guess
+        named = tmp_path / "temporary" / f"skyband-kernels-{os.getuid()}"
+    elif place == "home":
+        named = tmp_path / "home" / ".cache" / "skyband" / "kernels"
     else:
         named = installed / "__pycache__"
-        folder = named / honest.name
     installed.chmod(0o755)
-    folder.mkdir(parents=True)
-    for index in honest.glob("*.nbi"):
-        (folder / index.name).write_bytes(pickle.dumps(Trace(trace)))
-    (folder if place == "temporary" else named).joinpath("kernels.stamp").write_text(stamp)
-    for path in (named, folder, *folder.iterdir()):
+    named.mkdir(parents=True)
+    indexes = list(honest.glob("*.nbi"))
+    assert indexes
+    for index in indexes:
+        (named / index.name).write_bytes(pickle.dumps(Trace(trace)))
+    for path in (named, *named.iterdir()):
         path.chmod(0o777)
         if os.getuid() == 0:
             os.chown(path, STRANGER, STRANGER)
-    if place == "temporary":
+    if place != "beside":
         installed.chmod(0o555)
     used = run_small(installed, tmp_path)
     assert not trace.exists(), f"the index in {used} was read, and with it another user's code was run"
@@ -233,5 +230,6 @@ def test_an_index_that_another_user_wrote_is_not_read(installed, tmp_path, place
 
 def test_the_temporary_folder_is_emptied_in_the_end(installed, tmp_path):
     used = run_small(installed, tmp_path)
-    assert used.parent.is_dir()
-    assert list(used.parent.iterdir()) == []
+    assert used.is_relative_to(tmp_path / "temporary")
+    assert used.is_dir()
+    assert list(used.iterdir()) == []

@@ -19,7 +19,8 @@ small = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(small)
 print(small.one(1), small.two(1))
 """
-LINE = "skyband: compiling kernels; the first use takes up to half a minute, later uses start at once."
+LINE = "skyband: compiling kernels, first use only."
+CLEAR = "\r\x1b[K"
 
 
 @pytest.fixture
@@ -46,14 +47,46 @@ def said(tmp_path):
             shown = ""
         os.close(leader)
         assert done.stdout == "2 3\n"
-        return shown.splitlines()
+        return shown if terminal else shown.splitlines()
 
     return saying
 
 
-def test_on_a_terminal_it_is_said_once_and_only_when_it_is_so(said):
-    assert said(terminal=True) == [LINE]
-    assert said(terminal=True) == []
+AT_ONCE = "_notice.PATIENCE = _notice.REDRAWN = 0.0"
+
+
+def test_on_a_terminal_a_line_shows_each_kernel_and_is_cleared(said):
+    shown = said(terminal=True, before=AT_ONCE)
+    lines = [part for part in shown.split(CLEAR) if part]
+    assert lines[0] == "skyband: compiling kernels, first use only: 0 done, now small.one"
+    assert lines[-1] == "skyband: compiling kernels, first use only: 1 done, now small.two"
+    assert shown.endswith(CLEAR)
+    assert said(terminal=True, before=AT_ONCE) == "", "stored kernels are loaded without a word"
+
+
+def test_what_compiles_in_less_than_a_second_shows_nothing(said):
+    assert said(terminal=True, before="_notice.PATIENCE = 60.0") == ""
+
+
+def test_a_line_is_no_longer_than_the_terminal(said):
+    shown = said(terminal=True, before=AT_ONCE + "; import os; os.environ['COLUMNS'] = '30'")
+    assert {len(part) for part in shown.split(CLEAR) if part} == {29}
+
+
+def test_a_command_with_a_spinner_gets_the_text(said):
+    shown = said(
+        terminal=True,
+        before=AT_ONCE
+        + """
+import atexit
+told = []
+following = _notice.following(told.append)
+following.__enter__()
+atexit.register(lambda: sys.stderr.write("; ".join(told)))
+""",
+    )
+    first = "compiling kernels, first use only: 0 done, now small.one"
+    assert shown.split("; ")[0] == first
 
 
 def test_a_program_that_uses_the_library_writes_nothing_and_can_log_it(said, tmp_path):
@@ -69,16 +102,4 @@ def test_a_command_says_it_everywhere(said):
 
 
 def test_what_has_been_said_otherwise_is_not_said_again(said):
-    assert said(terminal=True, before="_notice.silence()") == []
-
-
-def test_cold_or_not(tmp_path, monkeypatch):
-    from skyband.kernels import _cache
-
-    monkeypatch.setattr(_cache, "kernel_store", lambda: _cache.KernelStore(tmp_path))
-    assert _cache.is_cold()
-    (tmp_path / "kernels_1").mkdir()
-    (tmp_path / "kernels_1" / "x.nbi").touch()
-    assert not _cache.is_cold()
-    monkeypatch.setattr(_cache, "kernel_store", lambda: _cache.KernelStore(None))
-    assert _cache.is_cold()
+    assert said(terminal=True, before=AT_ONCE + "; _notice.silence()") == ""

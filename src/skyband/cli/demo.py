@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from threading import Timer
 from time import perf_counter, sleep
 from typing import NamedTuple
 
@@ -171,18 +170,11 @@ def _stream(seconds: float, speed: float, seed: int) -> Trades:
 
 
 def _warm_up(console: Console, query: TopK) -> None:
-    """Compile or load the kernels before timing, and print a message if it takes long."""
-    _notice.silence()
-    message = "compiling kernels, first time only…"
-    with console.status("starting…") as status:
-        timer = Timer(2.0, lambda: status.update(message) if console.is_terminal else console.print(message))
-        timer.start()
-        try:
-            board = Leaderboard(query, trades(2_000, seed=0))
-            board.feed(OPENING + 2_000_000)
-            board.feed(OPENING + 2_000_000 + query.sliding.size)
-        finally:
-            timer.cancel()
+    """Compile or load the kernels before timing, and show the progress if it takes long."""
+    with console.status("starting…") as status, _notice.following(lambda text: status.update(f"starting: {text}")):
+        board = Leaderboard(query, trades(2_000, seed=0))
+        board.feed(OPENING + 2_000_000)
+        board.feed(OPENING + 2_000_000 + query.sliding.size)
 
 
 def _screen(console: Console, board: Leaderboard, now: int) -> RenderableType:

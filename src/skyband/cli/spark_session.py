@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from skyband.kernels._cache import is_cold
 from skyband.workload_file import EngineSection
 
 if TYPE_CHECKING:
@@ -28,11 +27,10 @@ def spark_for(
 ) -> Iterator[SparkSession]:
     """A session with the settings of a workload file's engine section; with `kafka`, one with the Kafka connector."""
     settings = engine or EngineSection()
-    first = " and compiling kernels (up to half a minute, first time only)" if is_cold() else ""
-    with progress(screen, f"starting Spark{first}…"):
+    with progress(screen, "starting Spark…") as show:
         from skyband.spark import session  # noqa: PLC0415 - loading Spark takes seconds
 
-        warm = threading.Thread(target=_warm_up, daemon=True)
+        warm = threading.Thread(target=_warm_up, args=(show,), daemon=True)
         warm.start()
         spark = session(app, settings.master, settings.memory, dict(settings.settings), verbose, kafka)
         warm.join()
@@ -45,14 +43,14 @@ def spark_for(
 
 
 @contextmanager
-def progress(screen: Console, message: str) -> Iterator[None]:
-    """Show a message while the block runs: a spinner on a terminal, otherwise a line."""
+def progress(screen: Console, message: str) -> Iterator[Callable[[str], None]]:
+    """Show a message while the block runs: a spinner on a terminal, otherwise a line. Yields how to add to a spinner."""
     if screen.is_terminal:
-        with screen.status(message):
-            yield
+        with screen.status(message) as status:
+            yield lambda more: status.update(f"{message} {more}")
     else:
         screen.print(message)
-        yield
+        yield lambda _: None
 
 
 def _silence(spark: SparkSession) -> None:
@@ -87,10 +85,10 @@ def _in_time() -> Iterator[None]:
         killer.cancel()
 
 
-def _warm_up() -> None:
-    """Compile the kernels once into the cache that Spark's workers use, without a notice."""
+def _warm_up(show: Callable[[str], None]) -> None:
+    """Compile the kernels once into the store that Spark's workers use; `show` gets the progress."""
     from skyband.kernels import _notice  # noqa: PLC0415
     from skyband.topk.warmup import warm_up  # noqa: PLC0415
 
-    _notice.silence()
-    warm_up()
+    with _notice.following(show):
+        warm_up()

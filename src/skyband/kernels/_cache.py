@@ -14,18 +14,17 @@ import stat
 import tempfile
 from contextlib import suppress
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["KernelStore", "find_store", "is_cold", "kernel_store", "private_folder"]
+__all__ = ["KernelStore", "find_store", "kernel_store", "private_folder"]
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ANY = stat.S_IRWXG | stat.S_IRWXO
 
 
 class KernelStore(NamedTuple):
-    """Where compiled kernels go: numba creates its folders in `folder`; None if they are not stored."""
+    """The folder of the compiled kernels; None if they are not stored."""
 
     folder: Path | None
     kept: bool = True  # the next process reuses what this one compiles
@@ -37,52 +36,35 @@ def kernel_store() -> KernelStore:
     return find_store(Path(__file__).parent)
 
 
-def is_cold() -> bool:
-    """Whether no kernel is compiled yet, so that the first use takes up to half a minute."""
-    folder, _ = kernel_store()
-    return folder is None or next(folder.glob("kernels_*/*.nbi"), None) is None
-
-
 def find_store(sources: Path) -> KernelStore:
-    """Return the first usable store: NUMBA_CACHE_DIR, next to the sources, the user's cache, a temporary folder, none.
+    """Return the first usable store: NUMBA_CACHE_DIR, the user's cache, next to the sources, a temporary folder, none.
 
-    It holds the kernels of the folder `sources`, and those of the folder ``kernels`` of each sibling package.
-    NUMBA_CACHE_DIR is set by the user, so the folder is used without these checks.
+    Stored kernels are found by content, so all copies of the library share the user's cache. NUMBA_CACHE_DIR is set by
+    the user, so the folder is used without these checks.
     """
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen and _can_be_made(Path(chosen)):
         return KernelStore(Path(chosen))
     if not hasattr(os, "getuid"):  # Windows: access control lists are not visible here
         return KernelStore(sources / "__pycache__")
+    own = _in_user_cache()
+    if own is not None:
+        return KernelStore(own)
     if _is_kept_beside(sources):
         return KernelStore(sources / "__pycache__")
-    if not sources.is_dir():
-        return KernelStore(None, kept=False)  # in an archive, where numba cannot detect outdated code
-    own = _in_user_cache(_stamp(sources))
-    return KernelStore(own) if own is not None else KernelStore(_temporary(), kept=False)
+    return KernelStore(_temporary(), kept=False)
 
 
 def _is_kept_beside(sources: Path) -> bool:
-    """Whether the sources' __pycache__ can be used; if so, delete compiled kernels that are older than a source.
-
-    numba compares a cached kernel only with its own file, but a kernel is compiled together with the kernels it calls.
-    So all compiled kernels are deleted when any source has changed, by an upgrade or an edit.
-    """
+    """Whether the sources' __pycache__ can be used."""
     cache = sources / "__pycache__"
     try:
         if not os.access(sources, os.W_OK):  # a system install, an executor's archive
             return False
         cache.mkdir(exist_ok=True)
-        if not all(_is_guarded_like(folder, sources) for folder in (cache, *cache.glob("kernels_*"))):
-            return False
-        stamp, mark = _stamp(sources), cache / "kernels.stamp"
-        if not mark.exists() or mark.read_text() != stamp:
-            for compiled in (*cache.glob("kernels_*/*.nbi"), *cache.glob("kernels_*/*.nbc")):
-                compiled.unlink(missing_ok=True)
-            mark.write_text(stamp)
+        return _is_guarded_like(cache, sources)
     except OSError:
         return False
-    return True
 
 
 def _is_guarded_like(cache: Path, sources: Path) -> bool:
@@ -98,12 +80,12 @@ def _is_guarded_like(cache: Path, sources: Path) -> bool:
     )
 
 
-def _in_user_cache(stamp: str) -> Path | None:
-    """Return a folder for these sources in the user's cache; different sources have different folders."""
+def _in_user_cache() -> Path | None:
+    """Return the folder for kernels in the user's cache."""
     configured = os.environ.get("XDG_CACHE_HOME", "")
     with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
         cache = Path(configured) if os.path.isabs(configured) else Path.home() / ".cache"
-        return private_folder(cache / "skyband" / f"kernels-{stamp}")
+        return private_folder(cache / "skyband" / "kernels")
     return None
 
 
@@ -166,7 +148,10 @@ def _empty(folder: Path, maker: int) -> None:
     """
     if os.getpid() == maker:
         for path in folder.iterdir():
-            shutil.rmtree(path, ignore_errors=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _can_be_made(folder: Path) -> bool:
@@ -174,10 +159,3 @@ def _can_be_made(folder: Path) -> bool:
         folder.mkdir(parents=True, exist_ok=True)
         return os.access(folder, os.W_OK | os.X_OK)
     return False
-
-
-def _stamp(sources: Path) -> str:
-    """Return a digest of the names, sizes and times of the kernels' sources."""
-    files = sorted((*sources.glob("*.py"), *sources.parent.glob("*/kernels/*.py")))
-    looks = [(str(path.relative_to(sources.parent)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    return blake2b(repr(looks).encode(), digest_size=8).hexdigest()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from pkgutil import get_data
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -22,7 +23,7 @@ from numba.core import config, types
 
 __all__ = ["code_digest", "environment", "signature_text"]
 
-_FORMAT = 1  # of the stored files; kernels of another format are not found
+_COMPILING = ("_dispatcher.py", "_jit.py", "_stored_kernel.py")  # how kernels are compiled and stored
 _PACKAGE = "skyband"
 _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "FULL_TRACEBACKS")
 
@@ -48,9 +49,11 @@ def code_digest(function: FunctionType, options: dict[str, Any]) -> str | None:
     return _digest(parts)
 
 
+@cache
 def environment() -> str:
-    """Return the versions and settings that compiled code depends on; the processor is known to numba's code generator."""
-    versions = (_FORMAT, sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__)
+    """Return the versions and settings that compiled code depends on; numba's code generator knows the processor."""
+    sources = _digest([(get_data(__package__, name) or b"").hex() for name in _COMPILING])
+    versions = (sources, sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__)
     settings: Any = config
     return repr((versions, [(name, getattr(settings, name, None)) for name in _SETTINGS]))
 

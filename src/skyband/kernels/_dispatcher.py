@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import compiler, errors, event, sigutils
+from numba.core import compiler, errors, event, sigutils, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import _FunctionCompiler
@@ -142,6 +142,11 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
             self.overloads[tuple(cres.signature.args)] = cres
         else:
             super().add_overload(cres)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile for a caller, once for all constant integers that it passes: the optimizer sees them after linking."""
+        plain = {name: types.unliteral(given) for name, given in kws.items()}
+        return super().get_call_template([types.unliteral(given) for given in args], plain)
 
     @global_compiler_lock
     def compile(self, sig: Any) -> Any:

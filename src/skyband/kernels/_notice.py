@@ -1,46 +1,113 @@
-"""Report that kernels are being compiled, because a first use takes up to half a minute.
+"""Report that kernels are being compiled, because a first use takes seconds.
 
-On a terminal, one line is printed to stderr. Elsewhere nothing is printed. The line is always logged by the logger
-``skyband.kernels`` at level INFO.
+On a terminal, a line on stderr shows which kernel is compiled and how many are done, once compiling has taken more than
+a second in this process. The line is cleared when the kernels are ready. Elsewhere nothing is printed. The logger
+``skyband.kernels`` logs the first compilation at level INFO, and each kernel at level DEBUG.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import perf_counter
 from typing import Any
 
 from numba.core import event
 
-__all__ = ["announce", "install", "silence"]
+__all__ = ["announce", "compiled_kernels", "following", "install", "silence"]
 
 _LOG = logging.getLogger("skyband.kernels")
-_LINE = "skyband: compiling kernels; the first use takes up to half a minute{}"
+_LINE = "skyband: compiling kernels, first use only{}"
+PATIENCE = 1.0  # seconds of compiling before a line is shown
+REDRAWN = 0.1  # seconds
+_CLEAR = "\r\x1b[K"
 
 
 class _Listener(event.Listener):
-    """Receives numba's compile events; loading a cached kernel causes none."""
+    """Receives numba's compile events; loading a stored kernel causes none."""
 
     def __init__(self) -> None:
         self.is_reported = False
+        self.is_silent = False
         self.always = False
         self.later_uses = ""
+        self.done = 0
+        self.followers: list[Callable[[str], None]] = []
+        self._names: list[str] = []  # being compiled, the outermost first
+        self._spent = 0.0  # seconds, in compilations that have ended
+        self._began = 0.0
+        self._drawn: float | None = None  # when the line was drawn; None: it is not there
 
     def on_start(self, started: Any) -> None:
-        """Report the first compilation of a Skyband kernel in this process."""
-        function = getattr(started.data["dispatcher"], "py_func", None)
-        if self.is_reported or not getattr(function, "__module__", "").startswith("skyband."):
+        """Report the first compilation of a Skyband kernel in this process, and show the kernel."""
+        name = _name_of(started)
+        if name is None:
             return
-        self.is_reported = True
-        line = _LINE.format(self.later_uses)
-        _LOG.info(line)
-        with suppress(AttributeError, OSError, ValueError):  # stderr is missing or closed
-            if self.always or sys.stderr.isatty():
-                print(line, file=sys.stderr, flush=True)  # noqa: T201 - for the user at the terminal
+        if not self._names:
+            self._began = perf_counter()
+        self._names.append(name)
+        if not self.is_reported:
+            self.is_reported = True
+            line = _LINE.format(self.later_uses)
+            _LOG.info(line)
+            if self.always and not self.is_silent and not _is_terminal():
+                _write(f"{line}\n")
+        self._show(name)
 
     def on_end(self, ended: Any) -> None:
-        """Ignore the end of a compilation."""
+        """Count the kernel; clear the line when the outermost is ready."""
+        name = _name_of(ended)
+        if name is None or not self._names:
+            return
+        self._names.pop()
+        self.done += 1
+        _LOG.debug("compiled %s", name)
+        if self._names:
+            self._show(self._names[-1])
+            return
+        self._spent += perf_counter() - self._began
+        if self._drawn is not None:
+            self._drawn = None
+            _write(_CLEAR)
+
+    def _show(self, name: str) -> None:
+        """Draw the line, if it is time."""
+        now = perf_counter()
+        if self._spent + now - self._began < PATIENCE:
+            return
+        if self._drawn is not None and now - self._drawn < REDRAWN:
+            return
+        text = f"compiling kernels, first use only: {self.done} done, now {name}"
+        for follower in self.followers:
+            follower(text)
+        if self.is_silent or self.followers or not _is_terminal():
+            return
+        self._drawn = now
+        _write(f"{_CLEAR}{f'skyband: {text}'[: shutil.get_terminal_size().columns - 1]}")
+
+
+def _name_of(happened: Any) -> str | None:
+    """Return the kernel's name without the package; None for functions of others."""
+    function = getattr(happened.data["dispatcher"], "py_func", None)
+    module = getattr(function, "__module__", None) or ""
+    if not module.startswith("skyband."):
+        return None
+    return f"{module.rpartition('.')[2]}.{getattr(function, '__name__', '')}"
+
+
+def _is_terminal() -> bool:
+    with suppress(AttributeError, OSError, ValueError):  # stderr is missing or closed
+        return sys.stderr.isatty()
+    return False
+
+
+def _write(text: str) -> None:
+    with suppress(AttributeError, OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 _LISTENER = _Listener()
@@ -48,18 +115,31 @@ _LISTENER = _Listener()
 
 def install(kept: bool) -> None:
     """Register for numba's events; `kept` is whether the next process can reuse the compiled code."""
-    _LISTENER.later_uses = (
-        ", later uses start at once." if kept else " in each process: the code cannot be stored on disk."
-    )
+    _LISTENER.later_uses = "." if kept else ", in each process: the code cannot be stored on disk."
     register: Any = event.register  # without types
     register("numba:compile", _LISTENER)
 
 
 def announce() -> None:
-    """Print the line to stderr even if it is not a terminal, for commands."""
+    """Print a line to stderr even if it is not a terminal, for commands."""
     _LISTENER.always = True
 
 
 def silence() -> None:
     """Do not report compilation in this process, because the caller reports it."""
-    _LISTENER.is_reported = True
+    _LISTENER.is_silent = True
+
+
+@contextmanager
+def following(follower: Callable[[str], None]) -> Iterator[None]:
+    """Pass the text of the line to `follower` instead of printing it, while the block runs."""
+    _LISTENER.followers.append(follower)
+    try:
+        yield
+    finally:
+        _LISTENER.followers.remove(follower)
+
+
+def compiled_kernels() -> int:
+    """Number of kernels that this process has compiled; loaded ones are not counted."""
+    return _LISTENER.done

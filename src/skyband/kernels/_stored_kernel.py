@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
 from types import FunctionType
@@ -22,13 +22,14 @@ from numba.core.compiler import CompileResult
 from skyband.kernels._digest import code_digest, environment, signature_text
 from skyband.kernels._shipped import Shipped
 
-__all__ = ["KernelCache", "StoredOverload", "delete_unused"]
+__all__ = ["INNER", "KernelCache", "StoredOverload", "delete_unused"]
 
 DAY = 86_400.0
 RENEWED = 7 * DAY  # the file time of a kernel in use is renewed after this
 UNUSED = 60 * DAY
 LOCK_TIMEOUT = 300.0  # seconds to wait for another process; then the kernel is compiled in this one, too
 LOCK_POLL = 0.05
+INNER = "-inner"  # ends the names of inner code
 _STAMP = ""  # numba's stamp of the source; here the name of the file and its key cover it
 
 
@@ -84,7 +85,7 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba has no types
         whole = f"{self._function.__module__}.{self._function.__qualname__}"
         key = "\n".join((whole, str(self.digest), environment(), repr(processor), *rest))
         short = ".".join(whole.split(".")[-2:]).replace("<", "").replace(">", "")
-        return key, f"{short}-{blake2b(key.encode(), digest_size=12).hexdigest()}"
+        return key, f"{short}-{blake2b(key.encode(), digest_size=12).hexdigest()}{INNER if rest[0] == 'inner' else ''}"
 
     def _load(self, folder: Path, processor: tuple[str, ...], rest: tuple[str, ...], target: Any) -> Any:
         key, name = self._name(processor, rest)
@@ -106,6 +107,7 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba has no types
         packed = self._pack(compiled)
         stored = ("entry", compiled._reduce()) if packed is None else ("inner", packed)
         with suppress(OSError):  # a full disk: the next process compiles it again
+            delete_unused(self._folder)
             self._folder.mkdir(parents=True, exist_ok=True)
             IndexDataCacheFile(str(self._folder), name, _STAMP).save(key, stored)
 
@@ -117,9 +119,10 @@ class StoredOverload:
         self.found, self.save = found, save
 
 
-def delete_unused(folder: Path, older: float = UNUSED) -> None:
-    """Delete stored kernels that have not been used for `older` seconds."""
-    limit = time.time() - older
+@cache
+def delete_unused(folder: Path) -> None:
+    """Delete stored kernels that have not been used for a while; once per process, when it stores the first."""
+    limit = time.time() - UNUSED
     with suppress(OSError):
         for path in folder.iterdir():
             with suppress(OSError):
