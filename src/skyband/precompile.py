@@ -77,7 +77,7 @@ def _aggregates() -> None:
     """Aggregate queries over arrays and data frames."""
     size, slide = "1 minute", "10 seconds"
     for kind in ("sum", "count", "max", "avg", "stddev"):
-        asked = AggregateTopK(k=3, size=size, slide=slide, key="g", value="x", aggregate=kind)  # type: ignore[arg-type]
+        asked = AggregateTopK(k=3, size=size, slide=slide, key="g", value="x", aggregate=kind)
         aggregate.replay(asked, _TIMES, _GROUPS, None if kind == "count" else _SCORES)
         replay(asked, _table(), time="at")  # type: ignore[arg-type]  # frames of all families
 
@@ -94,7 +94,7 @@ def _incomplete() -> None:
     """Queries over incomplete rows, by each method."""
     streams = np.where(_GROUPS % 2 == 0, "a", "b")
     for method in ("exact", "sorted-lists", "approximate"):
-        asked = IncompleteTopK(k=3, size="1 minute", every="10 seconds", streams=["a", "b"], method=method)  # type: ignore[arg-type]
+        asked = IncompleteTopK(k=3, size="1 minute", every="10 seconds", streams=["a", "b"], method=method)
         incomplete.replay(asked, _TIMES, _GROUPS, streams, _SCORES)
 
 
@@ -131,7 +131,7 @@ def run_sets(names: Sequence[str]) -> int:
 
 def precompile(names: Sequence[str], jobs: int, environment: dict[str, str] | None = None) -> None:
     """Compile the sets in `jobs` processes at a time; raise `subprocess.CalledProcessError` if one fails."""
-    waiting, running = list(names), []
+    waiting, running = list(names), list[subprocess.Popen[bytes]]()
     command = [sys.executable, "-m", "skyband.precompile", "--jobs", "1"]
     try:
         while waiting or running:

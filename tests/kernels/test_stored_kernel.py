@@ -30,7 +30,7 @@ print(middle(1), other(1), _notice.compiled_kernels())
 
 @pytest.fixture
 def called(tmp_path):
-    """Writes three kernels into a folder, calls them in another process, and returns the values and the compilations."""
+    """Writes three kernels into a folder and calls them in another process; returns values and compilations."""
 
     def calling(*, folder="a", low=LOW, more="", wait=True, cache="cache", **environment):
         place = tmp_path / folder

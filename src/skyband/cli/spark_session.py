@@ -44,7 +44,7 @@ def spark_for(
 
 @contextmanager
 def progress(screen: Console, message: str) -> Iterator[Callable[[str], None]]:
-    """Show a message while the block runs: a spinner on a terminal, otherwise a line. Yields how to add to a spinner."""
+    """Show a message while the block runs: a spinner on a terminal, else a line. The block can add to the spinner."""
     if screen.is_terminal:
         with screen.status(message) as status:
             yield lambda more: status.update(f"{message} {more}")

@@ -19,13 +19,17 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core import config, types
+from numba.core import config
+from numba.core import types as numba_types
 
 __all__ = ["code_digest", "environment", "signature_text"]
 
 _COMPILING = ("_dispatcher.py", "_jit.py", "_stored_kernel.py")  # how kernels are compiled and stored
 _PACKAGE = "skyband"
 _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "FULL_TRACEBACKS")
+
+
+_TYPES: Any = numba_types  # its stubs lack most of it
 
 
 class _UnknownError(Exception):
@@ -64,8 +68,8 @@ def signature_text(arguments: tuple[Any, ...]) -> str:
 
 
 def _type_text(given: Any) -> str:
-    inner = ", ".join(map(_type_text, given.types)) if isinstance(given, types.BaseTuple) else ""
-    if isinstance(given, types.BaseNamedTuple):
+    inner = ", ".join(map(_type_text, given.types)) if isinstance(given, _TYPES.BaseTuple) else ""
+    if isinstance(given, _TYPES.BaseNamedTuple):
         owner = given.instance_class
         return f"{owner.__module__}.{owner.__qualname__}{given.fields}({inner})"
     return f"{type(given).__name__}({inner})" if inner else f"{type(given).__name__}:{given}"

@@ -11,21 +11,24 @@ compiled then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import compiler, errors, event, sigutils, types
+from numba.core import compiler, dispatcher, errors, event, sigutils
+from numba.core import types as numba_types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import _FunctionCompiler
 from numba.core.registry import CPUDispatcher
 
 from skyband.kernels._shipped import Shipped
 from skyband.kernels._stored_kernel import KernelCache
 
 __all__ = ["KernelDispatcher"]
+
+_TYPES: Any = numba_types  # their stubs lack most of them
+_DISPATCHER: Any = dispatcher
 
 # Kernels that are being compiled, outermost first. numba's lock lets one thread compile at a time.
 _COMPILING: list[KernelDispatcher] = []
@@ -93,7 +96,7 @@ def _unpack(target: Any, packed: Any) -> Any:
     )
 
 
-class _Compiler(_FunctionCompiler):  # type: ignore[misc]
+class _Compiler(_DISPATCHER._FunctionCompiler):  # type: ignore[misc]
     """Compiles a function as an entry or as inner code."""
 
     is_inner = False
@@ -124,7 +127,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
 
     def __init__(
         self,
-        py_func: Callable[..., Any],
+        py_func: FunctionType,
         locals: Any = None,  # noqa: A002 - numba's name
         targetoptions: Any = None,
         pipeline_class: Any = compiler.Compiler,
@@ -144,11 +147,11 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
             super().add_overload(cres)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile for a caller, once for all constant integers that it passes: the optimizer sees them after linking."""
-        plain = {name: types.unliteral(given) for name, given in kws.items()}
-        return super().get_call_template([types.unliteral(given) for given in args], plain)
+        """Compile for a caller, once for all constants that it passes: the optimizer sees them after linking."""
+        plain = {name: _TYPES.unliteral(given) for name, given in kws.items()}
+        return super().get_call_template([_TYPES.unliteral(given) for given in args], plain)
 
-    @global_compiler_lock
+    @global_compiler_lock  # type: ignore[untyped-decorator]
     def compile(self, sig: Any) -> Any:
         """Compile the signature, or load it; as inner code if this happens while another kernel is compiled."""
         if not self._can_compile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from numba.core import config
@@ -50,7 +51,7 @@ def _compiled(function: F, **options: Any) -> F:
     """Compile the function with numba and store the result only in the kernel store."""
     if _NUMBA.DISABLE_JIT:
         return function
-    made = KernelDispatcher(function, targetoptions={**_OPTIONS, **options})
+    made = KernelDispatcher(cast("FunctionType", function), targetoptions={**_OPTIONS, **options})
     if STORE.folder is not None:
         made.store_in(STORE.folder, shipped_kernels())
     return cast("F", made)

@@ -26,7 +26,7 @@ REDRAWN = 0.1  # seconds
 _CLEAR = "\r\x1b[K"
 
 
-class _Listener(event.Listener):
+class _Listener(event.Listener):  # type: ignore[misc]  # numba has no types
     """Receives numba's compile events; loading a stored kernel causes none."""
 
     def __init__(self) -> None:

@@ -46,7 +46,7 @@ def shipped_kernels(folder: Path = FOLDER) -> Shipped | None:
         triple, _, features = processor
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    chosen = config.CPU_NAME, config.CPU_FEATURES  # type: ignore[attr-defined]  # created when it is loaded
+    chosen = config.CPU_NAME, config.CPU_FEATURES
     if manifest.get("environment") != environment() or triple != llvm.get_process_triple() or any(chosen):
         return None
     try:

@@ -61,7 +61,7 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba has no types
 
     @contextmanager
     def overload(self, args: tuple[Any, ...], target: Any, is_inner: bool) -> Iterator[StoredOverload]:
-        """Look up the signature. If it is not stored, other processes wait until the block has compiled and saved it."""
+        """Look up the signature. If it is not stored, other processes wait while the block compiles and saves it."""
         target.refresh()
         rest = ("inner" if is_inner else "entry", signature_text(args))
         found = None
