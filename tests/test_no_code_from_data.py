@@ -24,7 +24,7 @@ LOADERS = {
     "spark/requirements.py",
     "topk/algorithms/__init__.py",
 }
-STARTERS = {"java.py", "spark/ivy.py"}  # start Java, with arguments in a list
+STARTERS = {"java.py", "spark/ivy.py", "precompile.py"}  # start Java, or this Python; arguments in a list
 BECOMING = {"spark/worker_daemon.py": "calls os.execv"}  # Spark's own daemon, with the arguments that Spark gave it
 
 

@@ -83,6 +83,19 @@ def take_room(tree: RoomTree, leaf: int) -> None:
         node >>= 1
 
 
+@kernel
+def last_at_or_before(starts: Ints, position: int) -> int:
+    """Index of the last start at or before `position`; -1 if there is none."""
+    low, high = 0, starts.size
+    while low < high:
+        middle = (low + high) >> 1
+        if starts[middle] <= position:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
 @allocating_kernel
 def needed(keys: Floats, positions: Ints, starts: Ints, ks: Ints, ties: Ties) -> Ints:
     """Indexes of those of these objects, given best first, that belong to the minimal candidate set."""
@@ -90,7 +103,8 @@ def needed(keys: Floats, positions: Ints, starts: Ints, ks: Ints, ties: Ties) ->
     while leaves < starts.size:
         leaves *= 2
     tree = RoomTree(np.zeros(2 * leaves, np.int64), np.full(2 * leaves, -(2**62)))
-    tree.rooms[leaves : leaves + starts.size] = ks
+    for view in range(starts.size):  # not a slice, for which numba compiles seconds of checks of shapes
+        tree.rooms[leaves + view] = ks[view]
     for node in range(leaves - 1, 0, -1):
         tree.rooms[node] = max(tree.rooms[2 * node], tree.rooms[2 * node + 1])
     places = np.empty(positions.size, np.int64)
@@ -101,7 +115,7 @@ def needed(keys: Floats, positions: Ints, starts: Ints, ks: Ints, ties: Ties) ->
             for better in range(counted, kept):
                 take_room(tree, leaves + views[better])
             counted = kept
-        view = np.searchsorted(starts, positions[i], side="right") - 1
+        view = last_at_or_before(starts, positions[i])
         if view >= 0 and room_up_to(tree, leaves + view) > 0:
             places[kept], views[kept] = i, view
             kept += 1
