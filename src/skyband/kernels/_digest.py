@@ -95,7 +95,7 @@ def _function(function: FunctionType, seen: set[FunctionType]) -> Iterator[str]:
 
 
 def _code(code: CodeType, doc: str | None = None) -> Iterator[str]:
-    """Yield the parts of a code object that the compiler reads; line numbers and the docstring are none of them."""
+    """Yield the parts of a code object that the compiler reads; not line numbers and the docstring."""
     yield code.co_code.hex()
     yield repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags, code.co_argcount))
     yield getattr(code, "co_exceptiontable", b"").hex()
