@@ -8,7 +8,7 @@ TYPED  := src tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folde
 CODE   := $(TYPED) tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars demo test test-long test-quick faults check format bench docs page clean
+.PHONY: help setup java jars kernels demo test test-long test-quick faults check format bench docs page clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -27,7 +27,10 @@ jars: java ## download Spark's Kafka connector, once (the Kafka tests do it them
 demo: java ## show three queries over a stream of trades, live on Spark
 	@$(BIN)/skyband demo
 
-test: java check ## run all checks and tests; CI runs it first
+kernels: $(READY) ## compile the kernels in parallel, once per machine (uses compile what is missing)
+	@$(BIN)/python -m skyband.precompile
+
+test: java check kernels ## run all checks and tests; CI runs it first
 	$(BIN)/pytest -n 2 -m "not long"
 
 # Hypothesis tests run in both targets, here with more examples.

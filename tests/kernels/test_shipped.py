@@ -80,7 +80,7 @@ def test_a_first_use_compiles_nothing_unless_something_differs(package, tmp_path
     assert answer(package, tmp_path)[1] > 0
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"processor": 1}', '{"processor": ["a"]}', '{"processor": [1, 2, 3]}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"processor": 1}', '{"processor": ["a"]}', '{"processor": [1, 2]}'])
 def test_a_damaged_manifest_is_ignored(tmp_path, text):
     (tmp_path / _shipped.MANIFEST).write_text(text)
     assert _shipped.shipped_kernels(tmp_path) is None
