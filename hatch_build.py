@@ -5,6 +5,8 @@ environment, takes minutes, and makes the wheel specific to a platform and a Pyt
 level. numba and numpy must have the versions that the users of the wheel have, so pin them::
 
     SKYBAND_COMPILED_KERNELS=x86-64-v3 uv build --wheel --build-constraints constraints.txt
+
+SKYBAND_COMPILED_SETS, a list with spaces, chooses other kernel sets than the common ones.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 VARIABLE = "SKYBAND_COMPILED_KERNELS"
+SETS = "SKYBAND_COMPILED_SETS"
 
 
 class CompiledKernels(BuildHookInterface[Any]):
@@ -40,6 +43,7 @@ class CompiledKernels(BuildHookInterface[Any]):
         shutil.rmtree(folder, ignore_errors=True)
         environment = {**os.environ, "PYTHONPATH": str(root / "src")}
         command = [sys.executable, "-m", "skyband.precompile", "--into", str(folder), "--level", level]
+        command += os.environ.get(SETS, "").split()
         subprocess.run(command, env=environment, check=True)
         build_data["force_include"][str(folder)] = "skyband/kernels/compiled"
         build_data["pure_python"] = False

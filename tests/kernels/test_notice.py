@@ -103,3 +103,16 @@ def test_a_command_says_it_everywhere(said):
 
 def test_what_has_been_said_otherwise_is_not_said_again(said):
     assert said(terminal=True, before=AT_ONCE + "; _notice.silence()") == ""
+
+
+def test_waiting_for_another_process_is_shown_and_cleared(said):
+    """A wait of no length draws the line at the first look."""
+    program = (
+        AT_ONCE
+        + """
+with _notice.waiting("sap.advance") as show:
+    show()
+"""
+    )
+    shown = said(terminal=True, before=program)
+    assert shown.startswith(f"{CLEAR}skyband: waiting for another process that compiles sap.advance{CLEAR}")

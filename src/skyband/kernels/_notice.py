@@ -17,7 +17,7 @@ from typing import Any
 
 from numba.core import event
 
-__all__ = ["announce", "compiled_kernels", "following", "install", "silence"]
+__all__ = ["announce", "compiled_kernels", "following", "install", "silence", "waiting"]
 
 _LOG = logging.getLogger("skyband.kernels")
 _LINE = "skyband: compiling kernels, first use only{}"
@@ -69,18 +69,29 @@ class _Listener(event.Listener):  # type: ignore[misc]  # numba has no types
             self._show(self._names[-1])
             return
         self._spent += perf_counter() - self._began
-        if self._drawn is not None:
-            self._drawn = None
-            _write(_CLEAR)
+        self.end_wait()
 
     def _show(self, name: str) -> None:
         """Draw the line, if it is time."""
         now = perf_counter()
-        if self._spent + now - self._began < PATIENCE:
-            return
+        if self._spent + now - self._began >= PATIENCE:
+            self._draw(f"compiling kernels, first use only: {self.done} done, now {name}", now)
+
+    def wait(self, name: str, began: float) -> None:
+        """Show that another process compiles a kernel, if it takes long."""
+        now = perf_counter()
+        if now - began >= PATIENCE:
+            self._draw(f"waiting for another process that compiles {name}", now)
+
+    def end_wait(self) -> None:
+        """Clear the line, unless this process compiles."""
+        if self._drawn is not None and not self._names:
+            self._drawn = None
+            _write(_CLEAR)
+
+    def _draw(self, text: str, now: float) -> None:
         if self._drawn is not None and now - self._drawn < REDRAWN:
             return
-        text = f"compiling kernels, first use only: {self.done} done, now {name}"
         for follower in self.followers:
             follower(text)
         if self.is_silent or self.followers or not _is_terminal():
@@ -138,6 +149,16 @@ def following(follower: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _LISTENER.followers.remove(follower)
+
+
+@contextmanager
+def waiting(name: str) -> Iterator[Callable[[], None]]:
+    """Yield a function to call while the block waits for another process that compiles this kernel."""
+    began = perf_counter()
+    try:
+        yield lambda: _LISTENER.wait(name, began)
+    finally:
+        _LISTENER.end_wait()
 
 
 def compiled_kernels() -> int:

@@ -19,6 +19,7 @@ from typing import Any
 from numba.core.caching import IndexDataCacheFile, NullCache
 from numba.core.compiler import CompileResult
 
+from skyband.kernels import _notice
 from skyband.kernels._digest import code_digest, environment, signature_text
 from skyband.kernels._shipped import Shipped
 
@@ -155,15 +156,17 @@ def _lock(path: Path, awaited: Path) -> Iterator[None]:
         return
     try:
         held = False
-        end = time.monotonic() + LOCK_TIMEOUT
-        while not held and time.monotonic() < end:
-            try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                held = True
-            except OSError:
-                if awaited.exists():
-                    break
-                time.sleep(LOCK_POLL)
+        began = time.monotonic()
+        with _notice.waiting(path.name.partition("-")[0]) as show:
+            while not held and time.monotonic() < began + LOCK_TIMEOUT:
+                try:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    held = True
+                except OSError:
+                    if awaited.exists():
+                        break
+                    show()
+                    time.sleep(LOCK_POLL)
         yield
         if held:
             with suppress(OSError):
