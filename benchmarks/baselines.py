@@ -92,7 +92,7 @@ def seconds_a_slide(scores: Any, size: int, slide: int, k: int, rounds: int, wit
     return Timing(found)
 
 
-@njit(cache=False)
+@njit(cache=False)  # type: ignore[untyped-decorator]  # numba has no types
 def threshold_scan(scores: Any, bar: float) -> int:
     """Count the scores that reach the threshold: the minimum work of an exact algorithm that knows it in advance."""
     found = 0
