@@ -131,7 +131,8 @@ def run_sets(names: Sequence[str]) -> int:
 
 def precompile(names: Sequence[str], jobs: int, environment: dict[str, str] | None = None) -> None:
     """Compile the sets in `jobs` processes at a time; raise `subprocess.CalledProcessError` if one fails."""
-    waiting, running = list(names), list[subprocess.Popen[bytes]]()
+    waiting = list(names)
+    running: list[subprocess.Popen[bytes]] = []
     command = [sys.executable, "-m", "skyband.precompile", "--jobs", "1"]
     try:
         while waiting or running:
