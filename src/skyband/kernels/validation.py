@@ -50,3 +50,13 @@ def rows_by_group(codes: Ints, groups: int) -> tuple[Ints, Ints]:
         rows[at[codes[i]]] = i
         at[codes[i]] += 1
     return rows, begins
+
+
+@kernel
+def shares_positions(positions: Ints, order: Ints, begins: Ints) -> bool:
+    """Return whether two rows of a group share a position; `order` has the rows by group and position."""
+    for group in range(begins.size - 1):
+        for i in range(begins[group] + 1, begins[group + 1]):
+            if positions[order[i]] == positions[order[i - 1]]:
+                return True
+    return False
