@@ -25,7 +25,10 @@ from skyband.kernels.validation import rows_by_group
 from skyband.sharding.pipeline import Project
 from skyband.sharding.rows import Grouping, group_rows, positions_of, scores_of, stream_order, without_negative_zero
 from skyband.topk.algorithms import engine_named
+from skyband.topk.algorithms.panes import Panes
+from skyband.topk.group_windows import rank_group_windows
 from skyband.topk.plan import TopKPlan
+from skyband.topk.query import TopK
 from skyband.topk.window_bounds import starts_of
 from skyband.topk.window_ranking import Lined, rank_rows
 from skyband.windows import ALWAYS, NEVER
@@ -87,15 +90,24 @@ def _rank_scan(
     else:
         last = int(positions.max(initial=ALWAYS)) + max(query.window.longest for query in queries)
         final, first = np.full(begins.size - 1, last), int(positions.min(initial=NEVER))
-    found = rank_rows(engine_named(plan.algorithm), queries, lined, np.full(begins.size - 1, ALWAYS), final).windows
-    owner = np.zeros_like(found.ends) if begins.size == 2 else found.groups
+    found = None
+    if len(queries) == 1 and plan.algorithm == Panes.name:
+        found = rank_group_windows(queries[0], lined, final, first)
+    if found is None:
+        found = _ranked(plan, queries, lined, final, first)
+    order = order if rows is None else rows[order]
+    return found._replace(queries=np.array(scan.places, np.int64)[found.queries], ids=order[found.ids])
+
+
+def _ranked(plan: TopKPlan, queries: Sequence[TopK], lined: Lined, final: Ints, first: int) -> RankedWindows:
+    groups = lined.begins.size - 1
+    found = rank_rows(engine_named(plan.algorithm), queries, lined, np.full(groups, ALWAYS), final).windows
+    owner = np.zeros_like(found.ends) if groups == 1 else found.groups
     reported = found.ends <= final[owner]
     if any(query.full_only for query in queries):
         since = np.array([first if query.full_only else ALWAYS for query in queries], np.int64)
         reported &= starts_of(queries, found.queries, found.ends) >= since[found.queries]
-    found = chosen(found, reported)
-    order = order if rows is None else rows[order]
-    return found._replace(queries=np.array(scan.places, np.int64)[found.queries], ids=order[found.ids])
+    return chosen(found, reported)
 
 
 def _by_value(table: pa.Table, columns: Sequence[str], by_value: Sequence[str]) -> Grouping:
@@ -120,19 +132,28 @@ def _ranks(values: pa.Array) -> Ints:
 
 def _in_order(plan: TopKPlan, found: RankedWindows) -> _Answers:
     """Sort the windows by end and query. Those of one query and end are already sorted by group."""
+    if expand.in_order(found.ends, found.queries, np.zeros_like(found.ends), np.zeros(1, np.int64)):
+        return _answers(plan, found)
     windows = _by_end(found.ends, found.queries)
     begins = np.cumsum(found.counts) - found.counts
-    queries, counts, total = found.queries[windows], found.counts[windows], found.keys.size
-    keys, scores = np.empty(total), np.empty(total)
-    rows, ranks = np.empty(total, np.int64), np.empty(total, np.int64)
+    keys, rows = np.empty(found.keys.size), np.empty(found.keys.size, np.int64)
     expand.gather(windows, begins, found.counts, found.keys, found.ids, keys, rows)
+    queries, groups, ends, counts = (column[windows] for column in found[:4])
+    return _answers(plan, RankedWindows(queries, groups, ends, counts, keys, rows))
+
+
+def _answers(plan: TopKPlan, found: RankedWindows) -> _Answers:
+    """Compute the scores and ranks of windows in the order of the table."""
+    scores, ranks = found.keys, np.empty(found.keys.size, np.int64)
     tied, ascending = (
         np.array(flags, np.int64)
         for flags in zip(*((query.ties == "rank", query.order == "asc") for query in plan.queries), strict=True)
     )
-    expand.fill_tied_ranks(counts, keys, tied[queries], ranks)
-    expand.fill_scores(keys, queries, counts, ascending, scores)
-    return _Answers(queries, found.ends[windows], counts, rows, scores, ranks)
+    expand.fill_tied_ranks(found.counts, found.keys, tied[found.queries], ranks)
+    if ascending.any():
+        scores = np.empty(found.keys.size)
+        expand.fill_scores(found.keys, found.queries, found.counts, ascending, scores)
+    return _Answers(found.queries, found.ends, found.counts, found.ids, scores, ranks)
 
 
 def _by_end(ends: Ints, queries: Ints) -> Ints:
