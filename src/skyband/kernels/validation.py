@@ -53,10 +53,10 @@ def rows_by_group(codes: Ints, groups: int) -> tuple[Ints, Ints]:
 
 
 @kernel
-def shares_positions(positions: Ints, order: Ints, begins: Ints) -> bool:
-    """Return whether two rows of a group share a position; `order` has the rows by group and position."""
+def shares_positions(positions: Ints, begins: Ints) -> bool:
+    """Return whether two rows of a group share a position; positions are sorted by group, and begin at `begins`."""
     for group in range(begins.size - 1):
         for i in range(begins[group] + 1, begins[group + 1]):
-            if positions[order[i]] == positions[order[i - 1]]:
+            if positions[i] == positions[i - 1]:
                 return True
     return False

@@ -99,10 +99,11 @@ def by_group_and_position(positions: Ints, grouping: Grouping) -> tuple[Ints, In
 def stream_order(positions: Ints, grouping: Grouping, ids: Callable[[Ints], pa.Array]) -> tuple[Ints, Ints]:
     """Row indexes by group, then position, then id; and where groups begin. `ids` returns the ids of some rows."""
     order, begins = by_group_and_position(positions, grouping)
-    if not shares_positions(positions, order, begins):
+    placed = positions[order]
+    if not shares_positions(placed, begins):
         return order, begins
     # Sort only rows that share group and position by id: they are few, or their ids are already sorted.
-    placed, codes = positions[order], grouping.codes[order]
+    codes = grouping.codes[order]
     together = (placed[1:] == placed[:-1]) & (codes[1:] == codes[:-1])
     touched = np.zeros(order.size, bool)
     touched[1:] |= together

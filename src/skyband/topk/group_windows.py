@@ -24,10 +24,10 @@ ROOM = 4  # places for at most this many times as many ends as there are rows
 MANY_ROWS = 1 << 16  # with fewer rows, a second thread takes longer to start than to run
 
 
-def rank_group_windows(query: TopK, rows: Lined, finals: Ints, first: int) -> RankedWindows | None:
+def rank_group_windows(query: TopK, rows: Lined, ids: Ints, finals: Ints, first: int) -> RankedWindows | None:
     """Return the windows of all groups that end at or before the group's entry in `finals`, by end and group.
 
-    With `full_only`, windows begin at `first` or later. None: the query or the stream needs another executor, because
+    `ids` are those that answers contain. With `full_only`, windows begin at `first` or later. None: the query or the stream needs another executor, because
     a group may have many candidates, or the stream has few rows for its length.
     """
     window, groups = query.window, rows.begins.size - 1
@@ -39,7 +39,7 @@ def rank_group_windows(query: TopK, rows: Lined, finals: Ints, first: int) -> Ra
     ends = (int(rows.positions.max()) + window.size - low) // window.slide + 2
     if room > MOST_CANDIDATES or ends > ROOM * (rows.scores.size + 1024):
         return None
-    parts = _parts(query, rows, finals)
+    parts = _parts(query, rows, ids, finals)
     counted = [_places(ends, low) for _ in parts]
     _each(lambda part, places: kernels.count_windows(part, asked, first, places), parts, counted)
     return _ranked(asked, first, room, parts, counted)
@@ -70,13 +70,13 @@ def _ranked(
     return RankedWindows(none, none, moments, answers.counts, answers.keys, answers.ids)
 
 
-def _parts(query: TopK, rows: Lined, finals: Ints) -> list[GroupedRows]:
+def _parts(query: TopK, rows: Lined, ids: Ints, finals: Ints) -> list[GroupedRows]:
     """Cut the groups into parts with about as many rows each, one for each thread."""
     keys = -rows.scores if query.order == "asc" else rows.scores
     many = pa.cpu_count() if keys.size >= MANY_ROWS else 1
     cuts = np.unique(np.searchsorted(rows.begins, np.linspace(0, keys.size, many + 1)))
     return [
-        GroupedRows(keys, rows.positions, rows.begins[low : high + 1], finals[low:high])
+        GroupedRows(keys, rows.positions, ids, rows.begins[low : high + 1], finals[low:high])
         for low, high in zip(cuts[:-1], cuts[1:], strict=True)
     ]
 

@@ -90,13 +90,14 @@ def _rank_scan(
     else:
         last = int(positions.max(initial=ALWAYS)) + max(query.window.longest for query in queries)
         final, first = np.full(begins.size - 1, last), int(positions.min(initial=NEVER))
+    order = order if rows is None else rows[order]
     found = None
     if len(queries) == 1 and plan.algorithm == Panes.name:
-        found = rank_group_windows(queries[0], lined, final, first)
+        found = rank_group_windows(queries[0], lined, order, final, first)
     if found is None:
         found = _ranked(plan, queries, lined, final, first)
-    order = order if rows is None else rows[order]
-    return found._replace(queries=np.array(scan.places, np.int64)[found.queries], ids=order[found.ids])
+        found = found._replace(ids=order[found.ids])
+    return found._replace(queries=np.array(scan.places, np.int64)[found.queries])
 
 
 def _ranked(plan: TopKPlan, queries: Sequence[TopK], lined: Lined, final: Ints, first: int) -> RankedWindows:

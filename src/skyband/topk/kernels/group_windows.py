@@ -21,6 +21,7 @@ class GroupedRows(NamedTuple):
 
     keys: Floats
     positions: Ints
+    ids: Ints
     begins: Ints  # (groups + 1): where each group's rows begin
     finals: Ints  # per group: windows that end later are not reported
 
@@ -154,7 +155,7 @@ def rank_groups(
                         continue
                     else:
                         beaten = better_in_pane(band, size, key, pane)
-                    size = add_row(band, size, key, newest, row, beaten, k)
+                    size = add_row(band, size, key, newest, rows.ids[row], beaten, k)
                     taken += 1
                     if taken >= k:
                         bar = pane_bar(band, size, pane, k)
