@@ -73,12 +73,14 @@ def choose(
         return Choice(best, f"{why}; {_SWITCH}; {_FALL}")
     found = random_excess(query, seen) if excess is None else excess
     if best == "mintopk":
-        return Choice(best, _why_mintopk(seen, query.k + found))
-    if best == "sap":
-        return Choice(best, _why_sap(queries, seen, query.k + found, expected=excess is None))
-    if seen.size > MOST_KEPT:
-        return Choice(best, f"{why}; a window of {seen.size:,.0f} rows is too large for sap, which keeps all of it")
-    return Choice(best, why if excess is not None else "; ".join([why, *_switches(query, seen)]))
+        why = _why_mintopk(seen, query.k + found)
+    elif best == "sap":
+        why = _why_sap(queries, seen, query.k + found, expected=excess is None)
+    elif seen.size > MOST_KEPT:
+        why = f"{why}; a window of {seen.size:,.0f} rows is too large for sap, which keeps all of it"
+    elif excess is None:
+        why = "; ".join([why, *_switches(query, seen)])
+    return Choice(best, why)
 
 
 def best_engine(

@@ -12,7 +12,7 @@ from skyband.topk.kernels.excess import skyband_size
 __all__ = ["SAMPLE", "estimated_excess", "sampled_excess"]
 
 SAMPLE = 4096  # scores per window, at most
-LEAST_SAMPLE, PART = 1024, 2048  # of a short push, fewer: one of this many scores, so that sampling takes little time
+LEAST_SAMPLE, PART = 1024, 512  # of a short push, fewer: one of this many scores, so that sampling takes little time
 WINDOWS = 4  # sampled per push
 LEAST_K = 4  # of a sample: with a smaller k, the number of candidates varies much between samples
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,8 @@ MANY_ROWS = 1 << 16  # with fewer rows, a second thread takes longer to start th
 def rank_group_windows(query: TopK, rows: Lined, ids: Ints, finals: Ints, first: int) -> RankedWindows | None:
     """Return the windows of all groups that end at or before the group's entry in `finals`, by end and group.
 
-    `ids` are those that answers contain. With `full_only`, windows begin at `first` or later. None: the query or the stream needs another executor, because
-    a group may have many candidates, or the stream has few rows for its length.
+    `ids` are those that answers contain. With `full_only`, windows begin at `first` or later. None: the query or the
+    stream needs another executor, because a group may have many candidates, or the stream has few rows for its length.
     """
     window, groups = query.window, rows.begins.size - 1
     if groups < 2 or query.ties == "rank" or not isinstance(window, SlidingWindow):
@@ -77,7 +78,7 @@ def _parts(query: TopK, rows: Lined, ids: Ints, finals: Ints) -> list[GroupedRow
     cuts = np.unique(np.searchsorted(rows.begins, np.linspace(0, keys.size, many + 1)))
     return [
         GroupedRows(keys, rows.positions, ids, rows.begins[low : high + 1], finals[low:high])
-        for low, high in zip(cuts[:-1], cuts[1:], strict=True)
+        for low, high in pairwise(cuts)
     ]
 
 

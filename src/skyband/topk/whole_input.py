@@ -37,7 +37,9 @@ __all__ = ["answer_table"]
 
 SLICE = 1 << 16  # rows of answers gathered at a time: text of this many rows fits Arrow's 32-bit offsets
 SPARSE = 2  # if at most one of this many rows is in an answer, the other rows are dropped before answers are gathered
-ROOM = 4  # windows are sorted by counting if their ends have at most this many times as many values as there are windows
+ROOM = (
+    4  # windows are sorted by counting if their ends have at most this many times as many values as there are windows
+)
 
 
 class _Answers(NamedTuple):
@@ -112,7 +114,7 @@ def _ranked(plan: TopKPlan, queries: Sequence[TopK], lined: Lined, final: Ints, 
 
 
 def _by_value(table: pa.Table, columns: Sequence[str], by_value: Sequence[str]) -> Grouping:
-    """Number the groups in the order of their values, nulls last; `by_value` are the same columns, the first one first."""
+    """Number the groups in the order of their values, nulls last; `by_value` are the columns in sorting order."""
     grouping = group_rows(table, columns)
     if grouping.size <= 1:
         return grouping
@@ -173,9 +175,7 @@ def _by_end(ends: Ints, queries: Ints) -> Ints:
 class _Gather:
     """Builds the table of answers from the rows that it contains."""
 
-    def __init__(
-        self, plan: TopKPlan, project: Project, table: pa.Table, computed: pa.Table, kinds: pa.Schema
-    ) -> None:
+    def __init__(self, plan: TopKPlan, project: Project, table: pa.Table, computed: pa.Table, kinds: pa.Schema) -> None:
         self._plan, self._project, self._kinds = plan, project, kinds
         self._table, self._computed = table, computed
 
