@@ -1,10 +1,11 @@
-"""Queries over a Parquet file in process, against hand-written SQL in DuckDB and DataFusion where they are installed.
+"""Queries over a Parquet file in process, against hand-written panes in other engines, where they are installed.
 
 python -m benchmarks frames [--quick]
 
-The SQL ranks each pane first and copies only its k best rows into the windows that contain them, which is the fastest
-form known to us. It returns times, scores and ids only; Skyband also returns the other columns of each row. All engines
-read the same file in every round and must return the same ids.
+All engines read the file in every round, use all cores, and must have the same rows in every window. The SQL ranks each
+pane first, and copies only its k best rows into the windows that contain them. Engines with a function for the n best
+values run both forms, and the faster one counts. They return group, window, time, score and id; Skyband also returns
+the other columns of each row, and its answers are sorted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,9 +24,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skyband as sb
+from benchmarks import report
 
+PAGE = report.REPORTS / "frames.md"
 ROWS, ROUNDS, SYMBOLS = 2_000_000, 5, 1_000
+MOST_COPIES = 30_000_000  # rows: polars would need more than 10 GB for more
 DAY = 23_400  # seconds of a trading day
+SIZE = 600  # seconds
+SLOW = 20.0  # seconds: an engine that takes longer is timed once
 
 
 class Case(NamedTuple):
@@ -34,21 +41,24 @@ class Case(NamedTuple):
     query: sb.TopK
     slide: int  # seconds
     group: str  # what SQL partitions by, beside panes and windows
+    target: float  # times the fastest other engine
+
+
+def _case(title: str, k: int, slide: int, target: float, symbol: str | None = None) -> Case:
+    query = sb.TopK(
+        k=k,
+        size=f"{SIZE} seconds",
+        slide=f"{slide} seconds",
+        by="price * size",
+        partition_by=[symbol] if symbol else [],
+    )
+    return Case(title, query, slide, f"{symbol}, " if symbol else "", target)
 
 
 CASES = [
-    Case(
-        "k 100, 600 s every 10 s",
-        sb.TopK(k=100, size="600 seconds", slide="10 seconds", by="price * size"),
-        10,
-        "",
-    ),
-    Case(
-        f"k 3 of each of {SYMBOLS:,} symbols, 600 s every 60 s",
-        sb.TopK(k=3, size="600 seconds", slide="60 seconds", by="price * size", partition_by="symbol"),
-        60,
-        "symbol, ",
-    ),
+    _case("one query, k 100, 600 s every 10 s", 100, 10, 5.0),
+    _case(f"{SYMBOLS:,} groups, k 3, 600 s every 10 s", 3, 10, 10.0, "symbol"),
+    _case(f"{SYMBOLS:,} groups, k 3, 600 s every 60 s", 3, 60, 10.0, "symbol"),
 ]
 
 PANES = """
@@ -60,12 +70,49 @@ WITH scored AS (
     FROM scored
   ) WHERE place <= {k}
 ), copied AS (
-  SELECT {group} ts, trade_id, score, pane + copy AS ending FROM best, (SELECT {series} AS copy)
+  SELECT {group} ts, trade_id, score, pane + copy AS ending FROM best, (SELECT unnest(range(1, {panes} + 1)) AS copy)
 )
 SELECT * FROM (
   SELECT *, row_number() OVER (PARTITION BY {group} ending ORDER BY score DESC, ts DESC, trade_id DESC) AS place
   FROM copied
 ) WHERE place <= {k}
+"""
+
+DUCKDB_TOP = """
+WITH best AS (
+  SELECT {group} epoch_us(ts) // {slide}000000 AS pane, max(row(price * size, ts, trade_id), {k}) AS top
+  FROM {source} GROUP BY {group} pane
+), copied AS (
+  SELECT {group} pane + copy AS ending, unnest(top) AS one FROM best, (SELECT unnest(range(1, {panes} + 1)) AS copy)
+), tops AS (
+  SELECT {group} ending, max(one, {k}) AS top FROM copied GROUP BY {group} ending
+)
+SELECT {group} ending, one[1] AS score, one[2] AS ts, one[3] AS trade_id
+FROM (SELECT {group} ending, unnest(top) AS one FROM tops)
+"""
+
+CHDB_LIMIT = """
+WITH scored AS (
+  SELECT {group} ts, trade_id, price * size AS score, intDiv(toUnixTimestamp64Micro(ts), {slide}000000) AS pane
+  FROM {source}
+), best AS (
+  SELECT * FROM scored ORDER BY score DESC, ts DESC, trade_id DESC LIMIT {k} BY {group} pane
+), copied AS (
+  SELECT {group} ts, trade_id, score, pane + arrayJoin(range(1, {panes} + 1)) AS ending FROM best
+)
+SELECT * FROM copied ORDER BY score DESC, ts DESC, trade_id DESC LIMIT {k} BY {group} ending
+"""
+
+CHDB_TOP = """
+SELECT {group} ending, -one.1 AS score, -one.2 AS ts, -one.3 AS trade_id FROM (
+  SELECT {group} ending, arrayJoin(groupArraySortedArray({k})(top)) AS one FROM (
+    SELECT {group} pane + arrayJoin(range(1, {panes} + 1)) AS ending, top FROM (
+      SELECT {group} intDiv(toUnixTimestamp64Micro(ts), {slide}000000) AS pane,
+        groupArraySorted({k})((-(price * size), -toUnixTimestamp64Micro(ts), -trade_id)) AS top
+      FROM {source} GROUP BY {group} pane
+    )
+  ) GROUP BY {group} ending
+)
 """
 
 
@@ -92,58 +139,160 @@ def by_skyband(path: Path, case: Case) -> pa.Table:
 
 
 def by_duckdb(path: Path, case: Case) -> pa.Table:
-    numbers = f"unnest(range(1, {600 // case.slide + 1}))"
-    text = _sql(case, source=f"'{path}'", micros="epoch_us(ts)", series=numbers)
+    text = _sql(PANES, case, source=f"'{path}'", micros="epoch_us(ts)")
     return import_module("duckdb").connect().sql(text).to_arrow_table()
+
+
+def by_duckdb_top(path: Path, case: Case) -> pa.Table:
+    return import_module("duckdb").connect().sql(_sql(DUCKDB_TOP, case, source=f"'{path}'")).to_arrow_table()
 
 
 def by_datafusion(path: Path, case: Case) -> pa.Table:
     context = import_module("datafusion").SessionContext()
     context.register_parquet("trades", str(path))
-    numbers = f"unnest(range(1, {600 // case.slide + 1}))"
-    text = _sql(case, source="trades", micros="CAST(ts AS BIGINT)", series=numbers).replace("//", "/")
+    text = _sql(PANES, case, source="trades", micros="CAST(ts AS BIGINT)").replace("//", "/")
     return pa.Table.from_batches(context.sql(text).collect())
 
 
-def _sql(case: Case, **names: str) -> str:
-    return PANES.format(group=case.group, slide=case.slide, k=case.query.k, **names)
+def by_chdb(path: Path, case: Case) -> pa.Table:
+    return import_module("chdb").query(_sql(CHDB_LIMIT, case, source=f"file('{path}', Parquet)"), "ArrowTable")
 
 
-RIVALS: dict[str, Callable[[Path, Case], pa.Table]] = {"duckdb": by_duckdb, "datafusion": by_datafusion}
+def by_chdb_top(path: Path, case: Case) -> pa.Table:
+    return import_module("chdb").query(_sql(CHDB_TOP, case, source=f"file('{path}', Parquet)"), "ArrowTable")
+
+
+def by_polars(path: Path, case: Case) -> pa.Table:
+    pl: Any = import_module("polars")
+    best, groups = ["score", "ts", "trade_id"], [case.group.strip(", ")] if case.group else []
+    pane = pl.col("ts").dt.epoch("us") // (case.slide * 1_000_000)
+    scored = pl.scan_parquet(path).select(*groups, *best[1:], score=pl.col("price") * pl.col("size"), pane=pane)
+    kept = scored.sort(best, descending=True).group_by(*groups, "pane").head(case.query.k)
+    copies = kept.join(pl.LazyFrame({"copy": range(1, SIZE // case.slide + 1)}), how="cross")
+    copies = copies.select(*groups, *best, ending=pl.col("pane") + pl.col("copy"))
+    return copies.sort(best, descending=True).group_by(*groups, "ending").head(case.query.k).collect().to_arrow()
+
+
+def _sql(text: str, case: Case, **names: str) -> str:
+    return text.format(group=case.group, slide=case.slide, k=case.query.k, panes=SIZE // case.slide, **names)
+
+
+Run = Callable[[Path, Case], pa.Table]
+RIVALS: dict[str, list[Run]] = {
+    "duckdb": [by_duckdb_top, by_duckdb],
+    "datafusion": [by_datafusion],
+    "chdb": [by_chdb, by_chdb_top],
+    "polars": [by_polars],
+}
 
 
 def run(*, quick: bool = False) -> None:
     rows, rounds = (200_000, 1) if quick else (ROWS, ROUNDS)
-    engines: dict[str, Callable[[Path, Case], pa.Table]] = {"skyband": by_skyband}
-    for name, engine in RIVALS.items():
+    engines: dict[str, list[Run]] = {"skyband": [by_skyband]}
+    for name, forms in RIVALS.items():
         try:
             import_module(name)
         except ImportError:
             print(f"{name} is not installed and is skipped; `pip install {name}` adds it.")
         else:
-            engines[name] = engine
+            engines[name] = forms
+    if not quick:
+        others = ", ".join(f"{name} {version(name)}" for name in engines if name != "skyband")
+        report.into_page("frames-machine", f"{report.machine()} Against {others}.", page=PAGE)
+    lines = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trades.parquet"
         write_trades(path, rows)
         for case in CASES:
-            print(f"\n{case.title}: {rows:,} rows of a Parquet file, median of {rounds}")
-            _compare(case, path, engines, rounds)
+            lines += _compare(case, path, engines, rounds)
+    heads = ["query", "engine", "seconds", "CPU seconds", "times Skyband", "times Skyband, CPU", "answer rows"]
+    report.show(
+        "frames", f"{rows:,} rows of a Parquet file, median of {rounds}", heads, lines, write=not quick, page=PAGE
+    )
 
 
-def _compare(case: Case, path: Path, engines: dict[str, Any], rounds: int) -> None:
-    times: dict[str, list[float]] = {name: [] for name in engines}
-    found = {}
-    for name, engine in engines.items():
-        table = engine(path, case)  # compiles, and warms the file cache
-        found[name] = (table.num_rows, int(table["trade_id"].to_numpy().sum()))
-    if len(set(found.values())) > 1:
-        raise SystemExit(f"the engines have different answers: {found}")
+class _Timed(NamedTuple):
+    wall: float
+    cpu: float
+
+
+def _timed(engine: Run, path: Path, case: Case) -> tuple[pa.Table, _Timed]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    table = engine(path, case)
+    return table, _Timed(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def _compare(case: Case, path: Path, engines: dict[str, list[Run]], rounds: int) -> list[list[str]]:
+    """Time the faster form of each engine in turn; their answers must be equal."""
+    forms, times, answers = _first_round(case, path, engines)
     for _ in range(rounds):
-        for name, engine in engines.items():
-            begin = time.perf_counter()
-            engine(path, case)
-            times[name].append(time.perf_counter() - begin)
-    own = statistics.median(times["skyband"])
-    for name, measured in times.items():
-        middle = statistics.median(measured)
-        print(f"  {name:12} {middle:8.3f} s   {middle / own:6.2f} x   {found[name][0]:,} answer rows")
+        for name, engine in forms.items():
+            if not times[name] or times[name][0].wall < SLOW:
+                times[name].append(_timed(engine, path, case)[1])
+    wall = {name: statistics.median(one.wall for one in found) for name, found in times.items()}
+    cpu = {name: statistics.median(one.cpu for one in found) for name, found in times.items()}
+    for what, seconds in (("elapsed", wall), ("CPU", cpu)):
+        if len(seconds) > 1:
+            best = min(one for name, one in seconds.items() if name != "skyband") / seconds["skyband"]
+            met = "met" if best >= case.target else "not met"
+            print(f"{case.title}: {best:.1f}x the best other engine in {what} time; target {case.target:.0f}x: {met}")
+    return [
+        [
+            case.title,
+            _form(name, forms[name]),
+            f"{wall[name]:.3f}",
+            f"{cpu[name]:.2f}",
+            *_ratios(name, wall, cpu),
+            f"{answers:,}",
+        ]
+        for name in times
+    ]
+
+
+def _ratios(name: str, *columns: dict[str, float]) -> list[str]:
+    return [f"{seconds[name] / seconds['skyband']:.1f}×" for seconds in columns]
+
+
+def _first_round(
+    case: Case, path: Path, engines: dict[str, list[Run]]
+) -> tuple[dict[str, Run], dict[str, list[_Timed]], int]:
+    """Return the faster form of each engine, its time if it is not timed again, and the number of answer rows.
+
+    This round also compiles, and reads the file into the cache.
+    """
+    forms: dict[str, Run] = {}
+    times: dict[str, list[_Timed]] = {}
+    wanted: Any = None
+    for name, candidates in engines.items():
+        if name == "polars" and rows_copied(path, case) > MOST_COPIES:
+            print(f"{case.title}: polars is skipped, it would need too much memory.")
+            continue
+        for engine in candidates:
+            table, timed = _timed(engine, path, case)
+            found = _windows(table, case)
+            del table
+            wanted = found if wanted is None else wanted
+            if not np.array_equal(found, wanted):
+                raise SystemExit(f"{name} has other answers than skyband to {case.title!r}.")
+            if name not in times or timed.wall < times[name][0].wall:
+                forms[name], times[name] = engine, [timed]
+    return forms, {name: found if found[0].wall >= SLOW else [] for name, found in times.items()}, wanted.size
+
+
+def rows_copied(path: Path, case: Case) -> int:
+    """Number of rows that SQL copies into windows, at most."""
+    panes = DAY // case.slide * (SYMBOLS if case.group else 1)
+    return min(pq.read_metadata(path).num_rows, panes * case.query.k) * (SIZE // case.slide)
+
+
+def _form(name: str, engine: Run) -> str:
+    return f"{name}, n best" if engine.__name__.endswith("_top") else name
+
+
+def _windows(table: pa.Table, case: Case) -> Any:
+    """The rows of all windows, by the number of the window and the row."""
+    if "ending" in table.column_names:
+        ending = table["ending"].to_numpy()
+    else:
+        ending = table["window_end"].cast(pa.int64()).to_numpy() // (case.slide * 1_000_000)
+    return np.sort(ending.astype(np.int64) * ROWS + table["trade_id"].to_numpy())

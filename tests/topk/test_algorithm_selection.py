@@ -52,6 +52,17 @@ def test_count_windows_are_chosen_for_at_once(k, size, slide, algorithm):
         (1_000, 20_000, 50, 5_000, "sap"),
         (1_000, 20_000, 50, 4_999, "panes"),
         (10, 2 * MOST_KEPT, 100, MOST_KEPT, "panes"),
+        # Nearly as many candidates as possible, k for each slide: scores fall.
+        (100, 1_000_000, 1_000, 0.9 * (100 * 1_000 - 100), "mintopk"),
+        (100, 1_000_000, 1_000, 0.89 * (100 * 1_000 - 100), "sap"),
+        (100, 100_000, 800, 12_400, "mintopk"),
+        (100, 100_000, 799, 12_400, "sap"),  # slides of fewer than eight times k
+        (10, 50_000, 1_000, 490, "mintopk"),
+        (10, 49_999, 1_000, 490, "panes"),  # fewer than fifty slides
+        (5, 10_000, 51, 970, "mintopk"),
+        (5, 10_000, 50, 995, "sap"),  # a short slide
+        (10, 100_000_000, 2_000, 499_990, "mintopk"),  # keeps nothing but candidates
+        (1, 100_000_000, 1_000, 100_000, "panes"),  # too many windows at once
     ],
 )
 def test_the_rule(k, size, slide, excess, algorithm):
@@ -70,6 +81,9 @@ def test_reasons_name_what_the_choice_depends_on():
     assert "switches to sap" in reason(100, 1_000)
     assert "switches" not in reason(100, 1_000, 10)
     assert "switches" not in reason(10, 100_000)  # no stream has enough candidates
+    assert "fastest while scores fall" in reason(100, 1_000, 99_900)
+    assert "switches to mintopk" in reason(10, 10_000)
+    assert "switches to mintopk" not in reason(1_000, 1_000)
     assert "It keeps more if it switches" in sb.Workload(sb.TopK(k=100, size=1_000_000, slide=1_000)).explain()
     assert "switches" not in sb.Workload(sb.TopK(k=10, size=1_000_000, slide=100_000)).explain()
 
@@ -113,8 +127,10 @@ def shaped(stream, n):
     [
         ("uniform", 10, 100, "sap"),
         ("uniform", 10, 200, "panes"),
-        ("falling", 10, 100, "sap"),
-        ("falling", 10, 200, "sap"),
+        ("falling", 10, 50, "sap"),
+        ("falling", 20, 100, "sap"),
+        ("falling", 10, 100, "mintopk"),
+        ("falling", 10, 200, "mintopk"),
         ("falling", 10, 1_000, "panes"),
         ("rising", 10, 100, "panes"),
         ("rising", 10, 20, "sap"),

@@ -50,3 +50,13 @@ def rows_by_group(codes: Ints, groups: int) -> tuple[Ints, Ints]:
         rows[at[codes[i]]] = i
         at[codes[i]] += 1
     return rows, begins
+
+
+@kernel
+def shares_positions(positions: Ints, begins: Ints) -> bool:
+    """Return whether two rows of a group share a position; positions are sorted by group, and begin at `begins`."""
+    for group in range(begins.size - 1):
+        for i in range(begins[group] + 1, begins[group + 1]):
+            if positions[i] == positions[i - 1]:
+                return True
+    return False

@@ -5,7 +5,7 @@ The stations are those of a pipeline on Spark, so the answers are the same, row 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,10 +87,16 @@ class LocalPlan:
         """Return a table of answers without rows."""
         return self.kinds.empty_table().rename_columns(list(self.names))
 
-    def project(self, table: pa.Table) -> pa.Table:
-        """Compute what the reducer reads from each row."""
-        arrays = [column.compute(table) for column in self.columns.values()]
-        return pa.Table.from_arrays(arrays, names=list(self.columns))
+    def project(self, table: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
+        """Compute what the reducer reads from each row, or the columns with these names."""
+        wanted = list(self.columns) if names is None else list(names)
+        return pa.Table.from_arrays([self.columns[name].compute(table) for name in wanted], names=wanted)
+
+    def whole(self, table: pa.Table) -> pa.Table | None:
+        """Answer every window of a table in one pass; None if the family has no such pass."""
+        if self.pipeline.whole is None or self.plan.output != "answers":
+            return None
+        return self.pipeline.whole(self.plan, self.project, table, self.kinds).rename_columns(list(self.names))
 
     def envelopes(self, projected: Iterable[pa.Table], counts: Counts, *, bounded: bool = False) -> Iterator[Envelope]:
         """Reduce the rows that `project` returned; return what the shards receive.

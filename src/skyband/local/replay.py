@@ -67,7 +67,10 @@ def replay_frame(
     if complete is not None:
         workload = complete(workload, lambda text: ArrowSource(table.schema, ()).expression(text).compute(table))
     plan = plan_for(table.schema, ProjectionRequest(workload, time, id_, algorithm))
-    return Answers(in_order(plan, list(plan.bounded([plan.project(table)], Counts()))))
+    found = plan.whole(table)
+    if found is None:
+        return Answers(in_order(plan, list(plan.bounded([plan.project(table)], Counts()))))
+    return Answers(found.drop_columns([_ROW]) if _ROW in plan.names else found)
 
 
 def _replay_streams(workload: Workload[Any], streams: Mapping[str, Any], time: str | None, id_: str | None) -> Answers:

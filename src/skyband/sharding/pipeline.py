@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -10,10 +10,12 @@ import pyarrow as pa
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope
 
-__all__ = ["LocalAnswers", "ShardPipeline", "in_shape"]
+__all__ = ["LocalAnswers", "Project", "ShardPipeline", "in_shape"]
 
 # What shards answer with: the shard's number, the end of the table's first window, and the table.
 LocalAnswers = Iterable[tuple[int, int, pa.Table]]
+# Computes some of the plan's columns from rows of the input.
+Project = Callable[[pa.Table, Sequence[str]], pa.Table]
 
 
 class ShardPipeline(NamedTuple):
@@ -24,6 +26,8 @@ class ShardPipeline(NamedTuple):
     merge: Callable[[Any, LocalAnswers, pa.Schema], Iterator[pa.Table]]  # given all answers of a micro-batch
     end: str = "time"
     matching: Callable[[Any, pa.Table], pa.Table] | None = None  # the rows that some query can use; None: all
+    # All answers over one table, in order and with the columns of the schema; None: the reducer and shards are used.
+    whole: Callable[[Any, Project, pa.Table, pa.Schema], pa.Table] | None = None
 
 
 def in_shape(table: pa.Table, kinds: pa.Schema) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -12,16 +12,18 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one
 from skyband.kernels.stream import Floats, Ints
-from skyband.kernels.validation import rows_by_group
+from skyband.kernels.validation import rows_by_group, shares_positions
 
 __all__ = [
     "Grouping",
     "by_group_and_position",
     "group_rows",
+    "ids_in",
     "positions_of",
     "scores_of",
     "shard_of_groups",
     "stream_order",
+    "without_negative_zero",
 ]
 
 
@@ -43,10 +45,7 @@ def group_rows(table: pa.Table, columns: Sequence[str]) -> Grouping:
         return Grouping(np.zeros(table.num_rows, np.int64), np.zeros(min(1, table.num_rows), np.int64))
     codes, known = np.zeros(table.num_rows, np.int64), 1
     for name in columns:
-        array = one(table[name])
-        if pa.types.is_floating(array.type):
-            array = pc.add(array, pa.scalar(0.0, array.type))  # -0.0 becomes 0.0
-        encoded = array.dictionary_encode(null_encoding="encode")
+        encoded = without_negative_zero(one(table[name])).dictionary_encode(null_encoding="encode")
         found = len(encoded.dictionary)
         codes = codes * max(1, found) + encoded.indices.to_numpy(zero_copy_only=False)
         known *= max(1, found)
@@ -60,6 +59,11 @@ def group_rows(table: pa.Table, columns: Sequence[str]) -> Grouping:
     if not present.all():
         codes, samples = (np.cumsum(present) - 1)[codes], samples[present]
     return Grouping(codes, samples)
+
+
+def without_negative_zero(values: pa.Array) -> pa.Array:
+    """Return the values with 0.0 for -0.0."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 def _renumbered(codes: Ints) -> tuple[Ints, int]:
@@ -92,29 +96,35 @@ def by_group_and_position(positions: Ints, grouping: Grouping) -> tuple[Ints, In
     return rows_by_group(grouping.codes, grouping.size)
 
 
-def stream_order(table: pa.Table, id_: str, positions: Ints, grouping: Grouping) -> tuple[Ints, Ints]:
-    """Row indexes by group, then position, then id; and where groups begin."""
+def stream_order(positions: Ints, grouping: Grouping, ids: Callable[[Ints], pa.Array]) -> tuple[Ints, Ints]:
+    """Row indexes by group, then position, then id; and where groups begin. `ids` returns the ids of some rows."""
     order, begins = by_group_and_position(positions, grouping)
-    placed, codes = positions[order], grouping.codes[order]
-    together = (placed[1:] == placed[:-1]) & (codes[1:] == codes[:-1])
-    if not together.any():
+    placed = positions[order]
+    if not shares_positions(placed, begins):
         return order, begins
     # Sort only rows that share group and position by id: they are few, or their ids are already sorted.
+    codes = grouping.codes[order]
+    together = (placed[1:] == placed[:-1]) & (codes[1:] == codes[:-1])
     touched = np.zeros(order.size, bool)
     touched[1:] |= together
     touched[:-1] |= together
     places = np.flatnonzero(touched)
-    ids = one(table[id_]).take(pa.array(order[places]))
+    found = ids(order[places])
     runs = np.cumsum(np.concatenate([[True], ~together]))[places]
-    if ids.null_count == 0 and pa.types.is_integer(ids.type):
-        inside = np.lexsort([ids.to_numpy(zero_copy_only=False), runs])
+    if found.null_count == 0 and pa.types.is_integer(found.type):
+        inside = np.lexsort([found.to_numpy(zero_copy_only=False), runs])
     else:
-        keys = pa.table({"run": runs, "id": ids})
+        keys = pa.table({"run": runs, "id": found})
         inside = pc.sort_indices(
             keys, [("run", "ascending"), ("id", "ascending")], null_placement="at_start"
         ).to_numpy()
     order[places] = order[places[inside]]
     return order, begins
+
+
+def ids_in(table: pa.Table, id_: str) -> Callable[[Ints], pa.Array]:
+    """Return a function that returns the ids of some rows of the table."""
+    return lambda rows: one(table[id_]).take(pa.array(rows))
 
 
 def positions_of(table: pa.Table, time: str) -> Ints:

@@ -9,7 +9,17 @@ from typing import NamedTuple
 from skyband.topk.query import TopK
 from skyband.windows import SlidingWindow
 
-__all__ = ["MOST_KEPT", "Choice", "Seen", "choose", "choose_on_spark", "depends_on_excess", "may_switch", "most_excess"]
+__all__ = [
+    "MOST_KEPT",
+    "Choice",
+    "Seen",
+    "best_engine",
+    "choose",
+    "choose_on_spark",
+    "depends_on_excess",
+    "may_switch",
+    "most_excess",
+]
 
 # The limits are measured (benchmarks/reports/auto.md). The work of panes per slide grows with the number of candidates,
 # that of SAP does not. `excess` is the number of candidates beyond k.
@@ -18,6 +28,12 @@ CANDIDATES = 200  # SAP is faster if the excess times this is at least the squar
 PART = 20  # SAP needs slides of at most this part of the window. If k is at least this part of it, answers take most
 MANY = 5  # of the time, and panes are as fast or faster, unless slides are short and the excess is this many times k
 MOST_KEPT = 16_000_000  # objects: SAP keeps the window's scores, 8 to 24 bytes each
+# While scores fall, the k first objects of each slide are candidates, and a new object enters the newest window only.
+# MinTopk then rejects all other objects by one comparison, and does nothing per candidate.
+FALLING = 0.9  # MinTopk is faster if the excess is at least this part of the largest possible one,
+LONG_SLIDE = 8  # slides have at least this many times k objects (and are not short),
+SLIDES = 50  # and a window has at least this many of them
+MOST_WINDOWS = 1 << 16  # open at once: MinTopk keeps 16 bytes for each
 
 
 class Choice(NamedTuple):
@@ -46,26 +62,44 @@ def choose(
 
     `excess` is the number of candidates beyond k. None: as many as in random order.
     """
+    best = best_engine(queries, seen, excess, grouped=grouped)
     why, query = _why_panes(queries), queries[0]
     if grouped or not _could_be_sap(queries):
-        return Choice("panes", why)
+        return Choice(best, why)
     if not isinstance(query.window, SlidingWindow):
-        return Choice("panes", f"{why}; sap requires windows with one size and one slide")
+        return Choice(best, f"{why}; sap requires windows with one size and one slide")
     seen = seen or _known(query)
     if seen is None:
-        return Choice("panes", f"{why}; {_SWITCH}")
-    if seen.size > MOST_KEPT:
-        return Choice("panes", f"{why}; a window of {seen.size:,.0f} rows is too large for sap, which keeps all of it")
+        return Choice(best, f"{why}; {_SWITCH}; {_FALL}")
     found = random_excess(query, seen) if excess is None else excess
-    if _is_sap(query.k, seen, found):
-        return Choice("sap", _why_sap(queries, seen, query.k + found, expected=excess is None))
-    return Choice("panes", f"{why}; {_MORE}" if excess is None and depends_on_excess(queries, seen) else why)
+    if best == "mintopk":
+        why = _why_mintopk(seen, query.k + found)
+    elif best == "sap":
+        why = _why_sap(queries, seen, query.k + found, expected=excess is None)
+    elif seen.size > MOST_KEPT:
+        why = f"{why}; a window of {seen.size:,.0f} rows is too large for sap, which keeps all of it"
+    elif excess is None:
+        why = "; ".join([why, *_switches(query, seen)])
+    return Choice(best, why)
+
+
+def best_engine(
+    queries: Sequence[TopK], seen: Seen | None = None, excess: float | None = None, *, grouped: bool = False
+) -> str:
+    """Return the algorithm that `choose` returns, without the reason for it."""
+    query = queries[0]
+    if grouped or not _could_be_sap(queries) or not isinstance(query.window, SlidingWindow):
+        return "panes"
+    seen = seen or _known(query)
+    if seen is None:
+        return "panes"
+    return _best(query, seen, random_excess(query, seen) if excess is None else excess)
 
 
 def depends_on_excess(queries: Sequence[TopK], seen: Seen) -> bool:
     """Whether the choice depends on the number of candidates."""
     query = queries[0]
-    return _could_be_sap(queries) and _is_sap(query.k, seen, 0.0) != _is_sap(query.k, seen, most_excess(query, seen))
+    return _could_be_sap(queries) and _best(query, seen, 0.0) != _best(query, seen, most_excess(query, seen))
 
 
 def most_excess(query: TopK, seen: Seen) -> float:
@@ -80,12 +114,33 @@ def random_excess(query: TopK, seen: Seen) -> float:
 
 
 def may_switch(queries: Sequence[TopK]) -> bool:
-    """Whether `auto` starts with panes and may switch to sap when it has seen the stream."""
+    """Whether `auto` starts with panes and may switch to an engine that keeps more when it has seen the stream."""
     query = queries[0]
     if not _could_be_sap(queries) or not isinstance(query.window, SlidingWindow):
         return False
     seen = _known(query)
-    return seen is None or (depends_on_excess(queries, seen) and not _is_sap(query.k, seen, random_excess(query, seen)))
+    if seen is None:
+        return True
+    most = most_excess(query, seen)
+    return _is_sap(query.k, seen, most) and not _is_sap(query.k, seen, random_excess(query, seen))
+
+
+def _best(query: TopK, seen: Seen, excess: float) -> str:
+    """Return the engine that is expected to be the fastest."""
+    if _is_mintopk(query, seen, excess):
+        return "mintopk"
+    return "sap" if _is_sap(query.k, seen, excess) else "panes"
+
+
+def _is_mintopk(query: TopK, seen: Seen, excess: float) -> bool:
+    """Whether MinTopk is expected to be faster than panes and SAP."""
+    return (
+        seen.slide > SHORT_SLIDE
+        and seen.slide >= LONG_SLIDE * query.k
+        and seen.size >= SLIDES * seen.slide
+        and query.window.most_alive <= MOST_WINDOWS
+        and excess >= FALLING * most_excess(query, seen)
+    )
 
 
 def _is_sap(k: int, seen: Seen, excess: float) -> bool:
@@ -108,6 +163,7 @@ def _could_be_sap(queries: Sequence[TopK]) -> bool:
     return len(queries) == 1 and queries[0].ties != "rank" and not queries[0].partition_by
 
 
+_FALL = "switches to mintopk while scores fall"
 _SWITCH = (
     "switches to sap if windows contain many rows and slides few; sap also keeps 8 to 24 bytes per row of the window"
 )
@@ -118,6 +174,13 @@ _MORE = (
 _KEEPS = "keeps the scores of the whole window and scans parts of it only when necessary"
 
 
+def _switches(query: TopK, seen: Seen) -> list[str]:
+    """Return when another engine than the one for random order is used."""
+    most = most_excess(query, seen)
+    more = [_MORE] if _is_sap(query.k, seen, most) and not _is_sap(query.k, seen, random_excess(query, seen)) else []
+    return [*more, _FALL] if _is_mintopk(query, seen, most) else more
+
+
 def _why_sap(queries: Sequence[TopK], seen: Seen, candidates: float, *, expected: bool) -> str:
     """Return the reason for SAP; `expected` if the number of candidates is that of random order."""
     if not depends_on_excess(queries, seen):
@@ -126,6 +189,13 @@ def _why_sap(queries: Sequence[TopK], seen: Seen, candidates: float, *, expected
     return (
         f"fastest if there are many candidates (about {candidates:,.0f}) and slides are short ({seen.slide:,.0f} of "
         f"{seen.size:,.0f} rows); {_KEEPS}{switch}"
+    )
+
+
+def _why_mintopk(seen: Seen, candidates: float) -> str:
+    return (
+        f"fastest while scores fall: nearly as many candidates as possible (about {candidates:,.0f}), and slides with "
+        f"many more rows than k ({seen.slide:,.0f} of {seen.size:,.0f} rows); keeps the minimal candidate set"
     )
 
 

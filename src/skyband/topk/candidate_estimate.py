@@ -11,7 +11,8 @@ from skyband.topk.kernels.excess import skyband_size
 
 __all__ = ["SAMPLE", "estimated_excess", "sampled_excess"]
 
-SAMPLE = 4096  # scores per window
+SAMPLE = 4096  # scores per window, at most
+LEAST_SAMPLE, PART = 1024, 512  # of a short push, fewer: one of this many scores, so that sampling takes little time
 WINDOWS = 4  # sampled per push
 LEAST_K = 4  # of a sample: with a smaller k, the number of candidates varies much between samples
 
@@ -22,7 +23,7 @@ def estimated_excess(scores: Floats, size: int, k: int, most: float, *, ascendin
     `scores` contains at least one window. Up to four windows are sampled, from the first to the last one.
     """
     windows = min(WINDOWS, scores.size // size)
-    count = min(size, SAMPLE)
+    count = min(size, SAMPLE, max(LEAST_SAMPLE, scores.size // PART))
     places = np.arange(count) * size // count
     found = 0.0
     for begin in np.linspace(0, scores.size - size, windows).astype(np.int64):
@@ -37,6 +38,8 @@ def sampled_excess(keys: Floats, size: int, k: int) -> float:
     if few >= keys.size:
         return 0.0
     kept = skyband_size(keys, few, np.zeros(few), np.zeros(few, np.int64))
+    if kept == keys.size:
+        return float(size - k)  # scores fall all the time: no object of the window is beaten k times
     # In random order, the k-skyband of n objects contains about k (1 + ln(n / k)) of them. The logarithms differ if the
     # k of the sample was rounded up.
     return (kept - few) * k / few * log(size / k) / log(keys.size / few)

@@ -25,7 +25,7 @@ from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.topk.admission import SeenStream, first_exact_start
-from skyband.topk.algorithm_selection import Seen, choose, depends_on_excess, most_excess
+from skyband.topk.algorithm_selection import Seen, best_engine, depends_on_excess, most_excess
 from skyband.topk.algorithms import Engine, engine_named
 from skyband.topk.candidate_estimate import SAMPLE, estimated_excess, sampled_excess
 from skyband.topk.group_executors import Arrivals, GroupExecutors
@@ -241,7 +241,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         if not self._auto:
             return self._engine
         apart = not self._allows_sap(workload)
-        return engine_named(choose(workload.queries, self._seen(workload), excess, grouped=apart).algorithm)
+        return engine_named(best_engine(workload.queries, self._seen(workload), excess, grouped=apart))
 
     def _allows_sap(self, workload: Workload) -> bool:
         """Whether the groups and ids of the stream allow SAP."""
@@ -282,11 +282,16 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         return min(most_excess(query, seen), sampled_excess(sample, engine.object_count, k))
 
     def _reconsider(self, batch: Batch, before: _Reached) -> None:
-        """Let `auto` switch to another engine before it processes a batch; checked whenever the stream doubles."""
+        """Let `auto` switch to another engine before it processes a batch; checked whenever the stream doubles.
+
+        MinTopk is checked once per window: it becomes many times slower if scores begin to rise.
+        """
         if not self._auto or self._intake.objects < self._consider_at:
             return
         self._consider_at = 2 * self._intake.objects
         engine = self._suitable_engine(self._workload, self._excess(batch, before.objects))
+        if engine.name == "mintopk" and (seen := self._seen(self._workload)) is not None:
+            self._consider_at = min(self._consider_at, self._intake.objects + round(seen.size))
         if engine is self._engine:
             return
         if before.objects:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.kernels.stream import Ints
-from skyband.sharding.rows import Grouping, group_rows, positions_of, stream_order
+from skyband.sharding.rows import Grouping, group_rows, ids_in, positions_of, stream_order
 from skyband.topk.plan import Scan, TopKPlan
 
 __all__ = ["Counted", "Numbering", "number_column"]
@@ -54,7 +54,7 @@ class Numbering:
         seen, known, values = self._counts(scan, table, grouping)
         closed = (numbers[mine] == NOT_YET) & (positions < clock)
         kept[mine[(numbers[mine] == NOT_YET) & ~closed]] = True
-        order, _ = stream_order(table, self._plan.id, positions, grouping)
+        order, _ = stream_order(positions, grouping, ids_in(table, self._plan.id))
         fresh = order[closed[order]]
         codes = known[grouping.codes[fresh]]
         counts = np.bincount(codes, minlength=seen.size)

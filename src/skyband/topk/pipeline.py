@@ -13,6 +13,7 @@ from skyband.sharding.pipeline import LocalAnswers, ShardPipeline, in_shape
 from skyband.sharding.rows import positions_of
 from skyband.topk.plan import TopKPlan
 from skyband.topk.reducer import reduce_rows
+from skyband.topk.whole_input import answer_table
 
 __all__ = ["PIPELINE"]
 
@@ -33,4 +34,4 @@ def _matching(plan: TopKPlan, rows: pa.Table) -> pa.Table:
     return rows.filter(reduce(pc.or_, [rows[name].is_valid() for name in plan.scores]))
 
 
-PIPELINE = ShardPipeline(reduce_rows, _positions, _merge, end="window_end", matching=_matching)
+PIPELINE = ShardPipeline(reduce_rows, _positions, _merge, end="window_end", matching=_matching, whole=answer_table)

@@ -19,6 +19,7 @@ from skyband.sharding.rows import (
     Grouping,
     by_group_and_position,
     group_rows,
+    ids_in,
     positions_of,
     scores_of,
     shard_of_groups,
@@ -111,7 +112,7 @@ def _needed(
     grouping = group_rows(table, columns)
     if plan.may_be_late:
         return _unbeaten(queries, positions, scores, grouping)
-    order, begins = stream_order(table, plan.id, positions, grouping)
+    order, begins = stream_order(positions, grouping, ids_in(table, plan.id))
     lined = Lined(scores[order], positions[order], begins)
     groups = begins.size - 1
     # A listed window may stay open over many batches: windows that end after these rows are not visited one by one.

@@ -18,7 +18,7 @@ from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import Ints
 from skyband.sharding.plan import COPY, without_copies
-from skyband.sharding.rows import group_rows, positions_of, scores_of, stream_order
+from skyband.sharding.rows import group_rows, ids_in, positions_of, scores_of, stream_order
 from skyband.sharding.shard import Segments, Shard, Tally
 from skyband.snapshot import StateFormat, unchanged
 from skyband.topk.algorithms import engine_named
@@ -138,7 +138,7 @@ class TopKShard(Shard):
         queries = [self.plan.queries[place] for place in scan.places]
         if self._numbering is None:
             positions = positions_of(table, self.plan.time)
-            order, begins = stream_order(table, self.plan.id, positions, grouping)
+            order, begins = stream_order(positions, grouping, ids_in(table, self.plan.id))
             lined = Lined(scores[mine[order]], positions[order], begins)
             answered = np.full(begins.size - 1, before)
             final = np.full(begins.size - 1, self.clock)

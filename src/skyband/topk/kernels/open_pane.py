@@ -21,8 +21,11 @@ from skyband.kernels.stream import Floats, Ints, Rows, Ties, id_at, position_at
 SIZE = 0  # objects held
 SELECTED = 1  # 1 after the pane has been cut to its k best: the k-th is then the bar
 CUT_AT = 2  # with ties: number of objects at which the pane is cut next, if that is more than 2k
-REGISTERS = 3
+MISSES = 3  # number of panes without an estimate after the last one that was too high
+WAIT = 4  # how many of them are left
+REGISTERS = 5
 
+MOST_MISSES = 63
 LONG = 8  # a range of at least this many times k rows is sampled first
 SAMPLE = 2048  # maximum number of rows in the sample
 LINE = 8  # rows per cache line
@@ -165,18 +168,26 @@ def take_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int, ties: Tie
 @kernel
 def select_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int, ties: Ties) -> int:
     """Add the k best of rows ``[low, high)``, and some more; return the first row not processed for lack of room."""
+    r = pane.registers
     # The estimate covers these rows only: the pane must be empty and must have room for all rows that reach the bar.
-    if pane.registers[SIZE] or high - low < max(LONG * k, 512) or pane.keys.size < 2 * k:
+    if r[SIZE] or high - low < max(LONG * k, 512) or pane.keys.size < 2 * k:
+        return take_rows(pane, rows, low, high, k, ties, -np.inf)
+    if r[WAIT] > 0:
+        r[WAIT] -= 1
+        pane.hint[0] = np.nan
         return take_rows(pane, rows, low, high, k, ties, -np.inf)
     bar = pane.hint[0] if np.isfinite(pane.hint[0]) else sampled_bar(pane, rows, low, high, k)
     pane.hint[0] = np.nan
     taken = take_rows(pane, rows, low, high, k, ties, bar)
-    if pane.registers[SIZE] < k:
-        # The estimate was too high, which is rare: rows below the bar are needed as well. Start again from the first
-        # row, because this pass may be interrupted if many rows tie and the pane runs out of room.
-        pane.registers[SIZE] = 0
-        taken = take_rows(pane, rows, low, high, k, ties, -np.inf)
-    return taken
+    if r[SIZE] >= k:
+        r[MISSES] = 0
+        return taken
+    # The estimate was too high: rows below the bar are needed as well. Start again from the first row, because this
+    # pass may be interrupted if many rows tie and the pane runs out of room. This is rare, unless scores fall: then
+    # every estimate is too high, and more and more panes go without one.
+    r[MISSES] = min(2 * r[MISSES] + 1, MOST_MISSES)
+    r[WAIT], r[SIZE] = r[MISSES], 0
+    return take_rows(pane, rows, low, high, k, ties, -np.inf)
 
 
 @kernel

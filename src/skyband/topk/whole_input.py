@@ -1,0 +1,235 @@
+"""All answers over rows that are in memory: one run of the engine, and one gather of the rows it returns.
+
+A stream is reduced, sent to shards and merged, because its rows are in several places and its end is not known. Here
+all rows are in one table. Groups are numbered in the order of their values, so that windows only have to be sorted by
+end and query, and the row's other columns are read for the rows of answers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.answer_log import RankedWindows, chosen, joined
+from skyband.data.arrow import from_numpy, one
+from skyband.data.group_dictionary import ranks_of
+from skyband.kernels import expand
+from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.validation import rows_by_group
+from skyband.sharding.pipeline import Project
+from skyband.sharding.rows import Grouping, group_rows, positions_of, scores_of, stream_order, without_negative_zero
+from skyband.topk.algorithms import engine_named
+from skyband.topk.algorithms.panes import Panes
+from skyband.topk.group_windows import rank_group_windows
+from skyband.topk.plan import TopKPlan
+from skyband.topk.query import TopK
+from skyband.topk.window_bounds import starts_of
+from skyband.topk.window_ranking import Lined, rank_rows
+from skyband.windows import ALWAYS, NEVER
+
+__all__ = ["answer_table"]
+
+SLICE = 1 << 16  # rows of answers gathered at a time: text of this many rows fits Arrow's 32-bit offsets
+SPARSE = 2  # if at most one of this many rows is in an answer, the other rows are dropped before answers are gathered
+ROOM = (
+    4  # windows are sorted by counting if their ends have at most this many times as many values as there are windows
+)
+
+
+class _Answers(NamedTuple):
+    """All windows in the order of the table, and their rows."""
+
+    queries: Ints  # per window
+    ends: Ints
+    counts: Ints
+    rows: Ints  # per row: its index in the input
+    scores: Floats
+    ranks: Ints
+
+
+def answer_table(plan: TopKPlan, project: Project, table: pa.Table, kinds: pa.Schema) -> pa.Table:
+    """Answer every window that contains a row of the table: by end, query, group and rank, with the columns `kinds`."""
+    computed = project(table, list(dict.fromkeys([plan.time, *plan.group_columns, *plan.scores])))
+    if computed[plan.time].null_count:
+        timed = computed[plan.time].is_valid()
+        table, computed = table.filter(timed), computed.filter(timed)
+    positions = positions_of(computed, plan.time)
+    ids = partial(_ids, plan, project, table)
+    found = joined(_rank_scan(plan, number, computed, positions, ids) for number in range(len(plan.scans)))
+    return _Gather(plan, project, table, computed, kinds).table(_in_order(plan, found))
+
+
+def _ids(plan: TopKPlan, project: Project, table: pa.Table, rows: Ints) -> pa.Array:
+    """Return the ids of some rows. Only rows with equal times need them, and an id may be a hash of the row."""
+    return one(project(table.take(pa.array(rows)), [plan.id])[plan.id])
+
+
+def _rank_scan(
+    plan: TopKPlan, number: int, computed: pa.Table, positions: Ints, ids: Callable[[Ints], pa.Array]
+) -> RankedWindows:
+    """Return the windows of one scan, with the input's rows as ids and the workload's indexes of queries."""
+    scan, names = plan.scans[number], plan.groups[number]
+    scores = scores_of(computed, plan.scores[number])
+    valid = ~np.isnan(scores)
+    rows = None if valid.all() else np.flatnonzero(valid)  # None: all
+    if rows is not None:
+        scores, positions = scores[rows], positions[rows]
+    groups = computed.select([plan.time, *names])
+    by_value = [name for name in plan.group_columns if name in names]
+    grouping = _by_value(groups if rows is None else groups.take(pa.array(rows)), names, by_value)
+    order, begins = stream_order(positions, grouping, lambda places: ids(places if rows is None else rows[places]))
+    queries = [plan.queries[place] for place in scan.places]
+    lined = Lined(scores[order], positions[order], begins)
+    if plan.axis == "count":
+        lined = lined._replace(positions=np.arange(order.size) - np.repeat(begins[:-1], np.diff(begins)))
+        final, first = np.diff(begins), 0
+    else:
+        last = int(positions.max(initial=ALWAYS)) + max(query.window.longest for query in queries)
+        final, first = np.full(begins.size - 1, last), int(positions.min(initial=NEVER))
+    order = order if rows is None else rows[order]
+    found = None
+    if len(queries) == 1 and plan.algorithm == Panes.name:
+        found = rank_group_windows(queries[0], lined, order, final, first)
+    if found is None:
+        found = _ranked(plan, queries, lined, final, first)
+        found = found._replace(ids=order[found.ids])
+    return found._replace(queries=np.array(scan.places, np.int64)[found.queries])
+
+
+def _ranked(plan: TopKPlan, queries: Sequence[TopK], lined: Lined, final: Ints, first: int) -> RankedWindows:
+    groups = lined.begins.size - 1
+    found = rank_rows(engine_named(plan.algorithm), queries, lined, np.full(groups, ALWAYS), final).windows
+    owner = np.zeros_like(found.ends) if groups == 1 else found.groups
+    reported = found.ends <= final[owner]
+    if any(query.full_only for query in queries):
+        since = np.array([first if query.full_only else ALWAYS for query in queries], np.int64)
+        reported &= starts_of(queries, found.queries, found.ends) >= since[found.queries]
+    return chosen(found, reported)
+
+
+def _by_value(table: pa.Table, columns: Sequence[str], by_value: Sequence[str]) -> Grouping:
+    """Number the groups in the order of their values, nulls last; `by_value` are the columns in sorting order."""
+    grouping = group_rows(table, columns)
+    if grouping.size <= 1:
+        return grouping
+    samples = pa.array(grouping.samples)
+    ranks = [_ranks(one(table[name]).take(samples)) for name in by_value]
+    order = np.lexsort(ranks[::-1])
+    numbers = np.empty(order.size, np.int64)
+    numbers[order] = np.arange(order.size)
+    return Grouping(numbers[grouping.codes], grouping.samples[order])
+
+
+def _ranks(values: pa.Array) -> Ints:
+    """Return the place of each value when values are sorted; equal values have one place."""
+    encoded = without_negative_zero(values).dictionary_encode(null_encoding="encode")
+    ranks: Ints = ranks_of(encoded.dictionary)[encoded.indices.to_numpy(zero_copy_only=False)]
+    return ranks
+
+
+def _in_order(plan: TopKPlan, found: RankedWindows) -> _Answers:
+    """Sort the windows by end and query. Those of one query and end are already sorted by group."""
+    if expand.in_order(found.ends, found.queries, np.zeros_like(found.ends), np.zeros(1, np.int64)):
+        return _answers(plan, found)
+    windows = _by_end(found.ends, found.queries)
+    begins = np.cumsum(found.counts) - found.counts
+    keys, rows = np.empty(found.keys.size), np.empty(found.keys.size, np.int64)
+    expand.gather(windows, begins, found.counts, found.keys, found.ids, keys, rows)
+    queries, groups, ends, counts = (column[windows] for column in found[:4])
+    return _answers(plan, RankedWindows(queries, groups, ends, counts, keys, rows))
+
+
+def _answers(plan: TopKPlan, found: RankedWindows) -> _Answers:
+    """Compute the scores and ranks of windows in the order of the table."""
+    scores, ranks = found.keys, np.empty(found.keys.size, np.int64)
+    tied, ascending = (
+        np.array(flags, np.int64)
+        for flags in zip(*((query.ties == "rank", query.order == "asc") for query in plan.queries), strict=True)
+    )
+    expand.fill_tied_ranks(found.counts, found.keys, tied[found.queries], ranks)
+    if ascending.any():
+        scores = np.empty(found.keys.size)
+        expand.fill_scores(found.keys, found.queries, found.counts, ascending, scores)
+    return _Answers(found.queries, found.ends, found.counts, found.ids, scores, ranks)
+
+
+def _by_end(ends: Ints, queries: Ints) -> Ints:
+    """Return the order of windows by end, then query; stable."""
+    if not ends.size:
+        return np.empty(0, np.int64)
+    low, many = int(ends.min()), int(queries.max()) + 1
+    step = int(np.gcd.reduce(ends - low)) or 1
+    values = ((int(ends.max()) - low) // step + 1) * many
+    if values > ROOM * (ends.size + 1024):
+        return np.lexsort([queries, ends])
+    order, _ = rows_by_group((ends - low) // step * many + queries, values)
+    return order
+
+
+class _Gather:
+    """Builds the table of answers from the rows that it contains."""
+
+    def __init__(self, plan: TopKPlan, project: Project, table: pa.Table, computed: pa.Table, kinds: pa.Schema) -> None:
+        self._plan, self._project, self._kinds = plan, project, kinds
+        self._table, self._computed = table, computed
+
+    def table(self, answer: _Answers) -> pa.Table:
+        """Return the table, gathered slice by slice."""
+        used = np.zeros(self._table.num_rows, bool)
+        used[answer.rows] = True
+        if SPARSE * int(used.sum()) <= used.size:
+            mask = pa.array(used)
+            self._table, self._computed = self._table.filter(mask), self._computed.filter(mask)
+            answer = answer._replace(rows=(np.cumsum(used) - 1)[answer.rows])
+        own = [name for name in self._plan.returned if name not in self._computed.column_names]
+        returned = self._project(self._table, own)
+        self._columns = {name: one(returned[name]) for name in own}
+        self._columns |= {name: one(self._computed[name]) for name in self._computed.column_names}
+        self._names = pa.array([query.name for query in self._plan.queries])
+        self._answer = answer
+        self._of_row = np.repeat(np.arange(answer.counts.size), answer.counts)
+        slices = range(0, answer.rows.size, SLICE)
+        if len(slices) > 1 and pa.cpu_count() > 1:
+            with ThreadPoolExecutor(min(len(slices), pa.cpu_count())) as pool:
+                batches = list(pool.map(self._batch, slices))
+        else:
+            batches = [self._batch(low) for low in slices]
+        return pa.Table.from_batches(batches, self._kinds)
+
+    def _batch(self, low: int) -> pa.RecordBatch:
+        answer, part = self._answer, slice(low, low + SLICE)
+        window, rows = self._of_row[part], from_numpy(answer.rows[part], pa.int64())
+        queries, ends = answer.queries[window], answer.ends[window]
+        bound = self._kinds.field("window_end").type
+        own: dict[str, Any] = {
+            "query": self._names.take(pa.array(queries)),
+            "window_start": from_numpy(starts_of(self._plan.queries, queries, ends), bound),
+            "window_end": from_numpy(ends, bound),
+            "rank": from_numpy(answer.ranks[part], pa.int64()),
+            "score": from_numpy(answer.scores[part], pa.float64()),
+        }
+        for name in self._plan.group_columns:
+            own[name] = self._group(name, queries, rows)
+        arrays = [own[name] if name in own else self._columns[name].take(rows) for name in self._kinds.names]
+        return pa.RecordBatch.from_arrays(
+            [array.cast(field.type) for array, field in zip(arrays, self._kinds, strict=True)], schema=self._kinds
+        )
+
+    def _group(self, name: str, queries: Ints, rows: pa.Array) -> pa.Array:
+        """Return a group column; it is null in the answers of queries without it."""
+        found = self._columns[name].take(rows)
+        grouped = np.array([name in self._plan.groups[number] for number in self._scan_of_query], bool)
+        if grouped.all():
+            return found
+        return pc.if_else(pa.array(grouped[queries]), found, pa.scalar(None, found.type))
+
+    @property
+    def _scan_of_query(self) -> Iterator[int]:
+        by_place = {place: number for number, scan in enumerate(self._plan.scans) for place in scan.places}
+        return (by_place[place] for place in range(len(self._plan.queries)))
