@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from time import monotonic, sleep
@@ -25,6 +25,7 @@ from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress, show_progress
 from skyband.spark.plan import Pipeline
+from skyband.spark.query_settings import checkpoint_settings, while_starting
 from skyband.spark.spark_errors import is_stuck, plain_error, unless_gone
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Handle(RunHandle):
         bounded: bool,
         plan: ShardPlan,
         lock: Lock,
+        settings: Mapping[str, str],
         opened: OpenedSinks | None = None,
     ) -> None:
         super().__init__(progress)
@@ -93,6 +95,7 @@ class Handle(RunHandle):
         self._write = write
         self._side_outputs = side_outputs  # further outputs: writer, data frame, folder of the state
         self._limits = limits
+        self._settings = settings  # of the query for answers, in addition to those of its checkpoint
         self._bounded = bounded
         self._queries: list[StreamingQuery] = []
         self._name: str | None = None  # the name of the stream
@@ -229,15 +232,15 @@ class Handle(RunHandle):
             self._ended.set()
 
     def _start_queries(self) -> list[StreamingQuery]:
-        started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder)]
+        started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder, self._settings)]
         try:
-            started += [self._start(write, frame, folder) for write, frame, folder in self._side_outputs]
+            started += [self._start(write, frame, folder, {}) for write, frame, folder in self._side_outputs]
         except Exception:
             started[0].stop()
             raise
         return started
 
-    def _start(self, write: Write, frame: DataFrame, folder: str) -> StreamingQuery:
+    def _start(self, write: Write, frame: DataFrame, folder: str, settings: Mapping[str, str]) -> StreamingQuery:
         writer = write(frame)
         if not hasattr(writer, "start"):
             raise InvalidInputError(
@@ -246,8 +249,10 @@ class Handle(RunHandle):
         writer = writer.option("checkpointLocation", folder)
         if self._bounded:
             writer = writer.trigger(availableNow=True)
+        spark = frame.sparkSession
         try:
-            return writer.start()
+            with while_starting(spark, {**checkpoint_settings(spark, self._checkpoint), **settings}):
+                return writer.start()
         except PySparkException as error:
             raise plain_error(error) from error
 

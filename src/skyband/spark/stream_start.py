@@ -22,6 +22,7 @@ from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, frames_of
+from skyband.spark.query_settings import partition_settings
 from skyband.spark.stream_handle import Handle, Write
 
 __all__ = ["OpenedSinks", "launch", "start"]
@@ -171,8 +172,9 @@ def launch(
 ) -> Handle:
     """Implement `start`, with further options: answers and changes together, and rows with all their columns.
 
-    `sole_watermark`: the data frame comes directly from its source, without other watermarks. Windows are then
-    answered in the micro-batch that ends them, not in the next one.
+    `sole_watermark`: the data frame comes directly from its source, without other watermarks or shuffles. Windows are
+    then answered in the micro-batch that ends them, not in the next one; and Spark uses as many partitions as there are
+    shards, if the session has more.
     `dead_letters` are malformed records and their writer; they run as a separate Spark query with its own position in
     the source. `progress` is the progress of a run that this one continues; its metrics continue too. `before` is the
     plan of the stored state. `locked`: the caller has already locked the checkpoint.
@@ -222,6 +224,7 @@ def launch(
             bounded=bounded,
             plan=draft.plan,
             lock=lock,
+            settings=partition_settings(spark, draft.plan.units) if sole_watermark else {},
             opened=opened,
         )
         handle.begin()
