@@ -57,11 +57,11 @@ def while_starting(spark: SparkSession, settings: Mapping[str, str]) -> Iterator
                 spark.conf.set(name, value)
             yield
         finally:
-            for name, value in before.items():
-                if value is None:
+            for name, earlier in before.items():
+                if earlier is None:
                     spark.conf.unset(name)
                 else:
-                    spark.conf.set(name, value)
+                    spark.conf.set(name, earlier)
 
 
 def _has_class(spark: Any, name: str) -> bool:

@@ -44,7 +44,7 @@ def main() -> None:
             os.execv(sys.executable, [sys.executable, "-m", SPARKS_OWN, *sys.argv[1:]])
         gc.collect()
         gc.freeze()  # exclude imported objects from garbage collection after every task
-        daemon.gc = SimpleNamespace(collect=Collector().collect)  # type: ignore[attr-defined]  # called after a task
+        setattr(daemon, "gc", SimpleNamespace(collect=Collector().collect))  # noqa: B010 - it collects after every task
     daemon.manager()
 
 
