@@ -40,7 +40,7 @@ def checkpoint_settings(spark: SparkSession, checkpoint: Checkpoint) -> dict[str
 def partition_settings(spark: SparkSession, shards: int) -> dict[str, str]:
     """Return the number of partitions of a query whose only shuffle is the one to its shards.
 
-    Each partition has a state store and Python workers of its own, even if no shard is in it. A checkpoint keeps the
+    Each partition has its own state store and Python workers, even if no shard is in it. A checkpoint keeps the
     number with which it was created.
     """
     there = int(spark.conf.get(PARTITIONS, "200") or 200)
