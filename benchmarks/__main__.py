@@ -11,6 +11,7 @@ from collections.abc import Callable
 from benchmarks import (
     bench_aggregate,
     bench_auto,
+    bench_batch,
     bench_expressions,
     bench_frames,
     bench_front,
@@ -31,6 +32,7 @@ PARTS = {
     "single": bench_single.run,
     "shared": bench_shared.run,
     "spark": bench_spark.run,
+    "batch": bench_batch.run,
     "front": bench_front.run,
     "frames": bench_frames.run,
     "groups": bench_groups.run,

@@ -56,3 +56,37 @@ def test_workers_for_planning_load_nothing(monkeypatch):
     monkeypatch.setattr(worker_daemon.daemon, "manager", lambda: began.append(gc.get_freeze_count()))
     worker_daemon.main()
     assert began == [gc.get_freeze_count()]
+
+
+def test_what_a_task_loads_is_collected_once(monkeypatch):
+    visible, frozen = [], []
+    monkeypatch.setattr(worker_daemon.gc, "collect", lambda: 3)
+    monkeypatch.setattr(worker_daemon.gc, "get_objects", lambda: visible)
+    monkeypatch.setattr(worker_daemon.gc, "freeze", lambda: (frozen.append(len(visible)), visible.clear()))
+    collector = worker_daemon.Collector()
+    visible += range(worker_daemon.MANY)
+    assert (collector.collect(), frozen) == (3, []), "a task that loads nothing leaves what it has to the collector"
+    visible += range(10)
+    assert (collector.collect(), frozen) == (3, [worker_daemon.MANY + 10])
+    assert (collector.collect(), len(frozen)) == (3, 1)
+    for _ in range(2 * worker_daemon.MOST_FREEZES):
+        visible += range(2 * worker_daemon.MANY)
+        collector.collect()
+    assert len(frozen) == worker_daemon.MOST_FREEZES, "what becomes garbage later is bounded"
+
+
+def test_a_task_after_loading_leaves_few_objects(spark):
+    def loads(batches):
+        kept = getattr(gc, "kept", None)
+        if kept is None:  # as loading compiled code does
+            gc.kept = [[number] for number in range(3 * worker_daemon.MANY)]
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"visible": [len(gc.get_objects())], "later": [kept is not None]})
+
+    seen = []
+    for _ in range(20):
+        seen += spark.range(1).coalesce(1).mapInArrow(loads, "visible long, later boolean").toArrow().to_pylist()
+        if seen[-1]["later"]:
+            break
+    assert seen[-1]["later"], "no worker ran two tasks"
+    assert seen[-1]["visible"] < worker_daemon.MANY

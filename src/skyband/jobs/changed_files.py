@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
 
 from skyband.paths import has_scheme
 from skyband.spark.control import CONTROL_FOLDER
+from skyband.spark.delivery import Take
 
 __all__ = ["ReadOnce"]
 
@@ -34,11 +35,11 @@ class ReadOnce:
         self._last_lists: dict[Path, int] = {}  # by source: number of the last list that was read
         self._read: dict[Path, tuple[int, int]] = {}  # by file: time of the last change, and size
 
-    def after(self, take: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    def after(self, take: Take) -> Take:
         """Return the same function, followed by a check of the files."""
 
-        def taken(frame: DataFrame, batch: int) -> None:
-            take(frame, batch)
+        def taken(rows: pa.Table, batch: int) -> None:
+            take(rows, batch)
             self.check()
 
         return taken

@@ -278,7 +278,7 @@ class Run:
     def _failure_with(self, stream: str, queries: Sequence[Query], *, run: bool = True) -> BaseException | None:
         """Error of the stream's next micro-batch with these queries, or None. The trial stores nothing."""
         file = _only(self.file, stream, [query for query in self.file.workloads[stream] if query in queries])
-        return failure_of(lambda write: self._streams[stream].start(file, write), run=run)
+        return failure_of(lambda deliver: self._streams[stream].start(file, deliver), run=run)
 
     def _launch_first(self, name: str, prepare: Prepare) -> None:
         """Start a stream, without queries added in earlier runs if it cannot start with them."""

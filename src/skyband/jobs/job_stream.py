@@ -27,11 +27,11 @@ from skyband.sharding.delivery import (
 )
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
-from skyband.spark.delivery import open_servers, write_to
+from skyband.spark.delivery import collecting, open_servers, write_to
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.pipeline import check
-from skyband.spark.plan import Observed
-from skyband.spark.stream_handle import Handle
+from skyband.spark.plan import Observed, Pipeline
+from skyband.spark.stream_handle import Deliver, Handle
 from skyband.spark.stream_start import launch
 from skyband.workload_file import WorkloadFile
 
@@ -126,16 +126,16 @@ class JobStream:
         if stream.source == "files":
             take = ReadOnce(name, self._checkpoint).after(take)
 
-        def write(out: DataFrame) -> DataStreamWriter:
-            prepare(out)
-            return self._triggered(out.writeStream.foreachBatch(take).queryName(name))
+        def deliver(pipeline: Pipeline) -> DataStreamWriter:
+            prepare(pipeline.answers)
+            return self._triggered(collecting(pipeline, take).queryName(name))
 
         def bury(letters: DataFrame) -> DataStreamWriter:
             return self._triggered(letters.writeStream.foreachBatch(bury_in(dead)).queryName(f"{name}, dead letters"))
 
         return self.start(
             file,
-            write,
+            deliver,
             dead_letters=(dead_letters_of(self._spark, name, stream, workload), bury) if dead else None,
             before=before,
         )
@@ -143,7 +143,7 @@ class JobStream:
     def start(
         self,
         file: WorkloadFile,
-        write: Callable[[DataFrame], DataStreamWriter],
+        deliver: Deliver,
         *,
         dead_letters: Any = None,
         before: Handle | None = None,
@@ -157,7 +157,7 @@ class JobStream:
         return launch(
             open_stream(self._spark, name, stream, asked=file.workloads[name], at_once=self._mode == "catch-up"),
             file.workloads[name],
-            write=write,
+            deliver=deliver,
             checkpoint=self._checkpoint,
             time=stream.time or "timestamp",
             id_=stream.id,

@@ -19,8 +19,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from skyband.jobs.journal import Change, Journal, added_queries, given_up
 from skyband.queries import Query
 from skyband.spark.expressions import unlogged
+from skyband.spark.plan import Pipeline
 from skyband.spark.spark_errors import is_gone, reason_of, uncomputable
-from skyband.spark.stream_handle import Handle, Write
+from skyband.spark.stream_handle import Deliver, Handle
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["LiveQueries", "culprits", "failure_of"]
@@ -168,7 +169,7 @@ class _NotKeptError(Exception):
     """Ends a trial before Spark commits the micro-batch."""
 
 
-def failure_of(start: Callable[[Write], Handle], *, run: bool = True) -> BaseException | None:
+def failure_of(start: Callable[[Deliver], Handle], *, run: bool = True) -> BaseException | None:
     """Return the error with which a stream cannot start or compute its next micro-batch, or None.
 
     `start` starts the stream with a given writer. The writer of this trial discards the answers and ends the
@@ -186,16 +187,17 @@ def failure_of(start: Callable[[Write], Handle], *, run: bool = True) -> BaseExc
         reached = True
         raise _NotKeptError
 
-    def write(out: DataFrame) -> DataStreamWriter:
+    def deliver(pipeline: Pipeline) -> DataStreamWriter:
         nonlocal reached
         if not run:
             reached = True
             raise _NotKeptError
-        return out.writeStream.foreachBatch(compute).trigger(availableNow=True)  # ends after the available rows
+        # With this trigger, the trial ends after the available rows.
+        return pipeline.answers.writeStream.foreachBatch(compute).trigger(availableNow=True)
 
     handle = None
     try:
-        handle = start(write)
+        handle = start(deliver)
         handle.await_end(progress=False)
     except Exception as error:
         if reached:

@@ -87,20 +87,32 @@ class Checkpoint:
                     f"resumed with {what}={value!r}. Restore the previous value, or start with a new folder."
                 )
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the folder is on a file system of this machine, and this machine runs all tasks."""
+        if self.lock is None:
+            return False
+        files = self._files(self.folder)[0]
+        return bool(files.getUri().getScheme() == "file")  # a path without a scheme may be on the default file system
+
     def last_batch(self, folder: str) -> int:
         """Return the number of the last micro-batch that Spark has planned in a folder; -1 before the first.
 
         If the micro-batch was not committed, Spark repeats it.
         """
-        context: Any = self._spark.sparkContext
-        path = context._jvm.org.apache.hadoop.fs.Path(f"{folder}/offsets")
         try:
-            files = path.getFileSystem(context._jsc.hadoopConfiguration())
+            files, path = self._files(f"{folder}/offsets")
             statuses = files.listStatus(path) if files.exists(path) else []
             names = [str(status.getPath().getName()) for status in statuses]
         except Exception as error:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {first_line(error)}") from error
         return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+    def _files(self, path: str) -> tuple[Any, Any]:
+        """Return Hadoop's file system of a path, and the path."""
+        context: Any = self._spark.sparkContext
+        found = context._jvm.org.apache.hadoop.fs.Path(path)
+        return found.getFileSystem(context._jsc.hadoopConfiguration()), found
 
     def _first(self, path: str) -> str | None:
         try:

@@ -5,24 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import Wanted, parts_of, prepare_servers, servers_among
 from skyband.sharding.plan import Output
+from skyband.spark.plan import Pipeline
 
-__all__ = ["open_servers", "write_to"]
+__all__ = ["Take", "collecting", "open_servers", "write_to"]
+
+Take = Callable[[pa.Table, int], None]  # the answers of a micro-batch, and its number
 
 
-def write_to(wanted: Sequence[Wanted], workload: Workload[Any], output: Output) -> Callable[[DataFrame, int], None]:
-    """Return the function that Spark calls with each micro-batch of answers. It collects them once for all outlets."""
+def write_to(wanted: Sequence[Wanted], workload: Workload[Any], output: Output) -> Take:
+    """Return the function that passes each micro-batch of answers to all outlets."""
 
-    def take(frame: DataFrame, batch: int) -> None:
-        for outlet, rows in parts_of(frame.toArrow(), wanted, workload, output):
-            outlet.take(batch, rows)
+    def take(rows: pa.Table, batch: int) -> None:
+        for outlet, part in parts_of(rows, wanted, workload, output):
+            outlet.take(batch, part)
 
     return take
+
+
+def collecting(pipeline: Pipeline, take: Take) -> DataStreamWriter:
+    """Return the writer that collects each micro-batch of answers once, and calls `take` with it and its number."""
+    packed = pipeline.packed
+    if packed is None:
+        return pipeline.answers.writeStream.foreachBatch(lambda frame, batch: take(frame.toArrow(), batch))
+    return packed.tables.writeStream.foreachBatch(lambda frame, batch: take(packed.unpack(frame.toArrow()), batch))
 
 
 def open_servers(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import StructField
 
@@ -22,6 +23,7 @@ __all__ = [
     "MOST_SHARDS",
     "Late",
     "Observed",
+    "PackedAnswers",
     "Pipeline",
     "Request",
     "StreamInfo",
@@ -90,11 +92,19 @@ class StreamInfo(NamedTuple):
     streams: tuple[str, ...] = ()  # the input streams, if the lag of each is measured
 
 
+class PackedAnswers(NamedTuple):
+    """The answers as shards send them, for a process that collects them. No task needs to unpack them there."""
+
+    tables: DataFrame  # a table of answers in each row
+    unpack: Callable[[pa.Table], pa.Table]  # from collected rows of `tables` to answers
+
+
 class Pipeline(NamedTuple):
     """The answers and, on request, the late rows."""
 
     answers: DataFrame
     late: DataFrame | None
+    packed: PackedAnswers | None = None  # None: answers of shards are merged, which a task does
 
 
 class Observed(NamedTuple):

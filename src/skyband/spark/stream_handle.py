@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from time import monotonic, sleep
@@ -25,14 +25,16 @@ from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress, show_progress
 from skyband.spark.plan import Pipeline
+from skyband.spark.query_settings import checkpoint_settings, while_starting
 from skyband.spark.spark_errors import is_stuck, plain_error, unless_gone
 
 if TYPE_CHECKING:
     from skyband.spark.stream_start import OpenedSinks
 
-__all__ = ["Handle", "RunHandle", "Write"]
+__all__ = ["Deliver", "Handle", "RunHandle", "Write"]
 
 Write = Callable[[DataFrame], DataStreamWriter]
+Deliver = Callable[[Pipeline], DataStreamWriter]  # of answers
 POLL_INTERVAL = 0.05  # seconds
 # Spark's status messages of a running micro-batch.
 RUNNING_STATUSES = ("Processing new data", "No new data but cleaning up state")
@@ -74,13 +76,14 @@ class Handle(RunHandle):
         progress: StreamProgress,
         checkpoint: Checkpoint,
         control: Control,
-        write: Write,
+        deliver: Deliver,
         side_outputs: Sequence[tuple[Write, DataFrame, str]],
         limits: LateLimits,
         *,
         bounded: bool,
         plan: ShardPlan,
         lock: Lock,
+        settings: Mapping[str, str],
         opened: OpenedSinks | None = None,
     ) -> None:
         super().__init__(progress)
@@ -90,9 +93,10 @@ class Handle(RunHandle):
         self._opened = opened
         self._checkpoint = checkpoint
         self._control = control
-        self._write = write
+        self._deliver = deliver
         self._side_outputs = side_outputs  # further outputs: writer, data frame, folder of the state
         self._limits = limits
+        self._settings = settings  # of the query for answers, in addition to those of its checkpoint
         self._bounded = bounded
         self._queries: list[StreamingQuery] = []
         self._name: str | None = None  # the name of the stream
@@ -229,16 +233,15 @@ class Handle(RunHandle):
             self._ended.set()
 
     def _start_queries(self) -> list[StreamingQuery]:
-        started = [self._start(self._write, self._pipeline.answers, self._checkpoint.folder)]
+        started = [self._start(self._deliver(self._pipeline), self._checkpoint.folder, self._settings)]
         try:
-            started += [self._start(write, frame, folder) for write, frame, folder in self._side_outputs]
+            started += [self._start(write(frame), folder, {}) for write, frame, folder in self._side_outputs]
         except Exception:
             started[0].stop()
             raise
         return started
 
-    def _start(self, write: Write, frame: DataFrame, folder: str) -> StreamingQuery:
-        writer = write(frame)
+    def _start(self, writer: DataStreamWriter, folder: str, settings: Mapping[str, str]) -> StreamingQuery:
         if not hasattr(writer, "start"):
             raise InvalidInputError(
                 f"write must return a writer, such as lambda out: out.writeStream.…, but returned {brief(writer)}."
@@ -246,8 +249,10 @@ class Handle(RunHandle):
         writer = writer.option("checkpointLocation", folder)
         if self._bounded:
             writer = writer.trigger(availableNow=True)
+        spark = self._pipeline.answers.sparkSession
         try:
-            return writer.start()
+            with while_starting(spark, {**checkpoint_settings(spark, self._checkpoint), **settings}):
+                return writer.start()
         except PySparkException as error:
             raise plain_error(error) from error
 

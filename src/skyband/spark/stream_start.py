@@ -17,12 +17,13 @@ from skyband.sharding.plan import Output, ShardPlan
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unresumable
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
-from skyband.spark.delivery import open_servers, write_to
+from skyband.spark.delivery import collecting, open_servers, write_to
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
 from skyband.spark.pipeline import Frames, check, checked_output
-from skyband.spark.plan import Late, frames_of
-from skyband.spark.stream_handle import Handle, Write
+from skyband.spark.plan import Late, Pipeline, frames_of
+from skyband.spark.query_settings import partition_settings
+from skyband.spark.stream_handle import Deliver, Handle, Write
 
 __all__ = ["OpenedSinks", "launch", "start"]
 
@@ -88,13 +89,13 @@ def start(
     queries, wanted, opened = workload, checked_output(output), None
     if sinks is not None:
         queries, opened = _open(df, workload, sinks, name, checkpoint, wanted)
-        write, wanted = opened.write, opened.output
-    assert write is not None
+        wanted = opened.output
+    deliver = opened.deliver if opened is not None else _written_by(write)
     try:
         return launch(
             df,
             queries,
-            write=write,
+            deliver=deliver,
             checkpoint=checkpoint,
             time=time,
             id_=id,
@@ -139,6 +140,10 @@ def _open(
     return queries, opened
 
 
+def _written_by(write: Any) -> Deliver:
+    return lambda pipeline: write(pipeline.answers)
+
+
 def _streaming(df: Frames) -> list[DataFrame]:
     frames = list(frames_of(df))
     if not frames or not all(frame.isStreaming for frame in frames):
@@ -150,7 +155,7 @@ def launch(
     df: Frames,
     workload: Query | Iterable[Query] | Workload[Any],
     *,
-    write: Write,
+    deliver: Deliver,
     checkpoint: str,
     time: str,
     id_: str | None,
@@ -171,8 +176,10 @@ def launch(
 ) -> Handle:
     """Implement `start`, with further options: answers and changes together, and rows with all their columns.
 
-    `sole_watermark`: the data frame comes directly from its source, without other watermarks. Windows are then
-    answered in the micro-batch that ends them, not in the next one.
+    `deliver` returns the writer of the answers.
+    `sole_watermark`: the data frame comes directly from its source, without other watermarks or shuffles. Windows are
+    then answered in the micro-batch that ends them, not in the next one; and Spark uses as many partitions as there are
+    shards, if the session has more.
     `dead_letters` are malformed records and their writer; they run as a separate Spark query with its own position in
     the source. `progress` is the progress of a run that this one continues; its metrics continue too. `before` is the
     plan of the stored state. `locked`: the caller has already locked the checkpoint.
@@ -216,12 +223,13 @@ def launch(
             progress,
             kept,
             control,
-            write,
+            deliver,
             side_outputs,
             limits or LateLimits(),
             bounded=bounded,
             plan=draft.plan,
             lock=lock,
+            settings=partition_settings(spark, draft.plan.units) if sole_watermark else {},
             opened=opened,
         )
         handle.begin()
@@ -270,10 +278,11 @@ class OpenedSinks:
                     "another path or checkpoint, or remove the files."
                 )
 
-    def write(self, out: DataFrame) -> DataStreamWriter:
+    def deliver(self, pipeline: Pipeline) -> DataStreamWriter:
         """Return the writer of the answers."""
-        open_servers(self._wanted, self._workload, self.output, out)
-        return out.writeStream.foreachBatch(write_to(self._wanted, self._workload, self.output)).queryName(self._stream)
+        open_servers(self._wanted, self._workload, self.output, pipeline.answers)
+        take = write_to(self._wanted, self._workload, self.output)
+        return collecting(pipeline, take).queryName(self._stream)
 
     def stop_waiting(self) -> None:
         """Stop retrying unavailable servers."""

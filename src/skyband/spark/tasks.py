@@ -26,6 +26,7 @@ __all__ = [
     "Batches",
     "Task",
     "answer_in_order",
+    "collect_answers",
     "local_answers",
     "merge_answers",
     "opened",
@@ -146,12 +147,23 @@ def unpack(kinds: pa.Schema | None = None) -> Task:
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for data in batch["answers"]:
-                if data.is_valid:
-                    table = from_bytes(data.as_py())
-                    yield from (table if kinds is None else _typed(table, kinds)).to_batches()
+            for table in _unpacked(batch["answers"], kinds):
+                yield from table.to_batches()
 
     return task
+
+
+def collect_answers(rows: pa.Table, kinds: pa.Schema, answers: pa.Schema) -> pa.Table:
+    """Unpack collected rows into one table with the columns `answers`; `kinds` as for `unpack`."""
+    tables = [table.rename_columns(answers.names).cast(answers) for table in _unpacked(rows["answers"], kinds)]
+    return pa.concat_tables(tables) if tables else answers.empty_table()
+
+
+def _unpacked(packed: Iterable[pa.Scalar], kinds: pa.Schema | None) -> Iterator[pa.Table]:
+    for data in packed:
+        if data.is_valid:
+            table = from_bytes(data.as_py())
+            yield table if kinds is None else _typed(table, kinds)
 
 
 def _typed(table: pa.Table, kinds: pa.Schema) -> pa.Table:

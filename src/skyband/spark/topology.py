@@ -20,7 +20,7 @@ from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
 from skyband.spark.control import control_envelopes
-from skyband.spark.plan import Observed, Pipeline, StreamInfo
+from skyband.spark.plan import Observed, PackedAnswers, Pipeline, StreamInfo
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, merge_answers, to_shards
 
@@ -91,7 +91,12 @@ class SparkPlan:
         reduce = to_shards(self.reducer, keys, None if streaming else self.positions)
         envelopes = self.source().mapInArrow(reduce, ENVELOPES)
         local = self._stream(envelopes, keys, control) if streaming else self._bounded(envelopes, keys, counted)
-        return Pipeline(self.collect(local, counted).toDF(*self.names), None)
+        found = self.collect(local, counted).toDF(*self.names)
+        return Pipeline(found, None, self.packed(local, found) if streaming else None)
+
+    def packed(self, local: DataFrame, answers: DataFrame) -> PackedAnswers | None:
+        """Return the answers of a stream's shards without `collect`, if there is nothing to merge."""
+        return None
 
     def collect(self, local: DataFrame, counted: Observed | None) -> DataFrame:
         """Merge the answers of all shards.

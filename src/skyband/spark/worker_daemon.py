@@ -4,6 +4,9 @@ Spark's own daemon imports nothing in advance, because a fork does not copy the 
 worker then spends seconds of CPU time on the same imports, and after every task more on garbage collection of the
 imported objects. The only thread that our libraries start belongs to an allocator; it is disabled here.
 
+Workers load compiled code when they first need it: tens of thousands of objects, which Spark's garbage collection after
+every task would visit again. They are excluded from it as well.
+
 Spark runs this as ``python -m skyband.spark.worker_daemon pyspark.worker``, instead of ``pyspark.daemon``.
 """
 
@@ -14,6 +17,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from pyspark import daemon
 
@@ -26,6 +30,9 @@ WORKER = "pyspark.worker"  # other workers, which Spark uses for planning, do no
 SHARDS = tuple(f"{family.package}.shard" for family in FAMILIES.values())
 LOADED = ("pandas", "pyarrow.pandas_compat", "skyband.spark.tasks", "skyband.spark.processor", *SHARDS, WORKER)
 
+MANY = 5_000  # objects; a task with compiled code loaded before leaves some hundreds
+MOST_FREEZES = 8  # of a worker; each can retain reference cycles that later become unreachable
+
 
 def main() -> None:
     """Import the modules, then fork workers until Spark closes stdin."""
@@ -37,7 +44,27 @@ def main() -> None:
             os.execv(sys.executable, [sys.executable, "-m", SPARKS_OWN, *sys.argv[1:]])
         gc.collect()
         gc.freeze()  # exclude imported objects from garbage collection after every task
+        setattr(daemon, "gc", SimpleNamespace(collect=Collector().collect))  # noqa: B010 - it collects after every task
     daemon.manager()
+
+
+class Collector:
+    """The garbage collection of a worker after each of its tasks.
+
+    If many objects survive, such as compiled code that was loaded, later collections skip them. Objects without
+    references are released in any case; only reference cycles among skipped objects are not.
+    """
+
+    def __init__(self) -> None:
+        self._freezes = 0
+
+    def collect(self) -> int:
+        """Collect garbage; return the number of unreachable objects."""
+        found = gc.collect()
+        if self._freezes < MOST_FREEZES and len(gc.get_objects()) > MANY:
+            gc.freeze()
+            self._freezes += 1
+        return found
 
 
 def threads() -> int | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -15,6 +17,7 @@ from skyband.spark.plan import (
     MOST_SHARDS,
     Late,
     Observed,
+    PackedAnswers,
     Pipeline,
     Request,
     StreamInfo,
@@ -22,7 +25,7 @@ from skyband.spark.plan import (
     spelled,
     watermark_delays,
 )
-from skyband.spark.tasks import unpack
+from skyband.spark.tasks import collect_answers, unpack
 from skyband.spark.topology import SparkPlan, shard_sizes, spread, sums
 from skyband.topk.pipeline import PIPELINE
 from skyband.topk.plan import TopKPlan, scans_of
@@ -64,13 +67,25 @@ class _TopKSparkPlan(SparkPlan):
 
     def collect(self, local: DataFrame, counted: Observed | None) -> DataFrame:
         if local.isStreaming:
-            newest = [sf.max(name).alias(name) for name in ("newest", "last_end")]
-            sizes = shard_sizes(self.plan.units)
-            local = local.observe("skyband_out", *sums("late", "windows", "answered"), *newest, *sizes)
+            local = self._observed(local)
         elif counted is not None:
             local = local.observe(counted.answered, *sums("windows"))
-        kinds = to_arrow_schema(self.answers, timezone="UTC")
-        return local.select("answers").mapInArrow(unpack(kinds), self.answers)
+        return local.select("answers").mapInArrow(unpack(self._kinds), self.answers)
+
+    def packed(self, local: DataFrame, answers: DataFrame) -> PackedAnswers:
+        columns = to_arrow_schema(answers.schema, timezone="UTC")
+        unpack_all = partial(collect_answers, kinds=self._kinds, answers=columns)
+        return PackedAnswers(self._observed(local).select("answers"), unpack_all)
+
+    @property
+    def _kinds(self) -> pa.Schema:
+        return to_arrow_schema(self.answers, timezone="UTC")
+
+    def _observed(self, local: DataFrame) -> DataFrame:
+        newest = [sf.max(name).alias(name) for name in ("newest", "last_end")]
+        return local.observe(
+            "skyband_out", *sums("late", "windows", "answered"), *newest, *shard_sizes(self.plan.units)
+        )
 
 
 def draft(request: Request) -> _TopKSparkPlan:
