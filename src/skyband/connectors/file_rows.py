@@ -20,7 +20,7 @@ from skyband.paths import has_scheme, local_files
 from skyband.sharding.row_source import HIDDEN
 from skyband.spark.expressions import quoted
 
-__all__ = ["files_of", "read_files", "rows_of_files"]
+__all__ = ["files_of", "options_of", "read_files", "rows_of_files"]
 
 _LINE = f"{HIDDEN}line"  # the text of a malformed line; null for a well-formed line
 # By default Spark silently skips files that are a week older than the newest. Rows would be lost if a clock was wrong,
@@ -32,7 +32,7 @@ _LINE_NOUNS = {"csv": "CSV line", "json": "JSON object"}
 
 def rows_of_files(stream: FilesSource, how: Reading) -> DataFrame:
     """Return the rows of a stream's files and the problem of each."""
-    path, options = stream.path, _options(stream)
+    path, options = stream.path, options_of(stream)
     if stream.schema is None and not has_scheme(path) and not files_of(stream):
         raise InvalidInputError(
             f"stream {how.name!r}: no files found in {path!r}, so the columns cannot be inferred. Add a file, correct "
@@ -93,7 +93,8 @@ def read_files(
     return rows.select(*kept, (sf.lit(None).cast("string") if wrong is None else wrong).alias(WRONG))
 
 
-def _options(stream: FilesSource) -> dict[str, Any]:
+def options_of(stream: FilesSource) -> dict[str, Any]:
+    """Return the options of Spark's reader for a stream's files."""
     given: dict[str, Any] = dict(stream.options)
     known = {key.lower() for key in given}
     defaults = {"header": True, "inferSchema": stream.schema is None} if stream.format == "csv" else {}

@@ -19,7 +19,7 @@ from skyband.sharding.row_source import HIDDEN
 from skyband.spark.expressions import TIMES, quoted, reason, unlogged
 from skyband.spark.spark_errors import first_line
 
-__all__ = ["RECORD", "WRONG", "dead_letters_of", "open_batch", "open_stream"]
+__all__ = ["RECORD", "WRONG", "dead_letters_of", "named_in", "open_batch", "open_stream"]
 
 # The columns that mark malformed rows and records on their way through Spark.
 WRONG = f"{HIDDEN}wrong"  # the column with the problem of a record; null: no problem
@@ -44,7 +44,7 @@ def open_stream(
     `asked` are the queries over the stream; columns that no query can name are not checked.
     `at_once`: one micro-batch takes all available input and ignores the stream's batch size.
     """
-    rows = read_rows(stream, Reading(spark, name, at_once=at_once, query_text=_named_in(stream, asked)))
+    rows = read_rows(stream, Reading(spark, name, at_once=at_once, query_text=named_in(stream, asked)))
     if stream.marks_malformed:
         # Count before dropping. The observation also keeps Spark from evaluating the record parser twice.
         rows = rows.observe("skyband_source", sf.count(WRONG).alias("malformed"))
@@ -65,7 +65,7 @@ def open_batch(
             f"stream {name!r} has source {stream.source!r}, which is unbounded; only files and Kafka topics can be "
             "read as a batch."
         )
-    rows = read_rows(stream, Reading(spark, name, streaming=False, query_text=_named_in(stream, asked)))
+    rows = read_rows(stream, Reading(spark, name, streaming=False, query_text=named_in(stream, asked)))
     if counted is not None:
         rows = rows.observe(counted, sf.count(sf.lit(1)).alias("rows"), sf.count(WRONG).alias("malformed"))
     return _valid_rows(name, stream, rows)
@@ -75,7 +75,7 @@ def dead_letters_of(
     spark: SparkSession, name: str, stream: SourceModel, asked: Workload[Any], *, streaming: bool = True
 ) -> DataFrame:
     """Return the malformed records of a topic, or rows of files, with the reason for each; streaming or as a batch."""
-    how = Reading(spark, name, streaming=streaming, with_record=True, query_text=_named_in(stream, asked))
+    how = Reading(spark, name, streaming=streaming, with_record=True, query_text=named_in(stream, asked))
     malformed = read_rows(stream, how).where(sf.col(WRONG).isNotNull())
     return malformed.select(sf.col(WRONG).alias("reason"), f"{RECORD}.*")
 
@@ -99,7 +99,7 @@ def _valid_rows(name: str, stream: SourceModel, rows: DataFrame) -> DataFrame:
     return rows if stream.needs_time else _with_time(name, stream, _with_columns(name, stream, rows))
 
 
-def _named_in(stream: SourceModel, asked: Workload[Any] | None) -> str | None:
+def named_in(stream: SourceModel, asked: Workload[Any] | None) -> str | None:
     """Return all text in which a column can be named, in lower case; None if answers return whole rows."""
     if asked is None or family_of(asked).supports("whole rows"):
         return None

@@ -24,6 +24,7 @@ class ShardPipeline(NamedTuple):
     merge: Callable[[Any, LocalAnswers, pa.Schema], Iterator[pa.Table]]  # given all answers of a micro-batch
     end: str = "time"
     matching: Callable[[Any, pa.Table], pa.Table] | None = None  # the rows that some query can use; None: all
+    takes_dictionaries: bool = False  # whether `reduce` accepts texts as dictionaries, if they are not ids
 
 
 def in_shape(table: pa.Table, kinds: pa.Schema) -> pa.Table:

@@ -46,9 +46,8 @@ def group_rows(table: pa.Table, columns: Sequence[str]) -> Grouping:
         array = one(table[name])
         if pa.types.is_floating(array.type):
             array = pc.add(array, pa.scalar(0.0, array.type))  # -0.0 becomes 0.0
-        encoded = array.dictionary_encode(null_encoding="encode")
-        found = len(encoded.dictionary)
-        codes = codes * max(1, found) + encoded.indices.to_numpy(zero_copy_only=False)
+        numbers, found = _numbered(array)
+        codes = codes * max(1, found) + numbers
         known *= max(1, found)
         if len(columns) > 1 and known > 4 * (table.num_rows + 1):
             codes, known = _renumbered(codes)
@@ -60,6 +59,17 @@ def group_rows(table: pa.Table, columns: Sequence[str]) -> Grouping:
     if not present.all():
         codes, samples = (np.cumsum(present) - 1)[codes], samples[present]
     return Grouping(codes, samples)
+
+
+def _numbered(array: pa.Array) -> tuple[Ints, int]:
+    """Return a number for each value, with null as a value, and a bound of the numbers."""
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode(null_encoding="encode")
+    values = array.dictionary
+    if len(values.unique()) < len(values):  # a writer may store a value twice
+        return _numbered(array.cast(values.type))
+    indices = array.indices.fill_null(len(values)) if array.null_count else array.indices
+    return indices.to_numpy(zero_copy_only=False), len(values) + bool(array.null_count)
 
 
 def _renumbered(codes: Ints) -> tuple[Ints, int]:

@@ -18,6 +18,7 @@ from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unre
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
 from skyband.spark.delivery import open_servers, write_to
+from skyband.spark.inputs import inputs_of
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
 from skyband.spark.pipeline import Frames, check, checked_output
@@ -125,7 +126,7 @@ def _open(
     if output != "answers":
         raise InvalidInputError(f"output={output!r} cannot be combined with sinks=; set output on each sink instead.")
     queries: Workload[Any] = Workload(workload)
-    spark = _streaming(df)[0].sparkSession
+    spark = _session(df)
     opened = OpenedSinks(sinks, queries, spark, name)
     try:
         kept = Checkpoint(spark, checkpoint)
@@ -139,11 +140,14 @@ def _open(
     return queries, opened
 
 
-def _streaming(df: Frames) -> list[DataFrame]:
+def _session(df: Frames) -> SparkSession:
+    """Return the session of a stream; reject batches."""
+    if inputs := inputs_of(df):
+        return next(iter(inputs.values())).session
     frames = list(frames_of(df))
     if not frames or not all(frame.isStreaming for frame in frames):
         raise InvalidInputError("df must be a streaming DataFrame; for a batch DataFrame use answers(df, …).")
-    return frames
+    return frames[0].sparkSession
 
 
 def launch(
@@ -178,7 +182,7 @@ def launch(
     plan of the stored state. `locked`: the caller has already locked the checkpoint.
     `limits` are the limits of late rows. `opened` are sinks to close when the stream ends.
     """
-    spark = _streaming(df)[0].sparkSession
+    spark = _session(df)
     kept = Checkpoint(spark, checkpoint)
     description = kept.read()
     mode: Late = "return" if callable(late) else late
@@ -195,6 +199,8 @@ def launch(
         row_copies=row_copies,
         sole_watermark=sole_watermark,
         final_at_end=bounded,
+        streaming=True,
+        checkpoint=kept.folder,
     )
     if before is not None:
         refuse_unresumable(before, draft.plan)

@@ -33,4 +33,4 @@ def _matching(plan: TopKPlan, rows: pa.Table) -> pa.Table:
     return rows.filter(reduce(pc.or_, [rows[name].is_valid() for name in plan.scores]))
 
 
-PIPELINE = ShardPipeline(reduce_rows, _positions, _merge, end="window_end", matching=_matching)
+PIPELINE = ShardPipeline(reduce_rows, _positions, _merge, end="window_end", matching=_matching, takes_dictionaries=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.data.arrow import one
+from skyband.data.arrow import one, plain_texts
 from skyband.kernels.reduce import mark_unbeaten, newest_of_cells
 from skyband.kernels.stream import TIED, Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
@@ -95,7 +95,7 @@ def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
         firsts=firsts,
     )
     return _Chunk(
-        table.take(pa.array(survivors)) if survivors.size < some.size else table,
+        plain_texts(table.take(pa.array(survivors)) if survivors.size < some.size else table),
         [mask[survivors] for mask in kept],
         note,
         taken,
