@@ -13,6 +13,31 @@ from skyband.kernels.stream import Floats, Ints, Ties
 
 
 @kernel
+def cells_of(positions: Ints, width: int, steps: Ints, counts: Ints) -> int:
+    """Count sorted positions by cells of a width: write distances between cells and their rows; return the number."""
+    size = 0
+    cell = 0
+    for position in positions:
+        here = position // width
+        if size == 0 or here != cell:
+            steps[size] = 0 if size == 0 else here - cell
+            counts[size] = 0
+            cell = here
+            size += 1
+        counts[size - 1] += 1
+    return size
+
+
+@kernel
+def is_sorted(positions: Ints) -> bool:
+    """Whether positions do not go backwards."""
+    for i in range(1, positions.size):
+        if positions[i] < positions[i - 1]:
+            return False
+    return True
+
+
+@kernel
 def next_end(lattices: Ints, position: int) -> int:
     """Return the first window end after `position`, over all lattices of (slide, origin)."""
     end = 2**62
@@ -20,6 +45,19 @@ def next_end(lattices: Ints, position: int) -> int:
         slide, origin = lattices[i, 0], lattices[i, 1]
         end = min(end, origin + ((position - origin) // slide + 1) * slide)
     return end
+
+
+@kernel
+def first_after(ends: Ints, position: int) -> int:
+    """Return the index of the first of sorted ends after `position`."""
+    low, high = 0, ends.size
+    while low < high:
+        middle = (low + high) // 2
+        if ends[middle] > position:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @kernel
@@ -60,6 +98,7 @@ def mark_unbeaten(
     rows: Ints,
     begins: Ints,
     lattices: Ints,
+    ends: Ints,
     k: int,
     ties: Ties,
     heap_keys: Floats,
@@ -69,11 +108,14 @@ def mark_unbeaten(
     """Mark in `kept` the rows that fewer than k later ones beat before the next window ends.
 
     `rows` maps an index in the order by group and position to the row; `begins` has the index where each group begins.
+    `ends` are all window ends between the first and the last row, and one after it; if empty, they are computed from
+    the lattices.
     """
     for group in range(begins.size - 1):
         low = begins[group]
         while low < begins[group + 1]:
-            end = next_end(lattices, positions[rows[low]])
+            position = positions[rows[low]]
+            end = ends[first_after(ends, position)] if ends.size else next_end(lattices, position)
             high = low + 1
             while high < begins[group + 1] and positions[rows[high]] < end:
                 high += 1
