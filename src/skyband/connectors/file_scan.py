@@ -84,7 +84,7 @@ class FileScan:
 
     def open(self) -> tuple[LocalRows, LocalPlan]:
         """Return the rows, and the plan over their columns."""
-        from skyband.local.pipeline import plan_for  # noqa: PLC0415 - loads compiled code, which planning does not need
+        from skyband.local.pipeline import plan_for
 
         rows = LocalRows(self.name, self.stream, self.reader)
         return rows, plan_for(rows.schema, self.request, **({} if self.label is None else {"stream": self.label}))
@@ -108,7 +108,9 @@ class _Counts:
             return
         time, stream = self._watched
         found = rows.select([stream, time]).group_by(stream).aggregate([(time, "max")])
-        for name, newest in zip(found[stream].to_pylist(), found[f"{time}_max"].cast(pa.int64()).to_pylist(), strict=True):
+        for name, newest in zip(
+            found[stream].to_pylist(), found[f"{time}_max"].cast(pa.int64()).to_pylist(), strict=True
+        ):
             if name is not None and newest is not None:
                 self._newest[name] = max(newest, self._newest.get(name, newest))
 

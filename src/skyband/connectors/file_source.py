@@ -85,7 +85,9 @@ class _BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the parts of the files, one for each task."""
-        found = [FileEntry(str(file), 0, file.stat().st_size) for file in listed_files(self._scan.name, self._scan.stream)]
+        found = [
+            FileEntry(str(file), 0, file.stat().st_size) for file in listed_files(self._scan.name, self._scan.stream)
+        ]
         return _parts(self._scan, found, self._admission.tasks) or [_Part([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -100,7 +102,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, scan: FileScan, admission: Admission) -> None:
         self._scan, self._admission = scan, admission
         self._log: FileLog | None = None
-        self._pending: list[FileEntry] | None = None  # with the trigger availableNow: the files that were there at its start
+        self._pending: list[FileEntry] | None = (
+            None  # with the trigger availableNow: the files that were there at its start
+        )
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return the offset before the first list."""

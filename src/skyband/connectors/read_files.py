@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from pydantic import ValidationError
@@ -17,12 +18,12 @@ from pyspark.sql.types import StructField, StructType
 
 from skyband.connectors.arrow.paths import listed_files, on_spark, option, refuse_options
 from skyband.connectors.arrow.rows import LocalRows, open_files
-from skyband.connectors.csv_headers import shape_of
-from skyband.connectors.file_rows import options_of
+from skyband.connectors.csv_headers import FileShape
+from skyband.connectors.file_rows import shape_of_files
 from skyband.connectors.file_scan import FileScan, Watched
 from skyband.connectors.file_source import Admission, scan_files
 from skyband.connectors.files import FilesSource
-from skyband.connectors.sources import named_in, open_batch, open_stream
+from skyband.connectors.sources import named_in, open_batch, open_stream, reported_as_stream
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.paths import has_scheme
 from skyband.queries.workload import Workload
@@ -60,7 +61,7 @@ def read_files(
     time_format: str | None = None,
     options: Mapping[str, Any] | None = None,
     files_per_batch: int | None = None,
-    reader: str = "auto",
+    reader: Literal["auto", "spark"] | None = None,
     streaming: bool = False,
     name: str = "files",
     spark: SparkSession | None = None,
@@ -73,10 +74,8 @@ def read_files(
 
     Parameters
     ----------
-    path, format, schema, columns, time_format, options, files_per_batch
+    path, format, schema, columns, time_format, options, files_per_batch, reader
         As the keys of a stream of files in a workload file.
-    reader
-        ``"auto"``, or ``"spark"`` to let Spark read the files.
     streaming
         Whether `answers` follows the folder. `start` always does. The list of read files is in the checkpoint, which
         only `start` knows, so Spark reads the files of a stream of `answers`.
@@ -92,8 +91,6 @@ def read_files(
     >>> handle = start(trades, big, time="ts", watermark="10 seconds", checkpoint="checkpoint",
     ...                write=lambda out: out.writeStream.format("console"))  # doctest: +SKIP
     """
-    if reader not in ("auto", "spark"):
-        raise InvalidInputError(f"reader must be 'auto' or 'spark', got {reader!r}.")
     given: dict[str, Any] = {
         "path": path,
         "format": format,
@@ -102,6 +99,7 @@ def read_files(
         "time_format": time_format,
         "options": dict(options or {}),
         "files_per_batch": files_per_batch,
+        "reader": reader,
     }
     raw = {key: value for key, value in given.items() if value is not None}
     try:
@@ -109,10 +107,12 @@ def read_files(
         stream = FilesSource(**raw, time=_UNKNOWN)
     except ValidationError as error:
         first = error.errors()[0]
-        raise InvalidInputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}.") from None
+        raise InvalidInputError(
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}."
+        ) from None
     if problem is not None:
         raise InvalidInputError(f"{problem[0]}: {problem[1]}")
-    return FileInput(name, stream.settled(Path.cwd()), spark, streaming=streaming, by_spark=reader == "spark")
+    return FileInput(name, stream.settled(Path.cwd()), spark, streaming=streaming)
 
 
 _UNKNOWN = "?"  # the time column, until `answers` names it
@@ -130,14 +130,17 @@ class FileInput(RowInput):
         streaming: bool = True,
         at_once: bool = False,
         counted: bool = False,
-        by_spark: bool = False,
     ) -> None:
         self._name, self._stream, self._spark = name, stream, spark
-        self.streaming = streaming
+        self.streaming, self.by_spark = streaming, stream.reader == "spark"
         self._at_once = at_once  # one micro-batch takes all available files
         self._counted = counted  # whether the rows of a batch are observed
-        self._by_spark = by_spark
-        self.observation: Observation | None = None  # of the rows that were read and of the malformed ones
+        self._shape: FileShape | None = None  # the columns of the files
+        self._observations: dict[bool, Observation] = {}  # by whether tasks read the rows
+
+    def observation(self, *, by_tasks: bool) -> Observation:
+        """Return the counts of the rows of a batch and of the malformed ones."""
+        return self._observations[by_tasks]
 
     @property
     def session(self) -> SparkSession:
@@ -153,16 +156,16 @@ class FileInput(RowInput):
 
     def open(self, time: str, workload: Workload[Any], *, streaming: bool) -> DataFrame:
         """Return the rows as a data frame that Spark reads."""
-        stream = self._timed(time)
+        stream, spark, name = self._timed(time), self.session, self._name
+        with reported_as_stream(name):
+            self._shape = shape = shape_of_files(spark, name, stream)
         if streaming:
-            return open_stream(self.session, self._name, stream, asked=workload, at_once=self._at_once)
-        self.observation = Observation("skyband_source") if self._counted else None
-        return open_batch(self.session, self._name, stream, self.observation, asked=workload)
+            return open_stream(spark, name, stream, asked=workload, at_once=self._at_once, shape=shape)
+        counted = self._observations[False] = Observation("skyband_source")
+        return open_batch(spark, name, stream, counted if self._counted else None, asked=workload, shape=shape)
 
     def scan(self, plan: SparkPlan, frame: DataFrame, label: Any, folder: str | None) -> Scan:
         """Return what reads and reduces the files in tasks; raise SkybandError if tasks cannot do that."""
-        if self._by_spark:
-            raise UnsupportedError("reader='spark' was requested.")
         stream, streaming = self._timed(plan.asked.time), folder is not None
         refuse_options(self._name, stream)
         _refuse_other_places(self._name, self.session, stream, folder)
@@ -173,10 +176,9 @@ class FileInput(RowInput):
         if local.plan != plan.plan:
             raise UnsupportedError("the plan over Arrow columns differs from the plan over Spark columns.")
         narrow = rows.narrow(local.read, _named(stream, rows, plan), local.texts)
-        found = FileScan(uuid4().hex, self._name, narrow.stream, narrow.reader, plan.asked, label, {}, streaming, watched)
 
         def envelopes(keys: Mapping[int, int]) -> DataFrame:
-            sent = FileScan(**{**vars(found), "keys": dict(keys), "token": uuid4().hex})
+            sent = replace(found, token=uuid4().hex, stream=narrow.stream, reader=narrow.reader, keys=dict(keys))
             return self._observed(plan, scan_files(self.session, sent, self._admission(stream, folder)), streaming)
 
         return envelopes
@@ -187,7 +189,8 @@ class FileInput(RowInput):
     def _rows(self, stream: FilesSource, frame: DataFrame) -> LocalRows:
         """Return the rows that tasks read, with the columns and types that Spark reads or has inferred."""
         files = listed_files(self._name, stream)
-        shape = shape_of(self.session, self._name, stream, options_of(stream))
+        shape = self._shape
+        assert shape is not None  # `open` was called before
         kinds = {field.name: field.dataType for field in shape.fields}
         fields = [StructField(new, kinds[old]) for old, new in shape.names.items()]
         declared = to_arrow_schema(StructType(fields), timezone="UTC")
@@ -222,8 +225,8 @@ class FileInput(RowInput):
                 ]
                 scanned = scanned.observe("skyband_streams", *newest)
         elif self._counted:
-            self.observation = Observation("skyband_source")
-            scanned = scanned.observe(self.observation, sf.sum("source_rows").alias("rows"), malformed)
+            counted = self._observations[True] = Observation("skyband_source")
+            scanned = scanned.observe(counted, sf.sum("source_rows").alias("rows"), malformed)
         names = [part.split()[0] for part in ENVELOPES.split(", ")]
         return scanned.where(sf.col("shard").isNotNull()).select(*names)
 

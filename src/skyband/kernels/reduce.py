@@ -29,15 +29,6 @@ def cells_of(positions: Ints, width: int, steps: Ints, counts: Ints) -> int:
 
 
 @kernel
-def is_sorted(positions: Ints) -> bool:
-    """Whether positions do not go backwards."""
-    for i in range(1, positions.size):
-        if positions[i] < positions[i - 1]:
-            return False
-    return True
-
-
-@kernel
 def next_end(lattices: Ints, position: int) -> int:
     """Return the first window end after `position`, over all lattices of (slide, origin)."""
     end = 2**62

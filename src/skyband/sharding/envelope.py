@@ -9,8 +9,9 @@ from typing import NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from skyband.kernels.reduce import cells_of, is_sorted
+from skyband.kernels.reduce import cells_of
 from skyband.kernels.stream import Ints
+from skyband.kernels.validation import first_backwards
 from skyband.snapshot import decode, encode
 from skyband.windows import ALWAYS
 
@@ -32,7 +33,7 @@ class Histogram(NamedTuple):
     @classmethod
     def of(cls, positions: Ints) -> Histogram:
         """The histogram of rows at these positions."""
-        ordered = positions if is_sorted(positions) else np.sort(positions)
+        ordered = positions if first_backwards(positions, ALWAYS) < 0 else np.sort(positions)
         steps = np.empty((2, ordered.size), np.int64)
         steps = steps[:, : cells_of(ordered, MILLISECOND, steps[0], steps[1])]
         begin = int(ordered[0] // MILLISECOND) if ordered.size else 0

@@ -115,8 +115,8 @@ class FileLog:
 
     def _damaged(self, name: str, why: str) -> SnapshotError:
         return SnapshotError(
-            f"the list of read files {str(self._folder / name)!r} cannot be used: {why}. Files would be skipped or read "
-            "twice, so the stream was not started. Restore the checkpoint from a backup, or start with a new one."
+            f"the list of read files {str(self._folder / name)!r} cannot be used: {why}. Files would be skipped or "
+            "read twice, so the stream was not started. Restore the checkpoint from a backup, or start with a new one."
         )
 
     def _write(self, name: str, text: str) -> None:

@@ -44,6 +44,7 @@ class RowInput(ABC):
     """Rows that Spark or tasks can read."""
 
     streaming: bool  # whether `answers` reads them as a stream; `start` always does
+    by_spark: bool  # whether the user wants Spark to read them
 
     @property
     @abstractmethod
@@ -82,6 +83,8 @@ def open_inputs(df: Any, time: str, workload: Workload[Any], *, streaming: bool 
 
 def with_scans(plan: SparkPlan, inputs: Mapping[Any, RowInput], frames: Any, checkpoint: str | None) -> SparkPlan:
     """Let tasks read the inputs of a plan, or report why Spark reads them."""
+    if any(one.by_spark for one in inputs.values()):
+        return replace(plan, reader=f"{BY_SPARK}: requested")
     try:
         scans = tuple(_scans(plan, inputs, frames, checkpoint))
     except SkybandError as error:
@@ -101,9 +104,7 @@ def is_for_spark(error: BaseException) -> bool:
     return isinstance(error, NeedsSparkError)
 
 
-def _scans(
-    plan: SparkPlan, inputs: Mapping[Any, RowInput], frames: Any, checkpoint: str | None
-) -> Iterator[Scan]:
+def _scans(plan: SparkPlan, inputs: Mapping[Any, RowInput], frames: Any, checkpoint: str | None) -> Iterator[Scan]:
     streaming = plan.rows.isStreaming
     if streaming and checkpoint is None:
         raise UnsupportedError(

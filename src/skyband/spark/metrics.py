@@ -119,6 +119,8 @@ class StreamProgress:
         """Return the metrics, by name."""
         with self._lock:
             found: dict[str, Any] = {"algorithm": self.stream_info.algorithm if self.stream_info else None}
+            if self.stream_info is not None and self.stream_info.reader is not None:
+                found["reader"] = self.stream_info.reader
             found |= {"batches": self._batches, **self._counts}
             for name in ("candidates", "bytes"):
                 found[name] = sum(size for column, size in self._shard_sizes.items() if column.startswith(f"{name}_"))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from skyband.errors import InvalidInputError, UnknownNameError, UnsupportedError, brief
+from skyband.errors import InvalidInputError, SkybandError, UnknownNameError, UnsupportedError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, output_of, servers_among
@@ -18,12 +18,13 @@ from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unre
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
 from skyband.spark.delivery import open_servers, write_to
-from skyband.spark.inputs import inputs_of
+from skyband.spark.inputs import inputs_of, read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
 from skyband.spark.pipeline import Frames, check, checked_output
-from skyband.spark.plan import Late, frames_of
-from skyband.spark.stream_handle import Handle, Write
+from skyband.spark.plan import Late, Pipeline, frames_of
+from skyband.spark.stream_handle import BySpark, Handle, Write
+from skyband.spark.topology import SparkPlan
 
 __all__ = ["OpenedSinks", "launch", "start"]
 
@@ -212,7 +213,7 @@ def launch(
             kept.refuse_unwritable(control.open)
         kept.agree(draft.description, description)
         progress = StreamProgress() if progress is None else progress
-        progress.stream_info = draft.stream_info
+        progress.stream_info = draft.stream_info._replace(reader=draft.reader)
         pipeline = draft.assemble(kept.control)
         side_outputs = [] if dead_letters is None else [(dead_letters[1], dead_letters[0], kept.dead)]
         if callable(late) and pipeline.late is not None:
@@ -229,12 +230,24 @@ def launch(
             plan=draft.plan,
             lock=lock,
             opened=opened,
+            by_spark=_by_spark(draft, progress, kept.control) if draft.scans else None,
         )
         handle.begin()
     except BaseException:
         lock.release()
         raise
     return handle
+
+
+def _by_spark(draft: SparkPlan, progress: StreamProgress, control: str) -> BySpark:
+    """Return what lets Spark read the rest of a stream, if tasks meet files that they cannot read."""
+
+    def replanned(error: SkybandError) -> Pipeline:
+        plan = read_by_spark(draft, error)
+        progress.stream_info = plan.stream_info._replace(reader=plan.reader)
+        return plan.assemble(control)
+
+    return replanned
 
 
 class OpenedSinks:

@@ -21,7 +21,7 @@ from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
 from skyband.sharding.projection import ProjectionRequest
 from skyband.spark.control import control_envelopes
-from skyband.spark.inputs import BY_SPARK, Scan
+from skyband.spark.inputs import Scan
 from skyband.spark.plan import Observed, Pipeline, StreamInfo
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, merge_answers, to_shards
@@ -51,7 +51,7 @@ class SparkPlan:
     final_at_end: bool  # whether no window is final before the end of the stream
     names: tuple[str, ...]  # the columns of answers, with the names for users
     scans: tuple[Scan, ...] = ()  # read and reduce the rows in tasks, instead of `rows`
-    reader: str = BY_SPARK  # what reads the rows; with the reason, if tasks could have
+    reader: str | None = None  # what reads the rows of files, and why; None: the rows are of a data frame
 
     @property
     def description(self) -> dict[str, Any]:

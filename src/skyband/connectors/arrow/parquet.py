@@ -81,12 +81,12 @@ class ParquetFiles:
         """Return the columns of a file that are dictionaries in every row group."""
         metadata = opened.metadata
         places = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+        texts = [name for column, name in columns.items() if column in self._texts and name is not None]
         return [
             name
-            for column, name in columns.items()
-            if column in self._texts
-            and name in places
-            and all(_is_dictionary(metadata.row_group(at).column(places[name])) for at in range(metadata.num_row_groups))
+            for name in texts
+            if name in places and all(_is_dictionary(group.column(places[name])) for group in groups)
         ]
 
     def _opened(self, file: Path, **how: Any) -> pq.ParquetFile:

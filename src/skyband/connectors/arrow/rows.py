@@ -75,7 +75,7 @@ class LocalRows:
         """
         if not isinstance(self.reader, ParquetFiles):
             return self  # lines are parsed as a whole, to find malformed ones
-        needed, computed = set(wanted), set()
+        needed, computed = set(wanted), set[str]()
         for column, inputs in reversed(self._inputs):
             if column in needed:
                 needed.update(inputs)
@@ -102,9 +102,7 @@ class LocalRows:
             raise InvalidInputError(f"stream {self._name!r}: columns.{column}: {text!r}: {error}") from None
         self._set(column, found.type, found.evaluate, found.columns)
 
-    def _set(
-        self, column: str, kind: pa.DataType, compute: Callable[[pa.Table], Any], inputs: tuple[str, ...]
-    ) -> None:
+    def _set(self, column: str, kind: pa.DataType, compute: Callable[[pa.Table], Any], inputs: tuple[str, ...]) -> None:
         place = next((at for at, name in enumerate(self._schema.names) if name.lower() == column.lower()), None)
         field = pa.field(column, kind)
         self._inputs.append((column, inputs if place is None else (*inputs, self._schema.names[place])))
@@ -114,9 +112,7 @@ class LocalRows:
         else:
             before = self._schema.names[place]
             self._schema = self._schema.set(place, field)
-            self._steps.append(
-                lambda rows: rows.set_column(rows.schema.get_field_index(before), field, compute(rows))
-            )
+            self._steps.append(lambda rows: rows.set_column(rows.schema.get_field_index(before), field, compute(rows)))
 
     def _add_time(self) -> None:
         wanted = self.stream.time

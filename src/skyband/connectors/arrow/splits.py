@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,4 +82,4 @@ def _ranges(file: Path, size: int, share: int) -> list[Split]:
         return [Split(file, size=size)]
     parts = max(1, round(size / share))
     bounds = [size * at // parts for at in range(parts + 1)]
-    return [Split(file, low, high, high - low, size) for low, high in zip(bounds, bounds[1:], strict=False)]
+    return [Split(file, low, high, high - low, size) for low, high in pairwise(bounds)]
