@@ -132,9 +132,7 @@ def _measure(large: Files, small: Files, machine: str, *, quick: bool) -> list[l
         small.by_spark(five, scan_all)
         small.by_tasks(one, query())
     heads = ["job", "rows per second", "median batch, s", "best batch, s", "batches"]
-    report.show(
-        "source-jobs", "Jobs over files", heads, [*large.table(), *small.table()], write=not quick, page=PAGE
-    )
+    report.show("source-jobs", "Jobs over files", heads, [*large.table(), *small.table()], write=not quick, page=PAGE)
     if not quick:
         report.into_page("source-machine", machine, page=PAGE)
     ratios = [

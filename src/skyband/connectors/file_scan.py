@@ -15,7 +15,7 @@ import pyarrow as pa
 from skyband.connectors.arrow.rows import LocalRows
 from skyband.connectors.arrow.splits import Split
 from skyband.sharding.projection import ProjectionRequest
-from skyband.spark.tasks import ENVELOPES, to_shards
+from skyband.spark.envelope_columns import ENVELOPES
 
 if TYPE_CHECKING:
     from skyband.connectors.arrow.batches import FileReader
@@ -54,6 +54,8 @@ class FileScan:
 
     def read(self, splits: Iterable[Split]) -> Iterator[pa.RecordBatch]:
         """Yield the envelopes of some parts of the files, and the counts of their rows."""
+        from skyband.spark.tasks import to_shards
+
         rows, plan = self._opened()
         pipeline, counted = plan.pipeline, _Counts(self.watched)
         matching = None if self.streaming else pipeline.matching

@@ -27,9 +27,9 @@ from skyband.connectors.sources import named_in, open_batch, open_stream, report
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.paths import has_scheme
 from skyband.queries.workload import Workload
+from skyband.spark.envelope_columns import ENVELOPE_NAMES
 from skyband.spark.inputs import RowInput, Scan
 from skyband.spark.sessions import cores_of
-from skyband.spark.tasks import ENVELOPES
 
 if TYPE_CHECKING:
     from skyband.spark.topology import SparkPlan
@@ -227,8 +227,7 @@ class FileInput(RowInput):
         elif self._counted:
             counted = self._observations[True] = Observation("skyband_source")
             scanned = scanned.observe(counted, sf.sum("source_rows").alias("rows"), malformed)
-        names = [part.split()[0] for part in ENVELOPES.split(", ")]
-        return scanned.where(sf.col("shard").isNotNull()).select(*names)
+        return scanned.where(sf.col("shard").isNotNull()).select(*ENVELOPE_NAMES)
 
 
 def _named(stream: FilesSource, rows: LocalRows, plan: SparkPlan) -> set[str]:

@@ -24,7 +24,18 @@ __all__ = ["main"]
 SPARKS_OWN = "pyspark.daemon"
 WORKER = "pyspark.worker"  # other workers, which Spark uses for planning, do not run our code
 SHARDS = tuple(f"{family.package}.shard" for family in FAMILIES.values())
-LOADED = ("pandas", "pyarrow.pandas_compat", "skyband.spark.tasks", "skyband.spark.processor", *SHARDS, WORKER)
+PROJECTIONS = tuple(f"{family.package}.projection" for family in FAMILIES.values())
+LOADED = (
+    "pandas",
+    "pyarrow.pandas_compat",
+    "skyband.spark.tasks",
+    "skyband.spark.processor",
+    "skyband.connectors.file_source",
+    "skyband.local.pipeline",
+    *SHARDS,
+    *PROJECTIONS,
+    WORKER,
+)
 
 
 def main() -> None:
