@@ -29,7 +29,7 @@ HEAVY = sb.IncompleteTopK(
     every="10 seconds",
     object="id % 5",
     stream="g",
-    value="id % 3",
+    value="abs(id % 3)",
     streams=["a", "b"],
     bounds=(0, 9),
     occurrences=100,
@@ -107,7 +107,8 @@ def test_lines_with_malformed_ones(spark, tmp_path, kind):
     folder = tmp_path / "in"
     folder.mkdir()
     for number, rows in enumerate(in_parts(drawn(2))):
-        found = table(rows).to_pylist()
+        finite = [(ts, None if score is None else max(-9.0, min(9.5, score)), *rest) for ts, score, *rest in rows]
+        found = table(finite).to_pylist()
         path = folder / f"{number}.{kind}"
         if kind == "json":
             lines = [json.dumps({**row, "ts": row["ts"].isoformat()}) for row in found]
@@ -115,7 +116,7 @@ def test_lines_with_malformed_ones(spark, tmp_path, kind):
         else:
             text = [{**row, "ts": row["ts"].isoformat()} for row in found]
             pcsv.write_csv(pa.Table.from_pylist(text), path)
-            path.write_text(path.read_text() + "2024,x,y,z,true\n1,2\n")
+            path.write_text(path.read_text() + "2024-01-01 00:00:00,x,y,z,true\n1,2\n")
         os.utime(path, (1_000_000_000 + number,) * 2)
     found = {}
     for reader in ("auto", "spark"):
@@ -128,7 +129,7 @@ def test_lines_with_malformed_ones(spark, tmp_path, kind):
 
 def test_several_streams_of_files(spark, tmp_path):
     heavy = sb.IncompleteTopK(
-        name="heavy", k=2, size="30 seconds", every="10 seconds", object="id % 5", value="id % 3", bounds=(0, 9),
+        name="heavy", k=2, size="30 seconds", every="10 seconds", object="id % 5", value="abs(id % 3)", bounds=(0, 9),
         occurrences=100,
     )  # fmt: skip
     for name, seed in (("north", 3), ("south", 4)):
@@ -219,7 +220,7 @@ def test_a_corrupt_or_vanished_file_stops_the_stream_with_its_name(spark, tmp_pa
 def test_a_repeated_micro_batch_reads_the_same_bytes_of_a_growing_file(spark, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
-    lines = [json.dumps({"ts": row["ts"].isoformat(), "s": row["s"]}) for row in table(drawn(9)).to_pylist()]
+    lines = [json.dumps({"ts": row["ts"].isoformat(), "s": row["id"]}) for row in table(drawn(9)).to_pylist()]
     (folder / "a.json").write_text("\n".join(lines[:80]) + "\n")
     stream = {"format": "json", "schema": {"ts": "timestamp", "s": "double"}}
 

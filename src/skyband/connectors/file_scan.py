@@ -15,17 +15,15 @@ import pyarrow as pa
 from skyband.connectors.arrow.rows import LocalRows
 from skyband.connectors.arrow.splits import Split
 from skyband.sharding.projection import ProjectionRequest
-from skyband.spark.envelope_columns import ENVELOPES
+from skyband.spark.envelope_columns import SCANNED
 
 if TYPE_CHECKING:
     from skyband.connectors.arrow.batches import FileReader
     from skyband.connectors.files import FilesSource
     from skyband.local.pipeline import LocalPlan
 
-__all__ = ["SCANNED", "FileScan", "Watched"]
+__all__ = ["FileScan", "Watched"]
 
-# Envelopes, then rows with the counts of the task, in which the columns of envelopes are null.
-SCANNED = f"{ENVELOPES}, source_rows long, malformed long, stream string, stream_newest long"
 _MOST_KEPT = 4  # scans that a worker process holds
 
 _PLANS: OrderedDict[str, tuple[LocalRows, LocalPlan]] = OrderedDict()  # by token of the scan

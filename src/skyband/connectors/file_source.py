@@ -26,8 +26,9 @@ from pyspark.sql.streaming.datasource import (
 
 from skyband.connectors.arrow.paths import listed_files
 from skyband.connectors.arrow.splits import Split, balanced, splits_of
-from skyband.connectors.file_scan import SCANNED, FileScan
+from skyband.connectors.file_scan import FileScan
 from skyband.errors import InvalidInputError
+from skyband.spark.envelope_columns import SCANNED
 from skyband.spark.file_log import INTERVAL, FileEntry, FileLog
 
 __all__ = ["Admission", "scan_files"]

@@ -27,7 +27,6 @@ from skyband.connectors.sources import named_in, open_batch, open_stream, report
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.paths import has_scheme
 from skyband.queries.workload import Workload
-from skyband.spark.envelope_columns import ENVELOPE_NAMES
 from skyband.spark.inputs import RowInput, Scan
 from skyband.spark.sessions import cores_of
 
@@ -154,13 +153,14 @@ class FileInput(RowInput):
                 "there is no active Spark session to read files in. Create one with skyband.spark.session()."
             ) from None
 
-    def open(self, time: str, workload: Workload[Any], *, streaming: bool) -> DataFrame:
+    def open(self, time: str, workload: Workload[Any], *, streaming: bool, number: int = 0) -> DataFrame:
         """Return the rows as a data frame that Spark reads."""
         stream, spark, name = self._timed(time), self.session, self._name
         with reported_as_stream(name):
             self._shape = shape = shape_of_files(spark, name, stream)
         if streaming:
-            return open_stream(spark, name, stream, asked=workload, at_once=self._at_once, shape=shape)
+            at_once = self._at_once
+            return open_stream(spark, name, stream, asked=workload, at_once=at_once, shape=shape, number=number)
         counted = self._observations[False] = Observation("skyband_source")
         return open_batch(spark, name, stream, counted if self._counted else None, asked=workload, shape=shape)
 
@@ -179,7 +179,8 @@ class FileInput(RowInput):
 
         def envelopes(keys: Mapping[int, int]) -> DataFrame:
             sent = replace(found, token=uuid4().hex, stream=narrow.stream, reader=narrow.reader, keys=dict(keys))
-            return self._observed(plan, scan_files(self.session, sent, self._admission(stream, folder)), streaming)
+            scanned = scan_files(self.session, sent, self._admission(stream, folder))
+            return self._observed(scanned) if self._counted and not streaming else scanned
 
         return envelopes
 
@@ -213,21 +214,10 @@ class FileInput(RowInput):
         tasks = cores_of(spark) or int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
         return Admission(tasks, folder, int(spark.conf.get(_LOG_INTERVAL, "10") or 10), **limits)
 
-    def _observed(self, plan: SparkPlan, scanned: DataFrame, streaming: bool) -> DataFrame:
-        """Return the envelopes, after an observation of the counts beside them."""
-        malformed = sf.sum("malformed").alias("malformed")
-        if streaming:
-            scanned = scanned.observe("skyband_source", malformed)
-            if plan.watched is not None:
-                newest = [
-                    sf.max(sf.when(sf.col("stream") == name, sf.col("stream_newest"))).alias(f"newest_{place}")
-                    for place, name in enumerate(plan.watched[2])
-                ]
-                scanned = scanned.observe("skyband_streams", *newest)
-        elif self._counted:
-            counted = self._observations[True] = Observation("skyband_source")
-            scanned = scanned.observe(counted, sf.sum("source_rows").alias("rows"), malformed)
-        return scanned.where(sf.col("shard").isNotNull()).select(*ENVELOPE_NAMES)
+    def _observed(self, scanned: DataFrame) -> DataFrame:
+        """Return a batch, with an observation of its counts."""
+        counted = self._observations[True] = Observation("skyband_source")
+        return scanned.observe(counted, sf.sum("source_rows").alias("rows"), sf.sum("malformed").alias("malformed"))
 
 
 def _named(stream: FilesSource, rows: LocalRows, plan: SparkPlan) -> set[str]:

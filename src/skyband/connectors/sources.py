@@ -44,17 +44,19 @@ def open_stream(
     asked: Workload[Any] | None = None,
     at_once: bool = False,
     shape: Any = None,
+    number: int = 0,
 ) -> DataFrame:
     """Return the rows of a stream as a streaming data frame, with computed columns and the time as a timestamp.
 
     `asked` are the queries over the stream; columns that no query can name are not checked.
     `at_once`: one micro-batch takes all available input and ignores the stream's batch size. `shape` are the columns of
-    files, if they are known.
+    files, if they are known. `number` is the place of the stream among those of one Spark query.
     """
     rows = read_rows(stream, Reading(spark, name, at_once=at_once, query_text=named_in(stream, asked), shape=shape))
     if stream.marks_malformed:
         # Count before dropping. The observation also keeps Spark from evaluating the record parser twice.
-        rows = rows.observe("skyband_source", sf.count(WRONG).alias("malformed"))
+        name_of_counts = f"skyband_source_{number}" if number else "skyband_source"
+        rows = rows.observe(name_of_counts, sf.count(WRONG).alias("malformed"))
     return _valid_rows(name, stream, rows)
 
 

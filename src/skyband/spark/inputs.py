@@ -37,7 +37,7 @@ BY_SPARK = "spark"
 _LOG = logging.getLogger("skyband.sources")
 _COMMAND = " Run the file without --local."
 
-Scan = Callable[[Mapping[int, int]], DataFrame]  # from the keys of shards to envelopes
+Scan = Callable[[Mapping[int, int]], DataFrame]  # from the keys of shards to envelopes and counts (SCANNED)
 
 
 class RowInput(ABC):
@@ -52,8 +52,8 @@ class RowInput(ABC):
         """The session in which the rows are read."""
 
     @abstractmethod
-    def open(self, time: str, workload: Workload[Any], *, streaming: bool) -> DataFrame:
-        """Return the rows as a data frame that Spark reads."""
+    def open(self, time: str, workload: Workload[Any], *, streaming: bool, number: int = 0) -> DataFrame:
+        """Return the rows as a data frame that Spark reads; `number` is the input's place among several."""
 
     @abstractmethod
     def scan(self, plan: SparkPlan, frame: DataFrame, label: Any, folder: str | None) -> Scan:
@@ -73,12 +73,14 @@ def inputs_of(df: Any) -> dict[Any, RowInput]:
 def open_inputs(df: Any, time: str, workload: Workload[Any], *, streaming: bool | None = None) -> Any:
     """Return the same request with data frames that Spark reads in place of inputs."""
 
-    def opened(one: Any) -> Any:
+    def opened(one: Any, number: int = 0) -> Any:
         if not isinstance(one, RowInput):
             return one
-        return one.open(time, workload, streaming=one.streaming if streaming is None else streaming)
+        return one.open(time, workload, streaming=one.streaming if streaming is None else streaming, number=number)
 
-    return {name: opened(one) for name, one in df.items()} if isinstance(df, Mapping) else opened(df)
+    if not isinstance(df, Mapping):
+        return opened(df)
+    return {name: opened(one, number) for number, (name, one) in enumerate(df.items())}
 
 
 def with_scans(plan: SparkPlan, inputs: Mapping[Any, RowInput], frames: Any, checkpoint: str | None) -> SparkPlan:

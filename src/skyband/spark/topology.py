@@ -21,6 +21,7 @@ from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
 from skyband.sharding.projection import ProjectionRequest
 from skyband.spark.control import control_envelopes
+from skyband.spark.envelope_columns import ENVELOPE_NAMES
 from skyband.spark.inputs import Scan
 from skyband.spark.plan import Observed, Pipeline, StreamInfo
 from skyband.spark.processor import OUTPUT, ShardProcessor
@@ -118,8 +119,16 @@ class SparkPlan:
         return self.source().mapInArrow(reduce, ENVELOPES)
 
     def _scanned(self, keys: Mapping[int, int]) -> DataFrame:
-        """Return the envelopes of rows that tasks read."""
-        return reduce(DataFrame.unionAll, [scan(keys) for scan in self.scans])
+        """Return the envelopes of rows that tasks read, after observations of the counts beside them."""
+        scanned = reduce(DataFrame.unionAll, [scan(keys) for scan in self.scans])
+        if self.rows.isStreaming:
+            scanned = scanned.observe("skyband_source", *sums("malformed"))
+        if self.watched is not None:
+            stream, newest = sf.col("stream"), sf.col("stream_newest")
+            names = [sf.max(sf.when(stream == name, newest)) for name in self.watched[2]]
+            aliased = [column.alias(f"newest_{place}") for place, column in enumerate(names)]
+            scanned = scanned.observe("skyband_streams", *aliased)
+        return scanned.where(sf.col("shard").isNotNull()).select(*ENVELOPE_NAMES)
 
     def collect(self, local: DataFrame, counted: Observed | None) -> DataFrame:
         """Merge the answers of all shards.
