@@ -1,6 +1,6 @@
 """What a task does with its part of a stream's files: read rows with Arrow, evaluate, reduce, pack envelopes.
 
-A scan is sent to the tasks as a whole. Each worker process compiles its expressions once.
+A scan is sent to the tasks. Each worker process compiles its expressions once.
 """
 
 from __future__ import annotations

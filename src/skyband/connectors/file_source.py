@@ -103,9 +103,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, scan: FileScan, admission: Admission) -> None:
         self._scan, self._admission = scan, admission
         self._log: FileLog | None = None
-        self._pending: list[FileEntry] | None = (
-            None  # with the trigger availableNow: the files that were there at its start
-        )
+        self._pending: list[FileEntry] | None = None  # with the trigger availableNow: the files at its start
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return the offset before the first list."""

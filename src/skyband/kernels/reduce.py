@@ -8,6 +8,8 @@ against each other.
 
 from __future__ import annotations
 
+import numpy as np
+
 from skyband.kernels._jit import kernel
 from skyband.kernels.stream import Floats, Ints, Ties
 
@@ -36,19 +38,6 @@ def next_end(lattices: Ints, position: int) -> int:
         slide, origin = lattices[i, 0], lattices[i, 1]
         end = min(end, origin + ((position - origin) // slide + 1) * slide)
     return end
-
-
-@kernel
-def first_after(ends: Ints, position: int) -> int:
-    """Return the index of the first of sorted ends after `position`."""
-    low, high = 0, ends.size
-    while low < high:
-        middle = (low + high) // 2
-        if ends[middle] > position:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 @kernel
@@ -106,7 +95,7 @@ def mark_unbeaten(
         low = begins[group]
         while low < begins[group + 1]:
             position = positions[rows[low]]
-            end = ends[first_after(ends, position)] if ends.size else next_end(lattices, position)
+            end = ends[np.searchsorted(ends, position, side="right")] if ends.size else next_end(lattices, position)
             high = low + 1
             while high < begins[group + 1] and positions[rows[high]] < end:
                 high += 1

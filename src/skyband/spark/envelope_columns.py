@@ -1,4 +1,4 @@
-"""The columns of envelopes as Spark rows. A module of its own, because planning a source needs no compiled code."""
+"""The columns of envelopes as Spark rows. A separate module, because planning a source needs no compiled code."""
 
 from __future__ import annotations
 

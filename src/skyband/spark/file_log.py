@@ -133,7 +133,7 @@ class FileLog:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            (self._folder / f".{name}.crc").unlink(missing_ok=True)  # Spark's checksum of a file that is gone
+            (self._folder / f".{name}.crc").unlink(missing_ok=True)  # Spark's checksum of a removed list
             os.replace(unfinished, target)
         except OSError as error:
             raise SnapshotError(

@@ -74,7 +74,7 @@ class LocalRows:
         Columns of files that are `checked` are read in addition. `texts` are columns that may be dictionaries.
         """
         if not isinstance(self.reader, ParquetFiles):
-            return self  # lines are parsed as a whole, to find malformed ones
+            return self  # all cells of a line are parsed, to find malformed ones
         needed, computed = set(wanted), set[str]()
         for column, inputs in reversed(self._inputs):
             if column in needed:

@@ -14,7 +14,7 @@ from skyband.connectors.file_formats import is_packed
 
 __all__ = ["Split", "balanced", "splits_of"]
 
-SMALLEST = 4 << 20  # bytes; reading a smaller part in a task of its own costs more than it saves
+SMALLEST = 4 << 20  # bytes; reading a smaller part in a separate task costs more than it saves
 MOST_OPENED = 1000  # Parquet files whose footers are read to split them
 
 
@@ -77,7 +77,7 @@ def _row_groups(file: Path, size: int) -> list[Split]:
 
 
 def _ranges(file: Path, size: int, share: int) -> list[Split]:
-    """Split a file of lines by bytes. A compressed file can only be read as a whole."""
+    """Split a file of lines by bytes. A compressed file is not split."""
     if is_packed(file.name):
         return [Split(file, size=size)]
     parts = max(1, round(size / share))
