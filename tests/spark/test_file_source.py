@@ -30,7 +30,7 @@ HEAVY = sb.IncompleteTopK(
     object="id % 5",
     stream="g",
     value="abs(id % 3)",
-    streams=["a", "b"],
+    streams=["a", "b", "c"],
     bounds=(0, 9),
     occurrences=100,
 )

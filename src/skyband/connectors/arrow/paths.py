@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -79,15 +80,17 @@ def _below(name: str, stream: FilesSource, entry: Path) -> Iterator[Path]:
         yield entry
         return
     recursive = option(stream, "recursivefilelookup", "false") == "true"
-    for child in sorted(entry.iterdir()):
+    with os.scandir(entry) as children:  # finds folders without a look at every file
+        found = sorted(children, key=lambda child: child.name)
+    for child in found:
         if _is_hidden(child.name):
             continue
         if not child.is_dir():
-            yield child
+            yield Path(child.path)
         elif recursive:
-            yield from _below(name, stream, child)
+            yield from _below(name, stream, Path(child.path))
         else:
-            raise on_spark(name, f"the folder {str(child)!r} inside of a data folder (Spark may read partitions there)")
+            raise on_spark(name, f"the folder {child.path!r} inside of a data folder (Spark may read partitions there)")
 
 
 def _is_hidden(name: str) -> bool:
