@@ -20,6 +20,7 @@ COMMANDS = {"system", "popen", "execv", "execve", "execvp", "spawnv", "spawnl"}
 # Modules that load others of ours by name; the names are those of a table in the same file.
 LOADERS = {
     "queries/families.py",
+    "spark/__init__.py",
     "spark/worker_daemon.py",
     "spark/requirements.py",
     "topk/algorithms/__init__.py",

@@ -11,6 +11,7 @@ __all__ = [
     "InvalidQueryError",
     "InvalidSQLError",
     "MissingDependencyError",
+    "NeedsSparkError",
     "PipelineError",
     "Problem",
     "SkybandError",
@@ -138,6 +139,15 @@ class UnsupportedError(SkybandError, ValueError):
     ... except sb.UnsupportedError as error:
     ...     print(str(error).partition(". ")[2])
     Use algorithm='panes', which keeps nothing per window, or a longer slide.
+    """
+
+
+class NeedsSparkError(UnsupportedError):
+    """Files can be read only by Spark's readers. A stream on Spark then lets Spark read them.
+
+    >>> import skyband as sb
+    >>> issubclass(NeedsSparkError, sb.UnsupportedError)
+    True
     """
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,8 +55,13 @@ def local(file, **more):
     return running
 
 
-def on_spark(file, spark):
-    running = run(file, "once", spark=spark)
+def read_by(file, reader):
+    """The file, with its streams read by Spark's tasks or by Spark's own reader."""
+    return replace(file, streams={k: v.model_copy(update={"reader": reader}) for k, v in file.streams.items()})
+
+
+def on_spark(file, spark, reader="spark"):
+    running = run(read_by(file, reader), "once", spark=spark)
     assert running.await_end(300)
     return running
 
@@ -69,8 +75,16 @@ def in_order(table):
 
 
 def assert_same(file, spark, outputs=(None,)):
-    """Answers, their types and the counts of both runs are equal; return those of the local run."""
-    ours, theirs = local(file), on_spark(file, spark)
+    """Answers, their types and the counts are equal: of the local run, which is returned, and both ways on Spark."""
+    ours = local(file)
+    for reader, wanted in (("spark", "spark: requested"), ("auto", "arrow")):
+        theirs = on_spark(file, spark, reader)
+        assert {theirs.metrics()[stream]["reader"] for stream in file.workloads} == {wanted}
+        assert_equal(file, ours, theirs, outputs)
+    return ours
+
+
+def assert_equal(file, ours, theirs, outputs):
     for stream in file.workloads:
         for output in outputs:
             found, wanted = ours.memory(stream, output), theirs.memory(stream, output)
@@ -80,7 +94,6 @@ def assert_same(file, spark, outputs=(None,)):
         mine, spark_metrics = ours.metrics()[stream], theirs.metrics()[stream]
         assert {name: mine.get(name) for name in COUNTED} == {name: spark_metrics.get(name) for name in COUNTED}
         assert mine.keys() >= spark_metrics.keys()
-    return ours
 
 
 def test_parquet_answers_and_changes_in_every_sink(spark, tmp_path):

@@ -85,11 +85,27 @@ def test_of_one_score_a_task_drops_nothing_for_a_query_with_ties(may_be_late):
     assert kept([plain], rows, may_be_late=may_be_late)[0] == {297, 298, 299}
 
 
-def test_with_too_many_lattices_all_rows_are_kept(monkeypatch):
-    monkeypatch.setattr(reducer, "MOST_LATTICES", 1)
-    asked = [oracle.Asked(k=1, size=9000, slide=slide) for slide in (2000, 3000)]
+@pytest.mark.parametrize("seed", range(8))
+def test_with_many_lattices_the_same_rows_are_kept(monkeypatch, seed):
+    """Window ends from a sorted list, or computed from the lattices."""
+    random = cases.rng("lattices", seed)
+    slides = random.sample(range(1000, 90_000), 70)
+    asked = [oracle.Asked(k=random.randint(1, 3), size=90_000, slide=slide) for slide in slides]
     posed = [cases.Posed(f"q{i}", one, {"by": "s"}) for i, one in enumerate(asked)]
-    rows = [(1000, float(number), number, "a") for number in range(9)]
+    rows = [(position, float(random.randint(0, 9)), n, "a") for n, position in enumerate(sorted(
+        random.randint(0, 200_000) for _ in range(3000)))]  # fmt: skip
+    listed = kept(posed, rows, may_be_late=True)[0]
+    assert needed(posed, rows) <= listed
+    assert len(listed) < 3000
+    monkeypatch.setattr(reducer, "MOST_LATTICES", 100)
+    assert kept(posed, rows, may_be_late=True)[0] == listed
+
+
+def test_with_more_ends_than_rows_all_rows_are_kept(monkeypatch):
+    monkeypatch.setattr(reducer, "MOST_LATTICES", 1)
+    asked = [oracle.Asked(k=1, size=9000, slide=slide) for slide in (2, 3)]
+    posed = [cases.Posed(f"q{i}", one, {"by": "s"}) for i, one in enumerate(asked)]
+    rows = [(1000 * number, float(number), number, "a") for number in range(9)]
     assert len(kept(posed, rows, may_be_late=True)[0]) == 9
 
 

@@ -49,6 +49,7 @@ def draft(request: Request) -> _AggregateSparkPlan:
     _, delay = watermark_delays(df, request)
     answers = answer_type(found.fields)
     return _AggregateSparkPlan(
+        asked=asked,
         rows=columns.selected(found.columns),
         plan=found.plan,
         answers=answers,

@@ -7,7 +7,7 @@ from operator import and_
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
@@ -20,7 +20,7 @@ from skyband.paths import has_scheme, local_files
 from skyband.sharding.row_source import HIDDEN
 from skyband.spark.expressions import quoted
 
-__all__ = ["files_of", "read_files", "rows_of_files"]
+__all__ = ["files_of", "read_files", "rows_of_files", "shape_of_files"]
 
 _LINE = f"{HIDDEN}line"  # the text of a malformed line; null for a well-formed line
 # By default Spark silently skips files that are a week older than the newest. Rows would be lost if a clock was wrong,
@@ -33,12 +33,7 @@ _LINE_NOUNS = {"csv": "CSV line", "json": "JSON object"}
 def rows_of_files(stream: FilesSource, how: Reading) -> DataFrame:
     """Return the rows of a stream's files and the problem of each."""
     path, options = stream.path, _options(stream)
-    if stream.schema is None and not has_scheme(path) and not files_of(stream):
-        raise InvalidInputError(
-            f"stream {how.name!r}: no files found in {path!r}, so the columns cannot be inferred. Add a file, correct "
-            "the path, or declare the columns with schema:."
-        )
-    shape = shape_of(how.spark, how.name, stream, options)
+    shape = how.shape or shape_of_files(how.spark, how.name, stream)
     reader: Any = how.spark.readStream if how.streaming else how.spark.read
     if how.streaming:
         path = _as_glob(path)
@@ -49,6 +44,17 @@ def rows_of_files(stream: FilesSource, how: Reading) -> DataFrame:
         if how.at_once:
             options = {option: value for option, value in options.items() if option.lower() not in _LIMITS}
     return read_files(reader, stream, shape, options, path, query_text=how.query_text, with_record=how.with_record)
+
+
+def shape_of_files(spark: SparkSession, name: str, stream: FilesSource) -> FileShape:
+    """Return the columns of a stream's files; reject a path without files if they must be inferred."""
+    path = stream.path
+    if stream.schema is None and not has_scheme(path) and not files_of(stream):
+        raise InvalidInputError(
+            f"stream {name!r}: no files found in {path!r}, so the columns cannot be inferred. Add a file, correct the "
+            "path, or declare the columns with schema:."
+        )
+    return shape_of(spark, name, stream, _options(stream))
 
 
 def files_of(stream: FilesSource) -> list[Path]:
@@ -94,6 +100,7 @@ def read_files(
 
 
 def _options(stream: FilesSource) -> dict[str, Any]:
+    """Return the options of Spark's reader for a stream's files."""
     given: dict[str, Any] = dict(stream.options)
     known = {key.lower() for key in given}
     defaults = {"header": True, "inferSchema": stream.schema is None} if stream.format == "csv" else {}

@@ -59,6 +59,11 @@ class FilesSource(ParsedSource):
     files_per_batch: Count | None = Field(
         default=None, description="The maximum number of files in a micro-batch. Default: all available files."
     )
+    reader: Literal["auto", "spark"] | None = Field(
+        default=None,
+        description="What reads the files. auto: Spark's tasks read and reduce them with Arrow, where the answers are "
+        "the same; otherwise Spark's reader. spark: Spark's reader. Default: auto.",
+    )
     dead_letters: Text | None = Field(
         default=None,
         description="A folder for malformed rows and records and the reasons, as JSON lines. Relative to the folder of "

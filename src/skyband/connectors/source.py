@@ -33,6 +33,7 @@ class Reading(NamedTuple):
     at_once: bool = False  # one micro-batch takes all available input and ignores the stream's batch size
     with_record: bool = False  # also return the location of each row, for dead letters
     query_text: str | None = None  # all text in which queries can name columns; None: read every column
+    shape: Any = None  # the columns of files, if they are known: a FileShape
 
 
 class SourceModel(Kind):

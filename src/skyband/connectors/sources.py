@@ -19,7 +19,7 @@ from skyband.sharding.row_source import HIDDEN
 from skyband.spark.expressions import TIMES, quoted, reason, unlogged
 from skyband.spark.spark_errors import first_line
 
-__all__ = ["RECORD", "WRONG", "dead_letters_of", "open_batch", "open_stream"]
+__all__ = ["RECORD", "WRONG", "dead_letters_of", "named_in", "open_batch", "open_stream", "reported_as_stream"]
 
 # The columns that mark malformed rows and records on their way through Spark.
 WRONG = f"{HIDDEN}wrong"  # the column with the problem of a record; null: no problem
@@ -37,17 +37,26 @@ _FIRST, _END = -62_135_596_800, 253_402_300_800  # seconds since 1970
 
 
 def open_stream(
-    spark: SparkSession, name: str, stream: SourceModel, *, asked: Workload[Any] | None = None, at_once: bool = False
+    spark: SparkSession,
+    name: str,
+    stream: SourceModel,
+    *,
+    asked: Workload[Any] | None = None,
+    at_once: bool = False,
+    shape: Any = None,
+    number: int = 0,
 ) -> DataFrame:
     """Return the rows of a stream as a streaming data frame, with computed columns and the time as a timestamp.
 
     `asked` are the queries over the stream; columns that no query can name are not checked.
-    `at_once`: one micro-batch takes all available input and ignores the stream's batch size.
+    `at_once`: one micro-batch takes all available input and ignores the stream's batch size. `shape` are the columns of
+    files, if they are known. `number` is the place of the stream among those of one Spark query.
     """
-    rows = read_rows(stream, Reading(spark, name, at_once=at_once, query_text=_named_in(stream, asked)))
+    rows = read_rows(stream, Reading(spark, name, at_once=at_once, query_text=named_in(stream, asked), shape=shape))
     if stream.marks_malformed:
         # Count before dropping. The observation also keeps Spark from evaluating the record parser twice.
-        rows = rows.observe("skyband_source", sf.count(WRONG).alias("malformed"))
+        name_of_counts = f"skyband_source_{number}" if number else "skyband_source"
+        rows = rows.observe(name_of_counts, sf.count(WRONG).alias("malformed"))
     return _valid_rows(name, stream, rows)
 
 
@@ -58,6 +67,7 @@ def open_batch(
     counted: Observation | None = None,
     *,
     asked: Workload[Any] | None = None,
+    shape: Any = None,
 ) -> DataFrame:
     """Return the current rows as a batch. `counted` observes the number of rows and of malformed rows."""
     if not stream.is_bounded:
@@ -65,7 +75,7 @@ def open_batch(
             f"stream {name!r} has source {stream.source!r}, which is unbounded; only files and Kafka topics can be "
             "read as a batch."
         )
-    rows = read_rows(stream, Reading(spark, name, streaming=False, query_text=_named_in(stream, asked)))
+    rows = read_rows(stream, Reading(spark, name, streaming=False, query_text=named_in(stream, asked), shape=shape))
     if counted is not None:
         rows = rows.observe(counted, sf.count(sf.lit(1)).alias("rows"), sf.count(WRONG).alias("malformed"))
     return _valid_rows(name, stream, rows)
@@ -75,14 +85,14 @@ def dead_letters_of(
     spark: SparkSession, name: str, stream: SourceModel, asked: Workload[Any], *, streaming: bool = True
 ) -> DataFrame:
     """Return the malformed records of a topic, or rows of files, with the reason for each; streaming or as a batch."""
-    how = Reading(spark, name, streaming=streaming, with_record=True, query_text=_named_in(stream, asked))
+    how = Reading(spark, name, streaming=streaming, with_record=True, query_text=named_in(stream, asked))
     malformed = read_rows(stream, how).where(sf.col(WRONG).isNotNull())
     return malformed.select(sf.col(WRONG).alias("reason"), f"{RECORD}.*")
 
 
 def read_rows(stream: SourceModel, how: Reading) -> DataFrame:
     """Return the rows of a stream and the problem of each. If the source needs a time, rows without are malformed."""
-    with _reported_as_stream(how.name):
+    with reported_as_stream(how.name):
         rows = stream.read(how)
         if not stream.needs_time:
             return rows
@@ -99,7 +109,7 @@ def _valid_rows(name: str, stream: SourceModel, rows: DataFrame) -> DataFrame:
     return rows if stream.needs_time else _with_time(name, stream, _with_columns(name, stream, rows))
 
 
-def _named_in(stream: SourceModel, asked: Workload[Any] | None) -> str | None:
+def named_in(stream: SourceModel, asked: Workload[Any] | None) -> str | None:
     """Return all text in which a column can be named, in lower case; None if answers return whole rows."""
     if asked is None or family_of(asked).supports("whole rows"):
         return None
@@ -169,7 +179,7 @@ def _is_text(kind: st.DataType) -> bool:
 
 
 @contextmanager
-def _reported_as_stream(name: str) -> Iterator[None]:
+def reported_as_stream(name: str) -> Iterator[None]:
     """Convert errors of Spark to one line with the name of the stream."""
     try:
         with unlogged():

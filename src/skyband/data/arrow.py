@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["from_bytes", "from_numpy", "one", "to_bytes"]
+__all__ = ["from_bytes", "from_numpy", "one", "plain_texts", "to_bytes"]
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -27,6 +27,19 @@ def from_bytes(data: bytes) -> pa.Table:
 def from_numpy(values: Any, kind: pa.DataType) -> pa.Array:
     """Return an Arrow array on the same memory; `pyarrow.array` would import pandas, which takes a second."""
     return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])
+
+
+def plain_texts(table: pa.Table) -> pa.Table:
+    """Return a table in which texts that are numbers of a dictionary are written out.
+
+    >>> numbered = pa.table({"symbol": pa.array(["A", "B", "A"]).dictionary_encode()})
+    >>> plain_texts(numbered).schema.field("symbol").type
+    DataType(string)
+    """
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+    return table
 
 
 def one(column: pa.ChunkedArray) -> pa.Array:

@@ -41,11 +41,14 @@ class CompiledExpression:
     """The type that Spark gives to the result, as an Arrow type."""
     columns: tuple[str, ...]
     """The columns that are read, by their names in the schema."""
+    is_column: bool
+    """Whether the expression is the name of a column."""
 
     def __init__(self, text: str, root: Node, columns: dict[str, pa.DataType]) -> None:
         self.text = text
         self.type = root.type
         self.columns = tuple(columns)
+        self.is_column = root.is_column
         self._root = root
         self._types = columns
 

@@ -41,6 +41,10 @@ class _IncompleteSparkPlan(SparkPlan):
         names = dict.fromkeys(str(name) for query in self.plan.queries for name in query.streams or ())
         return tuple(names) if self.plan.axis == "time" and len(names) <= MOST_WATCHED else ()
 
+    @property
+    def watched(self) -> tuple[str, str, tuple[str, ...]] | None:
+        return (TIME, columns_of(0)[1], self._watched) if self.rows.isStreaming and self._watched else None
+
     def source(self) -> DataFrame:
         """Return the rows, with an observation of the newest position of each stream."""
         if not self.rows.isStreaming or not self._watched:
@@ -72,6 +76,7 @@ def draft(request: Request) -> _IncompleteSparkPlan:
     asked = request.projected(_shards(request, workload.queries, first), there if delay is None else delay)
     rows, found, types = _union(asked, frames)
     return _IncompleteSparkPlan(
+        asked=asked,
         rows=rows,
         plan=found.plan,
         answers=answer_type(found.fields),

@@ -13,20 +13,32 @@ from pyspark import SparkContext, StorageLevel
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as sf
 
+from skyband.errors import NeedsSparkError, SkybandError
 from skyband.spark.metrics import StreamProgress
 from skyband.spark.plan import Observed, StreamInfo
 from skyband.spark.spark_errors import plain_error, unless_gone
 from skyband.spark.stream_handle import RunHandle
 
-__all__ = ["BoundedRun", "Delivery"]
+__all__ = ["BoundedRun", "Delivery", "Planned"]
 
 PART_ROWS = 500_000  # answer rows collected to this process at a time
 
 
-class Delivery(NamedTuple):
-    """Source counters and output of a bounded job."""
+class Planned(NamedTuple):
+    """The answers of a bounded job before they are computed, and the counters of their computation."""
 
-    read: Observation | None  # counts the source's rows and the malformed ones
+    answers: DataFrame
+    counted: Observed
+    read: Observation  # counts the source's rows and the malformed ones
+    stream_info: StreamInfo
+
+
+BySpark = Callable[[SkybandError], Planned]  # plans the job again, for Spark to read its rows
+
+
+class Delivery(NamedTuple):
+    """The output of a bounded job."""
+
     begin: Callable[[], None]  # called when all answers are computed, before the first is delivered
     take: Callable[[int, pa.Table], int]  # called with numbered parts of the answers, by time; returns the answer rows
 
@@ -41,10 +53,10 @@ class BoundedRun(RunHandle):
         self._group = f"skyband-{uuid4().hex}"
         self._context: SparkContext | None = None
 
-    def begin(self, answers: DataFrame, counted: Observed) -> None:
-        """Start the job; `answers` is the planned frame, `counted` its counters."""
-        self._context = answers.sparkSession.sparkContext
-        threading.Thread(target=self._run, args=(answers, counted), name="skyband-bounded", daemon=True).start()
+    def begin(self, planned: Planned, by_spark: BySpark | None = None) -> None:
+        """Start the job. If tasks meet files that only Spark can read, `by_spark` plans it again."""
+        self._context = planned.answers.sparkSession.sparkContext
+        threading.Thread(target=self._run, args=(planned, by_spark), name="skyband-bounded", daemon=True).start()
 
     def metrics(self) -> dict[str, Any]:
         """Metrics by name. Counters of rows are filled at the end."""
@@ -59,21 +71,20 @@ class BoundedRun(RunHandle):
                 self._context.cancelJobGroup(self._group)
         self._ended.wait(60)
 
-    def _run(self, answers: DataFrame, counted: Observed) -> None:
+    def _run(self, planned: Planned, by_spark: BySpark | None) -> None:
         began = monotonic()
         try:
             assert self._context is not None
             self._context.setJobGroup(self._group, "skyband: a bounded input", interruptOnCancel=True)
-            kept = answers.persist(StorageLevel.DISK_ONLY)
             try:
-                rows = kept.count()
-                self._count(counted)
-                self._delivery.begin()
-                for number, part in enumerate(self._parts(kept, rows)):
-                    self._progress.count(batches=1, answers=self._delivery.take(number, part))
-            finally:
-                with unless_gone():
-                    kept.unpersist()
+                self._compute(planned)
+            except Exception as error:
+                plain = plain_error(error)
+                if by_spark is None or not isinstance(plain, NeedsSparkError) or self._stopping:
+                    raise
+                planned = by_spark(plain)
+                self._progress.stream_info = planned.stream_info
+                self._compute(planned)
         except Exception as error:
             if not self._stopping:
                 self._error = plain_error(error)
@@ -81,10 +92,23 @@ class BoundedRun(RunHandle):
             self._progress.count(milliseconds=int(1000 * (monotonic() - began)))
             self._ended.set()
 
-    def _count(self, counted: Observed) -> None:
+    def _compute(self, planned: Planned) -> None:
+        """Compute all answers, then deliver them."""
+        kept = planned.answers.persist(StorageLevel.DISK_ONLY)
+        try:
+            rows = kept.count()
+            self._count(planned)
+            self._delivery.begin()
+            for number, part in enumerate(self._parts(kept, rows)):
+                self._progress.count(batches=1, answers=self._delivery.take(number, part))
+        finally:
+            with unless_gone():
+                kept.unpersist()
+
+    def _count(self, planned: Planned) -> None:
         """Add the pipeline's counters to the metrics. A part of the pipeline without rows has no counters."""
+        counted, source = planned.counted, planned.read.get
         read, shards, answered = counted.read.get, counted.shards.get, counted.answered.get
-        source = {} if self._delivery.read is None else self._delivery.read.get
         self._progress.count(
             rows=source.get("rows", read.get("taken")) or 0,
             malformed=source.get("malformed"),

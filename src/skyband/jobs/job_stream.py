@@ -10,12 +10,17 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.connectors.dead_letters import bury_in, dead_places
+from skyband.connectors.files import FilesSource
 from skyband.connectors.memory import Memory
+from skyband.connectors.read_files import FileInput
+from skyband.connectors.source import SourceModel
 from skyband.connectors.sources import dead_letters_of, open_batch, open_stream
 from skyband.durations import parse_duration
-from skyband.jobs.bounded_job import BoundedRun, Delivery
+from skyband.errors import SkybandError
+from skyband.jobs.bounded_job import BoundedRun, Delivery, Planned
 from skyband.jobs.changed_files import ReadOnce
 from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files
+from skyband.queries.workload import Workload
 from skyband.sharding.delivery import (
     Folder,
     Server,
@@ -28,11 +33,13 @@ from skyband.sharding.delivery import (
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
 from skyband.spark.delivery import collecting, open_servers, write_to
+from skyband.spark.inputs import read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.pipeline import check
-from skyband.spark.plan import Observed, Pipeline
+from skyband.spark.plan import Observed, Pipeline, StreamInfo
 from skyband.spark.stream_handle import Deliver, Handle
 from skyband.spark.stream_start import launch
+from skyband.spark.topology import SparkPlan
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["JobStream", "Mode"]
@@ -84,9 +91,10 @@ class JobStream:
         file, name, wanted = self._file(), self._name, self.wanted
         stream, workload = file.streams[name], file.workloads[name]
         output = output_of(wanted)
-        read, counted, dead = Observation("skyband_source"), Observed.new(), dead_places(name, stream)
+        counted, dead = Observed.new(), dead_places(name, stream)
+        rows, read = self._batch(stream, workload)
         draft = check(
-            open_batch(self._spark, name, stream, read, asked=workload),
+            rows,
             workload,
             time=stream.time or "timestamp",
             id_=stream.id,
@@ -113,9 +121,31 @@ class JobStream:
                 outlet.take(number, part)
             return int(rows["change"].null_count) if output == "both" else int(rows.num_rows)
 
-        running = BoundedRun(draft.stream_info, workload.queries[0].moment, Delivery(read, begin, take))
-        running.begin(answers, counted)
+        def by_spark(error: SkybandError) -> Planned:
+            plan, again = read_by_spark(draft, error), Observed.new()
+            return Planned(plan.assemble(None, again).answers, again, read(by_tasks=False), _info(plan))
+
+        running = BoundedRun(_info(draft), workload.queries[0].moment, Delivery(begin, take))
+        planned = Planned(answers, counted, read(by_tasks=bool(draft.scans)), _info(draft))
+        running.begin(planned, by_spark if draft.scans else None)
         return running
+
+    def _batch(
+        self, stream: SourceModel, workload: Workload[Any]
+    ) -> tuple[DataFrame | FileInput, Callable[..., Observation]]:
+        """Return the rows of a bounded input, and the function that returns their counts."""
+        if isinstance(stream, FilesSource):
+            files = FileInput(self._name, stream, self._spark, streaming=False, counted=True)
+            return files, files.observation
+        counted = Observation("skyband_source")
+        return open_batch(self._spark, self._name, stream, counted, asked=workload), lambda *, by_tasks: counted
+
+    def _rows(self, stream: SourceModel, workload: Workload[Any]) -> DataFrame | FileInput:
+        """Return the rows of a stream that is followed."""
+        at_once = self._mode == "catch-up"
+        if isinstance(stream, FilesSource):
+            return FileInput(self._name, stream, self._spark, at_once=at_once)
+        return open_stream(self._spark, self._name, stream, asked=workload, at_once=at_once)
 
     def launch(self, prepare: Prepare, before: Handle | None = None) -> Handle:
         """Start the stream; `before` is the handle that it replaces, whose metrics are continued."""
@@ -155,7 +185,7 @@ class JobStream:
         name, engine = self._name, file.engine
         stream = file.streams[name]
         return launch(
-            open_stream(self._spark, name, stream, asked=file.workloads[name], at_once=self._mode == "catch-up"),
+            self._rows(stream, file.workloads[name]),
             file.workloads[name],
             deliver=deliver,
             checkpoint=self._checkpoint,
@@ -183,3 +213,7 @@ class JobStream:
         if self._mode == "stream" and trigger is not None:
             return writer.trigger(processingTime=f"{parse_duration(trigger, field='trigger') // 1000} milliseconds")
         return writer
+
+
+def _info(plan: SparkPlan) -> StreamInfo:
+    return plan.stream_info._replace(reader=plan.reader)

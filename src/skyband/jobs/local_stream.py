@@ -90,6 +90,7 @@ class LocalStream:
         counts = asdict(self._counts)
         return {
             "algorithm": self._plan.plan.method_name,
+            "reader": "arrow",
             "batches": self._batches,
             **counts,
             "rows": self._read,

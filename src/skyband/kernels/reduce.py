@@ -8,8 +8,26 @@ against each other.
 
 from __future__ import annotations
 
+import numpy as np
+
 from skyband.kernels._jit import kernel
 from skyband.kernels.stream import Floats, Ints, Ties
+
+
+@kernel
+def cells_of(positions: Ints, width: int, steps: Ints, counts: Ints) -> int:
+    """Count sorted positions by cells of a width: write distances between cells and their rows; return the number."""
+    size = 0
+    cell = 0
+    for position in positions:
+        here = position // width
+        if size == 0 or here != cell:
+            steps[size] = 0 if size == 0 else here - cell
+            counts[size] = 0
+            cell = here
+            size += 1
+        counts[size - 1] += 1
+    return size
 
 
 @kernel
@@ -60,6 +78,7 @@ def mark_unbeaten(
     rows: Ints,
     begins: Ints,
     lattices: Ints,
+    ends: Ints,
     k: int,
     ties: Ties,
     heap_keys: Floats,
@@ -69,11 +88,14 @@ def mark_unbeaten(
     """Mark in `kept` the rows that fewer than k later ones beat before the next window ends.
 
     `rows` maps an index in the order by group and position to the row; `begins` has the index where each group begins.
+    `ends` are all window ends between the first and the last row, and one after it; if empty, they are computed from
+    the lattices.
     """
     for group in range(begins.size - 1):
         low = begins[group]
         while low < begins[group + 1]:
-            end = next_end(lattices, positions[rows[low]])
+            position = positions[rows[low]]
+            end = ends[np.searchsorted(ends, position, side="right")] if ends.size else next_end(lattices, position)
             high = low + 1
             while high < begins[group + 1] and positions[rows[high]] < end:
                 high += 1

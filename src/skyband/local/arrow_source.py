@@ -29,6 +29,7 @@ class ArrowColumn:
 
     kind: pa.DataType
     compute: Callable[[pa.Table], pa.Array]
+    name: str | None = None  # of the table's column, if it is unchanged
 
 
 class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
@@ -39,6 +40,8 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
     def __init__(self, schema: pa.Schema, taken: tuple[str, ...]) -> None:
         super().__init__(zip(schema.names, schema.types, strict=True), taken)
         self._schema = schema
+        self.read: set[str] = set()  # the columns that were requested
+        self.computed_with: set[str] = set()  # those of them that are more than passed on
 
     def type_of(self, query: Query, what: str, text: str) -> pa.DataType:
         """Return the type of an expression; one that cannot be computed here is rejected."""
@@ -49,15 +52,22 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
 
     def column(self, name: str) -> ArrowColumn:
         """Return a column of the table."""
-        return ArrowColumn(self._kind[name], lambda table: one(table[name]))
+        self.read.add(name)
+        return ArrowColumn(self._kind[name], lambda table: one(table[name]), name)
 
     def expression(self, text: str) -> ArrowColumn:
         """Return a compiled expression."""
         found = compile_expression(text, self._schema)
+        if found.is_column and found.type == self._kind[found.columns[0]]:
+            return self.column(found.columns[0])
+        self.read.update(found.columns)
+        self.computed_with.update(found.columns)
         return ArrowColumn(found.type, found.evaluate)
 
     def identity(self) -> ArrowColumn:
         """Return the same hash of a row that Spark computes."""
+        self.read.update(self.names)
+        self.computed_with.update(self.names)
         return ArrowColumn(pa.int64(), lambda table: from_numpy(row_hash(table, self.names), pa.int64()))
 
     def kind_of(self, column: ArrowColumn) -> pa.DataType:

@@ -63,12 +63,26 @@ class LocalPlan:
     plan: Any  # a ShardPlan
     kinds: pa.Schema  # of answers, as tasks name the columns
     names: tuple[str, ...]  # of answers, as users name them
+    read: frozenset[str] = frozenset()  # the columns of the stream that are needed
+    passed_on: frozenset[str] = frozenset()  # those of them that are not computed with
 
     @property
     def pipeline(self) -> ShardPipeline:
         """The family's stations."""
         found: ShardPipeline = self.family.part("pipeline").PIPELINE
         return found
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """The columns of text that the reducer only passes on, and may receive as dictionaries."""
+        if not self.pipeline.takes_dictionaries:
+            return frozenset()
+        key = self.columns[self.plan.id].name  # ids are sorted
+        return frozenset(
+            column.name
+            for column in self.columns.values()
+            if column.name in self.passed_on and column.name != key and pa.types.is_string(column.kind)
+        )
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -166,7 +180,9 @@ def plan_for(
     """
     family = FAMILIES[request.workload.family]
     part = family.part("projection")
-    found: Projection = part.project(ArrowSource(schema, part.taken(request)), request, **stream)
+    source = ArrowSource(schema, part.taken(request))
+    found: Projection = part.project(source, request, **stream)
     known = ANSWER_KINDS if rank is None else {**ANSWER_KINDS, "rank": rank}
     kinds = pa.schema([(name, known[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
-    return LocalPlan(family, found.columns, found.plan, kinds, found.names)
+    read, passed_on = frozenset(source.read), frozenset(source.read - source.computed_with)
+    return LocalPlan(family, found.columns, found.plan, kinds, found.names, read, passed_on)

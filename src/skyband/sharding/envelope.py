@@ -9,7 +9,9 @@ from typing import NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
+from skyband.kernels.reduce import cells_of
 from skyband.kernels.stream import Ints
+from skyband.kernels.validation import first_backwards
 from skyband.snapshot import decode, encode
 from skyband.windows import ALWAYS
 
@@ -31,12 +33,13 @@ class Histogram(NamedTuple):
     @classmethod
     def of(cls, positions: Ints) -> Histogram:
         """The histogram of rows at these positions."""
-        cells, counts = np.unique(positions // MILLISECOND, return_counts=True)
-        begin = int(cells[0]) if cells.size else 0
-        steps = np.stack([np.diff(cells, prepend=begin), counts.astype(np.int64)])
+        ordered = positions if first_backwards(positions, ALWAYS) < 0 else np.sort(positions)
+        steps = np.empty((2, ordered.size), np.int64)
+        steps = steps[:, : cells_of(ordered, MILLISECOND, steps[0], steps[1])]
+        begin = int(ordered[0] // MILLISECOND) if ordered.size else 0
         kind = "<u4" if steps.max(initial=0) < 2**32 else "<i8"
         data = pa.compress(steps.astype(kind).tobytes(), codec="lz4", asbytes=True)
-        return cls(begin, int(cells.size), kind, data)
+        return cls(begin, int(steps.shape[1]), kind, data)
 
     def before(self, position: int) -> int:
         """Number of rows before `position`, which is a whole millisecond."""

@@ -28,6 +28,7 @@ class ShardPipeline(NamedTuple):
     matching: Callable[[Any, pa.Table], pa.Table] | None = None  # the rows that some query can use; None: all
     # All answers over one table, in order and with the columns of the schema; None: the reducer and shards are used.
     whole: Callable[[Any, Project, pa.Table, pa.Schema], pa.Table] | None = None
+    takes_dictionaries: bool = False  # whether `reduce` accepts texts as dictionaries, if they are not ids
 
 
 def in_shape(table: pa.Table, kinds: pa.Schema) -> pa.Table:

@@ -45,9 +45,8 @@ def group_rows(table: pa.Table, columns: Sequence[str]) -> Grouping:
         return Grouping(np.zeros(table.num_rows, np.int64), np.zeros(min(1, table.num_rows), np.int64))
     codes, known = np.zeros(table.num_rows, np.int64), 1
     for name in columns:
-        encoded = without_negative_zero(one(table[name])).dictionary_encode(null_encoding="encode")
-        found = len(encoded.dictionary)
-        codes = codes * max(1, found) + encoded.indices.to_numpy(zero_copy_only=False)
+        numbers, found = _numbered(without_negative_zero(one(table[name])))
+        codes = codes * max(1, found) + numbers
         known *= max(1, found)
         if len(columns) > 1 and known > 4 * (table.num_rows + 1):
             codes, known = _renumbered(codes)
@@ -64,6 +63,17 @@ def group_rows(table: pa.Table, columns: Sequence[str]) -> Grouping:
 def without_negative_zero(values: pa.Array) -> pa.Array:
     """Return the values with 0.0 for -0.0."""
     return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+
+
+def _numbered(array: pa.Array) -> tuple[Ints, int]:
+    """Return a number for each value, with null as a value, and a bound of the numbers."""
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode(null_encoding="encode")
+    values = array.dictionary
+    if len(values.unique()) < len(values):  # a writer may store a value twice
+        return _numbered(array.cast(values.type))
+    indices = array.indices.fill_null(len(values)) if array.null_count else array.indices
+    return indices.to_numpy(zero_copy_only=False), len(values) + bool(array.null_count)
 
 
 def _renumbered(codes: Ints) -> tuple[Ints, int]:

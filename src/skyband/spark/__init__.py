@@ -6,7 +6,8 @@ creates a local Spark session with the required settings. `skyband.jobs.run` run
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import lazy_loader
 
@@ -15,6 +16,7 @@ from skyband.spark import requirements
 requirements.check()  # report missing dependencies before anything else fails
 
 if TYPE_CHECKING:
+    from skyband.connectors.read_files import read_files
     from skyband.spark.control import Control
     from skyband.spark.metrics import Metrics
     from skyband.spark.pipeline import answers
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
     from skyband.spark.stream_handle import Handle
     from skyband.spark.stream_start import start
 
-__all__ = ["Control", "Handle", "Metrics", "answers", "session", "start"]
+__all__ = ["Control", "Handle", "Metrics", "answers", "read_files", "session", "start"]
 
 # Lazy, because Spark's workers import this package each time a stream starts and need little of it.
-__getattr__, __dir__, _ = lazy_loader.attach(
+_attribute, _, _ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "control": ["Control"],
@@ -36,3 +38,13 @@ __getattr__, __dir__, _ = lazy_loader.attach(
         "stream_start": ["start"],
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "read_files":  # a connector, which builds on this package
+        return import_module("skyband.connectors.read_files").read_files
+    return _attribute(name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from skyband.spark.tasks import ENVELOPES
+from skyband.spark.envelope_columns import ENVELOPE_NAMES
 
 __all__ = ["CONTROL_FOLDER", "Control", "control_envelopes"]
 
@@ -66,5 +66,5 @@ def control_envelopes(spark: SparkSession, folder: str, keys: Iterable[int]) -> 
         "oldest": sf.lit(None).cast("long"),
         **{name: sf.lit(0).cast("long") for name in ("taken", "dropped_null", "pruned")},
     }
-    names = [part.split()[0] for part in ENVELOPES.split(", ")]
+    names = ENVELOPE_NAMES
     return messages.select(*(columns[name].alias(name) for name in names))

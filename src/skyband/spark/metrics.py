@@ -72,8 +72,10 @@ class StreamProgress:
             self._last[run] = batch
             self._batches += 1
             self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
+            sources_of_counts = [name for name in _fields(seen) if name.startswith("skyband_source")]  # one per stream
+            malformed = sum(_value(seen.get(name), "malformed") or 0 for name in sources_of_counts)
             observations = (
-                ("skyband_source", _COUNTED_AT_SOURCE),
+                *((name, _COUNTED_AT_SOURCE) for name in sources_of_counts),
                 ("skyband_in", _COUNTED_IN),
                 ("skyband_held", _COUNTED_HELD),
                 ("skyband_out", _COUNTED_OUT),
@@ -89,7 +91,7 @@ class StreamProgress:
             unseen = sum(int(source["numInputRows"]) for source in read) - (
                 _value(seen.get("skyband_in"), "taken") or 0
             )
-            self._counts["rows"] += max(0, unseen, _value(seen.get("skyband_source"), "malformed") or 0)
+            self._counts["rows"] += max(0, unseen, malformed)
             for place, name in enumerate(self.stream_info.streams if self.stream_info else ()):
                 if (newest := _value(seen.get("skyband_streams"), f"newest_{place}")) is not None:
                     self._newest_of[name] = max(newest, self._newest_of.get(name, newest))
@@ -119,6 +121,8 @@ class StreamProgress:
         """Return the metrics, by name."""
         with self._lock:
             found: dict[str, Any] = {"algorithm": self.stream_info.algorithm if self.stream_info else None}
+            if self.stream_info is not None and self.stream_info.reader is not None:
+                found["reader"] = self.stream_info.reader
             found |= {"batches": self._batches, **self._counts}
             for name in ("candidates", "bytes"):
                 found[name] = sum(size for column, size in self._shard_sizes.items() if column.startswith(f"{name}_"))

@@ -13,6 +13,7 @@ from skyband.queries import Query
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.plan import Output
+from skyband.spark.inputs import RowInput, inputs_of, open_inputs, with_scans
 from skyband.spark.plan import Late, Request, frames_of, parsed_delay, refuse_unsupported_request
 from skyband.spark.sessions import require
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Frames", "answers", "check", "checked_output"]
 
-Frames = DataFrame | Mapping[Any, DataFrame]
+Frames = DataFrame | RowInput | Mapping[Any, DataFrame | RowInput]
 
 
 @overload
@@ -149,21 +150,27 @@ def check(
     row_copies: bool = False,
     sole_watermark: bool = False,
     final_at_end: bool = False,
+    streaming: bool | None = None,
+    checkpoint: str | None = None,
 ) -> SparkPlan:
-    """Validate a request and return its plan. Runs and writes nothing."""
+    """Validate a request and return its plan. Runs and writes nothing.
+
+    `streaming`: inputs are streams, whatever they are for `answers`. `checkpoint` is the folder of Spark's checkpoint.
+    """
+    queries: Workload[Any] = Workload(workload)
+    inputs, df = inputs_of(df), open_inputs(df, time, queries, streaming=streaming)
     for frame in frames_of(df):
         require(frame.sparkSession, streaming=frame.isStreaming)
     if late not in ("count", "return", "refuse"):
         raise InvalidInputError(f"late must be 'count', 'return' or 'refuse', got {late!r}.")  # words: allow
     if watermark is not None:
         parsed_delay(watermark)  # validated for batches too, which do not use it
-    queries: Workload[Any] = Workload(workload)
     request = Request(
         df, queries, time, id_, watermark, algorithm, late, output, shards, row_copies, sole_watermark, final_at_end
     )
     refuse_unsupported_request(request)
     found: SparkPlan = FAMILIES[queries.family].part("spark").draft(request)
-    return found
+    return with_scans(found, inputs, df, checkpoint) if inputs else found
 
 
 def checked_output(output: object) -> Output:

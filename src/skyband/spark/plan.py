@@ -90,6 +90,7 @@ class StreamInfo(NamedTuple):
     bound: int | None  # upper bound of the candidates of one group; None: no bound
     filtered: bool  # whether rows that match no query are dropped before they are counted
     streams: tuple[str, ...] = ()  # the input streams, if the lag of each is measured
+    reader: str | None = None  # what reads the rows of files, and why; None: a data frame
 
 
 class PackedAnswers(NamedTuple):

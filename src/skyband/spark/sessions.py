@@ -20,7 +20,7 @@ from skyband import java
 from skyband.errors import UnsupportedError
 from skyband.spark.jars import kafka_jars
 
-__all__ = ["RECOMMENDED", "REQUIRED", "Setting", "lacking", "require", "session"]
+__all__ = ["RECOMMENDED", "REQUIRED", "Setting", "cores_of", "lacking", "require", "session"]
 
 _LOG = logging.getLogger(__name__)
 _QUIET = Path(__file__).with_name("log4j2.properties")
@@ -215,6 +215,15 @@ def _for_machine(master: str, memory: str) -> dict[str, str]:
     if master.startswith("local"):
         settings["spark.pyspark.python"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return settings
+
+
+def cores_of(spark: SparkSession) -> int | None:
+    """Return the number of cores of a session on this machine; None if its master is not local.
+
+    >>> cores_of(spark)  # doctest: +SKIP
+    2
+    """
+    return _cores(spark.conf.get("spark.master", "") or "")
 
 
 def _cores(master: str) -> int | None:

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.data.columns import position_column
-from skyband.errors import InvalidInputError, PipelineError, brief
+from skyband.errors import InvalidInputError, NeedsSparkError, PipelineError, SkybandError, brief
 from skyband.sharding.plan import ShardPlan
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.checkpoint_lock import Lock
@@ -35,6 +35,7 @@ __all__ = ["Deliver", "Handle", "RunHandle", "Write"]
 
 Write = Callable[[DataFrame], DataStreamWriter]
 Deliver = Callable[[Pipeline], DataStreamWriter]  # of answers
+BySpark = Callable[[SkybandError], Pipeline]  # plans a stream again, for Spark to read its rows
 POLL_INTERVAL = 0.05  # seconds
 # Spark's status messages of a running micro-batch.
 RUNNING_STATUSES = ("Processing new data", "No new data but cleaning up state")
@@ -85,8 +86,10 @@ class Handle(RunHandle):
         lock: Lock,
         settings: Mapping[str, str],
         opened: OpenedSinks | None = None,
+        by_spark: BySpark | None = None,
     ) -> None:
         super().__init__(progress)
+        self._by_spark = by_spark
         self._pipeline = pipeline
         self.plan = plan  # the plan of the stored state
         self._lock = lock
@@ -215,11 +218,11 @@ class Handle(RunHandle):
     def _follow(self) -> None:
         """Wait for the queries. A bounded stream is then ended with a message and run once more."""
         try:
-            self._await_queries()
+            self._await_all_queries()
             if self._bounded and not self._stopping:
                 self._control.end()
                 self._queries = self._start_queries()
-                self._await_queries()
+                self._await_all_queries()
         except Exception as error:
             self._error, self.failure = plain_error(error), error
             for query in self._queries:
@@ -231,6 +234,24 @@ class Handle(RunHandle):
             if self._opened is not None:
                 self._opened.close()
             self._ended.set()
+
+    def _await_all_queries(self) -> None:
+        """Wait for the queries. If tasks meet files that only Spark can read, let Spark read the rest.
+
+        The failed micro-batch is repeated, with the same files: both ways of reading use the same log of files.
+        """
+        try:
+            self._await_queries()
+        except Exception as error:
+            plain = plain_error(error)
+            if self._by_spark is None or not isinstance(plain, NeedsSparkError) or self._stopping:
+                raise
+            self._collected()
+            for query in self._queries:
+                _stop(query)
+            self._pipeline, self._by_spark = self._by_spark(plain), None
+            self._queries = self._start_queries()
+            self._await_queries()
 
     def _start_queries(self) -> list[StreamingQuery]:
         started = [self._start(self._deliver(self._pipeline), self._checkpoint.folder, self._settings)]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from skyband.errors import InvalidInputError, UnknownNameError, UnsupportedError, brief
+from skyband.errors import InvalidInputError, SkybandError, UnknownNameError, UnsupportedError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, output_of, servers_among
@@ -18,12 +18,14 @@ from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unre
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
 from skyband.spark.delivery import collecting, open_servers, write_to
+from skyband.spark.inputs import inputs_of, read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
 from skyband.spark.query_settings import partition_settings
-from skyband.spark.stream_handle import Deliver, Handle, Write
+from skyband.spark.stream_handle import BySpark, Deliver, Handle, Write
+from skyband.spark.topology import SparkPlan
 
 __all__ = ["OpenedSinks", "launch", "start"]
 
@@ -126,7 +128,7 @@ def _open(
     if output != "answers":
         raise InvalidInputError(f"output={output!r} cannot be combined with sinks=; set output on each sink instead.")
     queries: Workload[Any] = Workload(workload)
-    spark = _streaming(df)[0].sparkSession
+    spark = _session(df)
     opened = OpenedSinks(sinks, queries, spark, name)
     try:
         kept = Checkpoint(spark, checkpoint)
@@ -144,11 +146,14 @@ def _written_by(write: Any) -> Deliver:
     return lambda pipeline: write(pipeline.answers)
 
 
-def _streaming(df: Frames) -> list[DataFrame]:
+def _session(df: Frames) -> SparkSession:
+    """Return the session of a stream; reject batches."""
+    if inputs := inputs_of(df):
+        return next(iter(inputs.values())).session
     frames = list(frames_of(df))
     if not frames or not all(frame.isStreaming for frame in frames):
         raise InvalidInputError("df must be a streaming DataFrame; for a batch DataFrame use answers(df, …).")
-    return frames
+    return frames[0].sparkSession
 
 
 def launch(
@@ -185,7 +190,7 @@ def launch(
     plan of the stored state. `locked`: the caller has already locked the checkpoint.
     `limits` are the limits of late rows. `opened` are sinks to close when the stream ends.
     """
-    spark = _streaming(df)[0].sparkSession
+    spark = _session(df)
     kept = Checkpoint(spark, checkpoint)
     description = kept.read()
     mode: Late = "return" if callable(late) else late
@@ -202,6 +207,8 @@ def launch(
         row_copies=row_copies,
         sole_watermark=sole_watermark,
         final_at_end=bounded,
+        streaming=True,
+        checkpoint=kept.folder,
     )
     if before is not None:
         refuse_unresumable(before, draft.plan)
@@ -213,7 +220,7 @@ def launch(
             kept.refuse_unwritable(control.open)
         kept.agree(draft.description, description)
         progress = StreamProgress() if progress is None else progress
-        progress.stream_info = draft.stream_info
+        progress.stream_info = draft.stream_info._replace(reader=draft.reader)
         pipeline = draft.assemble(kept.control)
         side_outputs = [] if dead_letters is None else [(dead_letters[1], dead_letters[0], kept.dead)]
         if callable(late) and pipeline.late is not None:
@@ -231,12 +238,24 @@ def launch(
             lock=lock,
             settings=partition_settings(spark, draft.plan.units) if sole_watermark else {},
             opened=opened,
+            by_spark=_by_spark(draft, progress, kept.control) if draft.scans else None,
         )
         handle.begin()
     except BaseException:
         lock.release()
         raise
     return handle
+
+
+def _by_spark(draft: SparkPlan, progress: StreamProgress, control: str) -> BySpark:
+    """Return what lets Spark read the rest of a stream, if tasks meet files that they cannot read."""
+
+    def replanned(error: SkybandError) -> Pipeline:
+        plan = read_by_spark(draft, error)
+        progress.stream_info = plan.stream_info._replace(reader=plan.reader)
+        return plan.assemble(control)
+
+    return replanned
 
 
 class OpenedSinks:

@@ -18,6 +18,7 @@ from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.pipeline import LocalAnswers
 from skyband.sharding.plan import ShardPlan
 from skyband.sharding.shard import Tally, shard_type
+from skyband.spark.envelope_columns import ENVELOPE_NAMES, ENVELOPES
 from skyband.windows import ALWAYS
 
 __all__ = [
@@ -35,10 +36,6 @@ __all__ = [
     "unpack",
 ]
 
-ENVELOPES = (
-    "shard long, rows binary, note binary, control string, newest timestamp, oldest long, "
-    "taken long, dropped_null long, pruned long"
-)
 # The output of a shard of a bounded input. The processors of a stream have other columns in addition to `answers`.
 LOCAL = "answers binary, unit long, first_end long, windows long, over_limit long, unrankable long"
 
@@ -188,5 +185,5 @@ def pack(envelope: Envelope, keys: Mapping[int, int]) -> pa.RecordBatch:
             pa.array([envelope.dropped_null], pa.int64()),
             pa.array([envelope.pruned], pa.int64()),
         ],
-        names=[part.split()[0] for part in ENVELOPES.split(", ")],
+        names=ENVELOPE_NAMES,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -19,7 +19,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
+from skyband.sharding.projection import ProjectionRequest
 from skyband.spark.control import control_envelopes
+from skyband.spark.envelope_columns import ENVELOPE_NAMES
+from skyband.spark.inputs import Scan
 from skyband.spark.plan import Observed, PackedAnswers, Pipeline, StreamInfo
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, merge_answers, to_shards
@@ -39,6 +42,7 @@ class SparkPlan:
     moment: ClassVar[str] = "time"  # the column of answers with the window end
     counts: ClassVar[tuple[str, ...]] = ("late",)  # the counts of shards if their answers are merged
 
+    asked: ProjectionRequest  # what concerns single rows
     rows: DataFrame  # the input of the reducer
     plan: Any  # a ShardPlan, the plan of the stored state
     answers: st.StructType  # with the column names of tasks
@@ -47,6 +51,8 @@ class SparkPlan:
     watermark_lag: int | None  # how far the next watermark is behind the newest row, in microseconds
     final_at_end: bool  # whether no window is final before the end of the stream
     names: tuple[str, ...]  # the columns of answers, with the names for users
+    scans: tuple[Scan, ...] = ()  # read and reduce the rows in tasks, instead of `rows`
+    reader: str | None = None  # what reads the rows of files, and why; None: the rows are of a data frame
 
     @property
     def description(self) -> dict[str, Any]:
@@ -58,6 +64,21 @@ class SparkPlan:
     def stream_info(self) -> StreamInfo:
         """Information about the stream for progress reports."""
         raise NotImplementedError
+
+    @property
+    def returns_late(self) -> bool:
+        """Whether late rows are returned to the user."""
+        return False
+
+    @property
+    def watched(self) -> tuple[str, str, tuple[str, ...]] | None:
+        """The columns of the time and of the stream's name, and the streams whose newest row is observed, if any."""
+        return None
+
+    @property
+    def watermark(self) -> int | None:
+        """The delay of the watermark of envelopes, in milliseconds; None if the rows have one."""
+        return self.delay
 
     @property
     def reducer(self) -> Callable[[Batches], Iterable[Envelope]]:
@@ -88,8 +109,7 @@ class SparkPlan:
         `counted` collects the counts of a bounded input, if given.
         """
         keys, streaming = spread(self.plan.units), self.rows.isStreaming
-        reduce = to_shards(self.reducer, keys, None if streaming else self.positions)
-        envelopes = self.source().mapInArrow(reduce, ENVELOPES)
+        envelopes = self._scanned(keys) if self.scans else self._mapped(keys)
         local = self._stream(envelopes, keys, control) if streaming else self._bounded(envelopes, keys, counted)
         found = self.collect(local, counted).toDF(*self.names)
         return Pipeline(found, None, self.packed(local, found) if streaming else None)
@@ -97,6 +117,23 @@ class SparkPlan:
     def packed(self, local: DataFrame, answers: DataFrame) -> PackedAnswers | None:
         """Return the answers of a stream's shards without `collect`, if there is nothing to merge."""
         return None
+
+    def _mapped(self, keys: Mapping[int, int]) -> DataFrame:
+        """Return the envelopes of rows that Spark reads."""
+        reduce = to_shards(self.reducer, keys, None if self.rows.isStreaming else self.positions)
+        return self.source().mapInArrow(reduce, ENVELOPES)
+
+    def _scanned(self, keys: Mapping[int, int]) -> DataFrame:
+        """Return the envelopes of rows that tasks read, after observations of the counts beside them."""
+        scanned = reduce(DataFrame.unionAll, [scan(keys) for scan in self.scans])
+        if self.rows.isStreaming:
+            scanned = scanned.observe("skyband_source", *sums("malformed"))
+        if self.watched is not None:
+            stream, newest = sf.col("stream"), sf.col("stream_newest")
+            names = [sf.max(sf.when(stream == name, newest)) for name in self.watched[2]]
+            aliased = [column.alias(f"newest_{place}") for place, column in enumerate(names)]
+            scanned = scanned.observe("skyband_streams", *aliased)
+        return scanned.where(sf.col("shard").isNotNull()).select(*ENVELOPE_NAMES)
 
     def collect(self, local: DataFrame, counted: Observed | None) -> DataFrame:
         """Merge the answers of all shards.
@@ -125,8 +162,8 @@ class SparkPlan:
     def _stream(self, envelopes: DataFrame, keys: Mapping[int, int], control: str | None) -> DataFrame:
         """Return the output of a stream's shards: count the envelopes, set the watermark, run the processors."""
         envelopes = envelopes.observe("skyband_in", *sums(*COUNTED_IN))
-        if self.delay is not None:
-            envelopes = envelopes.withWatermark("newest", f"{self.delay} milliseconds")
+        if self.watermark is not None:
+            envelopes = envelopes.withWatermark("newest", f"{self.watermark} milliseconds")
         # Spark would drop envelopes behind the watermark. Shards decide about late rows one by one instead.
         envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
         if control is not None:

@@ -28,7 +28,18 @@ __all__ = ["main"]
 SPARKS_OWN = "pyspark.daemon"
 WORKER = "pyspark.worker"  # other workers, which Spark uses for planning, do not run our code
 SHARDS = tuple(f"{family.package}.shard" for family in FAMILIES.values())
-LOADED = ("pandas", "pyarrow.pandas_compat", "skyband.spark.tasks", "skyband.spark.processor", *SHARDS, WORKER)
+PROJECTIONS = tuple(f"{family.package}.projection" for family in FAMILIES.values())
+LOADED = (
+    "pandas",
+    "pyarrow.pandas_compat",
+    "skyband.spark.tasks",
+    "skyband.spark.processor",
+    "skyband.connectors.file_source",
+    "skyband.local.pipeline",
+    *SHARDS,
+    *PROJECTIONS,
+    WORKER,
+)
 
 MANY = 5_000  # objects; a task with compiled code loaded before leaves some hundreds
 MOST_FREEZES = 8  # of a worker; each can retain reference cycles that later become unreachable

@@ -34,4 +34,12 @@ def _matching(plan: TopKPlan, rows: pa.Table) -> pa.Table:
     return rows.filter(reduce(pc.or_, [rows[name].is_valid() for name in plan.scores]))
 
 
-PIPELINE = ShardPipeline(reduce_rows, _positions, _merge, end="window_end", matching=_matching, whole=answer_table)
+PIPELINE = ShardPipeline(
+    reduce_rows,
+    _positions,
+    _merge,
+    end="window_end",
+    matching=_matching,
+    whole=answer_table,
+    takes_dictionaries=True,
+)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.data.arrow import one
+from skyband.data.arrow import one, plain_texts
 from skyband.kernels.reduce import mark_unbeaten, newest_of_cells
 from skyband.kernels.stream import TIED, Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
@@ -34,7 +34,8 @@ from skyband.windows import ALWAYS, NEVER, SlidingWindow
 
 __all__ = ["TopKNote", "reduce_rows"]
 
-MOST_LATTICES = 64  # with window ends on more lattices than this, rows are not reduced
+MOST_LATTICES = 64  # with more, the next window end is looked up in a list of all ends
+MOST_ENDS = 4  # window ends per row; with more, hardly two rows are between the same ends, and none is dropped
 COUNTING_SHARD = 0  # counts late rows: a row may go to several shards, but is late only once
 
 
@@ -96,7 +97,7 @@ def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
         firsts=firsts,
     )
     return _Chunk(
-        table.take(pa.array(survivors)) if survivors.size < some.size else table,
+        plain_texts(table.take(pa.array(survivors)) if survivors.size < some.size else table),
         [mask[survivors] for mask in kept],
         note,
         taken,
@@ -125,7 +126,8 @@ def _unbeaten(queries: Sequence[TopK], positions: Ints, scores: Floats, grouping
     sliding = [query.window for query in queries if isinstance(query.window, SlidingWindow)]
     lattices = _lattices((window.slide, window.origin) for window in sliding)
     kept = np.zeros(scores.size, np.int64)
-    if len(lattices) > MOST_LATTICES:
+    ends = _ends(lattices, positions)
+    if ends is None:
         return np.ones(scores.size, bool)
     order, begins = by_group_and_position(positions, grouping)
     if listed_of(queries):
@@ -138,8 +140,23 @@ def _unbeaten(queries: Sequence[TopK], positions: Ints, scores: Floats, grouping
             keys = -scores if direction == "asc" else scores
             heap = np.empty(room), np.empty(room, np.int64)
             policy = TIED if ties == "rank" else None
-            mark_unbeaten(keys, positions, order, begins, lattices, room, policy, *heap, kept)
+            mark_unbeaten(keys, positions, order, begins, lattices, ends, room, policy, *heap, kept)
     return kept > 0
+
+
+def _ends(lattices: Ints, positions: Ints) -> Ints | None:
+    """Return the window ends after the first and up to one after the last position, if there are many lattices.
+
+    Empty if it is cheap to compute the next end from the lattices; None if there are too many ends.
+    """
+    if len(lattices) <= MOST_LATTICES or not positions.size:
+        return np.empty(0, np.int64)
+    low, high = int(positions.min()), int(positions.max())
+    numbers = [((low - phase) // slide + 1, (high - phase) // slide + 2) for slide, phase in lattices.tolist()]
+    if sum(last - first for first, last in numbers) > MOST_ENDS * positions.size + len(lattices):
+        return None
+    pairs = zip(lattices.tolist(), numbers, strict=True)
+    return np.unique(np.concatenate([phase + slide * np.arange(*span) for (slide, phase), span in pairs]))
 
 
 def _firsts(positions: Ints, rows: Ints, queries: Sequence[TopK]) -> Ints:

@@ -44,6 +44,16 @@ class _TopKSparkPlan(SparkPlan):
     given: DataFrame  # the rows without scores, with a watermark if it is set at the source
     time: str
     late: Late
+    source_delay: int | None  # of a watermark that is set at the source, in milliseconds
+
+    @property
+    def returns_late(self) -> bool:
+        return self.late == "return"
+
+    @property
+    def watermark(self) -> int | None:
+        # Tasks that read rows see the times of rows that every filter removes.
+        return self.delay if self.delay is not None or not self.scans else self.source_delay
 
     @property
     def description(self) -> dict[str, Any]:
@@ -52,7 +62,7 @@ class _TopKSparkPlan(SparkPlan):
 
     @property
     def stream_info(self) -> StreamInfo:
-        filtered = all(scan.where for scan in self.plan.scans)
+        filtered = not self.scans and all(scan.where for scan in self.plan.scans)
         return StreamInfo(self.plan.method_name, self.plan.axis, self.plan.bound, filtered)
 
     def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
@@ -94,17 +104,19 @@ def draft(request: Request) -> _TopKSparkPlan:
     # Groups are distributed over all shards; a scan without groups is in one shard.
     shards = shards_for(request, df, MOST_SHARDS if any(scan.partition_by for scan in scans) else len(scans))
     there, delay = watermark_delays(df, request)
-    watermark_lag = request.watermark_lag(delay)
+    watermark_lag, source_delay = request.watermark_lag(delay), None
     # Rows that every filter removes also advance time. A watermark at the source sees them. If all rows reach the
     # tasks, it is cheaper to use only the newest row of each batch.
     if delay is not None and (late == "return" or all(query.where for query in request.workload)):
         df, there, delay = df.withWatermark(spelled(df, request.time), f"{delay} milliseconds"), delay, None
+        source_delay = there
     asked = request.projected(shards, there if delay is None else delay)._replace(
         may_be_late=df.isStreaming and late != "refuse"
     )
     columns = Columns(df, taken(asked))
     found = project(columns, asked)
     return _TopKSparkPlan(
+        asked=asked,
         rows=_matching_rows(columns.selected(found.columns), found.plan),
         plan=found.plan,
         answers=answer_type(found.fields),
@@ -116,6 +128,7 @@ def draft(request: Request) -> _TopKSparkPlan:
         given=df,
         time=spelled(df, request.time),
         late=late,
+        source_delay=source_delay,
     )
 
 

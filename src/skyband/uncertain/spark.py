@@ -29,6 +29,7 @@ def draft(request: Request) -> _UncertainSparkPlan:
     found = project(columns, asked)
     _, delay = watermark_delays(df, request)
     return _UncertainSparkPlan(
+        asked=asked,
         rows=columns.selected(found.columns),
         plan=found.plan,
         answers=answer_type(found.fields),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from skyband.connectors.arrow.paths import on_spark
+from skyband.connectors.arrow.splits import Split
+from skyband.connectors.file_formats import is_packed
 from skyband.connectors.files import FilesSource
 from skyband.errors import SkybandError
 from skyband.expressions import compile_expression
@@ -16,6 +18,7 @@ from skyband.expressions import compile_expression
 __all__ = ["FileReader", "FileRows", "declared_types", "letters", "line_blocks"]
 
 _BLOCK = 1 << 24  # bytes that are parsed at a time
+_FAR = 1 << 62
 _LETTERS = pa.schema([("reason", pa.string()), ("file", pa.string()), ("row", pa.int64()), ("value", pa.string())])
 
 
@@ -32,8 +35,8 @@ class FileReader(Protocol):
 
     schema: pa.Schema
 
-    def read(self) -> Iterator[FileRows]:
-        """Yield the rows in batches."""
+    def read(self, splits: Iterable[Split]) -> Iterator[FileRows]:
+        """Yield the rows of some parts of files in batches."""
 
 
 def letters(
@@ -50,10 +53,12 @@ def letters(
     return pa.table(dict(zip(_LETTERS.names, columns, strict=True)), _LETTERS)
 
 
-def declared_types(name: str, stream: FilesSource) -> pa.Schema:
-    """Return the columns of `schema:` as Arrow types."""
+def declared_types(name: str, stream: FilesSource) -> pa.Schema | None:
+    """Return the columns of `schema:` as Arrow types; None if it is not declared."""
+    if stream.schema is None:
+        return None
     fields, nothing = [], pa.schema([])
-    for column, text in (stream.schema or {}).items():
+    for column, text in stream.schema.items():
         try:
             fields.append((column, compile_expression(f"CAST(NULL AS {text})", nothing).type))
         except SkybandError:
@@ -61,15 +66,27 @@ def declared_types(name: str, stream: FilesSource) -> pa.Schema:
     return pa.schema(fields)
 
 
-def line_blocks(file: Path) -> Iterator[bytes]:
-    """Yield the lines of a file in large blocks, each of whole lines; compressed files are decompressed."""
-    rest = b""
-    with pa.input_stream(str(file), compression="detect") as stream:
-        while block := stream.read(_BLOCK):
+def line_blocks(split: Split) -> Iterator[bytes]:
+    """Yield the lines that begin in a split in large blocks, each of whole lines; compressed files are decompressed."""
+    with _opened(split.file) as stream:
+        limit = _FAR if split.limit is None else split.limit
+        last = _FAR if split.end is None else min(split.end, limit) - 1  # the last byte of the split
+        place = 0
+        if split.begin:
+            stream.seek(split.begin - 1)
+            place = split.begin - 1 + len(stream.readline())  # the line before begins in another split
+        rest = b""  # what follows the last line that was yielded; it ends at `place`
+        while place - len(rest) <= last and (block := stream.read(min(_BLOCK, limit - place))):
             rest += block
-            end = rest.rfind(b"\n") + 1
+            place += len(block)
+            begin = place - len(rest)
+            end = (rest.rfind(b"\n") if place <= last else rest.find(b"\n", last - begin)) + 1
             if end:
                 yield rest[:end]
                 rest = rest[end:]
-    if rest:
+    if rest and place - len(rest) <= last:
         yield rest
+
+
+def _opened(file: Path) -> Any:
+    return pa.input_stream(str(file), compression="detect") if is_packed(file.name) else file.open("rb")

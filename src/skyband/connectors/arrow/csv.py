@@ -19,6 +19,7 @@ import pyarrow.csv as pcsv
 from skyband.connectors.arrow.batches import FileRows, declared_types, letters, line_blocks
 from skyband.connectors.arrow.cells import ColumnTypes, UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark, option
+from skyband.connectors.arrow.splits import Split
 from skyband.connectors.files import FilesSource
 from skyband.errors import InvalidInputError
 from skyband.expressions.types import spark_name
@@ -32,15 +33,17 @@ _MALFORMED = "the line is not a CSV line that matches the schema"
 class CsvFiles:
     """The rows of CSV files. Without a schema, all files are read once more to infer the types."""
 
-    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path]) -> None:
-        self._name, self._files = name, files
+    def __init__(
+        self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None = None
+    ) -> None:
+        self._name = name
         self._separator = option(stream, "delimiter", option(stream, "sep", ","))
         self._has_header = option(stream, "header", "true") == "true"
         if len(self._separator) != 1 or not self._separator.isascii() or self._separator in '"\\\r\n':
             raise on_spark(name, f"options: {{sep: {self._separator!r}}}")
         self._cells, self._places = list[str](), list[int]()
         first = next((file for file in files if self._first_line(file)), None)
-        declared = None if stream.schema is None else declared_types(name, stream)
+        declared = declared_types(name, stream) if declared is None else declared
         for field in declared or ():
             if not is_supported(field.type):
                 raise on_spark(name, f"schema: {{{field.name}: {spark_name(field.type)}}} of CSV files")
@@ -49,7 +52,8 @@ class CsvFiles:
                 raise InvalidInputError(
                     f"stream {name!r}: all files in {stream.path!r} are empty. Add a file with rows."
                 )
-            self.schema = declared
+            # The schema determines the header of files that are written later, as on Spark.
+            self.schema, self._cells, self._places = declared, list(declared.names), list(range(len(declared)))
             return
         self._cells = self._split(first, self._first_line(first))
         self._keys = [_key(cell) for cell in self._cells]
@@ -59,27 +63,25 @@ class CsvFiles:
             names = self._cells if self._has_header else [""] * len(self._cells)
             self._places = list(range(len(names)))
             spelled = [cell or f"_c{place}" for place, cell in enumerate(names)]
-            self.schema = pa.schema(list(zip(spelled, self._inferred(spelled), strict=True)))
+            self.schema = pa.schema(list(zip(spelled, self._inferred(files, spelled), strict=True)))
         else:
             self._places = self._matched(first, declared)
             self.schema = declared
 
-    def read(self) -> Iterator[FileRows]:
-        """Yield the rows in batches."""
-        for file in self._files:
-            for table, wrong_lines in self._tables(file):
-                yield self._typed(file, table, wrong_lines)
+    def read(self, splits: Iterable[Split]) -> Iterator[FileRows]:
+        """Yield the rows of some parts of files in batches."""
+        for split in splits:
+            for table, wrong_lines in self._tables(split):
+                yield self._typed(split.file, table, wrong_lines)
 
-    def _inferred(self, names: Sequence[str]) -> list[pa.DataType]:
+    def _inferred(self, files: Sequence[Path], names: Sequence[str]) -> list[pa.DataType]:
         types = ColumnTypes(len(names))
-        for file in self._files:
-            for table, _ in self._tables(file):
+        for file in files:
+            for table, _ in self._tables(Split(file)):
                 for place in range(len(names)):
                     for chunk in table.column(place).chunks:
                         self._certain(file, names[place], lambda at=place, some=chunk: types.see(at, some))
-        return [
-            self._certain(self._files[0], name, lambda at=place: types.type_of(at)) for place, name in enumerate(names)
-        ]
+        return [self._certain(files[0], name, lambda at=place: types.type_of(at)) for place, name in enumerate(names)]
 
     def _certain(self, file: Path, column: str, compute: Any) -> Any:
         try:
@@ -107,24 +109,27 @@ class CsvFiles:
         texts = (cell or "" for cell in cells)
         return self._separator.join(f'"{text}"' if self._separator in text else text for text in texts)
 
-    def _tables(self, file: Path) -> Iterator[tuple[pa.Table, list[str]]]:
-        """Yield the lines of a file as tables of text, and the lines with another number of cells."""
+    def _tables(self, split: Split) -> Iterator[tuple[pa.Table, list[str]]]:
+        """Yield the lines of a split as tables of text, and the lines with another number of cells."""
+        file = split.file
         header = self._first_line(file) if self._has_header else b""
         if not self._first_line(file):
             return
         if self._has_header:
             self._refuse_different_header(file, header)
-        for block in self._blocks(file):
+        if split.begin:
+            header = b""  # another split reads it
+        for block in self._blocks(split):
             lines = block
             if header:
                 lines, header = block[block.index(header) + len(header) :], b""
             if lines.strip():
                 yield self._parsed(file, lines)
 
-    def _blocks(self, file: Path) -> Iterator[bytes]:
+    def _blocks(self, split: Split) -> Iterator[bytes]:
         """Yield whole lines in large blocks; quoted line breaks are rejected, so every line break ends a line."""
-        for block in line_blocks(file):
-            yield self._plain(file, block)
+        for block in line_blocks(split):
+            yield self._plain(split.file, block)
 
     def _plain(self, file: Path, block: bytes) -> bytes:
         """Return the lines, or reject them if Spark's parser may split them in another way."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow.json as pjson
 from skyband.connectors.arrow.batches import FileRows, declared_types, letters, line_blocks
 from skyband.connectors.arrow.cells import UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark
+from skyband.connectors.arrow.splits import Split
 from skyband.connectors.files import FilesSource
 from skyband.expressions.types import DATE, TIMESTAMP, is_integral, spark_name
 
@@ -32,25 +33,28 @@ _NOT_JSON = re.compile(r"(?i)nan|inf")
 class JsonFiles:
     """The rows of JSON files. Without a schema, all files are read once more to infer the types, as on Spark."""
 
-    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path]) -> None:
-        self._name, self._files = name, files
-        self.schema = self._inferred() if stream.schema is None else declared_types(name, stream)
+    def __init__(
+        self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None = None
+    ) -> None:
+        self._name = name
+        known = declared_types(name, stream) if declared is None else declared
+        self.schema = self._inferred(files) if known is None else known
         for field in self.schema:
             if not is_supported(field.type):
                 raise on_spark(name, f"schema: {{{field.name}: {spark_name(field.type)}}} of JSON files")
         self._read_as = pa.schema([(field.name, _read_type(field.type)) for field in self.schema])
 
-    def read(self) -> Iterator[FileRows]:
-        """Yield the rows in batches."""
-        for file in self._files:
-            for block in self._blocks(file):
-                yield self._typed(file, block)
+    def read(self, splits: Iterable[Split]) -> Iterator[FileRows]:
+        """Yield the rows of some parts of files in batches."""
+        for split in splits:
+            for block in self._blocks(split):
+                yield self._typed(split.file, block)
 
-    def _inferred(self) -> pa.Schema:
+    def _inferred(self, files: Sequence[Path]) -> pa.Schema:
         """Return the columns of all lines, sorted by name."""
         found: dict[str, set[pa.DataType]] = {}
-        for file in self._files:
-            for block in self._blocks(file):
+        for file in files:
+            for block in self._blocks(Split(file)):
                 try:
                     table = _parsed(block, None)
                 except pa.ArrowInvalid as error:
@@ -146,11 +150,11 @@ class JsonFiles:
                 return False
         return True
 
-    def _blocks(self, file: Path) -> Iterator[bytes]:
+    def _blocks(self, split: Split) -> Iterator[bytes]:
         """Yield whole lines in large blocks."""
-        for block in line_blocks(file):
+        for block in line_blocks(split):
             if block.strip():
-                yield self._plain(file, block)
+                yield self._plain(split.file, block)
 
     def _plain(self, file: Path, block: bytes) -> bytes:
         try:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +15,9 @@ import pyarrow.parquet as pq
 
 from skyband.connectors.arrow.batches import FileRows, declared_types, letters
 from skyband.connectors.arrow.paths import on_spark
+from skyband.connectors.arrow.splits import Split
 from skyband.connectors.files import FilesSource
+from skyband.data.arrow import plain_texts
 from skyband.errors import InvalidInputError
 from skyband.expressions.types import spark_name, spark_type
 from skyband.local.frames import as_table
@@ -19,51 +25,98 @@ from skyband.local.frames import as_table
 __all__ = ["ParquetFiles"]
 
 _ROWS = 1 << 17  # in a batch
+_NUMBER_BYTES = 4  # at most, of a value that is a number of a dictionary
 _REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")  # another calendar before 1900
 
 
 class ParquetFiles:
-    """The rows of Parquet files. Without a schema, the first file by name determines the columns, as on Spark."""
+    """The rows of Parquet files. Without a schema, the first file by name determines the columns, as on Spark.
 
-    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path]) -> None:
-        self._name, self._files = name, files
-        if stream.schema is None:
-            self.schema = self._types(files[0])
-        else:
-            self.schema = declared_types(name, stream)
+    `narrow` returns a copy that reads only some columns, and some texts as dictionaries.
+    """
 
-    def read(self) -> Iterator[FileRows]:
-        """Yield the rows in batches."""
-        for file in self._files:
-            columns = self._matched(file, self._types(file))
-            row = 0
-            with self._opened(file) as opened:
-                for batch in opened.iter_batches(_ROWS, columns=[name for name in columns.values() if name]):
-                    yield self._checked(file, self._typed(pa.Table.from_batches([batch]), columns), row)
-                    row += batch.num_rows
+    def __init__(
+        self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None = None
+    ) -> None:
+        self._name = name
+        known = declared_types(name, stream) if declared is None else declared
+        self.schema = self._types(files[0]) if known is None else known
+        self._texts = frozenset[str]()  # columns that may be dictionaries
 
-    def _opened(self, file: Path) -> pq.ParquetFile:
+    def narrow(self, wanted: Collection[str], texts: Collection[str]) -> ParquetFiles:
+        """Return a reader of the `wanted` columns only. Columns of `texts` come as dictionaries where files have them.
+
+        A text that is stored once and numbered costs a fraction of one that is copied into every row.
+        """
+        found = copy(self)
+        found.schema = pa.schema([field for field in self.schema if field.name in wanted])
+        found._texts = frozenset(texts)
+        return found
+
+    def read(self, splits: Iterable[Split]) -> Iterator[FileRows]:
+        """Yield the rows of some parts of files in batches."""
+        for file, some in groupby(splits, key=attrgetter("file")):
+            with self._opened(file) as first:
+                columns = self._matched(file, self._types_in(file, first))
+                dictionaries = self._dictionaries(first, columns)
+                metadata = first.metadata
+            bounds = [(split.begin, metadata.num_row_groups if split.end is None else split.end) for split in some]
+            groups = [group for begin, end in bounds for group in range(begin, min(end, metadata.num_row_groups))]
+            read = [name for name in columns.values() if name]
+            with self._opened(file, metadata=metadata, read_dictionary=dictionaries) as opened:
+                for group in groups:
+                    row = sum(metadata.row_group(before).num_rows for before in range(group))
+                    for batch in self._batches(file, opened, group, read):
+                        rows = pa.Table.from_batches([batch]) if read else _without_columns(batch.num_rows)
+                        yield self._checked(file, self._typed(rows, columns, dictionaries), row)
+                        row += batch.num_rows
+
+    def _batches(self, file: Path, opened: pq.ParquetFile, group: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
         try:
-            return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+            yield from opened.iter_batches(_ROWS, [group], columns, use_threads=False)
         except (pa.ArrowException, OSError) as error:
-            why = str(error).partition("\n")[0].rstrip(".")
-            raise InvalidInputError(
-                f"stream {self._name!r}: {str(file)!r} cannot be read as Parquet: {why}. The run stopped; no answers "
-                "were written."
-            ) from None
+            raise self._unreadable(file, error) from None
+
+    def _dictionaries(self, opened: pq.ParquetFile, columns: dict[str, str | None]) -> list[str]:
+        """Return the columns of a file that are dictionaries in every row group."""
+        metadata = opened.metadata
+        places = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+        texts = [name for column, name in columns.items() if column in self._texts and name is not None]
+        return [
+            name
+            for name in texts
+            if name in places and all(_is_dictionary(group.column(places[name])) for group in groups)
+        ]
+
+    def _opened(self, file: Path, **how: Any) -> pq.ParquetFile:
+        try:
+            return pq.ParquetFile(file, coerce_int96_timestamp_unit="us", **how)
+        except (pa.ArrowException, OSError) as error:
+            raise self._unreadable(file, error) from None
+
+    def _unreadable(self, file: Path, error: Exception) -> InvalidInputError:
+        why = str(error).partition("\n")[0].rstrip(".")
+        return InvalidInputError(
+            f"stream {self._name!r}: {str(file)!r} cannot be read as Parquet: {why}. The run stopped; no answers were "
+            "written."
+        )
 
     def _types(self, file: Path) -> pa.Schema:
         """Return the columns of a file with Spark's types."""
         with self._opened(file) as opened:
-            if any(key in (opened.metadata.metadata or {}) for key in _REBASED):
-                raise on_spark(self._name, f"{str(file)!r}, which was written with the calendar of Spark 2,")
-            fields = []
-            for field in opened.schema_arrow:
-                kind = spark_type(field.type) if not pa.types.is_binary(field.type) else field.type
-                nanoseconds = pa.types.is_timestamp(field.type) and field.type.unit == "ns"
-                if kind is None or nanoseconds or pa.types.is_duration(field.type) or pa.types.is_null(field.type):
-                    raise on_spark(self._name, f"column {field.name!r} of type {field.type} in {str(file)!r}")
-                fields.append(pa.field(field.name, pa.timestamp("us", "UTC") if _is_int96(opened, field) else kind))
+            return self._types_in(file, opened)
+
+    def _types_in(self, file: Path, opened: pq.ParquetFile) -> pa.Schema:
+        if any(key in (opened.metadata.metadata or {}) for key in _REBASED):
+            raise on_spark(self._name, f"{str(file)!r}, which was written with the calendar of Spark 2,")
+        fields = []
+        for field in opened.schema_arrow:
+            kind = spark_type(field.type) if not pa.types.is_binary(field.type) else field.type
+            nanoseconds = pa.types.is_timestamp(field.type) and field.type.unit == "ns"
+            if kind is None or nanoseconds or pa.types.is_duration(field.type) or pa.types.is_null(field.type):
+                raise on_spark(self._name, f"column {field.name!r} of type {field.type} in {str(file)!r}")
+            fields.append(pa.field(field.name, pa.timestamp("us", "UTC") if _is_int96(opened, field) else kind))
         return pa.schema(fields)
 
     def _matched(self, file: Path, found: pa.Schema) -> dict[str, str | None]:
@@ -81,13 +134,17 @@ class ParquetFiles:
                 )
         return matched
 
-    def _typed(self, rows: pa.Table, columns: dict[str, str | None]) -> pa.Table:
-        rows = as_table(rows)
+    def _typed(self, rows: pa.Table, columns: dict[str, str | None], dictionaries: Collection[str]) -> pa.Table:
+        plain = as_table(rows.drop_columns(list(dictionaries)))
         arrays = [
-            pa.chunked_array([pa.nulls(rows.num_rows, field.type)]) if name is None else rows[name].cast(field.type)
+            pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+            if name is None
+            else rows[name]
+            if name in dictionaries
+            else plain[name].cast(field.type)
             for field, name in zip(self.schema, columns.values(), strict=True)
         ]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+        return pa.Table.from_arrays(arrays, names=self.schema.names)
 
     def _checked(self, file: Path, rows: pa.Table, first: int) -> FileRows:
         """Mark rows with invalid UTF-8, which Spark reads and Skyband drops."""
@@ -97,6 +154,7 @@ class ParquetFiles:
         except pa.ArrowInvalid:
             pass
         wrong, reasons = pa.array([False] * rows.num_rows), [""] * rows.num_rows
+        rows = plain_texts(rows)
         for field in rows.schema:
             if pa.types.is_string(field.type):
                 bad = pa.array([not _is_utf8(value) for value in rows[field.name].cast(pa.binary()).to_pylist()])
@@ -106,6 +164,18 @@ class ParquetFiles:
         places = pc.indices_nonzero(wrong).to_pylist()
         found = letters([reasons[place] for place in places], file, rows=[first + place for place in places])
         return FileRows(rows.filter(pc.invert(wrong)), rows.num_rows, found)
+
+
+def _is_dictionary(chunk: Any) -> bool:
+    """Return whether texts of a column chunk are likely stored once: a writer stops that when there are too many."""
+    if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page:
+        return False
+    return bool(chunk.total_uncompressed_size <= _NUMBER_BYTES * chunk.num_values)
+
+
+def _without_columns(rows: int) -> pa.Table:
+    """Return a table of rows without columns: a file that has none of the stream's."""
+    return pa.table({"": pa.nulls(rows)})
 
 
 def _is_int96(opened: pq.ParquetFile, field: pa.Field) -> bool:

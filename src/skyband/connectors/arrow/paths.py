@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -10,19 +11,19 @@ from pathlib import Path
 
 from skyband.connectors.file_formats import is_packed
 from skyband.connectors.files import FilesSource
-from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.errors import InvalidInputError, NeedsSparkError
 from skyband.paths import has_scheme
 
-__all__ = ["data_files", "on_spark", "option", "refuse_options"]
+__all__ = ["data_files", "listed_files", "on_spark", "option", "refuse_options"]
 
-_LISTING = {"pathglobfilter", "recursivefilelookup"}
+_LISTING = {"pathglobfilter", "recursivefilelookup", "maxfilespertrigger", "maxbytespertrigger"}
 _OPTIONS = {"csv": {"header", "sep", "delimiter"}, "json": {"multiline"}, "parquet": set[str]()}
 _PACKED = (".gz", ".bz2")  # that Python and Spark decompress alike
 
 
-def on_spark(name: str, what: str) -> UnsupportedError:
+def on_spark(name: str, what: str) -> NeedsSparkError:
     """Return the error for input that only Spark reads."""
-    return UnsupportedError(f"stream {name!r}: {what} is not supported without Spark. Run the file without --local.")
+    return NeedsSparkError(f"stream {name!r}: {what} is not supported without Spark. Run the file without --local.")
 
 
 def refuse_options(name: str, stream: FilesSource) -> None:
@@ -41,7 +42,20 @@ def option(stream: FilesSource, name: str, default: str) -> str:
 
 
 def data_files(name: str, stream: FilesSource) -> list[Path]:
-    """Return the files of a stream, sorted by path, as Spark lists them."""
+    """Return the files of a stream, sorted by path, as Spark lists them; reject a path without files."""
+    kept, path = listed_files(name, stream), stream.path
+    if not kept and stream.schema is None:
+        raise InvalidInputError(
+            f"stream {name!r}: no files found in {path!r}, so the columns cannot be inferred. Add a file, correct the "
+            "path, or declare the columns with schema:."
+        )
+    if not kept and not glob.has_magic(path) and not Path(path).exists():
+        raise InvalidInputError(f"stream {name!r} cannot be read: {path!r} does not exist.")
+    return kept
+
+
+def listed_files(name: str, stream: FilesSource) -> list[Path]:
+    """Return the current files of a stream, sorted by path, as Spark lists them."""
     path = stream.path
     if has_scheme(path):
         raise on_spark(name, f"path {path!r}, which has a scheme,")
@@ -55,13 +69,6 @@ def data_files(name: str, stream: FilesSource) -> list[Path]:
     for file in kept:
         if is_packed(file.name) and file.suffix.lower() not in _PACKED:
             raise on_spark(name, f"the compression of {str(file)!r}")
-    if not kept and stream.schema is None:
-        raise InvalidInputError(
-            f"stream {name!r}: no files found in {path!r}, so the columns cannot be inferred. Add a file, correct the "
-            "path, or declare the columns with schema:."
-        )
-    if not kept and not glob.has_magic(path) and not Path(path).exists():
-        raise InvalidInputError(f"stream {name!r} cannot be read: {path!r} does not exist.")
     return kept
 
 
@@ -73,15 +80,17 @@ def _below(name: str, stream: FilesSource, entry: Path) -> Iterator[Path]:
         yield entry
         return
     recursive = option(stream, "recursivefilelookup", "false") == "true"
-    for child in sorted(entry.iterdir()):
+    with os.scandir(entry) as children:  # finds folders without a look at every file
+        found = sorted(children, key=lambda child: child.name)
+    for child in found:
         if _is_hidden(child.name):
             continue
         if not child.is_dir():
-            yield child
+            yield Path(child.path)
         elif recursive:
-            yield from _below(name, stream, child)
+            yield from _below(name, stream, Path(child.path))
         else:
-            raise on_spark(name, f"the folder {str(child)!r} inside of a data folder (Spark may read partitions there)")
+            raise on_spark(name, f"the folder {child.path!r} inside of a data folder (Spark may read partitions there)")
 
 
 def _is_hidden(name: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from skyband.connectors.arrow.csv import CsvFiles
 from skyband.connectors.arrow.json_lines import JsonFiles
 from skyband.connectors.arrow.parquet import ParquetFiles
 from skyband.connectors.arrow.paths import data_files, on_spark, refuse_options
+from skyband.connectors.arrow.splits import Split
 from skyband.connectors.arrow.time_patterns import parse_times
 from skyband.connectors.files import FilesSource
 from skyband.data.arrow import one
@@ -21,7 +23,7 @@ from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
 from skyband.expressions import compile_expression
 from skyband.expressions.types import is_numeric, spark_name
 
-__all__ = ["LocalRows"]
+__all__ = ["LocalRows", "open_files"]
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _SINCE_1970 = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}  # units in a second
@@ -29,16 +31,34 @@ _FIRST, _END = -62_135_596_800, 253_402_300_800  # seconds since 1970: the years
 _Step = Callable[[pa.Table], pa.Table]
 
 
-class LocalRows:
-    """The rows of a stream's files. Creating it reads what determines the columns: headers, footers or all values."""
+def open_files(name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None = None) -> FileReader:
+    """Return the reader of a stream's files. Reads what determines the columns: headers, footers or all values.
 
-    def __init__(self, name: str, stream: FilesSource) -> None:
-        self._name, self._stream = name, stream
-        refuse_options(name, stream)
-        self.files = data_files(name, stream)
-        self._reader = self._opened()
+    `declared` are the columns, if they are known.
+    """
+    refuse_options(name, stream)
+    if stream.format == "parquet":
+        return ParquetFiles(name, stream, files, declared)
+    if stream.format == "csv":
+        return CsvFiles(name, stream, files, declared)
+    if stream.format == "json":
+        return JsonFiles(name, stream, files, declared)
+    raise on_spark(name, f"format {stream.format!r}")
+
+
+class LocalRows:
+    """The rows of a stream's files, with computed columns and the event time. `reader` reads the files' columns."""
+
+    def __init__(self, name: str, stream: FilesSource, reader: FileReader | None = None) -> None:
+        self._name, self.stream = name, stream
+        self._files = list[Path]()
+        if reader is None:
+            self._files = data_files(name, stream)
+            reader = open_files(name, stream, self._files)
+        self.reader = reader
         self._steps: list[_Step] = []
-        self._schema = self._reader.schema
+        self._inputs: list[tuple[str, tuple[str, ...]]] = []  # by step: the column it sets, and those it reads
+        self._schema = self.reader.schema
         for column, text in stream.columns.items():
             self._compute(column, text)
         self._add_time()
@@ -48,23 +68,31 @@ class LocalRows:
         """The columns of the rows, with Spark's types."""
         return self._schema
 
-    def read(self) -> Iterator[FileRows]:
-        """Yield the rows in batches."""
-        for batch in self._reader.read():
+    def narrow(self, wanted: Collection[str], checked: Collection[str], texts: Collection[str]) -> LocalRows:
+        """Return rows with the `wanted` columns only, if the files' format allows to read some columns.
+
+        Columns of files that are `checked` are read in addition. `texts` are columns that may be dictionaries.
+        """
+        if not isinstance(self.reader, ParquetFiles):
+            return self  # all cells of a line are parsed, to find malformed ones
+        needed, computed = set(wanted), set[str]()
+        for column, inputs in reversed(self._inputs):
+            if column in needed:
+                needed.update(inputs)
+                computed.update((column, *inputs))
+        kept = [field.name for field in self.reader.schema if field.name in needed or field.name in checked]
+        stream = self.stream.model_copy(
+            update={"columns": {column: text for column, text in self.stream.columns.items() if column in needed}}
+        )
+        return LocalRows(self._name, stream, self.reader.narrow(kept, set(texts) - computed))
+
+    def read(self, splits: Iterable[Split] | None = None) -> Iterator[FileRows]:
+        """Yield the rows of all files, or of some parts of them, in batches."""
+        for batch in self.reader.read(map(Split, self._files) if splits is None else splits):
             rows = batch.rows
             for step in self._steps:
                 rows = step(rows)
             yield batch._replace(rows=rows)
-
-    def _opened(self) -> FileReader:
-        kind = self._stream.format
-        if kind == "parquet":
-            return ParquetFiles(self._name, self._stream, self.files)
-        if kind == "csv":
-            return CsvFiles(self._name, self._stream, self.files)
-        if kind == "json":
-            return JsonFiles(self._name, self._stream, self.files)
-        raise on_spark(self._name, f"format {kind!r}")
 
     def _compute(self, column: str, text: str) -> None:
         """Add a computed column, or replace the column of that name."""
@@ -72,39 +100,43 @@ class LocalRows:
             found = compile_expression(text, self._schema)
         except SkybandError as error:
             raise InvalidInputError(f"stream {self._name!r}: columns.{column}: {text!r}: {error}") from None
-        self._set(column, found.type, found.evaluate)
+        self._set(column, found.type, found.evaluate, found.columns)
 
-    def _set(self, column: str, kind: pa.DataType, compute: Callable[[pa.Table], Any]) -> None:
+    def _set(self, column: str, kind: pa.DataType, compute: Callable[[pa.Table], Any], inputs: tuple[str, ...]) -> None:
         place = next((at for at, name in enumerate(self._schema.names) if name.lower() == column.lower()), None)
         field = pa.field(column, kind)
+        self._inputs.append((column, inputs if place is None else (*inputs, self._schema.names[place])))
         if place is None:
             self._schema = self._schema.append(field)
             self._steps.append(lambda rows: rows.append_column(field, compute(rows)))
         else:
-            at = place
-            self._schema = self._schema.set(at, field)
-            self._steps.append(lambda rows: rows.set_column(at, field, compute(rows)))
+            before = self._schema.names[place]
+            self._schema = self._schema.set(place, field)
+            self._steps.append(lambda rows: rows.set_column(rows.schema.get_field_index(before), field, compute(rows)))
 
     def _add_time(self) -> None:
-        wanted = self._stream.time
+        wanted = self.stream.time
         name = next((name for name in self._schema.names if name.lower() == wanted.lower()), None)
         if name is None:
             raise UnknownNameError.among(f"stream {self._name!r}: time column", wanted, self._schema.names)
-        kind, pattern = self._schema.field(name).type, self._stream.time_format
+        kind, pattern = self._schema.field(name).type, self.stream.time_format
         if pattern in _SINCE_1970:
-            self._set(name, _TIMESTAMP, self._since_1970(name, kind, pattern))
+            self._set(name, _TIMESTAMP, self._since_1970(name, kind, pattern), (name,))
             return
         if not pa.types.is_timestamp(kind):
-            self._set(name, _TIMESTAMP, self._as_time(name, kind, pattern))
+            self._set(name, _TIMESTAMP, self._as_time(name, kind, pattern), (name,))
             kind = _TIMESTAMP
         first, end = (pa.scalar(bound * 1_000_000, pa.int64()).cast(kind) for bound in (_FIRST, _END))
 
         def in_range(rows: pa.Table) -> Any:
             times = one(rows[name])
+            ends = pc.min_max(times)
+            if not ends["min"].is_valid or (ends["min"].value >= first.value and ends["max"].value < end.value):
+                return times
             inside = pc.and_(pc.greater_equal(times, first), pc.less(times, end))
             return pc.if_else(inside, times, pa.scalar(None, kind))
 
-        self._set(name, kind, in_range)
+        self._set(name, kind, in_range, (name,))
 
     def _since_1970(self, name: str, kind: pa.DataType, unit: str) -> Callable[[pa.Table], Any]:
         """Return the conversion of numbers since 1970; null outside of the years 1 to 9999."""
