@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -32,8 +32,8 @@ class FileReader(Protocol):
 
     schema: pa.Schema
 
-    def read(self) -> Iterator[FileRows]:
-        """Yield the rows in batches."""
+    def read(self, files: Iterable[Path]) -> Iterator[FileRows]:
+        """Yield the rows of files in batches."""
 
 
 def letters(

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from skyband.connectors.arrow.batches import FileRows, declared_types, letters, line_blocks
+from skyband.connectors.arrow.batches import FileRows, letters, line_blocks
 from skyband.connectors.arrow.cells import ColumnTypes, UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark, option
 from skyband.connectors.files import FilesSource
@@ -30,17 +30,16 @@ _MALFORMED = "the line is not a CSV line that matches the schema"
 
 
 class CsvFiles:
-    """The rows of CSV files. Without a schema, all files are read once more to infer the types."""
+    """The rows of CSV files. Without `declared` columns, the files are read once more to infer them."""
 
-    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path]) -> None:
-        self._name, self._files = name, files
+    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
+        self._name = name
         self._separator = option(stream, "delimiter", option(stream, "sep", ","))
         self._has_header = option(stream, "header", "true") == "true"
         if len(self._separator) != 1 or not self._separator.isascii() or self._separator in '"\\\r\n':
             raise on_spark(name, f"options: {{sep: {self._separator!r}}}")
         self._cells, self._places = list[str](), list[int]()
         first = next((file for file in files if self._first_line(file)), None)
-        declared = None if stream.schema is None else declared_types(name, stream)
         for field in declared or ():
             if not is_supported(field.type):
                 raise on_spark(name, f"schema: {{{field.name}: {spark_name(field.type)}}} of CSV files")
@@ -50,35 +49,42 @@ class CsvFiles:
                     f"stream {name!r}: all files in {stream.path!r} are empty. Add a file with rows."
                 )
             self.schema = declared
-            return
-        self._cells = self._split(first, self._first_line(first))
-        self._keys = [_key(cell) for cell in self._cells]
-        if self._has_header and len(set(self._keys)) < len(self._keys):
-            raise on_spark(name, f"the header of {str(first)!r}, in which a name is repeated,")
-        if declared is None:
+        elif declared is None:
+            self._read_header(first)
             names = self._cells if self._has_header else [""] * len(self._cells)
             self._places = list(range(len(names)))
             spelled = [cell or f"_c{place}" for place, cell in enumerate(names)]
-            self.schema = pa.schema(list(zip(spelled, self._inferred(spelled), strict=True)))
+            self.schema = pa.schema(list(zip(spelled, self._inferred(files, spelled), strict=True)))
         else:
-            self._places = self._matched(first, declared)
             self.schema = declared
+            self._read_header(first)
+            self._places = self._matched(first, declared)
 
-    def read(self) -> Iterator[FileRows]:
-        """Yield the rows in batches."""
-        for file in self._files:
+    def read(self, files: Iterable[Path]) -> Iterator[FileRows]:
+        """Yield the rows of files in batches."""
+        for file in files:
+            if not self._cells and self._first_line(file):  # the first file with lines
+                self._read_header(file)
+                self._places = self._matched(file, self.schema)
             for table, wrong_lines in self._tables(file):
                 yield self._typed(file, table, wrong_lines)
 
-    def _inferred(self, names: Sequence[str]) -> list[pa.DataType]:
+    def _read_header(self, file: Path) -> None:
+        """Read the names of the columns; all other files must have them in the same order."""
+        self._cells = self._split(file, self._first_line(file))
+        self._keys = [_key(cell) for cell in self._cells]
+        if self._has_header and len(set(self._keys)) < len(self._keys):
+            raise on_spark(self._name, f"the header of {str(file)!r}, in which a name is repeated,")
+
+    def _inferred(self, files: Sequence[Path], names: Sequence[str]) -> list[pa.DataType]:
         types = ColumnTypes(len(names))
-        for file in self._files:
+        for file in files:
             for table, _ in self._tables(file):
                 for place in range(len(names)):
                     for chunk in table.column(place).chunks:
                         self._certain(file, names[place], lambda at=place, some=chunk: types.see(at, some))
         return [
-            self._certain(self._files[0], name, lambda at=place: types.type_of(at)) for place, name in enumerate(names)
+            self._certain(files[0], name, lambda at=place: types.type_of(at)) for place, name in enumerate(names)
         ]
 
     def _certain(self, file: Path, column: str, compute: Any) -> Any:
@@ -208,8 +214,8 @@ class CsvFiles:
             place, theirs, ours = next((at, a, b) for at, (a, b) in enumerate(pairs, 1) if a.lower() != b.lower())
             raise InvalidInputError(
                 f"stream {self._name!r}: the header of {str(file)!r} differs from the header of the first file: column "
-                f"{place} is {theirs!r} instead of {ours!r}. Columns are read by position and would be mixed up, so "
-                "the stream was not started. Rewrite the file with its columns in the same order."
+                f"{place} is {theirs!r} instead of {ours!r}. Columns are read by position and would be mixed up. "
+                "Rewrite the file with its columns in the same order."
             )
 
     def _matched(self, file: Path, declared: pa.Schema) -> list[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pjson
 
-from skyband.connectors.arrow.batches import FileRows, declared_types, letters, line_blocks
+from skyband.connectors.arrow.batches import FileRows, letters, line_blocks
 from skyband.connectors.arrow.cells import UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.files import FilesSource
@@ -30,26 +30,26 @@ _NOT_JSON = re.compile(r"(?i)nan|inf")
 
 
 class JsonFiles:
-    """The rows of JSON files. Without a schema, all files are read once more to infer the types, as on Spark."""
+    """The rows of JSON files. Without `declared` columns, the files are read once more to infer them, as on Spark."""
 
-    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path]) -> None:
-        self._name, self._files = name, files
-        self.schema = self._inferred() if stream.schema is None else declared_types(name, stream)
+    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
+        self._name = name
+        self.schema = self._inferred(files) if declared is None else declared
         for field in self.schema:
             if not is_supported(field.type):
                 raise on_spark(name, f"schema: {{{field.name}: {spark_name(field.type)}}} of JSON files")
         self._read_as = pa.schema([(field.name, _read_type(field.type)) for field in self.schema])
 
-    def read(self) -> Iterator[FileRows]:
-        """Yield the rows in batches."""
-        for file in self._files:
+    def read(self, files: Iterable[Path]) -> Iterator[FileRows]:
+        """Yield the rows of files in batches."""
+        for file in files:
             for block in self._blocks(file):
                 yield self._typed(file, block)
 
-    def _inferred(self) -> pa.Schema:
+    def _inferred(self, files: Sequence[Path]) -> pa.Schema:
         """Return the columns of all lines, sorted by name."""
         found: dict[str, set[pa.DataType]] = {}
-        for file in self._files:
+        for file in files:
             for block in self._blocks(file):
                 try:
                     table = _parsed(block, None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from skyband.connectors.arrow.batches import FileRows, declared_types, letters
+from skyband.connectors.arrow.batches import FileRows, letters
 from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.files import FilesSource
 from skyband.errors import InvalidInputError
@@ -23,18 +23,15 @@ _REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
 class ParquetFiles:
-    """The rows of Parquet files. Without a schema, the first file by name determines the columns, as on Spark."""
+    """The rows of Parquet files. Without `declared` columns, the first of the files determines them, as on Spark."""
 
-    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path]) -> None:
-        self._name, self._files = name, files
-        if stream.schema is None:
-            self.schema = self._types(files[0])
-        else:
-            self.schema = declared_types(name, stream)
+    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
+        self._name = name
+        self.schema = self._types(files[0]) if declared is None else declared
 
-    def read(self) -> Iterator[FileRows]:
-        """Yield the rows in batches."""
-        for file in self._files:
+    def read(self, files: Iterable[Path]) -> Iterator[FileRows]:
+        """Yield the rows of files in batches."""
+        for file in files:
             columns = self._matched(file, self._types(file))
             row = 0
             with self._opened(file) as opened:
@@ -48,8 +45,8 @@ class ParquetFiles:
         except (pa.ArrowException, OSError) as error:
             why = str(error).partition("\n")[0].rstrip(".")
             raise InvalidInputError(
-                f"stream {self._name!r}: {str(file)!r} cannot be read as Parquet: {why}. The run stopped; no answers "
-                "were written."
+                f"stream {self._name!r}: {str(file)!r} cannot be read as Parquet: {why}. The run stopped before it "
+                "used any row of the file."
             ) from None
 
     def _types(self, file: Path) -> pa.Schema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -13,7 +14,7 @@ from skyband.connectors.files import FilesSource
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.paths import has_scheme
 
-__all__ = ["data_files", "on_spark", "option", "refuse_options"]
+__all__ = ["data_files", "listed_files", "on_spark", "option", "refuse_options"]
 
 _LISTING = {"pathglobfilter", "recursivefilelookup"}
 _OPTIONS = {"csv": {"header", "sep", "delimiter"}, "json": {"multiline"}, "parquet": set[str]()}
@@ -41,20 +42,8 @@ def option(stream: FilesSource, name: str, default: str) -> str:
 
 
 def data_files(name: str, stream: FilesSource) -> list[Path]:
-    """Return the files of a stream, sorted by path, as Spark lists them."""
-    path = stream.path
-    if has_scheme(path):
-        raise on_spark(name, f"path {path!r}, which has a scheme,")
-    if strange := re.search(r"[\[\]{}\\]", path):
-        raise on_spark(name, f"the character {strange[0]!r} in path {path!r}")
-    found = [file for entry in sorted(glob.glob(path)) for file in _below(name, stream, Path(entry))]
-    pattern = option(stream, "pathglobfilter", "*")
-    if strange := re.search(r"[\[\]{}\\]", pattern):
-        raise on_spark(name, f"the character {strange[0]!r} in options: {{pathGlobFilter: {pattern}}}")
-    kept = sorted({file for file in found if fnmatchcase(file.name, pattern)}, key=str)
-    for file in kept:
-        if is_packed(file.name) and file.suffix.lower() not in _PACKED:
-            raise on_spark(name, f"the compression of {str(file)!r}")
+    """Return the files of a stream, sorted by path, as Spark lists them; reject a stream without columns or a path."""
+    path, kept = stream.path, sorted(listed_files(name, stream), key=str)
     if not kept and stream.schema is None:
         raise InvalidInputError(
             f"stream {name!r}: no files found in {path!r}, so the columns cannot be inferred. Add a file, correct the "
@@ -62,6 +51,24 @@ def data_files(name: str, stream: FilesSource) -> list[Path]:
         )
     if not kept and not glob.has_magic(path) and not Path(path).exists():
         raise InvalidInputError(f"stream {name!r} cannot be read: {path!r} does not exist.")
+    return kept
+
+
+def listed_files(name: str, stream: FilesSource) -> set[Path]:
+    """Return the files of a stream. A folder or file that disappears meanwhile is left out."""
+    path = stream.path
+    if has_scheme(path):
+        raise on_spark(name, f"path {path!r}, which has a scheme,")
+    if strange := re.search(r"[\[\]{}\\]", path):
+        raise on_spark(name, f"the character {strange[0]!r} in path {path!r}")
+    found = [file for entry in glob.glob(path) for file in _below(name, stream, Path(entry))]
+    pattern = option(stream, "pathglobfilter", "*")
+    if strange := re.search(r"[\[\]{}\\]", pattern):
+        raise on_spark(name, f"the character {strange[0]!r} in options: {{pathGlobFilter: {pattern}}}")
+    kept = {file for file in found if fnmatchcase(file.name, pattern)}
+    for file in kept:
+        if is_packed(file.name) and file.suffix.lower() not in _PACKED:
+            raise on_spark(name, f"the compression of {str(file)!r}")
     return kept
 
 
@@ -73,15 +80,19 @@ def _below(name: str, stream: FilesSource, entry: Path) -> Iterator[Path]:
         yield entry
         return
     recursive = option(stream, "recursivefilelookup", "false") == "true"
-    for child in sorted(entry.iterdir()):
+    try:
+        children = list(os.scandir(entry))
+    except FileNotFoundError:
+        return
+    for child in children:
         if _is_hidden(child.name):
             continue
         if not child.is_dir():
-            yield child
+            yield Path(child.path)
         elif recursive:
-            yield from _below(name, stream, child)
+            yield from _below(name, stream, Path(child.path))
         else:
-            raise on_spark(name, f"the folder {str(child)!r} inside of a data folder (Spark may read partitions there)")
+            raise on_spark(name, f"the folder {child.path!r} inside of a data folder (Spark may read partitions there)")
 
 
 def _is_hidden(name: str) -> bool:

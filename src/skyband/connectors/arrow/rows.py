@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.connectors.arrow.batches import FileReader, FileRows
+from skyband.connectors.arrow.batches import FileReader, FileRows, declared_types
 from skyband.connectors.arrow.csv import CsvFiles
 from skyband.connectors.arrow.json_lines import JsonFiles
 from skyband.connectors.arrow.parquet import ParquetFiles
@@ -30,13 +31,17 @@ _Step = Callable[[pa.Table], pa.Table]
 
 
 class LocalRows:
-    """The rows of a stream's files. Creating it reads what determines the columns: headers, footers or all values."""
+    """The rows of a stream's files. Creating it reads what determines the columns: headers, footers or all values.
 
-    def __init__(self, name: str, stream: FilesSource) -> None:
+    `known` are the columns of the files if they are known from an earlier run. Then there may be no files.
+    """
+
+    def __init__(self, name: str, stream: FilesSource, known: pa.Schema | None = None) -> None:
         self._name, self._stream = name, stream
         refuse_options(name, stream)
-        self.files = data_files(name, stream)
-        self._reader = self._opened()
+        self.files = data_files(name, stream) if known is None else []
+        self._reader = self._opened(known if stream.schema is None else declared_types(name, stream))
+        self.file_schema = self._reader.schema
         self._steps: list[_Step] = []
         self._schema = self._reader.schema
         for column, text in stream.columns.items():
@@ -48,23 +53,23 @@ class LocalRows:
         """The columns of the rows, with Spark's types."""
         return self._schema
 
-    def read(self) -> Iterator[FileRows]:
-        """Yield the rows in batches."""
-        for batch in self._reader.read():
+    def read(self, files: Iterable[Path] | None = None) -> Iterator[FileRows]:
+        """Yield the rows of files in batches; by default of all files that were there at the start."""
+        for batch in self._reader.read(self.files if files is None else files):
             rows = batch.rows
             for step in self._steps:
                 rows = step(rows)
             yield batch._replace(rows=rows)
 
-    def _opened(self) -> FileReader:
-        kind = self._stream.format
-        if kind == "parquet":
-            return ParquetFiles(self._name, self._stream, self.files)
-        if kind == "csv":
-            return CsvFiles(self._name, self._stream, self.files)
-        if kind == "json":
-            return JsonFiles(self._name, self._stream, self.files)
-        raise on_spark(self._name, f"format {kind!r}")
+    def _opened(self, declared: pa.Schema | None) -> FileReader:
+        readers: dict[str | None, Callable[..., FileReader]] = {
+            "parquet": ParquetFiles,
+            "csv": CsvFiles,
+            "json": JsonFiles,
+        }
+        if self._stream.format not in readers:
+            raise on_spark(self._name, f"format {self._stream.format!r}")
+        return readers[self._stream.format](self._name, self._stream, self.files, declared)
 
     def _compute(self, column: str, text: str) -> None:
         """Add a computed column, or replace the column of that name."""
