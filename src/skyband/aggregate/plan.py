@@ -48,6 +48,7 @@ class AggregatePlan(ShardPlan):
 
     family = "aggregate"
     merges_answers = True
+    has_shards_by_scan = True
     value_state = "totals"
     segment_state = "parcels"
 

@@ -78,6 +78,12 @@ class AggregateShard(Shard):
         self._arrived = table
         return late
 
+    def begin_queries(self, watermark: int | None) -> None:
+        """Determine where the queries of a new shard begin. Those of a resumed one begin when it is loaded."""
+        if self.joining:
+            super().begin_queries(watermark)
+            self._answer_since()
+
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
         """Pass the partials of closed panes to the engine and answer the windows that have ended."""
         closed = self._waiting.take(self._arrived, self.clock)
@@ -130,6 +136,9 @@ class AggregateShard(Shard):
             elif self.newest != ALWAYS:
                 self.since[query.name] = self.newest + 1
                 self._first = min(self._first, self.newest)  # may be unset if no query had full_only
+        self._answer_since()
+
+    def _answer_since(self) -> None:
         self._engine.answer_since([self.since.get(query.name, ALWAYS) for query in self._engine.shape.queries])
 
     def _group_codes(self, table: pa.Table) -> Ints:
@@ -199,7 +208,8 @@ class AggregateShard(Shard):
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` returned."""
         before = tuple(AggregateTopK(**fields) for fields in saved["queries"])
-        if saved["unit"] != self.number or _source(before[0]) != _source(self._engine.shape.queries[0]):
+        moved = self.plan.shards > 1 and saved["unit"] != self.number
+        if moved or _source(before[0]) != _source(self._engine.shape.queries[0]):
             raise SnapshotError(
                 "the stored shard belongs to a workload with other keys, values or groups. Nothing was resumed. Use "
                 "key=, value=, where= and partition_by= as stored, or a new checkpoint."

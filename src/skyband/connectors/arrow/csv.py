@@ -83,9 +83,7 @@ class CsvFiles:
                 for place in range(len(names)):
                     for chunk in table.column(place).chunks:
                         self._certain(file, names[place], lambda at=place, some=chunk: types.see(at, some))
-        return [
-            self._certain(files[0], name, lambda at=place: types.type_of(at)) for place, name in enumerate(names)
-        ]
+        return [self._certain(files[0], name, lambda at=place: types.type_of(at)) for place, name in enumerate(names)]
 
     def _certain(self, file: Path, column: str, compute: Any) -> Any:
         try:

@@ -95,6 +95,7 @@ class LocalRows:
         name = next((name for name in self._schema.names if name.lower() == wanted.lower()), None)
         if name is None:
             raise UnknownNameError.among(f"stream {self._name!r}: time column", wanted, self._schema.names)
+        self.time = name  # the column with the event time, as the rows spell it
         kind, pattern = self._schema.field(name).type, self._stream.time_format
         if pattern in _SINCE_1970:
             self._set(name, _TIMESTAMP, self._since_1970(name, kind, pattern))
