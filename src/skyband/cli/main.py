@@ -84,7 +84,10 @@ def run(
         bool, typer.Option("--fresh", help="Discard the stored state and remove the files written with it.")
     ] = False,
     local: Annotated[
-        bool, typer.Option("--local", help="Run in this process, without Spark and Java. Requires --once.")
+        bool, typer.Option("--local", help="Run in this process, without Spark and Java. Only for files.")
+    ] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Run on Spark. With --once, small files run without it by default.")
     ] = False,
     seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,
     metrics: Annotated[
@@ -106,8 +109,8 @@ def run(
     """Run a workload file. Answers go to its sinks."""
     if once and catch_up:
         raise typer.BadParameter("--once and --catch-up cannot be combined.")
-    if local and not once:
-        raise typer.BadParameter("--local requires --once: a continuous run stores its state with Spark.")
+    if local and spark:
+        raise typer.BadParameter("--local and --spark cannot be combined.")
     if logs not in (None, "text", "json"):
         raise typer.BadParameter(f"--logs must be text or json, got {logs}.")
     paged = _page_options(page, page_at, open_page, allow_control=allow_control)
@@ -124,7 +127,7 @@ def run(
         metrics=metrics,
         logs=logs,
         page=paged,
-        local=local,
+        engine="local" if local else "spark" if spark else None,
     )
     raise typer.Exit(code)
 

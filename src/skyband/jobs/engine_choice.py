@@ -1,0 +1,96 @@
+"""The engine of a job: this process for small files on this machine, Spark for everything else."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Literal, NamedTuple
+
+from skyband import java
+from skyband.connectors.arrow.paths import listed_files, refuse_options
+from skyband.connectors.files import FilesSource
+from skyband.errors import UnsupportedError
+from skyband.jobs.local_stream import refuse_unsupported_file
+from skyband.workload_file import WorkloadFile
+
+__all__ = ["LARGEST_LOCAL_INPUT", "Engine", "EngineChoice", "choose_engine", "input_bytes", "why_no_spark"]
+
+Engine = Literal["local", "spark"]
+# Bytes of input files up to which a run with --once takes less time in this process than on Spark, whose start takes
+# seconds and which then uses all cores; docs/how-to/without_spark.md has the measurement.
+LARGEST_LOCAL_INPUT = {"parquet": 100_000_000, "csv": 300_000_000, "json": 300_000_000}
+
+
+class EngineChoice(NamedTuple):
+    """An engine, and the reason for it."""
+
+    engine: Engine
+    why: str
+
+    def __str__(self) -> str:
+        where = "in this process, without Spark" if self.engine == "local" else "on Spark"
+        return f"runs {where}: {self.why}"
+
+
+def choose_engine(file: WorkloadFile) -> EngineChoice:
+    """Choose the engine for a bounded run of a file. Reads only the list of its files."""
+    reason = why_not_local(file)
+    if reason is not None:
+        return EngineChoice("spark", reason)
+    missing = why_no_spark()
+    if missing is not None:
+        return EngineChoice("local", missing)
+    for name in file.workloads:
+        size, most = input_bytes(file, name), LARGEST_LOCAL_INPUT[str(file.streams[name].format)]  # type: ignore[attr-defined]
+        if size > most:
+            return EngineChoice(
+                "spark",
+                f"stream {name!r} has {_megabytes(size)} of input, and Spark is faster above {_megabytes(most)}",
+            )
+    total = sum(input_bytes(file, name) for name in file.workloads)
+    return EngineChoice("local", f"the input is small, {_megabytes(total)} of files on this machine")
+
+
+def why_not_local(file: WorkloadFile) -> str | None:
+    """Return why only Spark can run a file, as far as the file and the names of its data files tell; else None."""
+    try:
+        refuse_unsupported_file(file)
+        for name in file.workloads:
+            stream = file.streams[name]
+            assert isinstance(stream, FilesSource)  # others are rejected above
+            refuse_options(name, stream)
+            listed_files(name, stream)
+    except UnsupportedError as error:
+        return without_advice(error)
+    return None
+
+
+def why_no_spark() -> str | None:
+    """Return why Spark cannot run on this machine, None if it can: Java or the package is missing."""
+    try:
+        if find_spec("pyspark") is None:
+            return "the package pyspark is not installed"
+    except ImportError:
+        return "the package pyspark cannot be imported"
+    return None if java.find() is not None else "Java, which Spark needs, was not found"
+
+
+def without_advice(error: UnsupportedError) -> str:
+    """Return the reason of an error without the advice to run on Spark."""
+    return str(error).replace(" Run the file without --local.", "").rstrip(".")
+
+
+def input_bytes(file: WorkloadFile, name: str) -> int:
+    """Return the size of a stream's files in bytes."""
+    stream = file.streams[name]
+    assert isinstance(stream, FilesSource)
+    total = 0
+    for path in listed_files(name, stream):
+        try:
+            total += path.stat().st_size
+        except OSError:
+            continue  # the run reports a file that cannot be read
+    return total
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.1f} MB"
