@@ -183,16 +183,20 @@ def verify(
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="With --answers: allow the newest windows to be missing.")
     ] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Compare in this process, without Spark and Java. Only for files.")
+    ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Compare answers with brute force in Spark SQL.
+    """Compare answers with brute force, in Spark SQL or in this process.
 
     Computes the answers as `run --once` does, or reads those that a run has written.
     """
     from skyband.cli.verify import verify_file
 
-    raise typer.Exit(verify_file(file, answers=answers, unfinished=unfinished, as_json=as_json, verbose=verbose))
+    code = verify_file(file, answers=answers, unfinished=unfinished, as_json=as_json, verbose=verbose, local=local)
+    raise typer.Exit(code)
 
 
 @app.command()
