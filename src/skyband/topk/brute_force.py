@@ -112,7 +112,8 @@ def _objects(rows: pa.Table, query: TopK, groups: list[Any], time: str, id_: str
         mine = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         codes = np.unique(codes * (len(encoded.dictionary) + 1) + mine, return_inverse=True)[1]
     # Equal ties have equal numbers; a row without an id is before all others.
-    ranked = pc.rank(ties, "ascending", null_placement="at_start", tiebreaker="dense").to_numpy().astype(np.int64)
+    ranked = pc.rank(ties, "ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    ranked[ties.is_null().to_numpy(zero_copy_only=False)] = 0
     return _Objects(
         kept,
         at.take(pa.array(kept)).to_numpy(zero_copy_only=False),
