@@ -52,7 +52,7 @@ class AggregateShard(Shard):
         self._book = KeyDictionary(self._engine.unused, bool(self._columns))
         self._store = StateStore(self._engine, self.segments)
         self._pane = self._engine.shape.pane
-        self._waiting = OpenPanes(self.segments, self._pane)
+        self._waiting = OpenPanes(self.segments, self._pane, plan.keys[self.scan])
         self._arrived: pa.Table | None = None  # partials of this step
         self._groups: list[tuple[Any, ...]] = []  # group values by code
         self._codes: dict[tuple[Any, ...], int] = {}
@@ -218,7 +218,8 @@ class AggregateShard(Shard):
         self._change_queries(before, saved["since"])
         self._waiting.load(saved["waiting"])
         if saved["kinds"] is not None:
-            self._kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
+            kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
+            self._kinds = kinds.set(len(kinds) - 1, kinds.field(-1).with_name(self.plan.keys[self.scan]))
         if saved["groups"] is not None:
             self._groups = list(_tuples(from_bytes(saved["groups"])))
             self._codes = {group: code for code, group in enumerate(self._groups)}

@@ -309,6 +309,9 @@ def bench(
 @app.command()
 def demo(
     in_process: Annotated[bool, typer.Option("--in-process", help="Without Spark: one query at full speed.")] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="In this process, without Spark and Java. Default if Java is missing.")
+    ] = False,
     seconds: Annotated[float, typer.Option(help="Duration in seconds (in process).")] = 15.0,
     speed: Annotated[float, typer.Option(help="Seconds of event time per second (in process).")] = 60.0,
     k: Annotated[int, typer.Option(help="Number of trades in an answer (in process).")] = 10,
@@ -328,9 +331,9 @@ def demo(
 
         run_in_process(seconds=seconds, speed=speed, k=k, size=size, slide=slide, seed=seed)
     else:
-        from skyband.cli.spark_demo import run as run_on_spark
+        from skyband.cli.stream_demo import run as run_stream
 
-        raise typer.Exit(run_on_spark(seed=seed, page=paged))
+        raise typer.Exit(run_stream(seed=seed, page=paged, local=local))
 
 
 @app.command()

@@ -69,7 +69,7 @@ def run_file(
             "Remove one of the options; nothing was started."
         )
 
-    chosen = engine or _chosen(file, mode, talk)
+    chosen = engine or _chosen(file, mode, talk, fresh=fresh)
     with StopSignals() as signals:
 
         def shown() -> _ShownJob:
@@ -95,10 +95,13 @@ def run_file(
             raise _plain_error(error) from error
 
 
-def _chosen(file: WorkloadFile, mode: Mode, talk: Console) -> Engine:
+def _chosen(file: WorkloadFile, mode: Mode, talk: Console, *, fresh: bool) -> Engine:
     """Choose the engine of a run, and print the choice."""
     from skyband.jobs.engine_choice import choose_engine, why_no_spark, why_not_local  # noqa: PLC0415 - as below
+    from skyband.jobs.local_state import refuse_local_state  # noqa: PLC0415
 
+    for name in file.workloads if mode != "once" and not fresh else ():
+        refuse_local_state(file.checkpoint_of(name))  # before Spark starts
     if mode == "once":
         choice = choose_engine(file)
         talk.print(str(choice), soft_wrap=True)

@@ -9,10 +9,19 @@ from skyband import java
 from skyband.connectors.arrow.paths import listed_files, refuse_options
 from skyband.connectors.files import FilesSource
 from skyband.errors import UnsupportedError
-from skyband.jobs.local_stream import refuse_unsupported_file
 from skyband.workload_file import WorkloadFile
 
-__all__ = ["LARGEST_LOCAL_INPUT", "Engine", "EngineChoice", "choose_engine", "input_bytes", "why_no_spark"]
+__all__ = [
+    "LARGEST_LOCAL_INPUT",
+    "Engine",
+    "EngineChoice",
+    "choose_engine",
+    "input_bytes",
+    "refuse_unsupported_file",
+    "why_no_spark",
+    "why_not_local",
+    "without_advice",
+]
 
 Engine = Literal["local", "spark"]
 # Bytes of input files up to which a run with --once takes less time in this process than on Spark, whose start takes
@@ -62,6 +71,28 @@ def why_not_local(file: WorkloadFile) -> str | None:
     except UnsupportedError as error:
         return without_advice(error)
     return None
+
+
+def refuse_unsupported_file(file: WorkloadFile) -> None:
+    """Reject files with a source, a sink or a setting that needs Spark."""
+    for name in file.workloads:
+        if not isinstance(file.streams[name], FilesSource):
+            raise UnsupportedError(
+                f"stream {name!r} has source {file.streams[name].source!r}; without Spark only files are supported. "
+                "Run the file without --local."
+            )
+    for sink in file.sinks:
+        if sink.needs_kafka:
+            raise UnsupportedError(
+                f"a sink of type {sink.type} is not supported without Spark, which sends the messages. Run the file "
+                "without --local."
+            )
+    for key in file.engine.settings:
+        if key.lower().startswith("spark.sql."):
+            raise UnsupportedError(
+                f"engine: {{settings: {{{key}: …}}}} can change the answers and is not supported without Spark. Run "
+                "the file without --local."
+            )
 
 
 def why_no_spark() -> str | None:

@@ -11,9 +11,10 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from skyband.errors import InvalidInputError, PipelineError, SkybandError, UnsupportedError
+from skyband.jobs.engine_choice import refuse_unsupported_file
 from skyband.jobs.followed_stream import CaughtUpStream, FollowedStream
 from skyband.jobs.journal import Journal
-from skyband.jobs.local_stream import BoundedStream, LocalStream, StoppedError, refuse_unsupported_file
+from skyband.jobs.local_stream import BoundedStream, LocalStream, StoppedError
 from skyband.jobs.outputs import Mode, memory_of
 from skyband.paths import has_scheme
 from skyband.sharding.delivery import Wanted
@@ -188,7 +189,7 @@ class LocalRun:
             pass
         except SkybandError as error:
             self._fail(error)
-        except Exception as error:
+        except BaseException as error:
             found = PipelineError(f"stream {name!r} failed: {type(error).__name__}: {error}")
             found.__cause__ = error
             self._fail(found)

@@ -17,7 +17,6 @@ from skyband.connectors.arrow.rows import LocalRows
 from skyband.connectors.dead_folder import LocalDeadFolder
 from skyband.connectors.files import FilesSource
 from skyband.connectors.row_identity import ends_of
-from skyband.errors import UnsupportedError
 from skyband.jobs.local_state import has_local_state, has_spark_state
 from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files
 from skyband.local.pipeline import Counts, plan_for
@@ -35,7 +34,7 @@ from skyband.sharding.delivery import (
 from skyband.sharding.projection import ProjectionRequest
 from skyband.workload_file import WorkloadFile
 
-__all__ = ["BoundedStream", "LocalStream", "StoppedError", "refuse_unsupported_file"]
+__all__ = ["BoundedStream", "LocalStream", "StoppedError"]
 
 PART_ROWS = 500_000  # answer rows that sinks receive at a time, as on Spark
 LARGEST_LETTER = 1_000_000  # characters of a dead letter
@@ -202,25 +201,3 @@ def _parts(answers: pa.Table) -> Iterator[pa.Table]:
             high = begins if begins > low else int(np.searchsorted(ends, ends[high], side="right"))
         yield answers.slice(low, high - low)
         low = high
-
-
-def refuse_unsupported_file(file: WorkloadFile) -> None:
-    """Reject files with a source, a sink or a setting that needs Spark."""
-    for name in file.workloads:
-        if not isinstance(file.streams[name], FilesSource):
-            raise UnsupportedError(
-                f"stream {name!r} has source {file.streams[name].source!r}; without Spark only files are supported. "
-                "Run the file without --local."
-            )
-    for sink in file.sinks:
-        if sink.needs_kafka:
-            raise UnsupportedError(
-                f"a sink of type {sink.type} is not supported without Spark, which sends the messages. Run the file "
-                "without --local."
-            )
-    for key in file.engine.settings:
-        if key.lower().startswith("spark.sql."):
-            raise UnsupportedError(
-                f"engine: {{settings: {{{key}: …}}}} can change the answers and is not supported without Spark. Run "
-                "the file without --local."
-            )

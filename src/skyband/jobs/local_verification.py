@@ -21,8 +21,8 @@ from skyband.data.arrow import one
 from skyband.errors import InvalidInputError
 from skyband.expressions import compile_expression
 from skyband.expressions.types import spark_name
+from skyband.jobs.engine_choice import refuse_unsupported_file
 from skyband.jobs.local_job import run_local
-from skyband.jobs.local_stream import refuse_unsupported_file
 from skyband.jobs.verified import Verified, in_answers, stored_files, written_to
 from skyband.queries.workload import Workload
 from skyband.topk.brute_force import by_definition, compare_tables
