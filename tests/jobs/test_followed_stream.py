@@ -279,14 +279,14 @@ def test_aggregate_queries_that_are_added_and_dropped(tmp_path):
         return [] if found is None else found.to_pylist()
 
     write(tmp_path / "in", first)
-    alone = {"busy": caught_up("1", busy), "often": caught_up("2", often)}
-    found = caught_up("3", busy)
+    alone = {"busy": caught_up("c1", busy), "often": caught_up("c2", often)}
+    found = caught_up("c3", busy)
     write(tmp_path / "in", second[:1], begin=2)
-    alone = {"busy": alone["busy"] + caught_up("1", busy), "often": alone["often"] + caught_up("2", often)}
-    found += caught_up("3", often + busy)
+    alone = {"busy": alone["busy"] + caught_up("c1", busy), "often": alone["often"] + caught_up("c2", often)}
+    found += caught_up("c3", often + busy)
     write(tmp_path / "in", second[1:], begin=3)
-    alone["often"] += caught_up("2", often)
-    found += caught_up("3", often)
+    alone["often"] += caught_up("c2", often)
+    found += caught_up("c3", often)
     newest = max(row for part in first for row in part["at"].to_pylist() if row is not None)
     of = {name: [row for row in found if row["query"] == name] for name in ("busy", "often")}
     assert of["busy"] == alone["busy"]
