@@ -31,7 +31,7 @@ FAMILIES = {
   - {name: rows, k: 3, size: 20, slide: 7, by: v}
 """,
     "aggregate": """
-  - {name: busy, type: aggregate, k: 2, size: 60 seconds, slide: 20 seconds, key: g, value: v}
+  - {name: busy, type: aggregate, k: 2, size: 60 seconds, slide: 5 seconds, key: g, value: v}
   - {name: often, type: aggregate, k: 2, size: 40 seconds, slide: 20 seconds, key: r, aggregate: count, where: v > 0}
 """,
     "incomplete": """
