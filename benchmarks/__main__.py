@@ -11,6 +11,7 @@ from collections.abc import Callable
 from benchmarks import (
     bench_aggregate,
     bench_auto,
+    bench_engines,
     bench_expressions,
     bench_frames,
     bench_front,
@@ -32,6 +33,7 @@ PARTS = {
     "shared": bench_shared.run,
     "spark": bench_spark.run,
     "front": bench_front.run,
+    "engines": bench_engines.run,
     "frames": bench_frames.run,
     "groups": bench_groups.run,
     "expressions": bench_expressions.run,

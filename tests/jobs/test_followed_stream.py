@@ -202,7 +202,7 @@ def test_an_interrupted_batch_whose_file_is_gone(tmp_path, monkeypatch):
         run_local(file, "catch-up").await_end(60)
     monkeypatch.undo()
     (tmp_path / "in" / "000.parquet").rename(tmp_path / "kept.parquet")
-    with pytest.raises(sb.InvalidInputError, match=r"000\.parquet.* must be repeated, but the file is gone"):
+    with pytest.raises(sb.InvalidInputError, match=r"000\.parquet.* must be repeated, but the file no longer exists"):
         finished(file)
     (tmp_path / "kept.parquet").rename(tmp_path / "in" / "000.parquet")
     finished(file)

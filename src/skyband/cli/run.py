@@ -116,7 +116,7 @@ def _chosen(file: WorkloadFile, mode: Mode, talk: Console, *, fresh: bool) -> En
 
 
 def _announce_spark(error: SkybandError, talk: Console) -> None:
-    """Print that a run goes on with Spark, if it found out that it cannot go on without. Nothing was written yet."""
+    """Print that a run continues on Spark, because its input needs Spark. Nothing was written yet."""
     from skyband.jobs.engine_choice import why_no_spark, without_advice  # noqa: PLC0415 - loads compiled code
 
     cause = error.__cause__ if isinstance(error, PipelineError) else error

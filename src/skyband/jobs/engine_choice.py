@@ -25,8 +25,9 @@ __all__ = [
 
 Engine = Literal["local", "spark"]
 # Bytes of input files up to which a run with --once takes less time in this process than on Spark, whose start takes
-# seconds and which then uses all cores; docs/how-to/without_spark.md has the measurement.
-LARGEST_LOCAL_INPUT = {"parquet": 100_000_000, "csv": 300_000_000, "json": 300_000_000}
+# seconds and which then uses all cores; docs/how-to/without_spark.md has the measurement. It also bounds the memory of
+# queries whose rows cannot be reduced.
+LARGEST_LOCAL_INPUT = {"parquet": 200_000_000, "csv": 200_000_000, "json": 200_000_000}
 
 
 class EngineChoice(NamedTuple):
@@ -60,7 +61,7 @@ def choose_engine(file: WorkloadFile) -> EngineChoice:
 
 
 def why_not_local(file: WorkloadFile) -> str | None:
-    """Return why only Spark can run a file, as far as the file and the names of its data files tell; else None."""
+    """Return why only Spark can run a file, else None. Reads the names of its data files, not their content."""
     try:
         refuse_unsupported_file(file)
         for name in file.workloads:

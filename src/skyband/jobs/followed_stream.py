@@ -80,15 +80,8 @@ class FollowedStream(LocalStream):
         if late == "refuse":
             refuse_unsupported(family_of(self.workload), "rejecting late rows", f"late={late!r}")
         self._limits = LateLimits(**late) if isinstance(late, dict) else LateLimits()
-        return (
-            super()
-            .request()
-            ._replace(
-                may_be_late=late != "refuse" or self.workload.family != "topk",
-                refuse_late=late == "refuse",
-                delay=self._delay,
-            )
-        )
+        refused = late == "refuse"
+        return super().request()._replace(may_be_late=not refused, refuse_late=refused, delay=self._delay)
 
     def run(self, stop: threading.Event) -> None:
         """Repeat a batch that was interrupted, then process new files until `stop` is set."""
@@ -183,7 +176,7 @@ class FollowedStream(LocalStream):
                 if not Path(file.path).exists():
                     raise InvalidInputError(
                         f"stream {self.name!r}: {file.path!r} was read by batch {last.number}, which was interrupted "
-                        "and must be repeated, but the file is gone. Restore the file, or start over with --fresh."
+                        "and must be repeated, but the file no longer exists. Restore the file, or start over with --fresh."
                     )
             self._run_batch(last, stop, repeated=True)
 

@@ -1,4 +1,4 @@
-"""One stream of a local job: its files, its queries and its sinks. A bounded input is answered here as a whole."""
+"""One stream of a local job: its files, its queries and its sinks. A bounded input is answered at its end."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def data_files(name: str, stream: FilesSource) -> list[Path]:
 
 
 def listed_files(name: str, stream: FilesSource) -> set[Path]:
-    """Return the files of a stream. A folder or file that disappears meanwhile is left out."""
+    """Return the files of a stream. A folder that disappears meanwhile is skipped."""
     path = stream.path
     if has_scheme(path):
         raise on_spark(name, f"path {path!r}, which has a scheme,")

@@ -54,7 +54,7 @@ class LocalRows:
         return self._schema
 
     def read(self, files: Iterable[Path] | None = None) -> Iterator[FileRows]:
-        """Yield the rows of files in batches; by default of all files that were there at the start."""
+        """Yield the rows of files in batches; by default of the files that existed at the start."""
         for batch in self._reader.read(self.files if files is None else files):
             rows = batch.rows
             for step in self._steps:
