@@ -176,7 +176,7 @@ class FollowedStream(LocalStream):
                 if not Path(file.path).exists():
                     raise InvalidInputError(
                         f"stream {self.name!r}: {file.path!r} was read by batch {last.number}, which was interrupted "
-                        "and must be repeated, but the file no longer exists. Restore the file, or start over with --fresh."
+                        "and must be repeated, but the file no longer exists. Restore it, or start over with --fresh."
                     )
             self._run_batch(last, stop, repeated=True)
 
