@@ -24,7 +24,7 @@ java: $(READY)
 jars: java ## download Spark's Kafka connector, once (the Kafka tests do it themselves)
 	@$(BIN)/skyband jars
 
-demo: java ## show three queries over a stream of trades, live on Spark
+demo: $(READY) ## show three queries over a stream of trades, live; on Spark if there is Java
 	@$(BIN)/skyband demo
 
 kernels: $(READY) ## compile the kernels in parallel, once per machine (uses compile what is missing)

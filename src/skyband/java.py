@@ -25,8 +25,7 @@ _ADVICE = """Install Java with
   Windows          winget install EclipseAdoptium.Temurin.17.JDK
   conda            conda install -c conda-forge openjdk=17
 and set JAVA_HOME to its folder. Spark uses JAVA_HOME/bin/java, or the java on the PATH if JAVA_HOME is not set.
-Without Java, `skyband run FILE --once --local` runs a workload file over local files, and `skyband demo --in-process`
-shows a demo."""
+Without Java, `skyband run FILE --local` runs a workload file over local files, and `skyband demo` shows a demo."""
 
 
 class Java(NamedTuple):

@@ -392,10 +392,3 @@ def test_the_command_needs_neither_java_nor_pyspark(tmp_path):
     assert without_java(tmp_path, "init", "in.csv", "--file", "new.yaml").returncode == 0
     (tmp_path / "in.csv").write_text("at,price\n2024-01-01 10:00,1\n")
     assert without_java(tmp_path, "run", "new.yaml", "--once", "--local").returncode == 2
-
-
-def test_a_continuous_run_needs_spark(tmp_path):
-    written(tmp_path, {"in.csv": TRADES}, "streams: {s: {path: in.csv, time: at}}\n" + BEST)
-    done = without_java(tmp_path, "run", "work.yaml", "--local")
-    assert done.returncode == 2
-    assert "--local requires --once" in done.stderr

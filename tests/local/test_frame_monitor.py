@@ -348,3 +348,44 @@ def test_count_windows_cannot_be_added_where_rows_were_not_counted():
     monitor.push(family_rows(random.Random(2)))
     with pytest.raises(sb.UnsupportedError, match=r"add\('b'\) after the first push is not supported"):
         monitor.add(sb.IncompleteTopK(**{**query.to_dict(), "name": "b", "k": 2}))
+
+
+def test_aggregate_queries_with_other_keys_that_are_added_and_removed():
+    """Each key has its own shards: those of other queries keep their rows, whatever their place in the workload."""
+    rng = random.Random(5)
+    parts = [
+        pa.table(
+            {
+                "ts": pa.array([1_000_000 * (40 * part + row) for row in range(40)]).cast(pa.timestamp("us", "UTC")),
+                "a": [rng.choice("xyz") for _ in range(40)],
+                "b": [rng.choice("pq") for _ in range(40)],
+            }
+        )
+        for part in range(3)
+    ]
+    first, second = (
+        sb.AggregateTopK(name=key, k=2, size="30 seconds", slide="7 seconds", key=key, aggregate="count")
+        for key in "ab"
+    )
+    whole = {
+        query.name: sb.aggregate.replay(query, pa.concat_tables(parts), time="ts").to_arrow()
+        for query in (first, second)
+    }
+    monitor = sb.aggregate.Monitor([first], time="ts")
+    monitor.push(parts[0])
+    valid_from = monitor.add(second)
+    monitor = type(monitor).resume(monitor.snapshot())
+    monitor.push(parts[1])
+    before = monitor.answers().to_arrow()
+    monitor.remove("a")
+    monitor.push(parts[2])
+    monitor.finish()
+    after = monitor.answers().to_arrow()
+    found = {name: [] for name in "ab"}
+    for row in (*before.to_pylist(), *after.to_pylist()):
+        found[row["query"]].append(row)
+    assert found["a"] == whole["a"].to_pylist()[: len(found["a"])]
+    assert found["b"] == [row for row in whole["b"].to_pylist() if row["window_start"] >= found["b"][0]["window_start"]]
+    assert found["b"][0]["window_start"] > parts[0]["ts"][-1].as_py()
+    assert valid_from is not None
+    assert len(found["a"]) > 15

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skyband.aggregate.plan import is_key_name
 from skyband.aggregate.reducer import pane_ends
 from skyband.data.arrow import from_bytes, to_bytes
 from skyband.sharding.shard import Segments
@@ -20,9 +21,10 @@ _SEGMENT = 1 << 15  # partials: small panes are combined up to this size
 class OpenPanes:
     """Store partials in segments with negative numbers, from -1 down. The engine's segments are numbered from 0 up."""
 
-    def __init__(self, segments: Segments, pane: tuple[int, int]) -> None:
+    def __init__(self, segments: Segments, pane: tuple[int, int], key: str) -> None:
         self._segments = segments
         self._pane = pane
+        self._key = key  # the column with the key: stored partials may have the name that another workload gave it
         self._next = -1
         self._kept: dict[
             int, tuple[int, int, int]
@@ -41,7 +43,7 @@ class OpenPanes:
         due = [number for number, (_, end, _) in self._kept.items() if end <= clock]
         tables = [] if fresh is None or not fresh.num_rows else [fresh]
         for number in due:
-            tables.append(_unpacked(self._segments.get(number)))
+            tables.append(self._named(_unpacked(self._segments.get(number))))
             self._segments.remove(number)
             del self._kept[number]
         if not tables:
@@ -60,6 +62,9 @@ class OpenPanes:
         """Restore the state that `state` returned."""
         self._next = state["next"]
         self._kept = {number: (low, end, size) for number, low, end, size in state["kept"]}
+
+    def _named(self, table: pa.Table) -> pa.Table:
+        return table.rename_columns([self._key if is_key_name(name) else name for name in table.column_names])
 
     def _keep(self, table: pa.Table) -> None:
         """Store partials in segments: large panes separately, small panes combined."""

@@ -10,11 +10,28 @@ from typing import TYPE_CHECKING, NamedTuple
 from skyband.aggregate.query import AggregateTopK
 from skyband.queries.sharing import places_by
 from skyband.sharding.plan import ShardPlan
+from skyband.sharding.row_source import HIDDEN
 
 if TYPE_CHECKING:
     from skyband.aggregate.shape import AggregateShape
 
-__all__ = ["AggregatePlan", "AggregateScan", "scans_of"]
+__all__ = ["AggregatePlan", "AggregateScan", "is_key_name", "key_name", "scans_of"]
+
+_KEY = f"{HIDDEN}key_"
+
+
+def key_name(scan: int) -> str:
+    """Return the name of a scan's key column. Scans are numbered in the order of the workload, which can change."""
+    return f"{_KEY}{scan}"
+
+
+def is_key_name(name: str) -> bool:
+    """Return whether a column has the key of a scan.
+
+    >>> is_key_name(key_name(3)), is_key_name("key")
+    (True, False)
+    """
+    return name.startswith(_KEY)
 
 
 class AggregateScan(NamedTuple):
@@ -48,6 +65,7 @@ class AggregatePlan(ShardPlan):
 
     family = "aggregate"
     merges_answers = True
+    has_shards_by_scan = True
     value_state = "totals"
     segment_state = "parcels"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skyband.aggregate.plan import AggregatePlan, AggregateScan, scans_of
+from skyband.aggregate.plan import AggregatePlan, AggregateScan, key_name, scans_of
 from skyband.aggregate.query import AggregateTopK
 from skyband.errors import InvalidQueryError
 from skyband.queries.families import FAMILIES
@@ -41,7 +41,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         shards=request.shards,
         time=_TIME,
         groups=tuple(tuple(found) for found in groups),
-        keys=tuple(f"{HIDDEN}key_{number}" for number in numbers),
+        keys=tuple(key_name(number) for number in numbers),
         values=tuple(f"{HIDDEN}value_{number}" if scans[number].value else None for number in numbers),
         wanted=tuple(f"{HIDDEN}wanted_{number}" for number in numbers),
         homes=tuple(f"{HIDDEN}home_{number}" for number in numbers),

@@ -52,7 +52,7 @@ class AggregateShard(Shard):
         self._book = KeyDictionary(self._engine.unused, bool(self._columns))
         self._store = StateStore(self._engine, self.segments)
         self._pane = self._engine.shape.pane
-        self._waiting = OpenPanes(self.segments, self._pane)
+        self._waiting = OpenPanes(self.segments, self._pane, plan.keys[self.scan])
         self._arrived: pa.Table | None = None  # partials of this step
         self._groups: list[tuple[Any, ...]] = []  # group values by code
         self._codes: dict[tuple[Any, ...], int] = {}
@@ -77,6 +77,12 @@ class AggregateShard(Shard):
             table = table.filter(pa.array(timely))
         self._arrived = table
         return late
+
+    def begin_queries(self, watermark: int | None) -> None:
+        """Determine where the queries of a new shard begin. Those of a resumed one begin when it is loaded."""
+        if self.joining:
+            super().begin_queries(watermark)
+            self._answer_since()
 
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
         """Pass the partials of closed panes to the engine and answer the windows that have ended."""
@@ -130,6 +136,9 @@ class AggregateShard(Shard):
             elif self.newest != ALWAYS:
                 self.since[query.name] = self.newest + 1
                 self._first = min(self._first, self.newest)  # may be unset if no query had full_only
+        self._answer_since()
+
+    def _answer_since(self) -> None:
         self._engine.answer_since([self.since.get(query.name, ALWAYS) for query in self._engine.shape.queries])
 
     def _group_codes(self, table: pa.Table) -> Ints:
@@ -199,7 +208,8 @@ class AggregateShard(Shard):
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` returned."""
         before = tuple(AggregateTopK(**fields) for fields in saved["queries"])
-        if saved["unit"] != self.number or _source(before[0]) != _source(self._engine.shape.queries[0]):
+        moved = self.plan.shards > 1 and saved["unit"] != self.number
+        if moved or _source(before[0]) != _source(self._engine.shape.queries[0]):
             raise SnapshotError(
                 "the stored shard belongs to a workload with other keys, values or groups. Nothing was resumed. Use "
                 "key=, value=, where= and partition_by= as stored, or a new checkpoint."
@@ -208,7 +218,8 @@ class AggregateShard(Shard):
         self._change_queries(before, saved["since"])
         self._waiting.load(saved["waiting"])
         if saved["kinds"] is not None:
-            self._kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
+            kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
+            self._kinds = kinds.set(len(kinds) - 1, kinds.field(-1).with_name(self.plan.keys[self.scan]))
         if saved["groups"] is not None:
             self._groups = list(_tuples(from_bytes(saved["groups"])))
             self._codes = {group: code for code, group in enumerate(self._groups)}

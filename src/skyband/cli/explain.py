@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.connectors.secrets import HIDDEN, is_secret, shown_address
+from skyband.jobs.engine_choice import choose_engine
 from skyband.queries import Query
 from skyband.workload_file import Sink, Stream, WorkloadFile
 from skyband.workload_file.models import plan_for
@@ -35,6 +36,7 @@ def _page(file: WorkloadFile) -> list[str]:
         which = "all queries" if sink.queries is None else ", ".join(sink.queries)
         lines.append(f"sink {sink.type}{sink.target}: {sink.output} of {which}")
     lines.append(f"state in {file.engine.checkpoint}")
+    lines.append(f"skyband run --once {choose_engine(file)}")
     return lines
 
 
@@ -75,6 +77,7 @@ def _plain(file: WorkloadFile) -> dict[str, Any]:
         },
         "sinks": [_shown(file, sink) for sink in file.sinks],
         "checkpoint": file.engine.checkpoint,
+        "once": choose_engine(file)._asdict(),
     }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from skyband.connectors.file_formats import format_of
 from skyband.errors import InvalidInputError
+from skyband.jobs.engine_choice import why_no_spark
 from skyband.workload_file import sample_of, starter
 from skyband.workload_file.data_files import is_partition, is_visible, visible_files
 
@@ -43,18 +44,32 @@ def init_file(data: Path | None, file: Path, *, force: bool) -> str:
         raise InvalidInputError(f"{str(file)!r} cannot be written: {error.strerror or error}.") from error
     name = "" if file == Path("skyband.yaml") else f" {shlex.quote(str(file))}"
     about = "rows that Spark generates, because this folder contains no data" if data is None else str(data)
-    lines = [
-        f"wrote {file}: queries over {about}. Review it, then run:",
-        "",
-        f"  skyband explain{name}      show the plan without running it",
-        f"  skyband run{name}          follow the stream, live; Ctrl-C stops it",
-    ]
+    missing = why_no_spark()
+    local = " --local" if missing is not None and data is not None else ""
+    commands = {
+        f"explain{name}": "show the plan without running it",
+        f"run{name}{local}": "follow the stream, live; Ctrl-C stops it",
+    }
     if data is not None:
-        lines += [
-            f"  skyband run{name} --once   read the existing data, emit every window and exit",
-            f"  skyband verify{name}       compare all answers with brute force",
-        ]
+        commands |= {
+            f"run{name} --once": "read the existing data, emit every window and exit",
+            f"verify{name}": "compare all answers with brute force",
+        }
+    width = max(map(len, commands))
+    lines = [f"wrote {file}: queries over {about}. Review it, then run:", ""]
+    lines += [f"  skyband {command:{width}}   {what}" for command, what in commands.items()]
+    if missing is not None:
+        lines += ["", _without_spark(missing, has_data=data is not None)]
     return "\n".join(lines)
+
+
+def _without_spark(missing: str, *, has_data: bool) -> str:
+    consequence = (
+        "the commands run in this process, without Spark."
+        if has_data
+        else "these rows cannot be generated. Put a data file into this folder and repeat the command."
+    )
+    return f"{missing[:1].upper()}{missing[1:]}: {consequence}"
 
 
 def _seen_from(folder: Path, data: Path) -> str:

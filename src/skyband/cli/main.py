@@ -84,7 +84,10 @@ def run(
         bool, typer.Option("--fresh", help="Discard the stored state and remove the files written with it.")
     ] = False,
     local: Annotated[
-        bool, typer.Option("--local", help="Run in this process, without Spark and Java. Requires --once.")
+        bool, typer.Option("--local", help="Run in this process, without Spark and Java. Only for files.")
+    ] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Run on Spark. With --once, small files run without it by default.")
     ] = False,
     seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,
     metrics: Annotated[
@@ -106,8 +109,8 @@ def run(
     """Run a workload file. Answers go to its sinks."""
     if once and catch_up:
         raise typer.BadParameter("--once and --catch-up cannot be combined.")
-    if local and not once:
-        raise typer.BadParameter("--local requires --once: a continuous run stores its state with Spark.")
+    if local and spark:
+        raise typer.BadParameter("--local and --spark cannot be combined.")
     if logs not in (None, "text", "json"):
         raise typer.BadParameter(f"--logs must be text or json, got {logs}.")
     paged = _page_options(page, page_at, open_page, allow_control=allow_control)
@@ -124,7 +127,7 @@ def run(
         metrics=metrics,
         logs=logs,
         page=paged,
-        local=local,
+        engine="local" if local else "spark" if spark else None,
     )
     raise typer.Exit(code)
 
@@ -180,16 +183,20 @@ def verify(
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="With --answers: allow the newest windows to be missing.")
     ] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Compare in this process, without Spark and Java. Only for files.")
+    ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Compare answers with brute force in Spark SQL.
+    """Compare answers with brute force, in Spark SQL or in this process.
 
     Computes the answers as `run --once` does, or reads those that a run has written.
     """
     from skyband.cli.verify import verify_file
 
-    raise typer.Exit(verify_file(file, answers=answers, unfinished=unfinished, as_json=as_json, verbose=verbose))
+    code = verify_file(file, answers=answers, unfinished=unfinished, as_json=as_json, verbose=verbose, local=local)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -302,6 +309,9 @@ def bench(
 @app.command()
 def demo(
     in_process: Annotated[bool, typer.Option("--in-process", help="Without Spark: one query at full speed.")] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="In this process, without Spark and Java. Default if Java is missing.")
+    ] = False,
     seconds: Annotated[float, typer.Option(help="Duration in seconds (in process).")] = 15.0,
     speed: Annotated[float, typer.Option(help="Seconds of event time per second (in process).")] = 60.0,
     k: Annotated[int, typer.Option(help="Number of trades in an answer (in process).")] = 10,
@@ -321,9 +331,9 @@ def demo(
 
         run_in_process(seconds=seconds, speed=speed, k=k, size=size, slide=slide, seed=seed)
     else:
-        from skyband.cli.spark_demo import run as run_on_spark
+        from skyband.cli.stream_demo import run as run_stream
 
-        raise typer.Exit(run_on_spark(seed=seed, page=paged))
+        raise typer.Exit(run_stream(seed=seed, page=paged, local=local))
 
 
 @app.command()

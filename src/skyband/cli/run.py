@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -19,7 +19,7 @@ from skyband.cli.live_view import Follower, await_end
 from skyband.cli.signals import INTERRUPTED, StopSignals
 from skyband.cli.spark_session import progress, spark_for
 from skyband.cli.terminal import COUNTED, console, dropped_queries, dropped_rows
-from skyband.errors import PipelineError, SkybandError
+from skyband.errors import MissingDependencyError, PipelineError, SkybandError, UnsupportedError
 from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.queries.families import Family, family_of
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from skyband.cli.dashboard import Page, PageOptions
     from skyband.connectors.memory import Board
+    from skyband.jobs.engine_choice import Engine
     from skyband.jobs.job import Run
     from skyband.jobs.local_job import LocalRun
     from skyband.jobs.outputs import Mode
@@ -53,31 +54,77 @@ def run_file(
     metrics: str | None = None,
     logs: str | None = None,
     page: PageOptions | None = None,
-    local: bool = False,
+    engine: Engine | None = None,
 ) -> int:
-    """Run the file and return the exit code. `local`: in this process, without Spark."""
+    """Run the file and return the exit code. `engine` is None to choose it: with `once` by the input, else Spark."""
     file = read_workload(path)
     if logs is not None:
         write_logs(as_json=logs == "json", hide=file.hide)
     talk = console(stderr=True)  # progress and summary; answers go to stdout
     mode: Mode = "once" if once else "catch-up" if catch_up else "stream"
     command = f"skyband run {shlex.quote(str(path))}"
-    served = None if page is None else _page(file, page, mode)
-    if local:
-        with StopSignals() as signals:
-            job = _ShownJob(file, mode, signals, as_json=as_json, metrics=metrics, page=served)
-            return job.run(_local_job(file, fresh), talk, seconds=seconds, command=f"{command} --local")
-    try:
-        with (
-            StopSignals() as signals,
-            spark_for(talk, f"skyband {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark,
-        ):
-            job = _ShownJob(file, mode, signals, as_json=as_json, metrics=metrics, page=served)
-            return job.run(_spark_job(file, mode, fresh, spark), talk, seconds=seconds, command=command)
-    except SkybandError:
-        raise
-    except Exception as error:
-        raise _plain_error(error) from error
+    if engine == "local" and page is not None and page.allow_control:
+        raise UnsupportedError(
+            "--allow-control is not supported with --local: the queries of a local run cannot change while it runs. "
+            "Remove one of the options; nothing was started."
+        )
+
+    chosen = engine or _chosen(file, mode, talk, fresh=fresh)
+    with StopSignals() as signals:
+
+        def shown() -> _ShownJob:
+            served = None if page is None else _page(file, page, mode)
+            return _ShownJob(file, mode, signals, as_json=as_json, metrics=metrics, page=served)
+
+        job = shown()
+        if chosen == "local":
+            try:
+                return job.run(_local_job(file, mode, fresh), talk, seconds=seconds, command=f"{command} --local")
+            except SkybandError as error:
+                if engine is not None or job.has_answers:
+                    raise
+                _announce_spark(error, talk)
+            job = shown() if job.has_begun else job
+        try:
+            settings = file.engine
+            with spark_for(talk, f"skyband {path.stem}", settings, verbose=verbose, kafka=file.needs_kafka) as spark:
+                return job.run(_spark_job(file, mode, fresh, spark), talk, seconds=seconds, command=command)
+        except SkybandError:
+            raise
+        except Exception as error:
+            raise _plain_error(error) from error
+
+
+def _chosen(file: WorkloadFile, mode: Mode, talk: Console, *, fresh: bool) -> Engine:
+    """Choose the engine of a run, and print the choice."""
+    from skyband.jobs.engine_choice import choose_engine, why_no_spark, why_not_local  # noqa: PLC0415 - as below
+    from skyband.jobs.local_state import refuse_local_state  # noqa: PLC0415
+
+    for name in file.workloads if mode != "once" and not fresh else ():
+        refuse_local_state(file.checkpoint_of(name))  # before Spark starts
+    if mode == "once":
+        choice = choose_engine(file)
+        talk.print(str(choice), soft_wrap=True)
+        return choice.engine
+    missing = why_no_spark()
+    if missing is not None and why_not_local(file) is None:
+        raise MissingDependencyError(
+            f"{missing}, so the file cannot run on Spark. It can run without Spark: add --local, which follows its "
+            "folders in this process."
+        )
+    return "spark"
+
+
+def _announce_spark(error: SkybandError, talk: Console) -> None:
+    """Print that a run continues on Spark, because its input needs Spark. Nothing was written yet."""
+    from skyband.jobs.engine_choice import why_no_spark, without_advice  # noqa: PLC0415 - loads compiled code
+
+    cause = error.__cause__ if isinstance(error, PipelineError) else error
+    if not isinstance(cause, UnsupportedError):
+        raise error
+    if (missing := why_no_spark()) is not None:
+        raise MissingDependencyError(f"{without_advice(cause)}. Spark can read it, but {missing}.") from error
+    talk.print(f"runs on Spark: {without_advice(cause)}", soft_wrap=True)
 
 
 def _spark_job(file: WorkloadFile, mode: Mode, fresh: bool, spark: SparkSession) -> Begin:
@@ -86,10 +133,10 @@ def _spark_job(file: WorkloadFile, mode: Mode, fresh: bool, spark: SparkSession)
     return lambda watchers: run(file, mode, fresh=fresh, watchers=watchers, spark=spark)
 
 
-def _local_job(file: WorkloadFile, fresh: bool) -> Begin:
+def _local_job(file: WorkloadFile, mode: Mode, fresh: bool) -> Begin:
     from skyband.jobs import run_local  # noqa: PLC0415 - loads compiled code
 
-    return lambda watchers: run_local(file, fresh=fresh, watchers=watchers)
+    return lambda watchers: run_local(file, mode, fresh=fresh, watchers=watchers)
 
 
 def _plain_error(error: Exception) -> BaseException:
@@ -131,6 +178,16 @@ class _ShownJob:
         self._board: Board | None = None
         self._lines: list[JsonLines | PlainLines] = []
         self._began = monotonic()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the job has begun, so that its ports are in use or closed again."""
+        return self._running is not None
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether sinks have received answers."""
+        return any(one["batches"] for one in self._metrics().values())
 
     def run(self, begin: Begin, talk: Console, *, seconds: float | None, command: str) -> int:
         """Begin the job, show it until it ends or is stopped, and return the exit code."""
@@ -192,9 +249,11 @@ class _ShownJob:
         """The server for `skyband ctl`, if the job is a stream with a local checkpoint."""
         if self._mode != "stream" or has_scheme(self._file.engine.checkpoint):
             return nullcontext()
-        from skyband.jobs.control_server import ControlServer  # noqa: PLC0415 - loading Spark takes seconds
+        from skyband.jobs.control_server import ControlServer  # noqa: PLC0415 - few modes need it
+        from skyband.jobs.local_changes import LocalChanges  # noqa: PLC0415
+        from skyband.jobs.local_job import LocalRun  # noqa: PLC0415
 
-        return ControlServer(cast("Run", running))  # a local run is not a stream
+        return ControlServer(running, LocalChanges(running) if isinstance(running, LocalRun) else None)
 
     def _watchers(self, family: Family) -> list[Wanted]:
         from skyband.connectors.memory import Board  # noqa: PLC0415

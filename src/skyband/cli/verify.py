@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +22,48 @@ __all__ = ["verify_file"]
 DIFFERENT = 1
 
 
-def verify_file(path: Path, *, answers: Path | None, unfinished: bool, as_json: bool, verbose: bool) -> int:
+def verify_file(
+    path: Path, *, answers: Path | None, unfinished: bool, as_json: bool, verbose: bool, local: bool = False
+) -> int:
     """Verify every stream of the file, or the answers in a folder. Return 0 if all answers agree, else 1."""
     file = read_workload(path)
     _refuse_misuse(answers, unfinished=unfinished)
     _refuse_other_types(file)
     talk, out = console(stderr=True), console()
+    local = local or _is_only_local(file, talk)
+    options = {"answers": answers, "unfinished": unfinished}
     found: dict[str, Any] = {}
-    with spark_for(talk, f"skyband verify {path.stem}", file.engine, verbose=verbose, kafka=file.needs_kafka) as spark:
-        from skyband.jobs.verification import verify  # noqa: PLC0415 - loading Spark takes seconds
+    with ExitStack() as stack:
+        if local:
+            from skyband.jobs.local_verification import verify_local  # noqa: PLC0415 - loads compiled code
 
+            compare: Callable[..., Any] = partial(verify_local, file)
+        else:
+            app = f"skyband verify {path.stem}"
+            spark = stack.enter_context(spark_for(talk, app, file.engine, verbose=verbose, kafka=file.needs_kafka))
+            from skyband.jobs.verification import verify  # noqa: PLC0415 - loading Spark takes seconds
+
+            compare = partial(verify, spark, file)
         for name in file.workloads:
             with progress(talk, f"{name}: reading…"):
-                found[name] = verify(
-                    spark,
-                    file,
-                    name,
-                    lambda line: talk.print(line, style="dim"),
-                    answers=answers,
-                    unfinished=unfinished,
-                )
+                found[name] = compare(name, lambda line: talk.print(line, style="dim"), **options)
     if as_json:
         out.file.write(json.dumps({name: _plain(one) for name, one in found.items()}, default=str) + "\n")
     else:
         for name, one in found.items():
-            _print_result(out, name, one)
+            _print_result(out, name, one, "in this process" if local else "in Spark SQL")
     return 0 if all(one.agrees for one in found.values()) else DIFFERENT
+
+
+def _is_only_local(file: WorkloadFile, talk: Any) -> bool:
+    """Return whether the file can be verified without Spark, and Spark is missing; print it."""
+    from skyband.jobs.engine_choice import why_no_spark, why_not_local  # noqa: PLC0415 - loads compiled code
+
+    missing = why_no_spark()
+    if missing is None or why_not_local(file) is not None:
+        return False
+    talk.print(f"verifies in this process, without Spark: {missing}", soft_wrap=True)
+    return True
 
 
 def _refuse_misuse(answers: Path | None, *, unfinished: bool) -> None:
@@ -67,13 +86,13 @@ def _plain(one: Any) -> dict[str, Any]:
     return {**one._asdict(), "difference": one.difference._asdict(), "agrees": one.agrees}
 
 
-def _print_result(out: Any, name: str, one: Any) -> None:
+def _print_result(out: Any, name: str, one: Any, where: str) -> None:
     found = one.difference
     windows = "" if one.windows is None else f", {one.windows:,} windows emitted"
     dropped_null = f", {one.dropped_null:,} {spoken('dropped_null')}" if one.dropped_null else ""
     out.print(f"{name}: {one.rows:,} rows{dropped_null}{windows}")
     one_pass = "" if one.seconds is None else f"one pass {one.seconds:.1f} s, "
-    out.print(f"  {one_pass}brute force in Spark SQL {one.seconds_by_brute_force:.1f} s")
+    out.print(f"  {one_pass}brute force {where} {one.seconds_by_brute_force:.1f} s")
     if one.not_final:
         out.print(f"  {one.not_final:,} rows of windows that are not emitted yet were not compared")
     if one.agrees:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,29 +10,25 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
+from skyband.jobs.recent_files import RecentFiles
 from skyband.paths import has_scheme
 from skyband.spark.control import CONTROL_FOLDER
 from skyband.spark.delivery import Take
 
 __all__ = ["ReadOnce"]
 
-_LOG = logging.getLogger("skyband.sources")
-_MOST = 1000  # files that are checked again; most changes happen soon after a file appears
-_ADVICE = "Write files to another folder and move them in when they are complete. Copy this file in under another name."
-
 
 class ReadOnce:
-    """Warn about files that are empty when they are read, or change afterwards: their later rows are not read.
+    """Warns about files as `RecentFiles` does.
 
     The files of each micro-batch are listed in Spark's checkpoint. The check runs after each micro-batch, and only for
     local files and checkpoints.
     """
 
     def __init__(self, stream: str, state: str) -> None:
-        self._stream = stream
+        self._recent = RecentFiles(stream)
         self._lists = None if has_scheme(state) else Path(state) / "sources"
         self._last_lists: dict[Path, int] = {}  # by source: number of the last list that was read
-        self._read: dict[Path, tuple[int, int]] = {}  # by file: time of the last change, and size
 
     def after(self, take: Take) -> Take:
         """Return the same function, followed by a check of the files."""
@@ -46,33 +41,9 @@ class ReadOnce:
 
     def check(self) -> None:
         """Compare the files read before with their recorded size and time, and record newly read files."""
-        for file, before in list(self._read.items()):
-            now = _state_of(file)
-            if now is not None and now != before:
-                del self._read[file]
-                _LOG.warning(
-                    "stream %r: %s changed after it was read (from %s to %s bytes). Rows written since then are not "
-                    "read. %s",
-                    self._stream,
-                    file,
-                    f"{before[1]:,}",
-                    f"{now[1]:,}",
-                    _ADVICE,
-                )
+        self._recent.check()
         for file in self._newly_read():
-            state = _state_of(file)
-            if state is None:
-                continue
-            if not state[1]:
-                _LOG.warning(
-                    "stream %r: %s is empty and counts as read. Rows written to it later are not read. %s",
-                    self._stream,
-                    file,
-                    _ADVICE,
-                )
-            self._read[file] = state
-        for file in list(self._read)[: max(0, len(self._read) - _MOST)]:
-            del self._read[file]
+            self._recent.add(file)
 
     def _newly_read(self) -> Iterator[Path]:
         for source in sorted(self._lists.iterdir()) if self._lists is not None and self._lists.is_dir() else ():
@@ -95,11 +66,3 @@ def _files_in(path: Path, number: int) -> Iterator[Path]:
     for entry in entries:
         if entry.get("batchId") == number and CONTROL_FOLDER not in str(entry.get("path")):
             yield Path(unquote(urlsplit(str(entry["path"])).path))
-
-
-def _state_of(file: Path) -> tuple[int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None  # moved or deleted after it was read, or not on this machine
-    return found.st_mtime_ns, found.st_size

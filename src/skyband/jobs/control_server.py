@@ -10,10 +10,9 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from skyband.errors import InvalidInputError, InvalidQueryError, SkybandError, UnknownNameError, UnsupportedError
-from skyband.jobs.job import Run
 from skyband.jobs.journal import Change, Journal, names_of, with_query, without_query
 from skyband.jobs.mailbox import mailbox_of
 from skyband.queries import Query
@@ -21,9 +20,11 @@ from skyband.rate_limited_log import RateLimitedLog
 from skyband.workload_file.live_query_limits import known_stream, read_query, refuse_unfit
 
 if TYPE_CHECKING:
+    from skyband.jobs.job import Run
+    from skyband.jobs.local_job import LocalRun
     from skyband.workload_file import WorkloadFile
 
-__all__ = ["ControlServer", "LiveChanges"]
+__all__ = ["Changes", "ControlServer", "LiveChanges", "read_moment"]
 
 POLL = 0.2  # seconds
 _LOG = logging.getLogger("skyband.control")
@@ -33,13 +34,32 @@ TRIAL_POLL = 0.05  # seconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+class Changes(Protocol):
+    """The changes that a running job supports. Each returns the reply, or raises a SkybandError."""
+
+    def add(self, query: Query, stream: str | None) -> str:
+        """Add a query to a stream."""
+
+    def drop(self, name: str) -> str:
+        """Drop a query."""
+
+    def flush(self, stream: str | None) -> str:
+        """Emit every window that contains a row."""
+
+    def advance(self, to: str, stream: str | None) -> str:
+        """Move event time forward without rows."""
+
+    def queries(self) -> dict[str, list[str]]:
+        """Return the running queries by stream."""
+
+
 class ControlServer:
     """Processes requests to a running job until it is closed. Rejected requests are logged and leave it unchanged."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run | LocalRun, changes: Changes | None = None) -> None:
         self._box = mailbox_of(run.file)
         self._run = run
-        self._changes = LiveChanges(run, Journal(Path(str(run.file.engine.checkpoint))))
+        self._changes: Changes = LiveChanges(cast("Run", run)) if changes is None else changes
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="skyband-mail", daemon=True)
 
@@ -104,9 +124,9 @@ class ControlServer:
 class LiveChanges:
     """Applies changes to a running job and records them in the journal."""
 
-    def __init__(self, run: Run, journal: Journal) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
-        self._journal = journal
+        self._journal = Journal(Path(str(run.file.engine.checkpoint)))
 
     def add(self, query: Query, stream: str | None) -> str:
         """Add a query to a stream and return the reply. If the query is rejected, nothing changes."""
@@ -147,7 +167,7 @@ class LiveChanges:
 
     def advance(self, to: str, stream: str | None) -> str:
         """Move event time forward without rows."""
-        moment = _moment(to)
+        moment = read_moment(to)
         names = [self._known(stream)] if stream is not None else list(self._run.handles)
         for name in names:
             self._run.handles[name].advance(moment, wait=False)
@@ -200,7 +220,8 @@ class LiveChanges:
         return f"valid from the window that ends at {(_EPOCH + timedelta(microseconds=end)).isoformat()}"
 
 
-def _moment(text: str) -> datetime:
+def read_moment(text: str) -> datetime:
+    """Return the time in a request."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

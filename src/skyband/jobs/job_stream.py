@@ -19,6 +19,7 @@ from skyband.durations import parse_duration
 from skyband.errors import SkybandError
 from skyband.jobs.bounded_job import BoundedRun, Delivery, Planned
 from skyband.jobs.changed_files import ReadOnce
+from skyband.jobs.local_state import has_local_state, refuse_local_state
 from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import (
@@ -73,7 +74,9 @@ class JobStream:
             server.reach()  # before anything is discarded
         if fresh:
             discard(self._checkpoint, self._folders)
-        has_state = stored.read() is not None
+        if self._mode != "once":
+            refuse_local_state(self._checkpoint)
+        has_state = has_local_state(self._checkpoint) or stored.read() is not None
         refuse_foreign_files(self._folders, name, has_state=has_state, mode=self._mode)
         if has_state and self._mode != "once":
             refuse_newer_files(stored, self._folders, name)

@@ -8,42 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.connectors.files import FileSink, FolderWriter, ParquetSink
+from skyband.connectors.files import ParquetSink
 from skyband.connectors.sources import open_batch
-from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.errors import InvalidInputError
 from skyband.jobs.job import run
-from skyband.queries.families import FAMILIES
+from skyband.jobs.verified import Verified, in_answers, stored_files, written_to
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import quoted
-from skyband.topk.verification import Difference, by_brute_force, compare
+from skyband.topk.verification import by_brute_force, compare
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["Verified", "verify"]
-
-KINDS = ("parquet", "csv", "jsonl")
-
-
-class Verified(NamedTuple):
-    """Result of a comparison."""
-
-    rows: int  # of the input
-    windows: int | None  # emitted windows; None for stored answers
-    dropped_null: int  # rows without a time or a score
-    not_final: int  # rows of windows that an unfinished run has not emitted yet; not compared
-    difference: Difference
-    seconds: float | None  # in the pipeline; None for stored answers
-    seconds_by_brute_force: float
-
-    @property
-    def agrees(self) -> bool:
-        """Whether all answers are equal."""
-        return not self.difference.missing and not self.difference.unexpected
 
 
 def verify(
@@ -63,7 +44,7 @@ def verify(
     """
     workload, rows = file.workloads[stream], open_batch(spark, stream, file.streams[stream])
     if answers is not None:
-        workload = _written_to(file, stream, answers)
+        workload = written_to(file, stream, answers)
         return _compared(file, stream, workload, rows, _read(spark, stream, answers), progress, unfinished=unfinished)
     folder = Path(mkdtemp(prefix="skyband-verify-"))
     try:
@@ -91,39 +72,18 @@ def _answer(spark: SparkSession, file: WorkloadFile, stream: str, folder: Path) 
     return running.metrics()[stream]
 
 
-def _written_to(file: WorkloadFile, stream: str, folder: Path) -> Workload[Any]:
-    """The queries whose answers a run of the file writes to a folder."""
-    workload = file.workloads[stream]
-    sinks = (one for one in file.sinks if isinstance(one, FileSink))
-    sink = next((one for one in sinks if Path(one.path).resolve() == folder.resolve()), None)
-    if sink is not None and sink.output != "answers":
-        raise UnsupportedError(
-            f"{str(folder)!r} contains changes (output: {sink.output}), and only complete answers can be verified. "
-            "Use the folder of a sink with output: answers."
-        )
-    if sink is None or sink.queries is None:
-        return workload
-    return Workload([query for query in workload if query.name in sink.queries])
-
-
 def _read(spark: SparkSession, stream: str, folder: Path) -> DataFrame | None:
     """Read the answers that a sink has written for a stream; None if there are none.
 
     Text formats have no types: their columns are read as text, and cast for the comparison.
     """
-    found = {kind: FolderWriter(str(folder), stream, kind).files() for kind in KINDS}
-    kinds = [kind for kind, files in found.items() if files]
-    if len(kinds) > 1:
-        raise InvalidInputError(
-            f"{str(folder)!r} contains answers of stream {stream!r} as {' and as '.join(kinds)}, which would be "
-            "counted twice. Store each format in a separate folder."
-        )
-    if not kinds:
+    found = stored_files(stream, folder)
+    if found is None:
         return None
-    paths = [path.absolute().as_uri() for path in found[kinds[0]]]
-    if kinds[0] == "parquet":
+    kind, paths = found[0], [path.absolute().as_uri() for path in found[1]]
+    if kind == "parquet":
         return spark.read.parquet(*paths)
-    if kinds[0] == "csv":
+    if kind == "csv":
         return spark.read.csv(paths, header=True, inferSchema=False, multiLine=True, escape='"')
     return spark.read.json(paths, primitivesAsString=True)
 
@@ -159,7 +119,7 @@ def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], wor
     """Convert a sink's rows to the columns of brute force: types of the input, groups only for grouped queries."""
     columns = []
     for field in expected.schema.fields:
-        there = _spelled(found, _in_answers(own[field.name]) if field.name in own else field.name)
+        there = _spelled(found, in_answers(own[field.name]) if field.name in own else field.name)
         if there not in found.columns:
             raise InvalidInputError(
                 f"the answers have no column {there!r}, which the comparison needs. They were written with another "
@@ -187,8 +147,3 @@ def _emitted(expected: DataFrame, found: DataFrame) -> tuple[DataFrame, int]:
 
 def _spelled(rows: DataFrame, name: str) -> str:
     return next((known for known in rows.columns if known.lower() == name.lower()), name)
-
-
-def _in_answers(column: str) -> str:
-    """Name of an input column in the answers."""
-    return f"row_{column}" if column.lower() in FAMILIES["topk"].answers.names else column

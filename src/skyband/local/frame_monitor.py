@@ -26,6 +26,7 @@ from skyband.sharding.envelope import Envelope
 from skyband.sharding.projection import ProjectionRequest
 from skyband.sharding.shard import MemorySegments, Shard, shard_type
 from skyband.snapshot import StateFormat
+from skyband.windows import ALWAYS
 
 __all__ = ["FrameMonitorBase"]
 
@@ -249,27 +250,15 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         """Continue with other queries, from the rows that are stored."""
         if self._plan is not None and self._frame_schema is not None:
             plan = plan_for(self._frame_schema, self._request(after))
-            shards = self._carried_over(self._plan, plan)
+            stored = dict(zip(self._plan.unit_names, self._shards, strict=True))
+            newest = max((shard.newest for shard in self._shards), default=ALWAYS)
+            shards = plan.resumed({name: (shard.state(), shard.segments) for name, shard in stored.items()}, newest)
+            for shard in shards:
+                shard.begin_queries(None)
             self._put_aside()
             self._plan, self._shards, self._held = plan, shards, {}
             self._move_time()
         self._workload = after
-
-    def _carried_over(self, old: LocalPlan, new: LocalPlan) -> list[Shard]:
-        """Return the shards of another plan with the state of those that read the same of a row."""
-        before = dict(zip(old.unit_names, self._shards, strict=True))
-        found = []
-        for number, name in enumerate(new.unit_names):
-            shard = before.get(name)
-            if shard is None:
-                shard = new.shard(number)
-                shard.newest = max((other.newest for other in self._shards), default=shard.newest)
-                shard.joining = [query.name for query in new.plan.queries]
-            else:
-                shard = shard_type(new.plan).resume(new.plan, number, shard.state(), shard.segments)
-            shard.begin_queries(None)
-            found.append(shard)
-        return found
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -5,7 +5,7 @@ The stations are those of a pipeline on Spark, so the answers are the same, row 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
 from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest
-from skyband.sharding.shard import Shard, Tally, shard_type
+from skyband.sharding.shard import MemorySegments, Segments, Shard, Tally, shard_type
 from skyband.windows import ALWAYS
 
 __all__ = ["ANSWER_KINDS", "Counts", "LocalPlan", "plan_for", "refuse_unsupported_frames"]
@@ -63,6 +63,7 @@ class LocalPlan:
     plan: Any  # a ShardPlan
     kinds: pa.Schema  # of answers, as tasks name the columns
     names: tuple[str, ...]  # of answers, as users name them
+    types: Mapping[str, str]  # of the columns that a stored state depends on
     read: frozenset[str] = frozenset()  # the columns of the stream that are needed
     passed_on: frozenset[str] = frozenset()  # those of them that are not computed with
 
@@ -91,11 +92,11 @@ class LocalPlan:
         return tuple(users[name] for name in getattr(self.plan, "group_columns", ()))
 
     @property
-    def unit_names(self) -> list[Any]:
+    def unit_names(self) -> list[str]:
         """What each shard reads of a row: shards of two plans with equal names can take over each other's state."""
         plan = self.plan
-        scans = [scan[:-1] for scan in plan.scans] if plan.units > plan.shards else [()]
-        return [(scan, shard) for scan in scans for shard in range(plan.shards)]
+        scans = [scan[:-1] for scan in plan.scans] if plan.has_shards_by_scan else [()]
+        return [repr((*scan, shard)) for scan in scans for shard in range(plan.shards)]
 
     def empty(self) -> pa.Table:
         """Return a table of answers without rows."""
@@ -112,12 +113,14 @@ class LocalPlan:
             return None
         return self.pipeline.whole(self.plan, self.project, table, self.kinds).rename_columns(list(self.names))
 
-    def envelopes(self, projected: Iterable[pa.Table], counts: Counts, *, bounded: bool = False) -> Iterator[Envelope]:
+    def envelopes(
+        self, projected: Iterable[pa.Table], counts: Counts, *, drop_unmatched: bool = False
+    ) -> Iterator[Envelope]:
         """Reduce the rows that `project` returned; return what the shards receive.
 
-        In a bounded input, rows that no query can use are dropped first. In a stream they move time forward.
+        Rows that no query can use move time forward in a stream, unless the caller drops them and knows the time.
         """
-        matching = self.pipeline.matching if bounded else None
+        matching = self.pipeline.matching if drop_unmatched else None
         rows = projected if matching is None else (matching(self.plan, table) for table in projected)
         batches = (batch for table in rows for batch in table.to_batches())
         for envelope in self.pipeline.reduce(self.plan, batches):
@@ -128,11 +131,33 @@ class LocalPlan:
         """Return a new shard."""
         return shard_type(self.plan)(self.plan, number)
 
+    def resumed(
+        self,
+        stored: Mapping[str, tuple[bytes, Segments]],
+        newest: int,
+        segments_of_new: Callable[[], Segments] = MemorySegments,
+    ) -> list[Shard]:
+        """Return the shards with the states that were `stored` under their names, of this plan or of an earlier one.
+
+        A shard without a state has new queries. They are answered from the first window after the `newest` row.
+        """
+        found, kind = [], shard_type(self.plan)
+        for number, name in enumerate(self.unit_names):
+            if name in stored:
+                blob, segments = stored[name]
+                found.append(kind.resume(self.plan, number, blob, segments))
+                continue
+            shard = kind(self.plan, number, segments_of_new())
+            if stored:
+                shard.newest, shard.joining = newest, [query.name for query in self.plan.queries]
+            found.append(shard)
+        return found
+
     def bounded(self, projected: Iterable[pa.Table], counts: Counts) -> Iterator[pa.Table]:
         """Answer every window of a bounded input. No row is late, whatever the order of rows and tables."""
         arrived: dict[int, list[Envelope]] = {number: [] for number in range(self.plan.units)}
         positions = self.pipeline.positions
-        for envelope in self.envelopes(projected, counts, bounded=True):
+        for envelope in self.envelopes(projected, counts, drop_unmatched=True):
             for part in cut_by_time(envelope, lambda table: positions(self.plan, table)):
                 arrived[part.shard].append(part)
         yield from self.merged(self._answered(arrived, counts))
@@ -184,5 +209,9 @@ def plan_for(
     found: Projection = part.project(source, request, **stream)
     known = ANSWER_KINDS if rank is None else {**ANSWER_KINDS, "rank": rank}
     kinds = pa.schema([(name, known[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
+    if found.plan.has_shards_by_scan:
+        types = {name: str(kind) for name, kind in zip(kinds.names, kinds.types, strict=True)}
+    else:
+        types = {name: str(found.columns[name].kind) for name in found.checked}
     read, passed_on = frozenset(source.read), frozenset(source.read - source.computed_with)
-    return LocalPlan(family, found.columns, found.plan, kinds, found.names, read, passed_on)
+    return LocalPlan(family, found.columns, found.plan, kinds, found.names, types, read, passed_on)

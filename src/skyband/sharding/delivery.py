@@ -5,6 +5,7 @@ Opening a sink for a stream returns an outlet. Each outlet receives its part of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_ch
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, SnapshotError
 from skyband.queries import Query
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.workload import Workload
@@ -34,8 +35,12 @@ __all__ = [
     "parts_of",
     "prepare_servers",
     "queries_named",
+    "refuse_newer_batches",
     "servers_among",
 ]
+
+
+_NUMBER = re.compile(r"-(\d{8,})(?:\.\w+)?$")
 
 
 class Outlet(Protocol):
@@ -186,6 +191,38 @@ def clear_servers(wanted: Sequence[Wanted]) -> None:
     """Remove the answers of an earlier run."""
     for server in servers_among(wanted):
         server.clear()
+
+
+def refuse_newer_batches(
+    folders: Sequence[Folder], stream: str, checkpoint: str, last_batch: Callable[[Folder], int]
+) -> None:
+    """Reject a checkpoint that is older than the files in an output folder.
+
+    A micro-batch is planned in the checkpoint before its file is written. Whenever a run is killed, no file has a
+    larger number than the last planned batch. A file with a larger number was written after the checkpoint was copied.
+    Resuming would answer its windows again, in files with other numbers, and duplicate the answers. The files are not
+    removed here, because the input rows of those answers may no longer exist.
+    """
+    for folder in folders:
+        newest = max((_number(path) for path in folder.files()), default=-1)
+        if newest < 0:
+            continue
+        last = last_batch(folder)
+        if newest > last:
+            ends = f"ends with batch {last}" if last >= 0 else "has no batches"
+            raise SnapshotError(
+                f"{str(folder.folder)!r} contains {folder.holds} of stream {stream!r} up to batch {newest}, but the "
+                f"checkpoint {checkpoint!r} {ends}, so it is an older copy of the state. Resuming would write "
+                f"{folder.holds} of batches {last + 1} to {newest} twice, so the stream was not started. Restore the "
+                f"newer checkpoint; or remove the files of this stream with numbers above {last:08} (they are written "
+                "again if their input can still be read); or start without state: with --fresh (fresh=True), or in "
+                "other folders."
+            )
+
+
+def _number(path: Path) -> int:
+    found = _NUMBER.search(path.name)
+    return -1 if found is None else int(found[1])
 
 
 def queries_named(workload: Workload[Any], names: Sequence[str] | None) -> list[Query]:

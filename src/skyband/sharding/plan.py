@@ -20,6 +20,7 @@ class ShardPlan:
 
     family: ClassVar[str]  # the family whose `shard` module has the shard's class
     merges_answers: ClassVar[bool] = False  # whether the answers of all shards are merged in every micro-batch
+    has_shards_by_scan: ClassVar[bool] = False  # whether each scan has its own shards
     # Names of the state variables in a checkpoint: with another name, Spark would start with empty state.
     value_state: ClassVar[str] = "shard"
     segment_state: ClassVar[str | None] = None  # None: the family stores no segments

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,13 @@ from pyspark.sql import SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.paths import has_scheme
-from skyband.sharding.delivery import Folder
+from skyband.sharding.delivery import Folder, refuse_newer_batches
 from skyband.sharding.plan import ShardPlan, without_copies
 from skyband.snapshot import StateFormat
 from skyband.spark.control import CONTROL_FOLDER
 from skyband.spark.spark_errors import first_line
 
 __all__ = ["DESCRIPTION", "Checkpoint", "refuse_newer_files", "refuse_unresumable"]
-
-_NUMBER = re.compile(r"-(\d{8,})(?:\.\w+)?$")
 
 
 def _without_second_copies(description: dict[str, Any]) -> dict[str, Any]:
@@ -148,33 +145,12 @@ class Checkpoint:
 
 
 def refuse_newer_files(kept: Checkpoint, folders: Sequence[Folder], stream: str) -> None:
-    """Reject a checkpoint that is older than the files in an output folder.
+    """Reject a checkpoint that is older than the files in an output folder; see `refuse_newer_batches`."""
 
-    Spark plans a micro-batch in the checkpoint before its file is written. Whenever a run is killed, no file has a
-    larger number than the last planned batch. A file with a larger number was written after the checkpoint was copied.
-    Resuming would answer its windows again, in files with other numbers, and duplicate the answers. The files are not
-    removed here, because the input rows of those answers may no longer exist.
-    """
-    for folder in folders:
-        newest = max((_number(path) for path in folder.files()), default=-1)
-        if newest < 0:
-            continue
-        last = kept.last_batch(kept.dead if folder.of_dead_letters else kept.folder)
-        if newest > last:
-            ends = f"ends with batch {last}" if last >= 0 else "has no batches"
-            raise SnapshotError(
-                f"{str(folder.folder)!r} contains {folder.holds} of stream {stream!r} up to batch {newest}, but the "
-                f"checkpoint {kept.folder!r} {ends}, so it is an older copy of the state. Resuming would write "
-                f"{folder.holds} of batches {last + 1} to {newest} twice, so the stream was not started. Restore the "
-                f"newer checkpoint; or remove the files of this stream with numbers above {last:08} (they are written "
-                "again if their input can still be read); or start without state: with --fresh (fresh=True), or in "
-                "other folders."
-            )
+    def last(folder: Folder) -> int:
+        return kept.last_batch(kept.dead if folder.of_dead_letters else kept.folder)
 
-
-def _number(path: Path) -> int:
-    found = _NUMBER.search(path.name)
-    return -1 if found is None else int(found[1])
+    refuse_newer_batches(folders, stream, kept.folder, last)
 
 
 def refuse_unresumable(before: ShardPlan, after: ShardPlan) -> None:

@@ -5,28 +5,17 @@ This code shares nothing with the pipeline except the definition of a query. The
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import quoted
+from skyband.topk.brute_force import SHOWN, Difference
 from skyband.topk.query import TopK
 
 __all__ = ["Difference", "by_brute_force", "compare", "copies"]
 
-SHOWN = 10
 _AT, _SCORE, _TIE, _END = "__at", "__score", "__tie", "__end"
-
-
-class Difference(NamedTuple):
-    """Differences between two sets of answers."""
-
-    compared: int  # number of rows by brute force
-    missing: int  # how many of them the pipeline did not return
-    unexpected: int  # number of rows that only the pipeline returned
-    examples: list[dict[str, Any]]  # some rows of both kinds
 
 
 def copies(query: TopK) -> int:

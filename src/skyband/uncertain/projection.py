@@ -29,7 +29,10 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     method = _method(request.algorithm)
     require_one_size_per_class(queries)
     plan = UncertainPlan(
-        queries=queries, method=method, refuse_late=request.refuse_late, may_be_late=request.may_be_late
+        queries=queries,
+        method=method,
+        refuse_late=request.refuse_late,
+        may_be_late=request.may_be_late or request.refuse_late,
     )
     at, identity = source.time_and_id(request.time, request.id)
     columns = {TIME: at, ID: identity}

@@ -10,7 +10,8 @@ import pytest
 
 import skyband as sb
 from skyband.cli.explain import explain_file
-from skyband.jobs import run
+from skyband.jobs import run, run_local
+from skyband.jobs.local_state import LocalCheckpoint
 from skyband.sharding.delivery import Wanted
 from tests.jobs.test_job import Failing, finished, rows_of, workload
 from tests.jobs.test_job_families import FILE, data, expected, plain, write_families
@@ -270,3 +271,25 @@ def test_explain_shows_no_secret(tmp_path, database, as_json, monkeypatch):
         assert json.loads(shown)["sinks"][1]["options"] == {"password": "***", "sslmode": "require"}
     else:
         assert "sink postgres to table a.b at postgresql://db/x: answers of all queries" in shown
+
+
+def test_a_local_stream_writes_every_answer_once(tmp_path, database, monkeypatch):
+    """Without Spark, over restarts and a batch that is repeated after its rows were written."""
+    rows = rows_of(13, 150)
+    file = workload(tmp_path, STREAM + QUERIES + SINK)
+    write_files(tmp_path / "in", [rows[:40], rows[40:80]])
+    commit, calls = LocalCheckpoint.commit, []
+
+    def failing(self, values):
+        calls.append(values)
+        if len(calls) == 3:  # after the first state and the first batch
+            raise RuntimeError("killed")
+        return commit(self, values)
+
+    monkeypatch.setattr(LocalCheckpoint, "commit", failing)
+    with pytest.raises(sb.PipelineError, match="killed"):
+        run_local(file, "stream").finish()
+    write_files(tmp_path / "in", [rows[80:]], begin=2)
+    assert run_local(file, "catch-up").await_end(60)
+    run_local(file, "stream").finish()
+    assert whole(database) == in_order(wanted(rows))

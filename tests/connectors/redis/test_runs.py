@@ -8,7 +8,7 @@ import pytest
 
 import skyband as sb
 from skyband.cli.explain import explain_file
-from skyband.jobs import run
+from skyband.jobs import run, run_local
 from tests.jobs.test_job import POSED, QUERIES, STREAM, finished, rows_of, workload
 from tests.servers import PASSWORD
 from tests.sharding import cases
@@ -70,3 +70,12 @@ def test_a_server_that_is_not_there_is_told_at_once(spark, tmp_path, server, mon
             run(file, "once", spark=spark)
     finally:
         server.start()
+
+
+def test_a_local_stream(tmp_path, client):
+    rows = rows_of(22, 150)
+    file = workload(tmp_path, STREAM + QUERIES + SINKS)
+    for number, part in enumerate((rows[:70], rows[70:])):
+        write_files(tmp_path / "in", [part], begin=number)
+        run_local(file, "stream").finish() if number else run_local(file, "catch-up").await_end(60)
+    assert kept(client) == newest(rows)

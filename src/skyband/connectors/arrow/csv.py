@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from skyband.connectors.arrow.batches import FileRows, declared_types, letters, line_blocks
+from skyband.connectors.arrow.batches import FileRows, letters, line_blocks
 from skyband.connectors.arrow.cells import ColumnTypes, UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark, option
 from skyband.connectors.arrow.splits import Split
@@ -31,11 +31,9 @@ _MALFORMED = "the line is not a CSV line that matches the schema"
 
 
 class CsvFiles:
-    """The rows of CSV files. Without a schema, all files are read once more to infer the types."""
+    """The rows of CSV files. Without `declared` columns, the files are read once more to infer them."""
 
-    def __init__(
-        self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None = None
-    ) -> None:
+    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
         self._name = name
         self._separator = option(stream, "delimiter", option(stream, "sep", ","))
         self._has_header = option(stream, "header", "true") == "true"
@@ -43,7 +41,6 @@ class CsvFiles:
             raise on_spark(name, f"options: {{sep: {self._separator!r}}}")
         self._cells, self._places = list[str](), list[int]()
         first = next((file for file in files if self._first_line(file)), None)
-        declared = declared_types(name, stream) if declared is None else declared
         for field in declared or ():
             if not is_supported(field.type):
                 raise on_spark(name, f"schema: {{{field.name}: {spark_name(field.type)}}} of CSV files")
@@ -54,25 +51,29 @@ class CsvFiles:
                 )
             # The schema determines the header of files that are written later, as on Spark.
             self.schema, self._cells, self._places = declared, list(declared.names), list(range(len(declared)))
-            return
-        self._cells = self._split(first, self._first_line(first))
-        self._keys = [_key(cell) for cell in self._cells]
-        if self._has_header and len(set(self._keys)) < len(self._keys):
-            raise on_spark(name, f"the header of {str(first)!r}, in which a name is repeated,")
-        if declared is None:
+        elif declared is None:
+            self._read_header(first)
             names = self._cells if self._has_header else [""] * len(self._cells)
             self._places = list(range(len(names)))
             spelled = [cell or f"_c{place}" for place, cell in enumerate(names)]
             self.schema = pa.schema(list(zip(spelled, self._inferred(files, spelled), strict=True)))
         else:
-            self._places = self._matched(first, declared)
             self.schema = declared
+            self._read_header(first)
+            self._places = self._matched(first, declared)
 
     def read(self, splits: Iterable[Split]) -> Iterator[FileRows]:
         """Yield the rows of some parts of files in batches."""
         for split in splits:
             for table, wrong_lines in self._tables(split):
                 yield self._typed(split.file, table, wrong_lines)
+
+    def _read_header(self, file: Path) -> None:
+        """Read the names of the columns; all other files must have them in the same order."""
+        self._cells = self._split(file, self._first_line(file))
+        self._keys = [_key(cell) for cell in self._cells]
+        if self._has_header and len(set(self._keys)) < len(self._keys):
+            raise on_spark(self._name, f"the header of {str(file)!r}, in which a name is repeated,")
 
     def _inferred(self, files: Sequence[Path], names: Sequence[str]) -> list[pa.DataType]:
         types = ColumnTypes(len(names))
@@ -213,8 +214,8 @@ class CsvFiles:
             place, theirs, ours = next((at, a, b) for at, (a, b) in enumerate(pairs, 1) if a.lower() != b.lower())
             raise InvalidInputError(
                 f"stream {self._name!r}: the header of {str(file)!r} differs from the header of the first file: column "
-                f"{place} is {theirs!r} instead of {ours!r}. Columns are read by position and would be mixed up, so "
-                "the stream was not started. Rewrite the file with its columns in the same order."
+                f"{place} is {theirs!r} instead of {ours!r}. Columns are read by position and would be mixed up. "
+                "Rewrite the file with its columns in the same order."
             )
 
     def _matched(self, file: Path, declared: pa.Schema) -> list[int]:

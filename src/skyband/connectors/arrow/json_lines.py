@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pjson
 
-from skyband.connectors.arrow.batches import FileRows, declared_types, letters, line_blocks
+from skyband.connectors.arrow.batches import FileRows, letters, line_blocks
 from skyband.connectors.arrow.cells import UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.arrow.splits import Split
@@ -31,14 +31,11 @@ _NOT_JSON = re.compile(r"(?i)nan|inf")
 
 
 class JsonFiles:
-    """The rows of JSON files. Without a schema, all files are read once more to infer the types, as on Spark."""
+    """The rows of JSON files. Without `declared` columns, the files are read once more to infer them, as on Spark."""
 
-    def __init__(
-        self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None = None
-    ) -> None:
+    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
         self._name = name
-        known = declared_types(name, stream) if declared is None else declared
-        self.schema = self._inferred(files) if known is None else known
+        self.schema = self._inferred(files) if declared is None else declared
         for field in self.schema:
             if not is_supported(field.type):
                 raise on_spark(name, f"schema: {{{field.name}: {spark_name(field.type)}}} of JSON files")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from skyband.connectors.arrow.batches import FileRows, declared_types, letters
+from skyband.connectors.arrow.batches import FileRows, letters
 from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.arrow.splits import Split
 from skyband.connectors.files import FilesSource
@@ -30,17 +30,14 @@ _REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
 class ParquetFiles:
-    """The rows of Parquet files. Without a schema, the first file by name determines the columns, as on Spark.
+    """The rows of Parquet files. Without `declared` columns, the first of the files determines them, as on Spark.
 
     `narrow` returns a copy that reads only some columns, and some texts as dictionaries.
     """
 
-    def __init__(
-        self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None = None
-    ) -> None:
+    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
         self._name = name
-        known = declared_types(name, stream) if declared is None else declared
-        self.schema = self._types(files[0]) if known is None else known
+        self.schema = self._types(files[0]) if declared is None else declared
         self._texts = frozenset[str]()  # columns that may be dictionaries
 
     def narrow(self, wanted: Collection[str], texts: Collection[str]) -> ParquetFiles:
@@ -98,8 +95,8 @@ class ParquetFiles:
     def _unreadable(self, file: Path, error: Exception) -> InvalidInputError:
         why = str(error).partition("\n")[0].rstrip(".")
         return InvalidInputError(
-            f"stream {self._name!r}: {str(file)!r} cannot be read as Parquet: {why}. The run stopped; no answers were "
-            "written."
+            f"stream {self._name!r}: {str(file)!r} cannot be read as Parquet: {why}. The run stopped before it used "
+            "any row of the file."
         )
 
     def _types(self, file: Path) -> pa.Schema:

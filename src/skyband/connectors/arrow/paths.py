@@ -55,13 +55,16 @@ def data_files(name: str, stream: FilesSource) -> list[Path]:
 
 
 def listed_files(name: str, stream: FilesSource) -> list[Path]:
-    """Return the current files of a stream, sorted by path, as Spark lists them."""
+    """Return the current files of a stream, sorted by path, as Spark lists them.
+
+    A folder that disappears meanwhile is skipped.
+    """
     path = stream.path
     if has_scheme(path):
         raise on_spark(name, f"path {path!r}, which has a scheme,")
     if strange := re.search(r"[\[\]{}\\]", path):
         raise on_spark(name, f"the character {strange[0]!r} in path {path!r}")
-    found = [file for entry in sorted(glob.glob(path)) for file in _below(name, stream, Path(entry))]
+    found = [file for entry in glob.glob(path) for file in _below(name, stream, Path(entry))]
     pattern = option(stream, "pathglobfilter", "*")
     if strange := re.search(r"[\[\]{}\\]", pattern):
         raise on_spark(name, f"the character {strange[0]!r} in options: {{pathGlobFilter: {pattern}}}")
@@ -80,9 +83,11 @@ def _below(name: str, stream: FilesSource, entry: Path) -> Iterator[Path]:
         yield entry
         return
     recursive = option(stream, "recursivefilelookup", "false") == "true"
-    with os.scandir(entry) as children:  # finds folders without a look at every file
-        found = sorted(children, key=lambda child: child.name)
-    for child in found:
+    try:
+        children = list(os.scandir(entry))
+    except FileNotFoundError:
+        return
+    for child in children:
         if _is_hidden(child.name):
             continue
         if not child.is_dir():

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.connectors.arrow.batches import FileReader, FileRows
+from skyband.connectors.arrow.batches import FileReader, FileRows, declared_types
 from skyband.connectors.arrow.csv import CsvFiles
 from skyband.connectors.arrow.json_lines import JsonFiles
 from skyband.connectors.arrow.parquet import ParquetFiles
-from skyband.connectors.arrow.paths import data_files, on_spark, refuse_options
+from skyband.connectors.arrow.paths import data_files, listed_files, on_spark, refuse_options
 from skyband.connectors.arrow.splits import Split
 from skyband.connectors.arrow.time_patterns import parse_times
 from skyband.connectors.files import FilesSource
@@ -34,27 +34,30 @@ _Step = Callable[[pa.Table], pa.Table]
 def open_files(name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None = None) -> FileReader:
     """Return the reader of a stream's files. Reads what determines the columns: headers, footers or all values.
 
-    `declared` are the columns, if they are known.
+    `declared` are the columns, if they are known and the stream does not declare them.
     """
     refuse_options(name, stream)
-    if stream.format == "parquet":
-        return ParquetFiles(name, stream, files, declared)
-    if stream.format == "csv":
-        return CsvFiles(name, stream, files, declared)
-    if stream.format == "json":
-        return JsonFiles(name, stream, files, declared)
-    raise on_spark(name, f"format {stream.format!r}")
+    readers: dict[str | None, Callable[..., FileReader]] = {"parquet": ParquetFiles, "csv": CsvFiles, "json": JsonFiles}
+    if stream.format not in readers:
+        raise on_spark(name, f"format {stream.format!r}")
+    known = declared if stream.schema is None else declared_types(name, stream)
+    return readers[stream.format](name, stream, files, known)
 
 
 class LocalRows:
-    """The rows of a stream's files, with computed columns and the event time. `reader` reads the files' columns."""
+    """The rows of a stream's files, with computed columns and the event time. `reader` reads the files' columns.
 
-    def __init__(self, name: str, stream: FilesSource, reader: FileReader | None = None) -> None:
+    `known` are the columns of the files if they are known from an earlier run. Then there may be no files.
+    """
+
+    def __init__(
+        self, name: str, stream: FilesSource, reader: FileReader | None = None, *, known: pa.Schema | None = None
+    ) -> None:
         self._name, self.stream = name, stream
         self._files = list[Path]()
         if reader is None:
-            self._files = data_files(name, stream)
-            reader = open_files(name, stream, self._files)
+            self._files = data_files(name, stream) if known is None else listed_files(name, stream)
+            reader = open_files(name, stream, self._files, known)
         self.reader = reader
         self._steps: list[_Step] = []
         self._inputs: list[tuple[str, tuple[str, ...]]] = []  # by step: the column it sets, and those it reads
@@ -119,6 +122,7 @@ class LocalRows:
         name = next((name for name in self._schema.names if name.lower() == wanted.lower()), None)
         if name is None:
             raise UnknownNameError.among(f"stream {self._name!r}: time column", wanted, self._schema.names)
+        self.time = name  # the column with the event time, as the rows spell it
         kind, pattern = self._schema.field(name).type, self.stream.time_format
         if pattern in _SINCE_1970:
             self._set(name, _TIMESTAMP, self._since_1970(name, kind, pattern), (name,))

@@ -1,4 +1,4 @@
-"""`skyband demo`: three queries over a seeded stream of trades in files, on Spark."""
+"""`skyband demo`: three queries over a seeded stream of trades in files, on Spark or in this process."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from skyband.cli.dashboard import Page, PageOptions
     from skyband.jobs.job import Run
+    from skyband.jobs.local_job import LocalRun
+    from skyband.sharding.delivery import Wanted
 
 __all__ = ["run"]
 
@@ -48,18 +50,21 @@ sinks: [{type: memory}]
 """
 
 
-def run(*, seed: int, page: PageOptions | None = None) -> int:
-    """Write the stream to files, read them with Spark one after another, and show the answers.
+def run(*, seed: int, page: PageOptions | None = None, local: bool = False) -> int:
+    """Write the stream to files, read them one after another, and show the answers.
 
-    Returns the exit code: 0 if no trade is missing and every checked answer is equal to a full sort of its window.
+    `local`: without Spark, which is also how it runs if Spark cannot. Returns the exit code: 0 if no trade is missing
+    and every checked answer is equal to a full sort of its window.
     """
     out = console()
+    local = local or _is_only_local(out)
     stream = _stream(seed)
     with TemporaryDirectory(prefix="skyband-demo-") as folder:
         file = _write(stream, Path(folder))
         served = None if page is None else _page(file, page)
         try:
-            with StopSignals() as signals, spark_for(out, "skyband demo") as spark, served or nullcontext():
+            opened = nullcontext() if local else spark_for(out, "skyband demo")
+            with StopSignals() as signals, opened as spark, served or nullcontext():
                 right = show(out, file, stream, spark, signals, served)
                 if served is not None:
                     served.serve_ended(out, signals.requested)
@@ -67,6 +72,16 @@ def run(*, seed: int, page: PageOptions | None = None) -> int:
             out.print("\nstopped", style="dim")
             return INTERRUPTED
     return 0 if right else WRONG
+
+
+def _is_only_local(out: Console) -> bool:
+    """Return whether Spark cannot run on this machine; print it."""
+    from skyband.jobs.engine_choice import why_no_spark  # noqa: PLC0415 - loads compiled code
+
+    missing = why_no_spark()
+    if missing is not None:
+        out.print(f"runs in this process, without Spark: {missing}", soft_wrap=True)
+    return missing is not None
 
 
 def _page(file: WorkloadFile, options: PageOptions) -> Page:
@@ -79,18 +94,17 @@ def show(
     out: Console,
     file: WorkloadFile,
     stream: Trades,
-    spark: SparkSession,
+    spark: SparkSession | None,
     signals: StopSignals,
     page: Page | None = None,
 ) -> bool:
     """Run the file, live on a terminal; return whether no trade is missing and no answer is wrong."""
     from skyband.connectors.memory import Board  # noqa: PLC0415
-    from skyband.jobs import run as run_file  # noqa: PLC0415 - loading Spark takes seconds
     from skyband.sharding.delivery import Wanted  # noqa: PLC0415
 
     workload, board, began = file.workloads["trades"], Board(), monotonic()
     watchers = [Wanted(board, "both"), *([page.watcher("trades")] if page else [])]
-    running = run_file(file, "stream", watchers={"trades": watchers}, spark=spark)
+    running = _begun(file, {"trades": watchers}, spark)
     signals.defer()
     threading.Thread(target=_finish, args=(running,), daemon=True).start()
     if page is not None:
@@ -110,7 +124,7 @@ def show(
     summary = Text.assemble(
         "\n",
         (f"{metrics['rows']:,} trades, {metrics['windows']:,} windows", "bold"),
-        f" in {monotonic() - began:.1f} s, including startup; {metrics['pruned']:,} trades pruned before the shuffle; ",
+        f" in {monotonic() - began:.1f} s, including startup; {metrics['pruned']:,} trades pruned before ranking; ",
         (f"{good} of {looked_at} answers", "bold green" if good == looked_at else "bold red"),
         " checked are equal to a full sort of their window.",
         (f" {missing:,} trades are in no answer." if missing else "", "bold red"),
@@ -119,7 +133,15 @@ def show(
     return good == looked_at > 0 and not missing
 
 
-def _finish(running: Run) -> None:
+def _begun(file: WorkloadFile, watchers: dict[str, list[Wanted]], spark: SparkSession | None) -> Run | LocalRun:
+    from skyband import jobs  # noqa: PLC0415 - loading Spark or compiled code takes time
+
+    if spark is None:
+        return jobs.run_local(file, "stream", watchers=watchers)
+    return jobs.run(file, "stream", watchers=watchers, spark=spark)
+
+
+def _finish(running: Run | LocalRun) -> None:
     """End the stream when all files are read. `await_end` raises its errors."""
     with suppress(Exception):
         running.finish()

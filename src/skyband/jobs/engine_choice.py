@@ -1,0 +1,128 @@
+"""The engine of a job: this process for small files on this machine, Spark for everything else."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Literal, NamedTuple
+
+from skyband import java
+from skyband.connectors.arrow.paths import listed_files, refuse_options
+from skyband.connectors.files import FilesSource
+from skyband.errors import UnsupportedError
+from skyband.workload_file import WorkloadFile
+
+__all__ = [
+    "LARGEST_LOCAL_INPUT",
+    "Engine",
+    "EngineChoice",
+    "choose_engine",
+    "input_bytes",
+    "refuse_unsupported_file",
+    "why_no_spark",
+    "why_not_local",
+    "without_advice",
+]
+
+Engine = Literal["local", "spark"]
+# Bytes of input files up to which a run with --once takes less time in this process than on Spark, whose start takes
+# seconds and which then uses all cores; docs/how-to/without_spark.md has the measurement. It also bounds the memory of
+# queries whose rows cannot be reduced.
+LARGEST_LOCAL_INPUT = {"parquet": 200_000_000, "csv": 200_000_000, "json": 200_000_000}
+
+
+class EngineChoice(NamedTuple):
+    """An engine, and the reason for it."""
+
+    engine: Engine
+    why: str
+
+    def __str__(self) -> str:
+        where = "in this process, without Spark" if self.engine == "local" else "on Spark"
+        return f"runs {where}: {self.why}"
+
+
+def choose_engine(file: WorkloadFile) -> EngineChoice:
+    """Choose the engine for a bounded run of a file. Reads only the list of its files."""
+    reason = why_not_local(file)
+    if reason is not None:
+        return EngineChoice("spark", reason)
+    missing = why_no_spark()
+    if missing is not None:
+        return EngineChoice("local", missing)
+    for name in file.workloads:
+        size, most = input_bytes(file, name), LARGEST_LOCAL_INPUT[str(file.streams[name].format)]  # type: ignore[attr-defined]
+        if size > most:
+            return EngineChoice(
+                "spark",
+                f"stream {name!r} has {_megabytes(size)} of input, and Spark is faster above {_megabytes(most)}",
+            )
+    total = sum(input_bytes(file, name) for name in file.workloads)
+    return EngineChoice("local", f"the input is small, {_megabytes(total)} of files on this machine")
+
+
+def why_not_local(file: WorkloadFile) -> str | None:
+    """Return why only Spark can run a file, else None. Reads the names of its data files, not their content."""
+    try:
+        refuse_unsupported_file(file)
+        for name in file.workloads:
+            stream = file.streams[name]
+            assert isinstance(stream, FilesSource)  # others are rejected above
+            refuse_options(name, stream)
+            listed_files(name, stream)
+    except UnsupportedError as error:
+        return without_advice(error)
+    return None
+
+
+def refuse_unsupported_file(file: WorkloadFile) -> None:
+    """Reject files with a source, a sink or a setting that needs Spark."""
+    for name in file.workloads:
+        if not isinstance(file.streams[name], FilesSource):
+            raise UnsupportedError(
+                f"stream {name!r} has source {file.streams[name].source!r}; without Spark only files are supported. "
+                "Run the file without --local."
+            )
+    for sink in file.sinks:
+        if sink.needs_kafka:
+            raise UnsupportedError(
+                f"a sink of type {sink.type} is not supported without Spark, which sends the messages. Run the file "
+                "without --local."
+            )
+    for key in file.engine.settings:
+        if key.lower().startswith("spark.sql."):
+            raise UnsupportedError(
+                f"engine: {{settings: {{{key}: …}}}} can change the answers and is not supported without Spark. Run "
+                "the file without --local."
+            )
+
+
+def why_no_spark() -> str | None:
+    """Return why Spark cannot run on this machine, None if it can: Java or the package is missing."""
+    try:
+        if find_spec("pyspark") is None:
+            return "the package pyspark is not installed"
+    except ImportError:
+        return "the package pyspark cannot be imported"
+    return None if java.find() is not None else "Java, which Spark needs, was not found"
+
+
+def without_advice(error: UnsupportedError) -> str:
+    """Return the reason of an error without the advice to run on Spark."""
+    return str(error).replace(" Run the file without --local.", "").rstrip(".")
+
+
+def input_bytes(file: WorkloadFile, name: str) -> int:
+    """Return the size of a stream's files in bytes."""
+    stream = file.streams[name]
+    assert isinstance(stream, FilesSource)
+    total = 0
+    for path in listed_files(name, stream):
+        try:
+            total += path.stat().st_size
+        except OSError:
+            continue  # the run reports a file that cannot be read
+    return total
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.1f} MB"

@@ -1,0 +1,162 @@
+"""Compare the answers of a local job, or stored answers, with their definition, without Spark."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from skyband.connectors.arrow.rows import LocalRows
+from skyband.connectors.files import FilesSource
+from skyband.connectors.memory import MemorySink
+from skyband.data.arrow import one
+from skyband.errors import InvalidInputError
+from skyband.expressions import compile_expression
+from skyband.expressions.types import spark_name
+from skyband.jobs.engine_choice import refuse_unsupported_file
+from skyband.jobs.local_job import run_local
+from skyband.jobs.verified import Verified, in_answers, stored_files, written_to
+from skyband.queries.workload import Workload
+from skyband.topk.brute_force import by_definition, compare_tables
+from skyband.workload_file import WorkloadFile
+
+__all__ = ["verify_local"]
+
+
+def verify_local(
+    file: WorkloadFile,
+    stream: str,
+    progress: Callable[[str], None] = lambda _: None,
+    *,
+    answers: Path | None = None,
+    unfinished: bool = False,
+) -> Verified:
+    """Compare the answers of a stream with brute force over all of its rows, as `verify` does on Spark.
+
+    Reading the files and evaluating expressions is shared with the local run; how answers are found is not.
+    """
+    refuse_unsupported_file(file)
+    source = file.streams[stream]
+    assert isinstance(source, FilesSource)  # other sources are rejected
+    workload, metrics, seconds = file.workloads[stream], None, None
+    if answers is None:
+        progress(f"{stream}: computing the answers in one pass…")
+        began = monotonic()
+        found, metrics = _answer(file, stream)
+        seconds = monotonic() - began
+    else:
+        workload = written_to(file, stream, answers)
+        found = _stored(stream, answers)
+    progress(f"{stream}: computing by brute force and comparing…")
+    began = monotonic()
+    rows, read = _rows(stream, source)
+    time, id_ = _spelled(rows, str(source.time)), source.id and _spelled(rows, source.id)
+    expected = by_definition(rows, workload, time=time, id_=id_)
+    own = {"__time": in_answers(time), **({"__id": in_answers(id_)} if id_ else {})}
+    found = expected.slice(0, 0) if found is None else _as_expected(found, expected, own, workload)
+    not_final = 0
+    if unfinished:
+        expected, not_final = _emitted(expected, found)
+    difference = compare_tables(expected, found)
+    return Verified(
+        read,
+        None if metrics is None else metrics["windows"],
+        0 if metrics is None else metrics["dropped_null"],
+        not_final,
+        difference,
+        seconds,
+        monotonic() - began,
+    )
+
+
+def _answer(file: WorkloadFile, stream: str) -> tuple[pa.Table | None, dict[str, Any]]:
+    """Run the file once for one stream, with its settings; return the answers and the metrics."""
+    mine = replace(
+        file,
+        streams={stream: file.streams[stream].without_dead_letters()},
+        workloads={stream: file.workloads[stream]},
+        sinks=(MemorySink(),),
+    )
+    running = run_local(mine, "once")
+    running.await_end()
+    return running.memory(stream), running.metrics()[stream]
+
+
+def _rows(name: str, stream: FilesSource) -> tuple[pa.Table, int]:
+    """Return all well-formed rows of a stream, and the number of all rows."""
+    source, tables, read = LocalRows(name, stream), [], 0
+    for batch in source.read():
+        tables.append(batch.rows)
+        read += batch.rows.num_rows
+    return pa.concat_tables([source.schema.empty_table(), *tables]), read
+
+
+def _stored(stream: str, folder: Path) -> pa.Table | None:
+    """Return the answers that a sink has written; those of text formats are text."""
+    found = stored_files(stream, folder)
+    if found is None:
+        return None
+    kind, files = found
+    if kind == "parquet":
+        return pa.concat_tables([pq.read_table(file) for file in files], promote_options="default")
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        with file.open(encoding="utf-8", newline="") as lines:
+            rows += csv.DictReader(lines) if kind == "csv" else map(json.loads, lines)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pa.table({name: pa.array([_text(row.get(name)) for row in rows], pa.string()) for name in names})
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value or None  # an empty cell of a CSV file
+    return json.dumps(value)
+
+
+def _as_expected(found: pa.Table, expected: pa.Table, own: dict[str, str], workload: Workload[Any]) -> pa.Table:
+    """Convert a sink's rows to the columns of brute force: types of the input, groups only for grouped queries."""
+    columns = {}
+    for field in expected.schema:
+        there = _spelled(found, own.get(field.name, field.name))
+        if there not in found.column_names:
+            raise InvalidInputError(
+                f"the answers have no column {there!r}, which the comparison needs. They were written with another "
+                "workload file or by another program."
+            )
+        value = _cast(found, there, field.type)
+        grouped = [query.name for query in workload if field.name in query.partition_by]
+        if field.name not in own and grouped:
+            is_mine = pc.is_in(one(found["query"]), pa.array(grouped))
+            value = pc.if_else(is_mine, value, pa.scalar(None, field.type))
+        columns[field.name] = value
+    return pa.table(columns, schema=expected.schema)
+
+
+def _cast(found: pa.Table, name: str, kind: pa.DataType) -> Any:
+    """Return a column with another type; text that cannot be cast becomes null, which is a difference."""
+    if found.schema.field(name).type == pa.string() != kind:
+        quoted = "`" + name.replace("`", "``") + "`"
+        wanted = compile_expression(f"try_cast({quoted} AS {spark_name(kind)})", found.schema)
+        return wanted.evaluate(found).cast(kind)
+    return one(found[name]).cast(kind)
+
+
+def _emitted(expected: pa.Table, found: pa.Table) -> tuple[pa.Table, int]:
+    """Return the expected answers up to each query's newest window in `found`, and the number of later rows."""
+    newest = found.group_by("query").aggregate([("window_end", "max")])
+    place = pc.index_in(expected["query"], newest["query"].combine_chunks())
+    ends = newest["window_end_max"].combine_chunks().take(one(place))
+    kept = expected.filter(pc.fill_null(pc.less_equal(one(expected["window_end"]), ends), False))
+    return kept, expected.num_rows - kept.num_rows
+
+
+def _spelled(rows: pa.Table, name: str) -> str:
+    return next((known for known in rows.column_names if known.lower() == name.lower()), name)

@@ -1,0 +1,66 @@
+"""The result of comparing answers with brute force, and the folder that stored answers come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skyband.connectors.files import FileSink, FolderWriter
+from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.queries.families import FAMILIES
+from skyband.queries.workload import Workload
+from skyband.topk.brute_force import Difference
+from skyband.workload_file import WorkloadFile
+
+__all__ = ["Verified", "in_answers", "stored_files", "written_to"]
+
+KINDS = ("parquet", "csv", "jsonl")
+
+
+class Verified(NamedTuple):
+    """Result of a comparison."""
+
+    rows: int  # of the input
+    windows: int | None  # emitted windows; None for stored answers
+    dropped_null: int  # rows without a time or a score
+    not_final: int  # rows of windows that an unfinished run has not emitted yet; not compared
+    difference: Difference
+    seconds: float | None  # in the pipeline; None for stored answers
+    seconds_by_brute_force: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all answers are equal."""
+        return not self.difference.missing and not self.difference.unexpected
+
+
+def written_to(file: WorkloadFile, stream: str, folder: Path) -> Workload[Any]:
+    """Return the queries whose answers a run of the file writes to a folder."""
+    workload = file.workloads[stream]
+    sinks = (one for one in file.sinks if isinstance(one, FileSink))
+    sink = next((one for one in sinks if Path(one.path).resolve() == folder.resolve()), None)
+    if sink is not None and sink.output != "answers":
+        raise UnsupportedError(
+            f"{str(folder)!r} contains changes (output: {sink.output}), and only complete answers can be verified. "
+            "Use the folder of a sink with output: answers."
+        )
+    if sink is None or sink.queries is None:
+        return workload
+    return Workload([query for query in workload if query.name in sink.queries])
+
+
+def stored_files(stream: str, folder: Path) -> tuple[str, list[Path]] | None:
+    """Return the format and the files of the answers that a sink has written for a stream; None if there are none."""
+    found = {kind: FolderWriter(str(folder), stream, kind).files() for kind in KINDS}
+    kinds = [kind for kind, files in found.items() if files]
+    if len(kinds) > 1:
+        raise InvalidInputError(
+            f"{str(folder)!r} contains answers of stream {stream!r} as {' and as '.join(kinds)}, which would be "
+            "counted twice. Store each format in a separate folder."
+        )
+    return (kinds[0], found[kinds[0]]) if kinds else None
+
+
+def in_answers(column: str) -> str:
+    """Return the name of an input column in the answers."""
+    return f"row_{column}" if column.lower() in FAMILIES["topk"].answers.names else column

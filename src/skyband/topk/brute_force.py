@@ -1,0 +1,180 @@
+"""The answers of a bounded input by their definition: every window is filtered, sorted and cut, one after another.
+
+This code shares no engine, reducer or shard with the pipeline. It shares the definition of a query, the evaluation of
+expressions over Arrow, and the hash of a row that breaks ties without an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.arrow import one
+from skyband.data.row_hash import row_hash
+from skyband.expressions import compile_expression
+from skyband.queries.workload import Workload
+from skyband.topk.query import TopK
+
+__all__ = ["SHOWN", "Difference", "by_definition", "compare_tables"]
+
+SHOWN = 10
+_COUNT = "__n"
+
+
+class Difference(NamedTuple):
+    """Differences between two sets of answers."""
+
+    compared: int  # number of rows by brute force
+    missing: int  # how many of them the pipeline did not return
+    unexpected: int  # number of rows that only the pipeline returned
+    examples: list[dict[str, Any]]  # some rows of both kinds
+
+
+class _Objects(NamedTuple):
+    """The rows that a query ranks."""
+
+    rows: Any  # their numbers in the table
+    at: Any  # event time, or the sequence number in the group
+    score: Any
+    tie: Any  # the larger ranks higher
+    group: Any  # number of the group
+
+
+def by_definition(rows: pa.Table, workload: Workload[Any], *, time: str, id_: str | None) -> pa.Table:
+    """Return all answers: query, groups, window end, rank, score, and the row's ``__time`` and ``__id``."""
+    names = list(dict.fromkeys(name for query in workload for name in query.partition_by))
+    kinds = {name: compile_expression(name, rows.schema).type for name in names}
+    return pa.concat_tables([_answers(rows, query, kinds, time, id_) for query in workload])
+
+
+def compare_tables(expected: pa.Table, found: pa.Table) -> Difference:
+    """Compare both as multisets of rows, by the columns of the brute-force answers."""
+    names = expected.column_names
+    both = pa.concat_tables(
+        [
+            expected.append_column(_COUNT, pa.repeat(1, expected.num_rows)),
+            found.select(names).cast(expected.schema).append_column(_COUNT, pa.repeat(-1, found.num_rows)),
+        ]
+    )
+    summed = both.group_by(names).aggregate([(_COUNT, "sum")]).rename_columns([*names, _COUNT])
+    differing = summed.filter(pc.not_equal(summed[_COUNT], 0))
+    counts = differing[_COUNT].to_numpy()
+    order = [(name, "ascending") for name in ("window_end", "query", "rank")]
+    examples = [
+        {"what": "missing" if row.pop(_COUNT) > 0 else "unexpected", **row}
+        for row in differing.sort_by(order).slice(0, SHOWN).to_pylist()
+    ]
+    missing, unexpected = int(counts[counts > 0].sum()), int(-counts[counts < 0].sum())
+    return Difference(expected.num_rows, missing, unexpected, examples)
+
+
+def _answers(rows: pa.Table, query: TopK, kinds: dict[str, pa.DataType], time: str, id_: str | None) -> pa.Table:
+    if query.where is not None:
+        rows = rows.filter(pc.fill_null(compile_expression(query.where, rows.schema).evaluate(rows), False))
+    groups = {name: compile_expression(name, rows.schema).evaluate(rows) for name in query.partition_by}
+    objects = _objects(rows, query, list(groups.values()), time, id_)
+    found = list(_in_time(objects, query) if query.axis == "time" else _in_sequence(objects, query))
+    chosen = _joined([one.rows for one, _, _ in found])
+    ends = _joined([np.full(one.rows.size, end) for one, end, _ in found])
+    ranks = _joined([ranks for _, _, ranks in found])
+    taken = pa.array(chosen)
+    columns: dict[str, Any] = {"query": pa.repeat(query.name, chosen.size)}
+    for name, kind in kinds.items():
+        columns[name] = groups[name].take(taken) if name in groups else pa.nulls(chosen.size, kind)
+    kind = rows.schema.field(time).type
+    columns["window_end"] = pa.array(ends).cast(kind) if query.axis == "time" else pa.array(ends)
+    columns |= {"rank": pa.array(ranks), "score": pa.array(_joined([one.score for one, _, _ in found], np.float64))}
+    columns["__time"] = one(rows[time]).take(taken)
+    if id_ is not None:
+        columns["__id"] = one(rows[id_]).take(taken)
+    return pa.table(columns)
+
+
+def _joined(parts: list[Any], kind: Any = np.int64) -> Any:
+    return np.concatenate([np.empty(0, kind), *parts]).astype(kind)
+
+
+def _objects(rows: pa.Table, query: TopK, groups: list[Any], time: str, id_: str | None) -> _Objects:
+    """Return the rows with a time and a score, in any order."""
+    at = one(rows[time]).cast(pa.int64())
+    score = compile_expression(str(query.by), rows.schema).evaluate(rows).cast(pa.float64(), safe=False)
+    valid = pc.and_(at.is_valid(), pc.invert(pc.fill_null(pc.is_nan(score), True)))
+    kept = pc.indices_nonzero(valid).to_numpy()
+    ties = pa.array(row_hash(rows)) if id_ is None else one(rows[id_])
+    codes = np.zeros(kept.size, np.int64)
+    for group in groups:
+        values = pc.add(group, pa.scalar(0.0, group.type)) if pa.types.is_floating(group.type) else group
+        encoded = values.take(pa.array(kept)).dictionary_encode(null_encoding="encode")
+        mine = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        codes = np.unique(codes * (len(encoded.dictionary) + 1) + mine, return_inverse=True)[1]
+    # Equal ties have equal numbers; a row without an id is before all others.
+    ranked = pc.rank(ties, "ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    ranked[ties.is_null().to_numpy(zero_copy_only=False)] = 0
+    return _Objects(
+        kept,
+        at.take(pa.array(kept)).to_numpy(zero_copy_only=False),
+        score.take(pa.array(kept)).to_numpy(zero_copy_only=False) + 0.0,
+        ranked[kept],
+        codes,
+    )
+
+
+def _in_time(objects: _Objects, query: TopK) -> Iterator[tuple[_Objects, int, Any]]:
+    """Yield the answer of every window over event time: its objects, its end, and their ranks."""
+    if not objects.at.size:
+        return
+    objects = _taken(objects, np.argsort(objects.at, kind="stable"))
+    first = int(objects.at[0]) if query.full_only else None
+    for low, high, end in _spans(objects.at, query):
+        if first is None or end - query.sliding.size >= first:
+            yield _best(_taken(objects, slice(low, high)), end, query)
+
+
+def _in_sequence(objects: _Objects, query: TopK) -> Iterator[tuple[_Objects, int, Any]]:
+    """Yield the answer of every complete window of each group, over its objects in the order of time and tie."""
+    order = np.lexsort([objects.tie, objects.at, objects.group])
+    begins = np.flatnonzero(np.diff(objects.group[order], prepend=-1))
+    for rows in np.split(order, begins[1:]) if order.size else ():
+        mine = _taken(objects, rows)._replace(at=np.arange(rows.size))
+        for low, high, end in _spans(mine.at, query):
+            if end <= rows.size and (not query.full_only or end >= query.sliding.size):
+                yield _best(_taken(mine, slice(low, high)), end, query)
+
+
+def _spans(at: Any, query: TopK) -> Iterator[tuple[int, int, int]]:
+    """Yield the range of sorted positions in each window that contains one, and the window's end."""
+    size, slide, origin = query.sliding.size, query.sliding.slide, query.sliding.origin
+    low, end = 0, origin + ((int(at[0]) - origin) // slide + 1) * slide
+    while True:
+        low, high = (int(place) for place in np.searchsorted(at, [end - size, end]))
+        if low < high:
+            yield low, high, end
+            end += slide
+        elif low < at.size:
+            end = origin + ((int(at[low]) - origin) // slide + 1) * slide  # the next window with a position
+        else:
+            return
+
+
+def _best(window: _Objects, end: int, query: TopK) -> tuple[_Objects, int, Any]:
+    """Sort a window best first, and keep the k best of each group."""
+    key = window.score if query.order == "asc" else -window.score
+    order = np.lexsort([-window.tie, -window.at, key, window.group])
+    groups, keys = window.group[order], key[order]
+    begins = np.flatnonzero(np.diff(groups, prepend=-1))
+    place = np.arange(order.size)
+    first = np.repeat(begins, np.diff(begins, append=order.size))
+    if query.ties == "rank":  # the place of the first object with the same score
+        starts = np.flatnonzero(np.append(True, (groups[1:] != groups[:-1]) | (keys[1:] != keys[:-1])))
+        place = np.repeat(starts, np.diff(starts, append=order.size))
+    ranks = place - first + 1
+    kept = ranks <= query.k
+    return _taken(window, order[kept]), end, ranks[kept]
+
+
+def _taken(objects: _Objects, places: Any) -> _Objects:
+    return _Objects(*(column[places] for column in objects))

@@ -1,0 +1,66 @@
+"""Small files on this machine run without Spark; everything else runs on Spark, with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+import skyband as sb
+from skyband.jobs import engine_choice
+from skyband.jobs.engine_choice import choose_engine, why_no_spark
+
+QUERY = "queries: [{name: q, k: 1, size: 1 minute, by: v}]\n"
+FILES = "streams: {s: {path: in, format: csv, time: at}}\n"
+
+
+@pytest.fixture
+def with_spark(monkeypatch):
+    monkeypatch.setattr(engine_choice, "why_no_spark", lambda: None)
+
+
+def file_of(folder, text=FILES + QUERY):
+    (folder / "in").mkdir(exist_ok=True)
+    (folder / "in" / "1.csv").write_text("at,v\n2024-01-01,1\n")
+    (folder / "work.yaml").write_text(text)
+    return sb.read_workload(folder / "work.yaml")
+
+
+def test_a_small_input_runs_in_this_process(tmp_path, with_spark):
+    choice = choose_engine(file_of(tmp_path))
+    assert choice.engine == "local"
+    assert str(choice) == ("runs in this process, without Spark: the input is small, 0.0 MB of files on this machine")
+
+
+def test_a_large_input_runs_on_spark(tmp_path, with_spark, monkeypatch):
+    file = file_of(tmp_path)
+    (tmp_path / "in" / "2.csv").write_text("at,v\n" * 10)
+    monkeypatch.setitem(engine_choice.LARGEST_LOCAL_INPUT, "csv", 60)
+    assert choose_engine(file) == ("spark", "stream 's' has 0.0 MB of input, and Spark is faster above 0.0 MB")
+
+
+def test_without_spark_any_size_runs_in_this_process(tmp_path, monkeypatch):
+    monkeypatch.setitem(engine_choice.LARGEST_LOCAL_INPUT, "csv", 0)
+    monkeypatch.setattr(engine_choice, "why_no_spark", lambda: "Java, which Spark needs, was not found")
+    assert choose_engine(file_of(tmp_path)) == ("local", "Java, which Spark needs, was not found")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("streams: {s: {source: rate, rows_per_second: 5}}\n" + QUERY.replace("by: v", "by: value"), "source 'rate'"),
+        (FILES.replace("path: in", "path: 's3a://b/in'") + QUERY, "which has a scheme"),
+        (FILES.replace("time: at", "time: at, options: {comment: '#'}") + QUERY, "options: {comment: #}"),
+        (FILES + QUERY + "engine: {settings: {spark.sql.ansi.enabled: false}}\n", "can change the answers"),
+    ],
+)
+def test_what_needs_spark(tmp_path, with_spark, text, why):
+    choice = choose_engine(file_of(tmp_path, text))
+    assert choice.engine == "spark"
+    assert why in choice.why
+    assert "--local" not in choice.why
+
+
+def test_why_there_is_no_spark(monkeypatch):
+    monkeypatch.setattr(engine_choice.java, "find", lambda: None)
+    assert why_no_spark() == "Java, which Spark needs, was not found"
+    monkeypatch.setattr(engine_choice, "find_spec", lambda _: None)
+    assert why_no_spark() == "the package pyspark is not installed"

@@ -1,0 +1,87 @@
+"""Local runs and stored answers agree with the definitions; a wrong answer is found. Without Spark."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+import skyband as sb
+from skyband.cli.verify import verify_file
+from skyband.jobs import run_local
+from skyband.jobs.local_verification import verify_local
+from tests.jobs.test_verification import COUNTED, QUERIES
+from tests.sharding import cases
+from tests.spark.frames import write_files
+
+
+def workload(folder, queries, sinks="", id_="id: id,"):
+    stream = f"streams: {{rows: {{path: in, format: parquet, time: ts, {id_} watermark: 0 seconds}}}}\n"
+    (folder / "work.yaml").write_text(f"{stream}queries:{queries}{sinks}")
+    return sb.read_workload(folder / "work.yaml")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    found = cases.draw_rows(cases.rng("verify"), 150, scale=1_000_000)
+    write_files(tmp_path / "in", [found[100:], found[:60], found[60:100]])
+    return found
+
+
+@pytest.mark.parametrize("id_", ["id: id,", ""])
+@pytest.mark.parametrize("queries", [QUERIES, COUNTED], ids=["time", "count"])
+def test_the_two_agree(tmp_path, rows, queries, id_):
+    lines = []
+    found = verify_local(workload(tmp_path, queries, id_=id_), "rows", lines.append)
+    assert found.agrees, found.difference
+    assert found.difference.compared > 50
+    assert found.rows == 150
+    assert found.windows > 20
+    assert found.dropped_null == sum(row[1] is None for row in rows)
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_stored_answers(tmp_path, rows, kind):
+    file = workload(tmp_path, QUERIES, f"sinks: [{{type: {kind}, path: out}}]\n")
+    assert run_local(file).await_end(600)
+    found = verify_local(file, "rows", answers=tmp_path / "out")
+    assert found.agrees, found.difference
+    assert found.windows is None
+    path = next((tmp_path / "out").iterdir())
+    if kind == "parquet":
+        pq.write_table(pq.read_table(path).slice(1), path)
+    else:
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join([*lines[:1], *lines[2:]]))
+    found = verify_local(file, "rows", answers=tmp_path / "out")
+    assert (found.difference.missing, found.difference.unexpected) == (1, 0)
+
+
+def test_answers_of_an_unfinished_run(tmp_path, rows):
+    file = workload(tmp_path, QUERIES, "sinks: [{type: parquet, path: out}]\n")
+    assert run_local(file, "catch-up").await_end(600)
+    assert not verify_local(file, "rows", answers=tmp_path / "out").agrees
+    found = verify_local(file, "rows", answers=tmp_path / "out", unfinished=True)
+    assert found.agrees, found.difference
+    assert found.not_final > 0
+
+
+def test_the_command(tmp_path, rows, capsys):
+    path = workload(tmp_path, QUERIES).path
+    options = {"answers": None, "unfinished": False, "verbose": False, "local": True}
+    assert verify_file(path, as_json=False, **options) == 0
+    shown = capsys.readouterr().out
+    assert "brute force in this process" in shown
+    assert "answer rows agree" in shown
+    assert verify_file(path, as_json=True, **options) == 0
+    assert json.loads(capsys.readouterr().out)["rows"]["agrees"]
+
+
+def test_what_cannot_be_verified_without_spark(tmp_path):
+    (tmp_path / "work.yaml").write_text(
+        "streams: {s: {source: rate, rows_per_second: 5}}\nqueries: [{name: q, k: 1, size: 1 minute, by: value}]\n"
+    )
+    with pytest.raises(sb.UnsupportedError, match="source 'rate'"):
+        verify_local(sb.read_workload(tmp_path / "work.yaml"), "s")
