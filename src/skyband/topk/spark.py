@@ -7,7 +7,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.spark.expressions import Columns, answer_type, quoted
 from skyband.spark.late_rows import late_rows
@@ -24,6 +23,7 @@ from skyband.spark.plan import (
 )
 from skyband.spark.tasks import unpack
 from skyband.spark.topology import SparkPlan, shard_sizes, spread, sums
+from skyband.spark.versions import arrow_schema
 from skyband.topk.pipeline import PIPELINE
 from skyband.topk.plan import TopKPlan, scans_of
 from skyband.topk.projection import project, taken
@@ -69,7 +69,7 @@ class _TopKSparkPlan(SparkPlan):
             local = local.observe("skyband_out", *sums("late", "windows", "answered"), *newest, *sizes)
         elif counted is not None:
             local = local.observe(counted.answered, *sums("windows"))
-        kinds = to_arrow_schema(self.answers, timezone="UTC")
+        kinds = arrow_schema(self.answers)
         return local.select("answers").mapInArrow(unpack(kinds), self.answers)
 
 
