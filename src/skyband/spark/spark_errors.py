@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkException
 
 import skyband.errors
-from skyband.errors import InvalidInputError, PipelineError, SkybandError
+from skyband.errors import InvalidInputError, PipelineError, SkybandError, SnapshotError
 
 __all__ = ["first_line", "is_gone", "is_stuck", "plain_error", "reason_of", "uncomputable", "unless_gone"]
 
@@ -107,6 +107,12 @@ def plain_error(error: BaseException) -> BaseException:
         return PipelineError(
             "the stream stopped: the Java process that runs Spark has ended. It was killed, or ran out of memory. No "
             "data is lost; run it again."
+        )
+    if "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA" in text:
+        return SnapshotError(
+            "the checkpoint was written by another minor version of Spark, and this session cannot resume it. Spark "
+            "4.1 and later resume checkpoints of Spark 4.0 in a classic session, not with Spark Connect; Spark 4.0 "
+            "does not resume those of later versions. Nothing was changed."
         )
     if _FULL in text:
         # Use the shortest line with a path: Spark wraps the message in several errors.

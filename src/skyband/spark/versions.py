@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, GroupedData, Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -29,15 +29,20 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, **_IN_UTC)
 
 
-def has_row_processors(grouped: object) -> bool:
-    """Return whether grouped rows can be passed to a processor as rows."""
-    return hasattr(grouped, "transformWithState")
+def has_row_processors(spark: SparkSession) -> bool:
+    """Return whether processors get rows. With Spark Connect, the server may be older than this process."""
+    return hasattr(GroupedData, "transformWithState") and _version(spark) >= (4, 1)
+
+
+def _version(spark: SparkSession) -> tuple[int, int]:
+    major, minor = spark.version.split(".")[:2]
+    return int(major), int(minor)
 
 
 def processed(envelopes: DataFrame, processor: StatefulProcessor, output: str) -> DataFrame:
     """Return the output of a stateful processor that gets the envelopes of each shard. `output` are its columns."""
     grouped: Any = envelopes.groupBy("shard")
-    if has_row_processors(grouped):
+    if has_row_processors(envelopes.sparkSession):
         found: DataFrame = grouped.transformWithState(processor, output, "Append", "EventTime")
         return found
     columns = tuple(part.split()[0] for part in output.split(", "))
