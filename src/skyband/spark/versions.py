@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["arrow_schema", "has_row_processors", "processed"]
 
 # Spark 4.0 and 4.1 always use UTC and have no argument for it.
-_IN_UTC = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+_IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -42,11 +42,12 @@ def _version(spark: SparkSession) -> tuple[int, int]:
 def processed(envelopes: DataFrame, processor: StatefulProcessor, output: str) -> DataFrame:
     """Return the output of a stateful processor that gets the envelopes of each shard. `output` are its columns."""
     grouped: Any = envelopes.groupBy("shard")
+    found: DataFrame
     if has_row_processors(envelopes.sparkSession):
-        found: DataFrame = grouped.transformWithState(processor, output, "Append", "EventTime")
-        return found
-    columns = tuple(part.split()[0] for part in output.split(", "))
-    found = grouped.transformWithStateInPandas(PandasProcessor(processor, columns), output, "Append", "EventTime")
+        found = grouped.transformWithState(processor, output, "Append", "EventTime")
+    else:
+        columns = tuple(part.split()[0] for part in output.split(", "))
+        found = grouped.transformWithStateInPandas(PandasProcessor(processor, columns), output, "Append", "EventTime")
     return found
 
 
