@@ -8,7 +8,7 @@ TYPED  := src tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folde
 CODE   := $(TYPED) tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars kernels demo test test-long test-quick faults check format bench docs page clean
+.PHONY: help setup java jars kernels demo test test-long test-spark test-versions test-quick faults check format bench docs page clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -36,6 +36,25 @@ test: java check kernels ## run all checks and tests; CI runs it first
 # Hypothesis tests run in both targets, here with more examples.
 test-long: java ## run longer random searches and more fault tests; CI runs it after make test
 	SKYBAND_LONG=1 $(BIN)/pytest -n 2 -m "long or hypothesis"
+
+# Tests with another version of Spark, in an environment of its own. Its older PySpark leaves sockets open.
+VERSION ?= 4.0.5
+TESTS ?= tests/spark
+OTHER := build/spark-$(VERSION)
+test-spark: java ## run the Spark tests with another version of Spark (VERSION=4.0.5, TESTS=tests/spark)
+	@test -x $(OTHER)/bin/python || $(PYTHON) -m venv --without-pip $(OTHER)
+	@grep -v '^pyspark==' constraints.txt > $(OTHER)/constraints.txt
+	@$(BIN)/uv pip install --quiet --python $(OTHER)/bin/python --constraints $(OTHER)/constraints.txt \
+	  --build-constraints constraints.txt --editable '.[dev]' pyspark==$(VERSION)
+	$(OTHER)/bin/python -m pytest -n 2 -m "not long" -p no:cacheprovider -W ignore::ResourceWarning \
+	  -W ignore::pytest.PytestUnraisableExceptionWarning $(TESTS)
+
+# The last patch release of each supported minor version that `make test` does not run with.
+test-versions: ## run a short set of tests with each supported minor version of Spark; CI runs it
+	@for version in 4.0.5 4.1.4 4.2.1; do \
+	  $(MAKE) --no-print-directory test-spark VERSION=$$version \
+	    TESTS="tests/spark/test_versions.py tests/spark/test_golden_checkpoints.py" || exit 1; \
+	done
 
 test-quick: $(READY) ## run lint, and the tests that start neither Spark nor a server
 	$(BIN)/ruff check $(CODE)

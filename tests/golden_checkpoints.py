@@ -1,8 +1,8 @@
 """Checkpoints of streams as earlier versions of the library left them, one for each family.
 
-The archives in ``tests/golden/checkpoints`` are never written again. ``python -m tests.golden_checkpoints FOLDER``
-writes those of the code at hand: it reads the first files of a stream and stops. Paths are replaced, so that a test can
-put the checkpoint anywhere.
+The archives in ``tests/golden/checkpoints`` are never written again; those in its folders ``spark-4.0``, … were written
+by that version of Spark. ``python -m tests.golden_checkpoints FOLDER`` writes those of the code at hand: it reads the
+first files of a stream and stops. Paths are replaced, so that a test can put the checkpoint anywhere.
 """
 
 from __future__ import annotations
@@ -45,6 +45,14 @@ WORKLOADS: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
+def archives(family: str) -> dict[str, Path]:
+    """The stored checkpoints of a family, by the version of Spark that wrote them."""
+    return {
+        path.parent.name.removeprefix("spark-") if path.parent != FOLDER else "4.3": path
+        for path in sorted(FOLDER.rglob(f"{family}.tar.gz"))
+    }
+
+
 def batches() -> list[list[tuple[int, float, int, str]]]:
     """The rows of the stream's files: position, score, id, group."""
     rows = [((100 + n) * SECOND, float(n * 7 % 17) / 2, n, "abc"[n * 5 % 3]) for n in range(60)]
@@ -63,10 +71,10 @@ def start(spark: Any, family: str, folder: Path, write: Any) -> Any:
     )  # fmt: skip
 
 
-def unpack(family: str, folder: Path) -> None:
-    """Put a family's checkpoint into ``folder/state``."""
+def unpack(archive_path: Path, folder: Path) -> None:
+    """Put a checkpoint into ``folder/state``."""
     here = str(folder).encode()
-    with tarfile.open(FOLDER / f"{family}.tar.gz") as archive:
+    with tarfile.open(archive_path) as archive:
         for member in archive.getmembers():
             path = folder / "state" / member.name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from packaging.version import Version
 
 from skyband.spark import answers
 from tests import golden_checkpoints
@@ -13,10 +14,19 @@ def rounded(row):
     return tuple(round(value, 12) if isinstance(value, float) else value for value in row.values())
 
 
-@pytest.mark.parametrize("family", golden_checkpoints.WORKLOADS)
-def test_a_stream_goes_on_from_an_earlier_versions_checkpoint(spark, tmp_path, family):
+STORED = [
+    pytest.param(family, version, archive, id=f"{family}-spark-{version}")
+    for family in golden_checkpoints.WORKLOADS
+    for version, archive in golden_checkpoints.archives(family).items()
+]
+
+
+@pytest.mark.parametrize(("family", "version", "archive"), STORED)
+def test_a_stream_goes_on_from_an_earlier_versions_checkpoint(spark, tmp_path, family, version, archive):
+    if Version(version) > Version(spark.version):
+        pytest.skip(f"Spark {spark.version} does not read checkpoints of Spark {version}")
     batches = golden_checkpoints.batches()
-    golden_checkpoints.unpack(family, tmp_path)
+    golden_checkpoints.unpack(archive, tmp_path)
     write_files(tmp_path / "in", batches)
     sink = tmp_path / "out"
     handle = golden_checkpoints.start(

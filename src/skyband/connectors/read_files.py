@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from skyband.connectors.arrow.paths import listed_files, on_spark, option, refuse_options
@@ -21,7 +20,6 @@ from skyband.connectors.arrow.rows import LocalRows, open_files
 from skyband.connectors.csv_headers import FileShape
 from skyband.connectors.file_rows import shape_of_files
 from skyband.connectors.file_scan import FileScan, Watched
-from skyband.connectors.file_source import Admission, scan_files
 from skyband.connectors.files import FilesSource
 from skyband.connectors.sources import named_in, open_batch, open_stream, reported_as_stream
 from skyband.errors import InvalidInputError, UnsupportedError
@@ -29,8 +27,10 @@ from skyband.paths import has_scheme
 from skyband.queries.workload import Workload
 from skyband.spark.inputs import RowInput, Scan
 from skyband.spark.sessions import cores_of
+from skyband.spark.versions import arrow_schema, has_limited_sources
 
 if TYPE_CHECKING:
+    from skyband.connectors.file_source import Admission
     from skyband.spark.topology import SparkPlan
 
 __all__ = ["FileInput", "read_files"]
@@ -179,6 +179,8 @@ class FileInput(RowInput):
 
         def envelopes(keys: Mapping[int, int]) -> DataFrame:
             sent = replace(found, token=uuid4().hex, stream=narrow.stream, reader=narrow.reader, keys=dict(keys))
+            from skyband.connectors.file_source import scan_files  # needs Spark 4.2
+
             scanned = scan_files(self.session, sent, self._admission(stream, folder))
             return self._observed(scanned) if self._counted and not streaming else scanned
 
@@ -194,9 +196,9 @@ class FileInput(RowInput):
         assert shape is not None  # `open` was called before
         kinds = {field.name: field.dataType for field in shape.fields}
         fields = [StructField(new, kinds[old]) for old, new in shape.names.items()]
-        declared = to_arrow_schema(StructType(fields), timezone="UTC")
+        declared = arrow_schema(StructType(fields))
         rows = LocalRows(self._name, stream, open_files(self._name, stream, files, declared))
-        expected = to_arrow_schema(frame.schema, timezone="UTC")
+        expected = arrow_schema(frame.schema)
         here, there = ([(field.name, field.type) for field in found] for found in (rows.schema, expected))
         if here != there:
             ours, theirs = next((pair for pair in zip_longest(here, there) if pair[0] != pair[1]), (None, None))
@@ -204,6 +206,8 @@ class FileInput(RowInput):
         return rows
 
     def _admission(self, stream: FilesSource, folder: str | None) -> Admission:
+        from skyband.connectors.file_source import Admission
+
         spark = self.session
         limits: dict[str, int] = {}
         if folder is not None and not self._at_once:
@@ -228,6 +232,8 @@ def _named(stream: FilesSource, rows: LocalRows, plan: SparkPlan) -> set[str]:
 
 def _refuse_other_places(name: str, spark: SparkSession, stream: FilesSource, folder: str | None) -> None:
     """Reject sessions in which tasks may see other files, or read and compute in another way."""
+    if not has_limited_sources():
+        raise on_spark(name, f"Spark {spark.version}, whose data sources in Python read all files at once,")
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise on_spark(name, "a Spark Connect session, whose server may run on another machine,")
     master = spark.conf.get("spark.master", "") or ""

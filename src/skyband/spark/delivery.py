@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import Wanted, parts_of, prepare_servers, servers_among
 from skyband.sharding.plan import Output
 from skyband.spark.plan import Pipeline
+from skyband.spark.versions import arrow_schema
 
 __all__ = ["Take", "collecting", "open_servers", "write_to"]
 
@@ -49,5 +49,5 @@ def open_servers(
 ) -> None:
     """Prepare the servers for these answers. See `prepare_servers`."""
     if servers_among(wanted):
-        empty = to_arrow_schema(answers.schema, timezone="UTC").empty_table()
+        empty = arrow_schema(answers.schema).empty_table()
         prepare_servers(wanted, workload, output, empty, replace=replace, kept=kept)

@@ -17,6 +17,7 @@ from skyband.sharding.row_source import plain
 from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
 from skyband.spark.control import control_envelopes
+from skyband.spark.versions import processed
 from skyband.windows import ALWAYS, NEVER
 
 __all__ = ["late_rows"]
@@ -34,7 +35,7 @@ def late_rows(df: DataFrame, time: str, keys: dict[int, int], control: str | Non
     if control is not None:
         whole = whole.union(control_envelopes(df.sparkSession, control, keys.values()))
     processor = _LateProcessor(time, final_at_end=final_at_end)
-    packed = whole.groupBy("shard").transformWithState(processor, "answers binary", "Append", "EventTime")
+    packed = processed(whole, processor, "answers binary")
     return packed.mapInArrow(tasks.unpack(), df.schema).toDF(*names)
 
 

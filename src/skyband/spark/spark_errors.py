@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkException
 
 import skyband.errors
-from skyband.errors import InvalidInputError, PipelineError, SkybandError
+from skyband.errors import InvalidInputError, PipelineError, SkybandError, SnapshotError
 
 __all__ = ["first_line", "is_gone", "is_stuck", "plain_error", "reason_of", "uncomputable", "unless_gone"]
 
@@ -96,8 +96,8 @@ def plain_error(error: BaseException) -> BaseException:
     Errors that are not from Spark are returned unchanged.
     """
     text = str(error)
-    if (another := _different_header(f"{text}\n{getattr(error, '_stackTrace', '')}")) is not None:
-        return another
+    if (known := _different_header(f"{text}\n{getattr(error, '_stackTrace', '')}") or _other_spark(text)) is not None:
+        return known
     for name in re.findall(r"skyband\.errors\.(\w+): ", text):
         kind = getattr(skyband.errors, name, None)
         if isinstance(kind, type) and issubclass(kind, SkybandError):
@@ -124,6 +124,17 @@ def reason_of(error: BaseException) -> str:
     """Return the first line of an error's text with a reason."""
     reasons = [found[1] for line in str(error).splitlines() if (found := _REASON.match(line))]
     return reasons[0] if reasons else first_line(error)
+
+
+def _other_spark(text: str) -> SnapshotError | None:
+    """Return our error if another minor version of Spark wrote the checkpoint; else None."""
+    if "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA" not in text:
+        return None
+    return SnapshotError(
+        "the checkpoint was written by another minor version of Spark, and this session cannot resume it. Spark 4.1 "
+        "and later resume checkpoints of Spark 4.0 in a classic session, not with Spark Connect; Spark 4.0 does not "
+        "resume those of later versions. Nothing was changed."
+    )
 
 
 def _different_header(text: str) -> InvalidInputError | None:

@@ -16,6 +16,7 @@ from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, output_of, 
 from skyband.sharding.plan import Output, ShardPlan
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unresumable
 from skyband.spark.checkpoint_lock import Lock
+from skyband.spark.checkpoint_upgrade import upgrade_checkpoint
 from skyband.spark.control import Control
 from skyband.spark.delivery import collecting, open_servers, write_to
 from skyband.spark.inputs import inputs_of, read_by_spark
@@ -218,6 +219,9 @@ def launch(
         control = Control(spark, kept.control)
         if description is None:
             kept.refuse_unwritable(control.open)
+        else:
+            for folder in (kept.folder, kept.late):
+                upgrade_checkpoint(spark, folder)
         kept.agree(draft.description, description)
         progress = StreamProgress() if progress is None else progress
         progress.stream_info = draft.stream_info._replace(reader=draft.reader)

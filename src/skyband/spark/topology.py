@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope
@@ -26,6 +25,7 @@ from skyband.spark.inputs import Scan
 from skyband.spark.plan import Observed, PackedAnswers, Pipeline, StreamInfo
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, merge_answers, to_shards
+from skyband.spark.versions import arrow_schema, processed
 
 __all__ = ["SparkPlan", "shard_sizes", "spread", "sums"]
 
@@ -146,7 +146,7 @@ class SparkPlan:
         when they receive them, other shards by their timer. One micro-batch therefore contains all answers for a
         window, and merging needs no state.
         """
-        merge = self.merger(to_arrow_schema(self.answers, timezone="UTC"))
+        merge = self.merger(arrow_schema(self.answers))
         windows = sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows")
         if not local.isStreaming:
             found = local.repartition(1).sortWithinPartitions(*self.merge_order).mapInArrow(merge, self.answers)
@@ -169,7 +169,7 @@ class SparkPlan:
         if control is not None:
             envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
         processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end)
-        return envelopes.groupBy("shard").transformWithState(processor, OUTPUT, "Append", "EventTime")
+        return processed(envelopes, processor, OUTPUT)
 
     def _bounded(self, envelopes: DataFrame, keys: Mapping[int, int], counted: Observed | None) -> DataFrame:
         """Return the output of a bounded input's shards: each receives its envelopes in the order of their oldest row.

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from skyband.spark.expressions import Columns, answer_type, quoted
 from skyband.spark.late_rows import late_rows
@@ -27,6 +26,7 @@ from skyband.spark.plan import (
 )
 from skyband.spark.tasks import collect_answers, unpack
 from skyband.spark.topology import SparkPlan, shard_sizes, spread, sums
+from skyband.spark.versions import arrow_schema
 from skyband.topk.pipeline import PIPELINE
 from skyband.topk.plan import TopKPlan, scans_of
 from skyband.topk.projection import project, taken
@@ -83,13 +83,13 @@ class _TopKSparkPlan(SparkPlan):
         return local.select("answers").mapInArrow(unpack(self._kinds), self.answers)
 
     def packed(self, local: DataFrame, answers: DataFrame) -> PackedAnswers:
-        columns = to_arrow_schema(answers.schema, timezone="UTC")
+        columns = arrow_schema(answers.schema)
         unpack_all = partial(collect_answers, kinds=self._kinds, answers=columns)
         return PackedAnswers(self._observed(local).select("answers"), unpack_all)
 
     @property
     def _kinds(self) -> pa.Schema:
-        return to_arrow_schema(self.answers, timezone="UTC")
+        return arrow_schema(self.answers)
 
     def _observed(self, local: DataFrame) -> DataFrame:
         newest = [sf.max(name).alias(name) for name in ("newest", "last_end")]

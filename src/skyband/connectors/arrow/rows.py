@@ -34,14 +34,13 @@ _Step = Callable[[pa.Table], pa.Table]
 def open_files(name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None = None) -> FileReader:
     """Return the reader of a stream's files. Reads what determines the columns: headers, footers or all values.
 
-    `declared` are the columns, if they are known and the stream does not declare them.
+    `declared` are the columns, if they are known; else those that the stream declares, if it does.
     """
     refuse_options(name, stream)
     readers: dict[str | None, Callable[..., FileReader]] = {"parquet": ParquetFiles, "csv": CsvFiles, "json": JsonFiles}
     if stream.format not in readers:
         raise on_spark(name, f"format {stream.format!r}")
-    known = declared if stream.schema is None else declared_types(name, stream)
-    return readers[stream.format](name, stream, files, known)
+    return readers[stream.format](name, stream, files, declared_types(name, stream) if declared is None else declared)
 
 
 class LocalRows:
@@ -57,7 +56,7 @@ class LocalRows:
         self._files = list[Path]()
         if reader is None:
             self._files = data_files(name, stream) if known is None else listed_files(name, stream)
-            reader = open_files(name, stream, self._files, known)
+            reader = open_files(name, stream, self._files, known if stream.schema is None else None)
         self.reader = reader
         self._steps: list[_Step] = []
         self._inputs: list[tuple[str, tuple[str, ...]]] = []  # by step: the column it sets, and those it reads
