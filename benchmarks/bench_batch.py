@@ -67,10 +67,8 @@ class Bench:
         return reader.parquet(str(self.home / "rows"))
 
     def checkpoint(self) -> str:
-        """Return a new folder for the state of a job."""
-        folder = self.home / "checkpoint"
-        shutil.rmtree(folder, ignore_errors=True)
-        return str(folder)
+        """Return a new folder for the state of a job; Spark may still write to those of earlier jobs."""
+        return tempfile.mkdtemp(prefix="checkpoint-", dir=self.home)
 
     def measure(self, name: str, job: Job, *, counted: bool) -> None:
         """Run a job over all files; keep the milliseconds of the phases of each batch, if it is counted."""
@@ -85,18 +83,18 @@ class Bench:
 
     def own(self) -> StreamingQuery:
         """Start Spark's own count of rows in windows."""
-        return self._own().start()
+        return self._own(self.checkpoint()).start()
 
     def own_with_settings(self) -> StreamingQuery:
         """Start the same with the settings that Skyband makes for its queries."""
-        writer = self._own()
-        settings = checkpoint_settings(self.spark, Checkpoint(self.spark, str(self.home / "checkpoint")))
+        folder = self.checkpoint()
+        writer, settings = self._own(folder), checkpoint_settings(self.spark, Checkpoint(self.spark, folder))
         with while_starting(self.spark, {**settings, **partition_settings(self.spark, 1)}):
             return writer.start()
 
-    def _own(self) -> DataStreamWriter:
+    def _own(self, checkpoint: str) -> DataStreamWriter:
         counts = self.stream().withWatermark("ts", WATERMARK).groupBy(sf.window("ts", "600 seconds")).count()
-        return _noop(counts).option("checkpointLocation", self.checkpoint())
+        return _noop(counts).option("checkpointLocation", checkpoint)
 
     def plain(self) -> StreamingQuery:
         """Start `answers` with a writer of Spark."""
