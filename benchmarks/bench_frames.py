@@ -282,7 +282,8 @@ def _first_round(
 def rows_copied(path: Path, case: Case) -> int:
     """Number of rows that SQL copies into windows, at most."""
     panes = DAY // case.slide * (SYMBOLS if case.group else 1)
-    return min(pq.read_metadata(path).num_rows, panes * case.query.k) * (SIZE // case.slide)
+    rows: int = pq.read_metadata(path).num_rows
+    return min(rows, panes * case.query.k) * (SIZE // case.slide)
 
 
 def _form(name: str, engine: Run) -> str:
