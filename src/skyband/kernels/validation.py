@@ -52,11 +52,28 @@ def rows_by_group(codes: Ints, groups: int) -> tuple[Ints, Ints]:
     return rows, begins
 
 
-@kernel
-def shares_positions(positions: Ints, begins: Ints) -> bool:
-    """Return whether two rows of a group share a position; positions are sorted by group, and begin at `begins`."""
+@allocating_kernel
+def shared_positions(positions: Ints, begins: Ints) -> tuple[Ints, Ints]:
+    """Return the rows that share their position with another row of their group, and a number for each position.
+
+    Positions are sorted by group; the rows of a group begin at its entry in `begins`.
+    """
+    found = 0
     for group in range(begins.size - 1):
         for i in range(begins[group] + 1, begins[group + 1]):
-            if positions[i] == positions[i - 1]:
-                return True
-    return False
+            found += positions[i] == positions[i - 1]
+    places, runs = np.empty(2 * found, np.int64), np.empty(2 * found, np.int64)
+    size = run = 0
+    for group in range(begins.size - 1):
+        for i in range(begins[group] + 1, begins[group + 1]):
+            if found == 0:
+                break
+            if positions[i] != positions[i - 1]:
+                continue
+            if size == 0 or places[size - 1] != i - 1:
+                run += 1
+                places[size], runs[size] = i - 1, run
+                size += 1
+            places[size], runs[size] = i, run
+            size += 1
+    return places[:size].copy(), runs[:size].copy()

@@ -81,7 +81,8 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
             values = column.compute(table)
             if pa.types.is_int64(values.type):
                 _refuse_inexact(values, error)
-            return values.cast(pa.float64(), safe=False).fill_null(_NAN)
+            numbers = values.cast(pa.float64(), safe=False)
+            return numbers.fill_null(_NAN) if numbers.null_count else numbers
 
         return ArrowColumn(pa.float64(), compute)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one
 from skyband.kernels.stream import Floats, Ints
-from skyband.kernels.validation import rows_by_group, shares_positions
+from skyband.kernels.validation import rows_by_group, shared_positions
 
 __all__ = [
     "Grouping",
@@ -109,18 +109,11 @@ def by_group_and_position(positions: Ints, grouping: Grouping) -> tuple[Ints, In
 def stream_order(positions: Ints, grouping: Grouping, ids: Callable[[Ints], pa.Array]) -> tuple[Ints, Ints]:
     """Row indexes by group, then position, then id; and where groups begin. `ids` returns the ids of some rows."""
     order, begins = by_group_and_position(positions, grouping)
-    placed = positions[order]
-    if not shares_positions(placed, begins):
-        return order, begins
     # Sort only rows that share group and position by id: they are few, or their ids are already sorted.
-    codes = grouping.codes[order]
-    together = (placed[1:] == placed[:-1]) & (codes[1:] == codes[:-1])
-    touched = np.zeros(order.size, bool)
-    touched[1:] |= together
-    touched[:-1] |= together
-    places = np.flatnonzero(touched)
+    places, runs = shared_positions(positions[order], begins)
+    if not places.size:
+        return order, begins
     found = ids(order[places])
-    runs = np.cumsum(np.concatenate([[True], ~together]))[places]
     if found.null_count == 0 and pa.types.is_integer(found.type):
         inside = np.lexsort([found.to_numpy(zero_copy_only=False), runs])
     else:

@@ -1,6 +1,6 @@
 """Upgrade checkpoints of Spark 4.0 for later versions, which use another name for the same stateful operator.
 
-The stored state is the same. Spark compares the name in the operator's metadata and refuses to resume if it differs.
+The stored state is the same. Spark compares the name in the metadata of the operator and rejects the checkpoint if it differs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def upgrade_checkpoint(spark: SparkSession, folder: str) -> None:
     """Replace the operator's name in a checkpoint that Spark 4.0 has written; other checkpoints are unchanged.
 
     Files are written to another place and then renamed, so that a file is either old or new when the run is killed.
-    Without access to Java, as with Spark Connect, nothing is changed, and Spark refuses the checkpoint.
+    Without access to Java, as with Spark Connect, nothing is changed, and Spark rejects the checkpoint.
     """
     context: Any = getattr(spark, "_sc", None)
     if context is None or not has_row_processors(spark):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.data.answer_log import RankedWindows
-from skyband.kernels.stream import Ints, KernelQuery
+from skyband.kernels.stream import Ints, KernelQuery, end_after
 from skyband.topk.algorithms.base import kernel_query
 from skyband.topk.kernels import group_windows as kernels
 from skyband.topk.kernels.group_windows import Band, GroupAnswers, GroupedRows, Places
@@ -36,7 +36,7 @@ def rank_group_windows(query: TopK, rows: Lined, ids: Ints, finals: Ints, first:
         return None
     room = query.k * (-(-window.size // window.slide) + 3)
     asked = kernel_query(query)
-    low = int(kernels.end_after(asked, int(rows.positions.min())))
+    low = int(end_after(asked, int(rows.positions.min())))
     ends = (int(rows.positions.max()) + window.size - low) // window.slide + 2
     if room > MOST_CANDIDATES or ends > ROOM * (rows.scores.size + 1024):
         return None

@@ -183,10 +183,12 @@ class _Gather:
         """Return the table, gathered slice by slice."""
         used = np.zeros(self._table.num_rows, bool)
         used[answer.rows] = True
-        if SPARSE * int(used.sum()) <= used.size:
-            mask = pa.array(used)
-            self._table, self._computed = self._table.filter(mask), self._computed.filter(mask)
-            answer = answer._replace(rows=(np.cumsum(used) - 1)[answer.rows])
+        kept = np.flatnonzero(used)
+        if SPARSE * kept.size <= used.size:
+            places = np.empty(used.size, np.int64)
+            places[kept] = np.arange(kept.size)
+            self._table, self._computed = (table.take(pa.array(kept)) for table in (self._table, self._computed))
+            answer = answer._replace(rows=places[answer.rows])
         own = [name for name in self._plan.returned if name not in self._computed.column_names]
         returned = self._project(self._table, own)
         self._columns = {name: one(returned[name]) for name in own}

@@ -1,7 +1,7 @@
 """One query over many groups with all rows in memory: few candidates per group, answers written where they belong.
 
 Rows are given by group. The candidates of the current group are a short list, best first: the rows that fewer than k
-better rows of the same or a later pane beat. A row that k better rows of its own pane beat is rejected by one
+better rows of the same or a later pane beat. A row that k better rows of the same pane beat is rejected by one
 comparison. Windows are counted by end first, so that an answer is written directly to its place in the table, by end
 and then by group, and nothing is sorted.
 """
