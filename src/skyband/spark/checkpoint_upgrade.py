@@ -1,6 +1,7 @@
 """Upgrade checkpoints of Spark 4.0 for later versions, which use another name for the same stateful operator.
 
-The stored state is the same. Spark compares the name in the metadata of the operator and rejects the checkpoint if it differs.
+The stored state is the same. Spark compares the name in the metadata of the operator, and rejects the checkpoint if it
+differs.
 """
 
 from __future__ import annotations
