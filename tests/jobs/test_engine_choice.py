@@ -37,6 +37,12 @@ def test_a_large_input_runs_on_spark(tmp_path, with_spark, monkeypatch):
     assert choose_engine(file) == ("spark", "stream 's' has 0.0 MB of input, and Spark is faster above 0.0 MB")
 
 
+def test_a_cluster_is_used_if_the_file_names_it(tmp_path, with_spark):
+    file = file_of(tmp_path, FILES + QUERY + "engine: {master: 'spark://host:7077'}\n")
+    assert choose_engine(file) == ("spark", "the file names the Spark master 'spark://host:7077'")
+    assert choose_engine(file_of(tmp_path, FILES + QUERY + "engine: {master: 'local[2]'}\n")).engine == "local"
+
+
 def test_without_spark_any_size_runs_in_this_process(tmp_path, monkeypatch):
     monkeypatch.setitem(engine_choice.LARGEST_LOCAL_INPUT, "csv", 0)
     monkeypatch.setattr(engine_choice, "why_no_spark", lambda: "Java, which Spark needs, was not found")

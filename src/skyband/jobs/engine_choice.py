@@ -49,6 +49,9 @@ def choose_engine(file: WorkloadFile) -> EngineChoice:
     missing = why_no_spark()
     if missing is not None:
         return EngineChoice("local", missing)
+    master = file.engine.master
+    if master is not None and not master.startswith("local"):
+        return EngineChoice("spark", f"the file names the Spark master {master!r}")
     for name in file.workloads:
         size, most = input_bytes(file, name), LARGEST_LOCAL_INPUT[str(file.streams[name].format)]  # type: ignore[attr-defined]
         if size > most:
