@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import skyband as sb
-from skyband.jobs import engine_choice
-from skyband.jobs.engine_choice import choose_engine, why_no_spark
+from skyband.jobs import engine_choice, run_local
+from skyband.jobs.engine_choice import choose_engine, needs_spark, why_no_spark, without_advice
 
 QUERY = "queries: [{name: q, k: 1, size: 1 minute, by: v}]\n"
 FILES = "streams: {s: {path: in, format: csv, time: at}}\n"
@@ -70,3 +70,16 @@ def test_why_there_is_no_spark(monkeypatch):
     assert why_no_spark() == "Java, which Spark needs, was not found"
     monkeypatch.setattr(engine_choice, "find_spec", lambda _: None)
     assert why_no_spark() == "the package pyspark is not installed"
+
+
+@pytest.mark.parametrize(
+    ("query", "needs"),
+    [("by: soundex(v)", True), ("by: v +", True), ("by: w", False)],
+)
+def test_errors_that_spark_may_not_have(tmp_path, query, needs):
+    file = file_of(tmp_path, FILES + QUERY.replace("by: v", query))
+    with pytest.raises(sb.SkybandError) as error:
+        run_local(file)
+    assert needs_spark(error.value) is needs
+    assert needs_spark(sb.PipelineError("x")) is False
+    assert "Supported functions" not in without_advice(error.value)

@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 from skyband import java
 from skyband.connectors.arrow.paths import listed_files, refuse_options
 from skyband.connectors.files import FilesSource
-from skyband.errors import UnsupportedError
+from skyband.errors import SkybandError, UnsupportedError
+from skyband.expressions.failures import InvalidExpressionError
 from skyband.workload_file import WorkloadFile
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "EngineChoice",
     "choose_engine",
     "input_bytes",
+    "needs_spark",
     "refuse_unsupported_file",
     "why_no_spark",
     "why_not_local",
@@ -109,9 +111,19 @@ def why_no_spark() -> str | None:
     return None if java.find() is not None else "Java, which Spark needs, was not found"
 
 
-def without_advice(error: UnsupportedError) -> str:
+def needs_spark(error: BaseException | None) -> bool:
+    """Return whether a local run failed because of something that Spark may support: a text, a type, an expression."""
+    while error is not None:
+        if isinstance(error, UnsupportedError | InvalidExpressionError):
+            return True
+        error = error.__cause__
+    return False
+
+
+def without_advice(error: SkybandError) -> str:
     """Return the reason of an error without the advice to run on Spark."""
-    return str(error).replace(" Run the file without --local.", "").rstrip(".")
+    plain = str(error).partition("; on Spark it may be.")[0]  # a list of functions follows
+    return plain.replace(" Run the file without --local.", "").rstrip(".")
 
 
 def input_bytes(file: WorkloadFile, name: str) -> int:
