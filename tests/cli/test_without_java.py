@@ -70,7 +70,7 @@ def test_what_needs_spark_says_so(folder):
     done = without_java(folder, "run", "--once")
     assert done.returncode == 4
     assert "'2024-01-01 00:00' in column 'at'" in done.stderr
-    assert "Spark can read it, but the package pyspark cannot be imported" in done.stderr
+    assert "Spark may support it, but the package pyspark cannot be imported" in done.stderr
     done = without_java(folder, "run", "--local", "--spark")
     assert done.returncode == 2
 

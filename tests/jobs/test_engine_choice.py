@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import skyband as sb
-from skyband.jobs import engine_choice
-from skyband.jobs.engine_choice import choose_engine, why_no_spark
+from skyband.jobs import engine_choice, run_local
+from skyband.jobs.engine_choice import choose_engine, needs_spark, why_no_spark, without_advice
 
 QUERY = "queries: [{name: q, k: 1, size: 1 minute, by: v}]\n"
 FILES = "streams: {s: {path: in, format: csv, time: at}}\n"
@@ -37,6 +37,12 @@ def test_a_large_input_runs_on_spark(tmp_path, with_spark, monkeypatch):
     assert choose_engine(file) == ("spark", "stream 's' has 0.0 MB of input, and Spark is faster above 0.0 MB")
 
 
+def test_a_cluster_is_used_if_the_file_names_it(tmp_path, with_spark):
+    file = file_of(tmp_path, FILES + QUERY + "engine: {master: 'spark://host:7077'}\n")
+    assert choose_engine(file) == ("spark", "the file names the Spark master 'spark://host:7077'")
+    assert choose_engine(file_of(tmp_path, FILES + QUERY + "engine: {master: 'local[2]'}\n")).engine == "local"
+
+
 def test_without_spark_any_size_runs_in_this_process(tmp_path, monkeypatch):
     monkeypatch.setitem(engine_choice.LARGEST_LOCAL_INPUT, "csv", 0)
     monkeypatch.setattr(engine_choice, "why_no_spark", lambda: "Java, which Spark needs, was not found")
@@ -64,3 +70,16 @@ def test_why_there_is_no_spark(monkeypatch):
     assert why_no_spark() == "Java, which Spark needs, was not found"
     monkeypatch.setattr(engine_choice, "find_spec", lambda _: None)
     assert why_no_spark() == "the package pyspark is not installed"
+
+
+@pytest.mark.parametrize(
+    ("query", "needs"),
+    [("by: soundex(v)", True), ("by: v +", True), ("by: w", False)],
+)
+def test_errors_that_spark_may_not_have(tmp_path, query, needs):
+    file = file_of(tmp_path, FILES + QUERY.replace("by: v", query))
+    with pytest.raises(sb.SkybandError) as error:
+        run_local(file)
+    assert needs_spark(error.value) is needs
+    assert needs_spark(sb.PipelineError("x")) is False
+    assert "Supported functions" not in without_advice(error.value)

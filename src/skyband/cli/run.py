@@ -116,15 +116,17 @@ def _chosen(file: WorkloadFile, mode: Mode, talk: Console, *, fresh: bool) -> En
 
 
 def _announce_spark(error: SkybandError, talk: Console) -> None:
-    """Print that a run continues on Spark, because its input needs Spark. Nothing was written yet."""
-    from skyband.jobs.engine_choice import why_no_spark, without_advice  # noqa: PLC0415 - loads compiled code
+    """Print that a run continues on Spark, because its input or an expression needs Spark. Nothing was written yet.
 
-    cause = error.__cause__ if isinstance(error, PipelineError) else error
-    if not isinstance(cause, UnsupportedError):
+    Other errors are raised.
+    """
+    from skyband.jobs.engine_choice import needs_spark, why_no_spark, without_advice  # noqa: PLC0415 - as above
+
+    if not needs_spark(error):
         raise error
     if (missing := why_no_spark()) is not None:
-        raise MissingDependencyError(f"{without_advice(cause)}. Spark can read it, but {missing}.") from error
-    talk.print(f"runs on Spark: {without_advice(cause)}", soft_wrap=True)
+        raise MissingDependencyError(f"{without_advice(error)}. Spark may support it, but {missing}.") from error
+    talk.print(f"runs on Spark: {without_advice(error)}", soft_wrap=True)
 
 
 def _spark_job(file: WorkloadFile, mode: Mode, fresh: bool, spark: SparkSession) -> Begin:

@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 from skyband import java
 from skyband.connectors.arrow.paths import listed_files, refuse_options
 from skyband.connectors.files import FilesSource
-from skyband.errors import UnsupportedError
+from skyband.errors import SkybandError, UnsupportedError
+from skyband.expressions.failures import InvalidExpressionError
 from skyband.workload_file import WorkloadFile
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "EngineChoice",
     "choose_engine",
     "input_bytes",
+    "needs_spark",
     "refuse_unsupported_file",
     "why_no_spark",
     "why_not_local",
@@ -49,6 +51,9 @@ def choose_engine(file: WorkloadFile) -> EngineChoice:
     missing = why_no_spark()
     if missing is not None:
         return EngineChoice("local", missing)
+    master = file.engine.master
+    if master is not None and not master.startswith("local"):
+        return EngineChoice("spark", f"the file names the Spark master {master!r}")
     for name in file.workloads:
         size, most = input_bytes(file, name), LARGEST_LOCAL_INPUT[str(file.streams[name].format)]  # type: ignore[attr-defined]
         if size > most:
@@ -106,9 +111,19 @@ def why_no_spark() -> str | None:
     return None if java.find() is not None else "Java, which Spark needs, was not found"
 
 
-def without_advice(error: UnsupportedError) -> str:
+def needs_spark(error: BaseException | None) -> bool:
+    """Return whether a local run failed because of something that Spark may support: a text, a type, an expression."""
+    while error is not None:
+        if isinstance(error, UnsupportedError | InvalidExpressionError):
+            return True
+        error = error.__cause__
+    return False
+
+
+def without_advice(error: SkybandError) -> str:
     """Return the reason of an error without the advice to run on Spark."""
-    return str(error).replace(" Run the file without --local.", "").rstrip(".")
+    plain = str(error).partition("; on Spark it may be.")[0]  # a list of functions follows
+    return plain.replace(" Run the file without --local.", "").rstrip(".")
 
 
 def input_bytes(file: WorkloadFile, name: str) -> int:

@@ -19,18 +19,13 @@ import pyarrow as pa
 from skyband.connectors.arrow.batches import FileRows, letters
 from skyband.connectors.arrow.splits import Split
 from skyband.durations import parse_duration
-from skyband.errors import InvalidInputError, SnapshotError
+from skyband.errors import InvalidInputError
 from skyband.jobs.folder_log import LoggedFile, PlannedBatch
 from skyband.jobs.followed_folder import CUT_OFF, FollowedFolder
-from skyband.jobs.local_state import FolderSegments, LocalCheckpoint
-from skyband.jobs.local_stream import LocalStream
 from skyband.jobs.outputs import Mode
 from skyband.jobs.recent_files import RecentFiles, state_of
-from skyband.local.micro_batches import BatchResult, MicroBatches
-from skyband.queries.families import family_of, refuse_unsupported
-from skyband.sharding.delivery import refuse_newer_batches
-from skyband.sharding.envelope import MILLISECOND
-from skyband.sharding.projection import ProjectionRequest
+from skyband.jobs.stored_stream import StoredStream
+from skyband.local.micro_batches import BatchResult
 from skyband.spark.late_limits import LateLimits
 from skyband.windows import ALWAYS
 
@@ -42,7 +37,7 @@ IDLE_SHARE = 0.01  # of the time that looks may take: a folder with many files i
 _LOG = logging.getLogger("skyband.sources")
 
 
-class FollowedStream(LocalStream):
+class FollowedStream(StoredStream):
     """A stream that reads new files until it is stopped."""
 
     mode: ClassVar[Mode] = "stream"
@@ -50,39 +45,14 @@ class FollowedStream(LocalStream):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self._requests: deque[dict[str, Any]] = deque()
         self._wake, self._finishing = threading.Event(), threading.Event()
-        self._engine: MicroBatches  # set when the plan is checked
         self._last_end: int | None = None
-        self._state_bytes = 0
         self._busy = False
         self._ready: list[LoggedFile] = []  # found, and not planned yet
         super().__init__(*arguments, **named)
-        self._folder = FollowedFolder(self.name, self.stream, self._checkpoint.log)
+        self._folder = FollowedFolder(self.name, self.stream, self.checkpoint.log)
         self._recent = RecentFiles(self.name)
-
-    def check_state(self) -> bool:
-        """Read the state of earlier runs, and check that it is not older than the answers in the folders."""
-        self._checkpoint = LocalCheckpoint(self.file.checkpoint_of(self.name))
-        self._saved = self._checkpoint.read()
-        last = self._checkpoint.log.last
-        if self._saved is not None:
-            refuse_newer_batches(
-                self.folders, self.name, self._checkpoint.checkpoint, lambda _: -1 if last is None else last.number
-            )
-        return self._saved is not None
-
-    def known_columns(self) -> pa.Schema | None:
-        """Return the columns of the files when the stream first started: later files may be all that is left."""
-        return None if self._saved is None else pa.ipc.read_schema(pa.py_buffer(self._saved["schema"]))
-
-    def request(self) -> ProjectionRequest:
-        """Return what concerns single rows, with the watermark and the handling of late rows."""
         late = self.file.engine.late
-        self._delay = -(-parse_duration(self.stream.watermark, field="watermark") // MILLISECOND) * MILLISECOND
-        if late == "refuse":
-            refuse_unsupported(family_of(self.workload), "rejecting late rows", f"late={late!r}")
         self._limits = LateLimits(**late) if isinstance(late, dict) else LateLimits()
-        refused = late == "refuse"
-        return super().request()._replace(may_be_late=not refused, refuse_late=refused, delay=self._delay)
 
     def run(self, stop: threading.Event) -> None:
         """Repeat a batch that was interrupted, then process new files until `stop` is set."""
@@ -125,53 +95,13 @@ class FollowedStream(LocalStream):
         """Return the metrics since the start of this run."""
         lag = None
         if self._last_end is not None and self.plan.plan.axis == "time":
-            lag = max(0, self._engine.newest - self._last_end) / 1e6
-        held = sum(self._engine.held.values())
-        return {**super().metrics(), "candidates": held, "state_bytes": self._state_bytes, "emit_lag": lag}
-
-    @property
-    def _description(self) -> dict[str, Any]:
-        """What a stored state must agree with, beside the checks of the shards."""
-        plan = self.plan.plan
-        return {"family": plan.family, "axis": plan.axis, "columns": dict(self.plan.types)}
-
-    def check_plan(self) -> None:
-        """Reject a workload that cannot continue from the stored state."""
-        before = {} if self._saved is None else self._saved["description"]
-        for what, value in self._description.items() if before else ():
-            if not _agree(before[what], value, partly=self.plan.plan.has_shards_by_scan):
-                raise SnapshotError(
-                    f"checkpoint {self._checkpoint.checkpoint!r} was written with {what}={before[what]!r} and cannot "
-                    f"be resumed with {what}={value!r}. Restore the previous value, use another checkpoint, or start "
-                    "over with --fresh."
-                )
-        self._engine = self._resumed(self._saved)
-
-    def _resumed(self, saved: dict[str, Any] | None) -> MicroBatches:
-        """Return the shards as they were stored; new ones without a state."""
-        known = saved or {"watermark": None, "newest": ALWAYS, "units": []}
-        return MicroBatches(
-            self.plan,
-            self.rows.time,
-            self._delay,
-            watermark=known["watermark"],
-            newest=known["newest"],
-            stored={
-                unit["name"]: (unit["state"], self._checkpoint.segments(unit["segments"])) for unit in known["units"]
-            },
-            segments_of_new=self._checkpoint.segments,
-        )
+            lag = max(0, self.engine.newest - self._last_end) / 1e6
+        held = sum(self.engine.held.values())
+        return {**super().metrics(), "candidates": held, "state_bytes": self.state_bytes, "emit_lag": lag}
 
     def _begin(self, stop: threading.Event) -> None:
-        """Store the first state, and repeat a batch that was planned but not completed."""
-        self._checkpoint.open()
-        if self._saved is None:
-            self._commit(-1)
-        else:
-            committed = [name for unit in self._saved["units"] for name in unit["segments"].values()]
-            current = [name for shard in self._engine.shards for name in _segments(shard).stored.values()]
-            self._checkpoint.sweep([*committed, *current])
-        last, done = self._checkpoint.log.last, -1 if self._saved is None else self._saved["batch"]
+        """Open the checkpoint, and repeat a batch that was planned but not completed."""
+        done, last = self.open_checkpoint(), self.checkpoint.log.last
         if last is not None and last.number > done:
             for file in last.files:
                 if not Path(file.path).exists():
@@ -195,11 +125,11 @@ class FollowedStream(LocalStream):
     def _plan_batch(
         self, files: Sequence[LoggedFile], messages: Sequence[dict[str, Any]], stop: threading.Event
     ) -> None:
-        last = self._checkpoint.log.last
+        last = self.checkpoint.log.last
         kept = tuple(file for file in files if state_of(Path(file.path)) is not None)  # others disappeared
         if kept or messages:
             batch = PlannedBatch(0 if last is None else last.number + 1, kept, tuple(messages))
-            self._checkpoint.log.append(batch)
+            self.checkpoint.log.append(batch)
             self._run_batch(batch, stop)
 
     def _run_batch(self, batch: PlannedBatch, stop: threading.Event, *, repeated: bool = False) -> None:
@@ -207,11 +137,11 @@ class FollowedStream(LocalStream):
         began, self._busy = monotonic(), True
         try:
             malformed: list[pa.Table] = []
-            result = self._engine.step(self.tables(self._read(batch.files), malformed, stop), batch.messages)
+            result = self.engine.step(self.tables(self._read(batch.files), malformed, stop), batch.messages)
             self.deliver(batch.number, result.answers)
             if self.dead is not None and (malformed or repeated):
                 self.dead.take(pa.concat_tables([letters(), *malformed]), batch.number)
-            self._commit(batch.number)
+            self.commit(batch.number)
             self._count(result)
             self._recent.check()
             for file in batch.files:
@@ -237,31 +167,6 @@ class FollowedStream(LocalStream):
         if result.last_end is not None:
             self._last_end = max(result.last_end, ALWAYS if self._last_end is None else self._last_end)
 
-    def _commit(self, number: int) -> None:
-        engine = self._engine
-        units = [
-            {
-                "name": name,
-                "state": shard.state(),  # writes segments
-                "segments": {str(at): file for at, file in _segments(shard).stored.items()},
-            }
-            for name, shard in zip(self.plan.unit_names, engine.shards, strict=True)
-        ]
-        self._state_bytes = self._checkpoint.commit(
-            {
-                "batch": number,
-                "description": self._description,
-                "schema": self.rows.reader.schema.serialize().to_pybytes(),
-                "watermark": engine.watermark,
-                "newest": engine.newest,
-                "units": units,
-            }
-        )
-        for shard in engine.shards:
-            segments = _segments(shard)
-            self._checkpoint.remove_segments(segments.stale)
-            segments.stale = []
-
     def _await_trigger(self, began: float, stop: threading.Event) -> None:
         """Wait until the next micro-batch is due."""
         if self.file.engine.trigger is not None:
@@ -286,15 +191,3 @@ class CaughtUpStream(FollowedStream):
             _LOG.warning("stream %r: files that are still written are left for the next run.", self.name)
         if not stop.is_set():
             self._plan_batch(sorted(files, key=lambda file: (file.changed, file.path)), [], stop)
-
-
-def _segments(shard: Any) -> FolderSegments:
-    segments: FolderSegments = shard.segments
-    return segments
-
-
-def _agree(before: Any, now: Any, *, partly: bool) -> bool:
-    """Return whether a stored value agrees with the current one; `partly`: types of columns that both have."""
-    if partly and isinstance(before, dict):
-        return all(now[name] == kind for name, kind in before.items() if name in now)
-    return bool(before == now)

@@ -117,9 +117,10 @@ class LocalCheckpoint:
         return FolderSegments(self._segments, {int(number): name for number, name in (stored or {}).items()})
 
     def open(self) -> None:
-        """Create the folder."""
+        """Create the folder and the log, so that the next commit makes both durable."""
         try:
             self._segments.mkdir(parents=True, exist_ok=True)
+            self.log.path.touch()
         except OSError as error:
             raise InvalidInputError(
                 f"checkpoint {self.checkpoint!r} cannot be written ({error.strerror or error}), so the stream was not "

@@ -48,7 +48,7 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
         try:
             return compile_expression(text, self._schema).type
         except SkybandError as error:
-            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} cannot be computed: {error}") from None
+            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} cannot be computed: {error}") from error
 
     def column(self, name: str) -> ArrowColumn:
         """Return a column of the table."""

@@ -101,7 +101,7 @@ class LocalRows:
         try:
             found = compile_expression(text, self._schema)
         except SkybandError as error:
-            raise InvalidInputError(f"stream {self._name!r}: columns.{column}: {text!r}: {error}") from None
+            raise InvalidInputError(f"stream {self._name!r}: columns.{column}: {text!r}: {error}") from error
         self._set(column, found.type, found.evaluate, found.columns)
 
     def _set(self, column: str, kind: pa.DataType, compute: Callable[[pa.Table], Any], inputs: tuple[str, ...]) -> None:
