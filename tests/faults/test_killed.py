@@ -121,6 +121,7 @@ def test_killed_at_any_moment(tmp_path, tally, kills):
             wanted = [row for row in every if row[0] != "more" or row[2] >= valid_from]
             killings.driver.await_answers(tmp_path, wanted)
             assert killings.driver.stop() == 130, killings.driver.told()
+            assert "Spark reads the files" not in killings.driver.told(), "tasks read and reduce them"
         finally:
             killings.driver.end()
     joined = {change.query.name for change in Journal(tmp_path / "state").read()} - {"more"}

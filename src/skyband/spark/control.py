@@ -66,5 +66,4 @@ def control_envelopes(spark: SparkSession, folder: str, keys: Iterable[int]) -> 
         "oldest": sf.lit(None).cast("long"),
         **{name: sf.lit(0).cast("long") for name in ("taken", "dropped_null", "pruned")},
     }
-    names = ENVELOPE_NAMES
-    return messages.select(*(columns[name].alias(name) for name in names))
+    return messages.select(*(columns[name].alias(name) for name in ENVELOPE_NAMES))

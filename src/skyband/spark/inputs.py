@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from skyband.errors import NeedsSparkError, SkybandError, UnsupportedError
+from skyband.errors import SkybandError, UnsupportedError
 from skyband.queries.workload import Workload
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ __all__ = [
     "RowInput",
     "Scan",
     "inputs_of",
-    "is_for_spark",
     "open_inputs",
     "read_by_spark",
     "with_scans",
@@ -99,11 +98,6 @@ def read_by_spark(plan: SparkPlan, error: SkybandError) -> SparkPlan:
     why = str(error).removesuffix(_COMMAND).partition("\n")[0]
     _LOG.warning("Spark reads the files, which is slower: %s", why)
     return replace(plan, scans=(), reader=f"{BY_SPARK}: {why}")
-
-
-def is_for_spark(error: BaseException) -> bool:
-    """Whether tasks stopped at rows that only Spark can read."""
-    return isinstance(error, NeedsSparkError)
 
 
 def _scans(plan: SparkPlan, inputs: Mapping[Any, RowInput], frames: Any, checkpoint: str | None) -> Iterator[Scan]:

@@ -82,8 +82,9 @@ def answers(
     Parameters
     ----------
     df
-        The rows. `by`, `where`, `partition_by`, `key`, `object`, … of the queries are SQL expressions over its columns.
-        For incomplete streams also a mapping with one data frame per stream: ``{"north": df1, "south": df2}``.
+        The rows, or files from `read_files`. `by`, `where`, `partition_by`, `key`, `object`, … of the queries are SQL
+        expressions over its columns. For incomplete streams also a mapping with one data frame per stream:
+        ``{"north": df1, "south": df2}``.
     workload
         One query, several, or a `Workload`; all of one family.
     time

@@ -141,6 +141,7 @@ class Handle(RunHandle):
     def metrics(self) -> dict[str, Any]:
         """Return metrics since the start of this run: rows, dropped_null, late, pruned, windows, answers, …
 
+        `reader` is present for files: whether tasks (``arrow``) or Spark's reader read them, and why.
         `dropped_null` counts rows without a time or a score; `malformed` counts unreadable records of topics and files;
         `pruned` counts rows that tasks dropped before the shuffle. `candidates` is the current number of candidates,
         `bound` the maximum size of the candidate set of one group. `emit_lag` is the event time between the end of the

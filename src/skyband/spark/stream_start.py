@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.checkpoint_upgrade import upgrade_checkpoint
 from skyband.spark.control import Control
 from skyband.spark.delivery import collecting, open_servers, write_to
-from skyband.spark.inputs import inputs_of, read_by_spark
+from skyband.spark.inputs import RowInput, read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
 from skyband.spark.pipeline import Frames, check, checked_output
@@ -149,12 +149,15 @@ def _written_by(write: Any) -> Deliver:
 
 def _session(df: Frames) -> SparkSession:
     """Return the session of a stream; reject batches."""
-    if inputs := inputs_of(df):
-        return next(iter(inputs.values())).session
-    frames = list(frames_of(df))
-    if not frames or not all(frame.isStreaming for frame in frames):
+    if isinstance(df, RowInput):
+        return df.session
+    named = dict(df) if isinstance(df, Mapping) else {}
+    inputs = [one for one in named.values() if isinstance(one, RowInput)]
+    plain = {name: one for name, one in named.items() if not isinstance(one, RowInput)}
+    frames = list(frames_of(plain if isinstance(df, Mapping) else df))
+    if not (inputs or frames) or not all(frame.isStreaming for frame in frames):
         raise InvalidInputError("df must be a streaming DataFrame; for a batch DataFrame use answers(df, …).")
-    return frames[0].sparkSession
+    return inputs[0].session if inputs else frames[0].sparkSession
 
 
 def launch(
