@@ -90,6 +90,24 @@ def found_by(done):
     return json.loads(done.stdout.rpartition("found ")[2])
 
 
+class Builder:
+    """Collects settings, as a session builder does."""
+
+    def __init__(self):
+        self.settings = {}
+
+    def config(self, name, value):
+        self.settings[name] = value
+        return self
+
+
+def test_a_builder_gets_the_settings():
+    builder = Builder()
+    assert sessions.configure(builder) is builder
+    assert set(builder.settings) == {PROVIDER, CHANGELOG, BYTES}
+    assert builder.settings[PROVIDER].endswith(".RocksDBStateStoreProvider")
+
+
 def test_the_session_has_what_it_should(classic):
     found = found_by(classic)
     assert (found[PROVIDER], found[CHANGELOG], found[BYTES]) == (ROCKSDB, "true", "2147483647")

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from skyband.spark.control import Control
     from skyband.spark.metrics import Metrics
     from skyband.spark.pipeline import answers
-    from skyband.spark.sessions import session
+    from skyband.spark.sessions import configure, session
     from skyband.spark.stream_handle import Handle
     from skyband.spark.stream_start import start
 
-__all__ = ["Control", "Handle", "Metrics", "answers", "read_files", "session", "start"]
+__all__ = ["Control", "Handle", "Metrics", "answers", "configure", "read_files", "session", "start"]
 
 # Lazy, because Spark's workers import this package each time a stream starts and need little of it.
 _attribute, _, _ = lazy_loader.attach(
@@ -33,7 +33,7 @@ _attribute, _, _ = lazy_loader.attach(
         "control": ["Control"],
         "metrics": ["Metrics"],
         "pipeline": ["answers"],
-        "sessions": ["session"],
+        "sessions": ["configure", "session"],
         "stream_handle": ["Handle"],
         "stream_start": ["start"],
     },

@@ -20,7 +20,7 @@ from skyband import java
 from skyband.errors import UnsupportedError
 from skyband.spark.jars import kafka_jars
 
-__all__ = ["RECOMMENDED", "REQUIRED", "Setting", "cores_of", "lacking", "require", "session"]
+__all__ = ["RECOMMENDED", "REQUIRED", "Setting", "configure", "cores_of", "lacking", "require", "session"]
 
 _LOG = logging.getLogger(__name__)
 _QUIET = Path(__file__).with_name("log4j2.properties")
@@ -126,6 +126,21 @@ def session(
         return _build(wanted)
 
 
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """Add the settings that Skyband requires and recommends to a session builder, and return it.
+
+    Use it for a session of your own. Settings that you add afterwards override these.
+
+    Examples
+    --------
+    >>> from pyspark.sql import SparkSession
+    >>> spark = configure(SparkSession.builder.master("yarn")).getOrCreate()  # doctest: +SKIP
+    """
+    for setting in REQUIRED + RECOMMENDED:
+        builder = builder.config(setting.name, setting.value)
+    return builder
+
+
 def lacking(spark: SparkSession, among: Sequence[Setting] = REQUIRED + RECOMMENDED) -> list[Setting]:
     """Return the missing settings of a session, each with its value and the reason; required settings first.
 
@@ -149,7 +164,8 @@ def require(spark: SparkSession, streaming: bool) -> None:
         lines = "".join(f"\n    {setting.line}" for setting in missing)
         raise UnsupportedError(
             "this Spark session lacks settings that streaming queries of Skyband require. "
-            f"Create it with skyband.spark.session(), or add to your session builder:{lines}"
+            "Create it with skyband.spark.session(), pass your builder to skyband.spark.configure(), or add to your "
+            f"session builder:{lines}"
         )
 
 
