@@ -13,7 +13,7 @@ CODE   := $(TYPED) tests
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv with all dependencies (other targets do it when needed)
 
