@@ -15,7 +15,7 @@ from skyband.cli.main import app
 ROOT = typer.main.get_command(app)
 HINT = re.compile(r"(?<![\w./-])skyband ([a-z]+)((?: [^\s`]+)*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-OTHERS = {"--packages", "--jars"}  # of Spark
+OTHERS = {"--packages", "--jars", "--jobs", "--into", "--level"}  # of Spark, and of skyband.precompile
 
 
 def texts():

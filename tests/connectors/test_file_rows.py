@@ -48,7 +48,10 @@ def ranked(file, spark, mode="once"):
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
-        (SCHEMA, r"the header of file:\S+/in/2.csv.gz differs from .*Expected: price but found: shares"),
+        (
+            SCHEMA,
+            r"the header of \S+/in/2.csv.gz'? differs from .*(Expected: price but found: shares|'shares' instead)",
+        ),
         ("", r"the header of '\S+/in/2.csv.gz' differs from .*column 3 is 'shares' instead of 'price'"),
     ],
 )
@@ -64,7 +67,7 @@ def test_a_followed_folder_goes_on_once_the_rejected_file_has_been_written_again
     file = csv_stream(tmp_path, {"1.csv": FIRST}, sinks="[{type: jsonl, path: out}]")
     finished(file, spark, "catch-up")
     csv_stream(tmp_path, {"2.csv": TURNED})
-    with pytest.raises(sb.InvalidInputError, match=r"in/2.csv differs from"):
+    with pytest.raises(sb.InvalidInputError, match=r"in/2.csv' differs from"):
         finished(file, spark, "catch-up")
     end = "2024-01-01 01:00:00,end,1,1\n"
     csv_stream(tmp_path, {"2.csv": "at,name,price,shares\n2024-01-01 00:00:02,c,1.5,900\n" + end})

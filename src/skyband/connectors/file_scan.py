@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -71,8 +73,10 @@ class FileScan:
             self.keys,
             None if self.streaming else lambda table: pipeline.positions(plan.plan, table),
         )
-        for envelope in pack(batches()):
-            yield _shaped(dict(zip(envelope.schema.names, envelope.columns, strict=True)), 1)
+        # Texts are dictionaries in some files and row groups only. Rows of one schema are reduced together.
+        for _, alike in groupby(batches(), key=attrgetter("schema")):
+            for envelope in pack(alike):
+                yield _shaped(dict(zip(envelope.schema.names, envelope.columns, strict=True)), 1)
         yield counted.batch()
 
     def _opened(self) -> tuple[LocalRows, LocalPlan]:

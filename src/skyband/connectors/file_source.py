@@ -161,7 +161,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [entry for _, entry in sorted(found)]
 
     def _checked(self, entry: FileEntry) -> FileEntry:
-        """Return a file that can be read in its listed size; a stream does not skip a file."""
+        """Return a file with its current size; a stream does not skip a file.
+
+        A file that was rejected may have been corrected since it was listed. It is read as it is, as by Spark's reader.
+        """
         try:
             size = Path(entry.path).stat().st_size
         except OSError as error:
@@ -170,15 +173,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"({error.strerror}). The stream stopped, because its rows would be lost. Restore the file and run it "
                 "again, or start with a new checkpoint."
             ) from None
-        if self._scan.stream.format == "parquet" or entry.size is None:
-            return entry._replace(size=size)  # a footer is at the end of a file: there is no first part to read
-        if size < entry.size:
-            raise InvalidInputError(
-                f"stream {self._scan.name!r}: {entry.path!r} had {entry.size:,} bytes when it was taken into this "
-                f"micro-batch and now has {size:,}, so rows are lost. The stream stopped. Restore the file and run it "
-                "again, or start with a new checkpoint."
-            )
-        return entry
+        return entry._replace(size=size)
 
 
 def _parts(scan: FileScan, entries: Sequence[FileEntry], tasks: int) -> list[InputPartition]:

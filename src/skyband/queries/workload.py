@@ -84,7 +84,8 @@ class Workload(Generic[Q]):
           panes         1 minute
           candidates    about 29 expected, never more than 100
           algorithm     panes: keeps MinTopk's minimal candidate set, updated once per pane instead of once per row; \
-switches to sap if windows contain many rows and slides few; sap also keeps 8 to 24 bytes per row of the window
+switches to sap if windows contain many rows and slides few; sap also keeps 8 to 24 bytes per row of the window; \
+switches to mintopk while scores fall
         """
         family = family_of(self)
         if plan is not None:

@@ -16,7 +16,8 @@ __all__ = ["first_line", "is_gone", "is_stuck", "plain_error", "reason_of", "unc
 # A traceback line with a reason; wrapper errors of Py4J and of waiting threads are skipped.
 _REASON = re.compile(
     r"\s*(?:Caused by)?:?\s*"
-    r"([\w.$]*(?:Error|Exception): (?!An error occurred while calling|Exception thrown in awaitResult)\S.*)"
+    r"([\w.$]*(?:Error|Exception): (?!An error occurred while calling|Exception thrown in awaitResult|An "
+    r"exception was thrown from the Python worker)\S.*)"
 )
 _FULL = "No space left on device"
 _UNCOMPUTABLE = re.compile(r"SQLSTATE: 22\w{3}\s+== SQL [^\n]*==\n([^\n]+)\n")  # class 22: data exception

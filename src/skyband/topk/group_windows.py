@@ -13,7 +13,7 @@ from skyband.data.answer_log import RankedWindows
 from skyband.kernels.stream import Ints, KernelQuery, end_after
 from skyband.topk.algorithms.base import kernel_query
 from skyband.topk.kernels import group_windows as kernels
-from skyband.topk.kernels.group_windows import Band, GroupAnswers, GroupedRows, Places
+from skyband.topk.kernels.group_windows import GroupAnswers, GroupBand, GroupedRows, Places
 from skyband.topk.query import TopK
 from skyband.topk.window_ranking import Lined
 from skyband.windows import SlidingWindow
@@ -95,5 +95,5 @@ def _places(ends: int, low: int) -> Places:
     return Places(np.zeros(ends, np.int64), np.zeros(ends, np.int64), np.array([low], np.int64))
 
 
-def _band(room: int) -> Band:
-    return Band(np.empty(room), *(np.empty(room, np.int64) for _ in range(3)))
+def _band(room: int) -> GroupBand:
+    return GroupBand(np.empty(room), *(np.empty(room, np.int64) for _ in range(3)))

@@ -65,8 +65,9 @@ def reduce_rows(plan: TopKPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[E
 
 def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
     taken = table.num_rows
-    timeless = table[plan.time].null_count
-    if timeless:
+    timeless = 0
+    if table[plan.time].null_count:
+        timeless = _matching(plan, table.filter(pc.is_null(table[plan.time])))
         table = table.filter(pc.is_valid(table[plan.time]))
     positions = positions_of(table, plan.time)
     dropped_null = np.zeros(table.num_rows, bool)
@@ -104,6 +105,11 @@ def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
         timeless + int(dropped_null.sum()),
         int(belongs.sum()) - survivors.size,
     )
+
+
+def _matching(plan: TopKPlan, table: pa.Table) -> int:
+    """Return the number of rows that some filter keeps. Rows that all filters remove are not counted as dropped."""
+    return int(np.count_nonzero(np.logical_or.reduce([one(table[name]).is_valid() for name in plan.scores])))
 
 
 def _needed(

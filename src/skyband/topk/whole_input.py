@@ -60,6 +60,7 @@ def answer_table(plan: TopKPlan, project: Project, table: pa.Table, kinds: pa.Sc
         timed = computed[plan.time].is_valid()
         table, computed = table.filter(timed), computed.filter(timed)
     positions = positions_of(computed, plan.time)
+    project(table.slice(0, 0), [plan.id])  # rejects types without a hash, whether or not two rows are equal
     ids = partial(_ids, plan, project, table)
     found = joined(_rank_scan(plan, number, computed, positions, ids) for number in range(len(plan.scans)))
     return _Gather(plan, project, table, computed, kinds).table(_in_order(plan, found))

@@ -32,6 +32,8 @@ FILES = (
     # schema: {{ts: timestamp, price: double}}
     # The maximum number of files in a micro-batch.
     # files_per_batch: 1
+    # What reads the files: auto (Spark's tasks, with Arrow, where the answers are the same) or spark.
+    # reader: spark
     # Additional columns, computed in SQL.
     # columns: {{total: price * size}}
     # The column with the event time.{span}

@@ -34,7 +34,7 @@ class Places(NamedTuple):
     low: Ints  # one number: the first end
 
 
-class Band(NamedTuple):
+class GroupBand(NamedTuple):
     """The candidates of a group, best first; with capacity for k of each pane of a window, and two more panes."""
 
     keys: Floats
@@ -77,7 +77,7 @@ def count_windows(rows: GroupedRows, query: KernelQuery, first: int, places: Pla
 
 
 @kernel
-def add_row(band: Band, size: int, key: float, position: int, id_: int, beaten: int, k: int) -> int:
+def add_row(band: GroupBand, size: int, key: float, position: int, id_: int, beaten: int, k: int) -> int:
     """Add the newest row; drop the rows that k better ones beat now; return the number of rows."""
     place = size
     while place > 0 and band.keys[place - 1] <= key:  # of equal keys, the newest is the best
@@ -96,7 +96,7 @@ def add_row(band: Band, size: int, key: float, position: int, id_: int, beaten: 
 
 
 @kernel
-def better_in_pane(band: Band, size: int, key: float, pane: int) -> int:
+def better_in_pane(band: GroupBand, size: int, key: float, pane: int) -> int:
     """Number of rows with a higher key at or after the start of the pane."""
     found, i = 0, 0
     while i < size and band.keys[i] > key:
@@ -106,7 +106,7 @@ def better_in_pane(band: Band, size: int, key: float, pane: int) -> int:
 
 
 @kernel
-def pane_bar(band: Band, size: int, pane: int, k: int) -> float:
+def pane_bar(band: GroupBand, size: int, pane: int, k: int) -> float:
     """The lowest key of the pane's rows if there are k of them: no lower key can be in an answer."""
     found, bar = 0, -np.inf
     for i in range(size):
@@ -117,7 +117,7 @@ def pane_bar(band: Band, size: int, pane: int, k: int) -> float:
 
 
 @kernel
-def drop_expired(band: Band, size: int, start: int) -> int:
+def drop_expired(band: GroupBand, size: int, start: int) -> int:
     """Drop rows before `start`; return the number of rows."""
     to = 0
     while to < size and band.positions[to] >= start:
@@ -132,7 +132,7 @@ def drop_expired(band: Band, size: int, start: int) -> int:
 
 @kernel
 def rank_groups(
-    rows: GroupedRows, query: KernelQuery, first: int, band: Band, places: Places, answers: GroupAnswers
+    rows: GroupedRows, query: KernelQuery, first: int, band: GroupBand, places: Places, answers: GroupAnswers
 ) -> None:
     """Answer the windows that `count_windows` has counted; `places` has the next window and row of each end."""
     k, slide = query.k, query.slide
