@@ -15,7 +15,13 @@ def rounded(row):
 
 
 STORED = [
-    pytest.param(family, version, archive, id=f"{family}-spark-{version}")
+    pytest.param(
+        family,
+        version,
+        archive,
+        id=f"{family}-spark-{version}",
+        marks=[pytest.mark.long] if version in ("4.1", "4.2") else [],  # they are as those of 4.3
+    )
     for family in golden_checkpoints.WORKLOADS
     for version, archive in golden_checkpoints.archives(family).items()
 ]
