@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from pyspark import daemon
 
 from skyband.queries.families import FAMILIES
+from skyband.spark.versions import has_limited_sources
 
 __all__ = ["main"]
 
@@ -34,7 +35,7 @@ LOADED = (
     "pyarrow.pandas_compat",
     "skyband.spark.tasks",
     "skyband.spark.processor",
-    "skyband.connectors.file_source",
+    *(["skyband.connectors.file_source"] if has_limited_sources() else []),
     "skyband.local.pipeline",
     *SHARDS,
     *PROJECTIONS,
