@@ -120,8 +120,8 @@ class SparkPlan:
 
     def _mapped(self, keys: Mapping[int, int]) -> DataFrame:
         """Return the envelopes of rows that Spark reads."""
-        reduce = to_shards(self.reducer, keys, None if self.rows.isStreaming else self.positions)
-        return self.source().mapInArrow(reduce, ENVELOPES)
+        task = to_shards(self.reducer, keys, None if self.rows.isStreaming else self.positions)
+        return self.source().mapInArrow(task, ENVELOPES)
 
     def _scanned(self, keys: Mapping[int, int]) -> DataFrame:
         """Return the envelopes of rows that tasks read, after observations of the counts beside them."""

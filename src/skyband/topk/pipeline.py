@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skyband.kernels.stream import Ints
 from skyband.sharding.pipeline import LocalAnswers, ShardPipeline, in_shape
 from skyband.sharding.rows import positions_of
 from skyband.topk.plan import TopKPlan
-from skyband.topk.reducer import reduce_rows
+from skyband.topk.reducer import matching_rows, reduce_rows
 from skyband.topk.whole_input import answer_table
 
 __all__ = ["PIPELINE"]
@@ -27,19 +25,12 @@ def _merge(plan: TopKPlan, answers: LocalAnswers, kinds: pa.Schema) -> Iterator[
         yield in_shape(table, kinds)
 
 
-def _matching(plan: TopKPlan, rows: pa.Table) -> pa.Table:
-    """Drop rows that every filter removes. On Spark, `topk.spark` does the same before rows reach the tasks."""
-    if not all(scan.where for scan in plan.scans):
-        return rows
-    return rows.filter(reduce(pc.or_, [rows[name].is_valid() for name in plan.scores]))
-
-
 PIPELINE = ShardPipeline(
     reduce_rows,
     _positions,
     _merge,
     end="window_end",
-    matching=_matching,
+    matching=matching_rows,
     whole=answer_table,
     takes_dictionaries=True,
 )

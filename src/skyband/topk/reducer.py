@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ from skyband.topk.window_bounds import all_sliding, cells_between, listed_of
 from skyband.topk.window_ranking import Lined, rank_rows
 from skyband.windows import ALWAYS, NEVER, SlidingWindow
 
-__all__ = ["TopKNote", "reduce_rows"]
+__all__ = ["TopKNote", "matching_rows", "reduce_rows"]
 
 MOST_LATTICES = 64  # with more, the next window end is looked up in a list of all ends
 MOST_ENDS = 4  # window ends per row; with more, hardly two rows are between the same ends, and none is dropped
@@ -67,7 +68,7 @@ def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
     taken = table.num_rows
     timeless = 0
     if table[plan.time].null_count:
-        timeless = _matching(plan, table.filter(pc.is_null(table[plan.time])))
+        timeless = matching_rows(plan, table.filter(pc.is_null(table[plan.time]))).num_rows
         table = table.filter(pc.is_valid(table[plan.time]))
     positions = positions_of(table, plan.time)
     dropped_null = np.zeros(table.num_rows, bool)
@@ -107,9 +108,11 @@ def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
     )
 
 
-def _matching(plan: TopKPlan, table: pa.Table) -> int:
-    """Return the number of rows that some filter keeps. Rows that all filters remove are not counted as dropped."""
-    return int(np.count_nonzero(np.logical_or.reduce([one(table[name]).is_valid() for name in plan.scores])))
+def matching_rows(plan: TopKPlan, rows: pa.Table) -> pa.Table:
+    """Drop rows that every filter removes. On Spark, `topk.spark` does the same before rows reach the tasks."""
+    if not all(scan.where for scan in plan.scans):
+        return rows
+    return rows.filter(reduce(pc.or_, [rows[name].is_valid() for name in plan.scores]))
 
 
 def _needed(
