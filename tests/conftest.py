@@ -71,6 +71,7 @@ QUICK = (
     "tests/spark/test_metrics.py",
     "tests/spark/test_sessions.py",
     "tests/spark/test_stream_lags.py",
+    "tests/spark/test_timely_rows.py",
 )
 
 

@@ -8,7 +8,7 @@ from skyband.sharding.envelope import expected_watermark
 from skyband.topk.plan import TopKPlan, scans_of
 from skyband.topk.reducer import TopKNote, reduce_rows
 from skyband.topk.shard import TopKShard
-from skyband.windows import ALWAYS
+from skyband.windows import ALWAYS, NEVER
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("g", pa.string()), ("s", pa.float64())])
 
@@ -57,10 +57,11 @@ def _score(scan, position, score, id_, group):
 class Pipeline:
     """Tasks, shards, and the watermark that the rows of earlier batches set."""
 
-    def __init__(self, plan, delay=0, *, foresees=False):
+    def __init__(self, plan, delay=0, *, foresees=False, tells_tasks=False):
         self.plan = plan
         self.delay = delay
         self.foresees = foresees
+        self.tells_tasks = tells_tasks  # from where on no row is late
         self.newest = None
         self.states = {}
         self.found = []
@@ -78,9 +79,11 @@ class Pipeline:
     def batch(self, tasks, *, end=False):
         """One micro-batch: every task reduces its rows, every shard takes a step."""
         watermark = self.watermark
+        timely = NEVER if not self.tells_tasks else ALWAYS if watermark is None else watermark
+        self.tells_tasks &= not end  # the end moves the shards' clocks beyond the watermark
         arrived = {number: ([], []) for number in range(self.plan.shards)}
         for rows in tasks:
-            for envelope in reduce_rows(self.plan, scored(self.plan, rows).to_batches(max_chunksize=7)):
+            for envelope in reduce_rows(self.plan, scored(self.plan, rows).to_batches(max_chunksize=7), timely):
                 tables, notes = arrived[envelope.shard]
                 tables.append(envelope.rows)
                 notes.append(TopKNote.from_bytes(envelope.note.to_bytes()))

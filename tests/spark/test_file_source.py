@@ -102,6 +102,14 @@ def test_batches_and_streams_have_the_answers_and_counts_of_spark_s_reader(spark
     assert found["auto"][1]["rows"] == 160
 
 
+def test_tasks_pass_on_only_the_best_rows_if_none_can_be_late(spark, tmp_path):
+    """Tasks know the watermark, so of 300 rows between two window ends they keep 3, and not each that was once best."""
+    rows = [(number * SECOND // 60, float(number * 7919 % 1009), number, "a") for number in range(1200)]
+    write_files(tmp_path / "in", in_parts(rows, 300))  # 5 seconds each
+    _, handle = followed(files(tmp_path / "in"), [ALL], tmp_path, bounded=False, watermark="0 seconds")
+    assert handle.metrics()["pruned"] == 1200 - 4 * 3
+
+
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_lines_with_malformed_ones(spark, tmp_path, kind):
     folder = tmp_path / "in"

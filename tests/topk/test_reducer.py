@@ -11,7 +11,7 @@ from skyband.sharding.envelope import MILLISECOND, Histogram, Note
 from skyband.topk import reducer
 from skyband.topk.reducer import TopKNote
 from skyband.uncertain.reducer import UncertainNote
-from skyband.windows import ALWAYS
+from skyband.windows import ALWAYS, NEVER
 from tests import oracle
 from tests.sharding import cases
 from tests.sharding.pipeline import plan_of, scored
@@ -34,9 +34,9 @@ def drawn(seed):
     return posed, rows
 
 
-def kept(posed, rows, *, may_be_late):
+def kept(posed, rows, *, may_be_late, timely=NEVER):
     plan = plan_of([one.query() for one in posed], shards=2, may_be_late=may_be_late)
-    envelopes = list(reducer.reduce_rows(plan, scored(plan, rows).to_batches(max_chunksize=7)))
+    envelopes = list(reducer.reduce_rows(plan, scored(plan, rows).to_batches(max_chunksize=7), timely))
     ids = [id_ for envelope in envelopes for id_ in envelope.rows["id"].to_pylist()]
     assert len(set(ids)) == len(ids), "a row of one feed goes to one shard"
     return set(ids), envelopes
@@ -68,12 +68,30 @@ def test_no_row_is_dropped_that_some_watermark_would_need(seed):
         assert needed(posed, rows, watermark) <= ids
 
 
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_row_is_dropped_that_a_watermark_up_to_the_known_one_would_need(seed):
+    """Also keeps no more than without that knowledge, and counts the rows behind each such watermark."""
+    posed, rows = drawn(seed)
+    moments = sorted({row[0] + more for row in rows for more in (0, 1)})
+    timely = cases.rng("timely", seed).choice([ALWAYS, *moments])
+    ids, envelopes = kept(posed, rows, may_be_late=True, timely=timely)
+    assert ids <= kept(posed, rows, may_be_late=True)[0]
+    for watermark in [None, *(moment for moment in moments if moment <= timely)]:
+        assert needed(posed, rows, watermark) <= ids
+    scored_rows = [row for row in rows if row[1] is not None]
+    histogram = next(envelope.note.histogram for envelope in envelopes if envelope.note.histogram is not None)
+    whole = timely // MILLISECOND * MILLISECOND
+    assert histogram.before(whole) == sum(row[0] < whole for row in scored_rows)
+
+
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_task_drops_most_of_a_long_pane(tied):
     posed = [cases.Posed("q", oracle.Asked(k=3, size=10_000_000, slide=1_000_000, tied=tied), {"by": "s"})]
     rows = [(1000 * number, float(number * 7919 % 1009), number, "a") for number in range(1000)]
     assert len(kept(posed, rows, may_be_late=False)[0]) == 3
     assert 3 <= len(kept(posed, rows, may_be_late=True)[0]) < 50
+    assert kept(posed, rows, may_be_late=True, timely=ALWAYS)[0] == kept(posed, rows, may_be_late=False)[0]
+    assert 3 < len(kept(posed, rows, may_be_late=True, timely=500_000)[0]) < 30
 
 
 @pytest.mark.parametrize("may_be_late", [False, True])
@@ -97,8 +115,11 @@ def test_with_many_lattices_the_same_rows_are_kept(monkeypatch, seed):
     listed = kept(posed, rows, may_be_late=True)[0]
     assert needed(posed, rows) <= listed
     assert len(listed) < 3000
+    timely = kept(posed, rows, may_be_late=True, timely=ALWAYS)[0]
+    assert needed(posed, rows) <= timely < listed
     monkeypatch.setattr(reducer, "MOST_LATTICES", 100)
     assert kept(posed, rows, may_be_late=True)[0] == listed
+    assert kept(posed, rows, may_be_late=True, timely=ALWAYS)[0] == timely
 
 
 def test_with_more_ends_than_rows_all_rows_are_kept(monkeypatch):

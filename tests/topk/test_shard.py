@@ -46,7 +46,12 @@ def check_answers(seed, axis, algorithm, *, ties=False):
         shards=random.choice([1, 2, 3]),
         may_be_late=may_be_late,
     )
-    pipeline = Pipeline(plan, delay=(delay if may_be_late else delay + 999) // 1000 * 1000, foresees=seed % 2 == 1)
+    pipeline = Pipeline(
+        plan,
+        delay=(delay if may_be_late else delay + 999) // 1000 * 1000,
+        foresees=seed % 2 == 1,
+        tells_tasks=seed % 3 == 0,
+    )
     accepted, late = [], []
     for batch in cases.draw_cuts(random, rows):
         watermark = pipeline.watermark

@@ -52,7 +52,12 @@ def test_answers_are_those_of_the_definitions(seed, algorithm, ties):
     plan = plan_of(
         [one.query() for one in posed], algorithm=algorithm, shards=random_.choice([1, 3]), may_be_late=may_be_late
     )
-    pipeline = Pipeline(plan, delay=(delay if may_be_late else delay + 999) // 1000 * 1000, foresees=seed % 2 == 1)
+    pipeline = Pipeline(
+        plan,
+        delay=(delay if may_be_late else delay + 999) // 1000 * 1000,
+        foresees=seed % 2 == 1,
+        tells_tasks=seed % 3 == 0,
+    )
     accepted = []
     for batch in cases.draw_cuts(random_, rows):
         watermark = pipeline.watermark

@@ -17,7 +17,7 @@ from skyband.data.arrow import one
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.rows import group_rows
-from skyband.windows import ALWAYS
+from skyband.windows import ALWAYS, NEVER
 
 __all__ = ["AggregateNote", "pane_ends", "panes_of", "sum_rows"]
 
@@ -46,7 +46,7 @@ def panes_of(table: pa.Table) -> Ints:
     return begins
 
 
-def sum_rows(plan: AggregatePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+def sum_rows(plan: AggregatePlan, batches: Iterable[pa.RecordBatch], _timely: int = NEVER) -> Iterator[Envelope]:
     """Yield the partials of a task's rows, addressed to shards, then one note per shard that describes all rows.
 
     Every shard receives the newest and the first position, so all shards agree on the extent of the stream.

@@ -18,6 +18,7 @@ from skyband.connectors.arrow.rows import LocalRows
 from skyband.connectors.arrow.splits import Split
 from skyband.sharding.projection import ProjectionRequest
 from skyband.spark.envelope_columns import SCANNED
+from skyband.windows import NEVER
 
 if TYPE_CHECKING:
     from skyband.connectors.arrow.batches import FileReader
@@ -52,8 +53,11 @@ class FileScan:
     streaming: bool
     watched: Watched | None = None
 
-    def read(self, splits: Iterable[Split]) -> Iterator[pa.RecordBatch]:
-        """Yield the envelopes of some parts of the files, and the counts of their rows."""
+    def read(self, splits: Iterable[Split], timely: int = NEVER) -> Iterator[pa.RecordBatch]:
+        """Yield the envelopes of some parts of the files, and the counts of their rows.
+
+        From the position `timely` on no row is late.
+        """
         from skyband.spark.tasks import to_shards
 
         rows, plan = self._opened()
@@ -69,7 +73,7 @@ class FileScan:
                     yield from (projected if matching is None else matching(plan.plan, projected)).to_batches()
 
         pack = to_shards(
-            lambda some: pipeline.reduce(plan.plan, some),
+            lambda some: pipeline.reduce(plan.plan, some, timely),
             self.keys,
             None if self.streaming else lambda table: pipeline.positions(plan.plan, table),
         )

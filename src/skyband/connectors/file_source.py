@@ -30,6 +30,8 @@ from skyband.connectors.file_scan import FileScan
 from skyband.errors import InvalidInputError
 from skyband.spark.envelope_columns import SCANNED
 from skyband.spark.file_log import INTERVAL, FileEntry, FileLog
+from skyband.spark.timely_rows import TimelyRows
+from skyband.windows import NEVER
 
 __all__ = ["Admission", "scan_files"]
 
@@ -72,10 +74,10 @@ def scan_files(spark: SparkSession, scan: FileScan, admission: Admission) -> Dat
 
 
 class _Part(InputPartition):
-    """The splits of one task."""
+    """The splits of one task. From the position `timely` on no row is late."""
 
-    def __init__(self, splits: Sequence[Split]) -> None:
-        self.splits = list(splits)
+    def __init__(self, splits: Sequence[Split], timely: int = NEVER) -> None:
+        self.splits, self.timely = list(splits), timely
 
 
 class _BatchReader(DataSourceReader):
@@ -103,6 +105,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, scan: FileScan, admission: Admission) -> None:
         self._scan, self._admission = scan, admission
         self._log: FileLog | None = None
+        self._timely = TimelyRows(Path(str(admission.log)))
         self._pending: list[FileEntry] | None = None  # with the trigger availableNow: the files at its start
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -135,12 +138,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """Return the parts of the files of the lists between two offsets, one for each task."""
         entries = [self._checked(entry) for entry in self._opened_log.between(start[_OFFSET], end[_OFFSET])]
-        return _parts(self._scan, entries, self._admission.tasks)
+        return _parts(self._scan, entries, self._admission.tasks, self._timely.position(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield envelopes."""
         assert isinstance(partition, _Part)
-        return self._scan.read(partition.splits)
+        return self._scan.read(partition.splits, partition.timely)
 
     @property
     def _opened_log(self) -> FileLog:
@@ -176,9 +179,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return entry._replace(size=size)
 
 
-def _parts(scan: FileScan, entries: Sequence[FileEntry], tasks: int) -> list[InputPartition]:
+def _parts(scan: FileScan, entries: Sequence[FileEntry], tasks: int, timely: int = NEVER) -> list[InputPartition]:
     files = [(Path(entry.path), entry.size or 0) for entry in entries]
-    return [_Part(some) for some in balanced(splits_of(str(scan.stream.format), files, tasks), tasks)]
+    return [_Part(some, timely) for some in balanced(splits_of(str(scan.stream.format), files, tasks), tasks)]
 
 
 def _admitted(new: Sequence[FileEntry], limit: ReadLimit) -> int:

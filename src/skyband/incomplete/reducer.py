@@ -28,7 +28,7 @@ def columns_of(number: int) -> tuple[str, str, str]:
     return f"__skyband_object_{number}", f"__skyband_stream_{number}", f"__skyband_value_{number}"
 
 
-def gather_rows(plan: IncompletePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+def gather_rows(plan: IncompletePlan, batches: Iterable[pa.RecordBatch], _timely: int = NEVER) -> Iterator[Envelope]:
     """Yield a task's rows as tuples, addressed to the shards of their objects.
 
     Every shard gets a note with every batch, so all shards know the newest position.

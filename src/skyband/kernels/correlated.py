@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skyband.kernels._jit import allocating_kernel
-from skyband.kernels.stream import Floats, Ints
-
-Bools = NDArray[np.bool_]
+from skyband.kernels.stream import Bools, Floats, Ints
 
 
 @allocating_kernel

@@ -1,9 +1,10 @@
 """Prune the rows of a batch: keep those that fewer than k later rows beat before the next window ends.
 
 Only later rows count against a row: if the watermark is between two rows, the earlier one is late and is dropped.
-So between two window ends, a row is pruned only if k rows at its position or later are better. Equal scores at one
-position are all kept, because the ids that order them are not known here. With ties, rows of equal score never count
-against each other.
+So between two window ends, a row is pruned only if k rows at its position or later are better. If it is known from
+which position on no row is late, earlier rows count against it too, unless a window begins between them.
+Equal scores at one position are all kept, because the ids that order them are not known here. With ties, rows of equal
+score never count against each other.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels._jit import kernel
-from skyband.kernels.stream import Floats, Ints, Ties
+from skyband.kernels.stream import Bools, Floats, Ints, Ties
 
 
 @kernel
@@ -38,6 +39,16 @@ def next_end(lattices: Ints, position: int) -> int:
         slide, origin = lattices[i, 0], lattices[i, 1]
         end = min(end, origin + ((position - origin) // slide + 1) * slide)
     return end
+
+
+@kernel
+def last_start(lattices: Ints, position: int) -> int:
+    """Return the last window start up to `position`, over all lattices of (slide, origin)."""
+    start = -(2**62)
+    for i in range(lattices.shape[0]):
+        slide, origin = lattices[i, 0], lattices[i, 1]
+        start = max(start, origin + (position - origin) // slide * slide)
+    return start
 
 
 @kernel
@@ -72,45 +83,66 @@ def put(keys: Floats, positions: Ints, size: int, k: int, key: float, position: 
 
 
 @kernel
+def is_beaten(key: float, position: int, ties: Ties, heap_keys: Floats, heap_positions: Ints) -> bool:
+    """Whether the k best rows, of which the worst is at the root of a full heap, beat a row."""
+    if ties is None:
+        return sinks(key, position, heap_keys[0], heap_positions[0])
+    return key < heap_keys[0]
+
+
+@kernel
 def mark_unbeaten(
     keys: Floats,
     positions: Ints,
-    rows: Ints,
     begins: Ints,
-    lattices: Ints,
+    end_lattices: Ints,
     ends: Ints,
+    start_lattices: Ints,
+    starts: Ints,
     k: int,
     ties: Ties,
+    timely: int,
     heap_keys: Floats,
     heap_positions: Ints,
-    kept: Ints,
+    kept: Bools,
 ) -> None:
-    """Mark in `kept` the rows that fewer than k later ones beat before the next window ends.
+    """Mark in `kept` the rows that fewer than k others beat in every window that contains them.
 
-    `rows` maps an index in the order by group and position to the row; `begins` has the index where each group begins.
-    `ends` are all window ends between the first and the last row, and one after it; if empty, they are computed from
-    the lattices.
+    Rows are in the order of group and position; `begins` has the index where each group begins. `ends` are all window
+    ends between the first and the last row, and one after it; if empty, they are computed from the lattices. `starts`
+    are the same for window starts, and one before the first row. From the position `timely` on no row is late.
     """
     for group in range(begins.size - 1):
         low = begins[group]
         while low < begins[group + 1]:
-            position = positions[rows[low]]
-            end = ends[np.searchsorted(ends, position, side="right")] if ends.size else next_end(lattices, position)
+            first = positions[low]
+            end = ends[np.searchsorted(ends, first, side="right")] if ends.size else next_end(end_lattices, first)
             high = low + 1
-            while high < begins[group + 1] and positions[rows[high]] < end:
+            while high < begins[group + 1] and positions[high] < end:
                 high += 1
-            size = 0
-            for i in range(high - 1, low - 1, -1):
-                row = rows[i]
-                key, position = keys[row], positions[row]
-                if size == k:
-                    if ties is None and sinks(key, position, heap_keys[0], heap_positions[0]):
-                        continue
-                    if ties is not None and key < heap_keys[0]:
-                        continue
-                kept[row] = 1
-                if high - low > k:
-                    size = put(heap_keys, heap_positions, size, k, key, position)
+            if high - low <= k:
+                kept[low:high] = True
+                low = high
+                continue
+            size, i = 0, high - 1
+            while i >= low and positions[i] >= timely:
+                if starts.size:
+                    start = starts[np.searchsorted(starts, positions[i], side="right") - 1]
+                else:
+                    start = last_start(start_lattices, positions[i])
+                start, last = max(start, timely), i
+                while i >= low and positions[i] >= start:
+                    if size < k or not is_beaten(keys[i], positions[i], ties, heap_keys, heap_positions):
+                        size = put(heap_keys, heap_positions, size, k, keys[i], positions[i])
+                    i -= 1
+                for j in range(i + 1, last + 1):
+                    if size < k or not is_beaten(keys[j], positions[j], ties, heap_keys, heap_positions):
+                        kept[j] = True
+            while i >= low:
+                if size < k or not is_beaten(keys[i], positions[i], ties, heap_keys, heap_positions):
+                    kept[i] = True
+                    size = put(heap_keys, heap_positions, size, k, keys[i], positions[i])
+                i -= 1
             low = high
 
 

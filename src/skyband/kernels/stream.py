@@ -15,6 +15,7 @@ from skyband.kernels._jit import kernel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 # How a kernel treats equal keys. None: the total order decides, and an answer has at most k rows. TIED: rows equal to
 # the k-th are included. The two have different types, so that a kernel is compiled separately for each.

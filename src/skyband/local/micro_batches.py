@@ -67,7 +67,8 @@ class MicroBatches:
         found: list[tuple[int, int, pa.Table]] = []
         waiting: list[Envelope] = []
         newest, rows = _Newest(self._time), 0
-        for envelope in self._plan.envelopes(newest.projected(self._plan, tables), counts, drop_unmatched=True):
+        projected, timely = newest.projected(self._plan, tables), self._timely
+        for envelope in self._plan.envelopes(projected, counts, drop_unmatched=True, timely=timely):
             waiting.append(envelope)
             rows += envelope.rows.num_rows
             if rows >= STEP_ROWS:
@@ -81,6 +82,11 @@ class MicroBatches:
         if after is not None:
             self.watermark = after if self.watermark is None else max(self.watermark, after)
         return self._result(found, counts)
+
+    @property
+    def _timely(self) -> int:
+        """The position from which on no row of the next batch is late."""
+        return max(ALWAYS if self.watermark is None else self.watermark, *(shard.clock for shard in self.shards))
 
     def _advanced(
         self,

@@ -21,7 +21,7 @@ from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
 from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest
 from skyband.sharding.shard import MemorySegments, Segments, Shard, Tally, shard_type
-from skyband.windows import ALWAYS
+from skyband.windows import ALWAYS, NEVER
 
 __all__ = ["ANSWER_KINDS", "Counts", "LocalPlan", "plan_for", "refuse_unsupported_frames"]
 
@@ -114,16 +114,17 @@ class LocalPlan:
         return self.pipeline.whole(self.plan, self.project, table, self.kinds).rename_columns(list(self.names))
 
     def envelopes(
-        self, projected: Iterable[pa.Table], counts: Counts, *, drop_unmatched: bool = False
+        self, projected: Iterable[pa.Table], counts: Counts, *, drop_unmatched: bool = False, timely: int = NEVER
     ) -> Iterator[Envelope]:
         """Reduce the rows that `project` returned; return what the shards receive.
 
-        Rows that no query can use move time forward in a stream, unless the caller drops them and knows the time.
+        Rows that no query can use move time forward in a stream, unless the caller drops them and knows the time. From
+        the position `timely` on no row is late.
         """
         matching = self.pipeline.matching if drop_unmatched else None
         rows = projected if matching is None else (matching(self.plan, table) for table in projected)
         batches = (batch for table in rows for batch in table.to_batches())
-        for envelope in self.pipeline.reduce(self.plan, batches):
+        for envelope in self.pipeline.reduce(self.plan, batches, timely):
             counts.add_envelope(envelope)
             yield envelope
 

@@ -18,8 +18,8 @@ from skyband.windows import ALWAYS
 __all__ = ["Envelope", "Histogram", "Note", "expected_watermark", "gathered"]
 
 MILLISECOND = 1000  # watermarks are whole milliseconds
-CHUNK_ROWS = 1 << 18
-CHUNK_BYTES = 64 << 20
+CHUNK_ROWS = 1 << 20
+CHUNK_BYTES = 128 << 20
 
 
 class Histogram(NamedTuple):

@@ -21,7 +21,7 @@ Project = Callable[[pa.Table, Sequence[str]], pa.Table]
 class ShardPipeline(NamedTuple):
     """A family's stations. Each takes the plan first; `end` is the column of a shard's tables with the window's end."""
 
-    reduce: Callable[[Any, Iterable[pa.RecordBatch]], Iterable[Envelope]]
+    reduce: Callable[[Any, Iterable[pa.RecordBatch], int], Iterable[Envelope]]  # from that position on no row is late
     positions: Callable[[Any, pa.Table], Ints]  # of an envelope's rows
     merge: Callable[[Any, LocalAnswers, pa.Schema], Iterator[pa.Table]]  # given all answers of a micro-batch
     end: str = "time"

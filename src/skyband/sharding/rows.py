@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one
 from skyband.kernels.stream import Floats, Ints
-from skyband.kernels.validation import rows_by_group, shared_positions
+from skyband.kernels.validation import first_backwards, rows_by_group, shared_positions
+from skyband.windows import ALWAYS
 
 __all__ = [
     "Grouping",
@@ -86,38 +87,37 @@ def shard_of_groups(table: pa.Table, columns: Sequence[str], grouping: Grouping,
     if shards == 1 or not grouping.size:
         return np.zeros(grouping.size, np.int64)
     samples = pa.array(grouping.samples)
-    values: list[list[Any]] = [one(table[name]).take(samples).to_pylist() for name in columns]
-    keys = zip(*(map(_same_text, column) for column in values), strict=True)
-    return np.fromiter((crc32(repr(key).encode()) % shards for key in keys), np.int64, grouping.size)
+    values: list[list[Any]] = [without_negative_zero(one(table[name]).take(samples)).to_pylist() for name in columns]
+    return np.fromiter(
+        (crc32(repr(key).encode()) % shards for key in zip(*values, strict=True)), np.int64, grouping.size
+    )
 
 
-def _same_text(value: Any) -> Any:
-    return value + 0.0 if isinstance(value, float) else value
-
-
-def by_group_and_position(positions: Ints, grouping: Grouping) -> tuple[Ints, Ints]:
-    """Row indexes by group, then position; and where groups begin."""
-    if positions.size and (positions[1:] < positions[:-1]).any():
-        order = np.argsort(positions, kind="stable")
-        by_group, begins = rows_by_group(grouping.codes[order], max(1, grouping.size))
-        return order[by_group], begins
-    if grouping.size <= 1:
-        return np.arange(positions.size), np.array([0, positions.size])
-    return rows_by_group(grouping.codes, grouping.size)
+def by_group_and_position(positions: Ints, grouping: Grouping) -> tuple[Ints | None, Ints]:
+    """Row indexes by group, then position, or None if rows are in this order; and where groups begin."""
+    grouped = grouping.size > 1
+    if first_backwards(positions, ALWAYS) < 0:
+        return rows_by_group(grouping.codes, grouping.size) if grouped else (None, np.array([0, positions.size]))
+    order = np.argsort(positions, kind="stable")
+    if not grouped:
+        return order, np.array([0, positions.size])
+    by_group, begins = rows_by_group(grouping.codes[order], grouping.size)
+    return order[by_group], begins
 
 
 def stream_order(positions: Ints, grouping: Grouping, ids: Callable[[Ints], pa.Array]) -> tuple[Ints, Ints]:
     """Row indexes by group, then position, then id; and where groups begin. `ids` returns the ids of some rows."""
-    order, begins = by_group_and_position(positions, grouping)
+    found, begins = by_group_and_position(positions, grouping)
+    order = np.arange(positions.size) if found is None else found
     # Sort only rows that share group and position by id: they are few, or their ids are already sorted.
     places, runs = shared_positions(positions[order], begins)
     if not places.size:
         return order, begins
-    found = ids(order[places])
-    if found.null_count == 0 and pa.types.is_integer(found.type):
-        inside = np.lexsort([found.to_numpy(zero_copy_only=False), runs])
+    shared = ids(order[places])
+    if shared.null_count == 0 and pa.types.is_integer(shared.type):
+        inside = np.lexsort([shared.to_numpy(zero_copy_only=False), runs])
     else:
-        keys = pa.table({"run": runs, "id": found})
+        keys = pa.table({"run": runs, "id": shared})
         inside = pc.sort_indices(
             keys, [("run", "ascending"), ("id", "ascending")], null_placement="at_start"
         ).to_numpy()

@@ -26,6 +26,7 @@ from skyband.spark.plan import Observed, PackedAnswers, Pipeline, StreamInfo
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, merge_answers, to_shards
 from skyband.spark.versions import arrow_schema, processed
+from skyband.windows import NEVER
 
 __all__ = ["SparkPlan", "shard_sizes", "spread", "sums"]
 
@@ -83,7 +84,8 @@ class SparkPlan:
     @property
     def reducer(self) -> Callable[[Batches], Iterable[Envelope]]:
         """The function that reduces rows to envelopes. It is serialized for tasks, without this plan's data frames."""
-        return partial(self.pipeline.reduce, self.plan)
+        reduce_rows, plan = self.pipeline.reduce, self.plan
+        return lambda batches: reduce_rows(plan, batches, NEVER)  # only stateful operators know the watermark
 
     @property
     def positions(self) -> Callable[[pa.Table], Ints]:

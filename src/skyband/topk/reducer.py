@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one, plain_texts
 from skyband.kernels.reduce import mark_unbeaten, newest_of_cells
-from skyband.kernels.stream import TIED, Floats, Ints
+from skyband.kernels.stream import TIED, Bools, Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
 from skyband.sharding.rows import (
     Grouping,
@@ -51,51 +51,60 @@ class _Chunk(NamedTuple):
     """The remaining rows of a range of the input."""
 
     rows: pa.Table
-    kept: list[np.ndarray]  # per scan: mask of the rows it needs
+    kept: list[Bools]  # per scan: mask of the rows it needs
     note: Note
     taken: int
     dropped_null: int
     pruned: int
 
 
-def reduce_rows(plan: TopKPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
-    """Reduce a task's rows to those that can be in an answer, and address them to their shards."""
+def reduce_rows(plan: TopKPlan, batches: Iterable[pa.RecordBatch], timely: int = NEVER) -> Iterator[Envelope]:
+    """Reduce a task's rows to those that can be in an answer, and address them to their shards.
+
+    From the position `timely` on no row is late.
+    """
     for table in gathered(batches):
-        yield from _addressed(plan, _reduced(plan, table))
+        yield from _addressed(plan, _reduced(plan, table, timely))
 
 
-def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
+def _reduced(plan: TopKPlan, table: pa.Table, timely: int) -> _Chunk:
     taken = table.num_rows
     timeless = 0
     if table[plan.time].null_count:
         timeless = matching_rows(plan, table.filter(pc.is_null(table[plan.time]))).num_rows
         table = table.filter(pc.is_valid(table[plan.time]))
     positions = positions_of(table, plan.time)
-    dropped_null = np.zeros(table.num_rows, bool)
-    kept, belongs, firsts = [], np.zeros(table.num_rows, bool), {}
+    dropped_null, belongs = np.zeros(table.num_rows, bool), np.zeros(table.num_rows, bool)
+    kept, firsts = [], {}
     for number, scan in enumerate(plan.scans):
         scores = scores_of(table, plan.scores[number])
-        valid = ~np.isnan(scores)
-        dropped_null |= ~valid & one(table[plan.scores[number]]).is_valid().to_numpy(zero_copy_only=False)
-        belongs |= valid
         queries = [plan.queries[place] for place in scan.places]
-        rows = np.flatnonzero(valid)
-        if plan.axis == "count":
-            kept.append(valid)
+        rows = _rankable(scores)
+        if rows is None:
+            belongs[:] = True
         else:
-            found = np.zeros(valid.size, bool)
+            belongs[rows] = True
+            unranked = one(table[plan.scores[number]]).is_valid().to_numpy(zero_copy_only=False)
+            unranked[rows] = False
+            dropped_null |= unranked
+        kept.append(_mask(table.num_rows, rows))
+        if plan.axis == "time":
             columns = table.select([plan.id, *plan.groups[number]])
-            columns = columns.take(pa.array(rows)) if rows.size < valid.size else columns
-            found[rows[_needed(plan, columns, positions[rows], scores[rows], queries, plan.groups[number])]] = True
-            kept.append(found)
+            if rows is None:
+                kept[-1] = _needed(plan, columns, positions, scores, queries, plan.groups[number], timely)
+            else:
+                columns = columns.take(pa.array(rows))
+                needed = _needed(plan, columns, positions[rows], scores[rows], queries, plan.groups[number], timely)
+                kept[-1][rows[~needed]] = False
         if number in plan.full_only:
-            firsts[scan.identity] = _firsts(positions, rows, queries)
-    some = np.logical_or.reduce(kept)
+            firsts[scan.identity] = _firsts(positions, np.arange(scores.size) if rows is None else rows, queries)
+    some = kept[0] if len(kept) == 1 else np.logical_or.reduce(kept)
     survivors = np.flatnonzero(some)
+    ranked = positions if belongs.all() else positions[belongs]
     note = TopKNote(
         newest=int(positions.max()) if positions.size else ALWAYS,
-        oldest=int(positions[belongs].min(initial=NEVER)),
-        histogram=Histogram.of(positions[belongs]) if plan.may_be_late else None,
+        oldest=int(ranked.min(initial=NEVER)),
+        histogram=Histogram.of(ranked[ranked < timely]) if plan.may_be_late else None,
         firsts=firsts,
     )
     return _Chunk(
@@ -104,8 +113,21 @@ def _reduced(plan: TopKPlan, table: pa.Table) -> _Chunk:
         note,
         taken,
         timeless + int(dropped_null.sum()),
-        int(belongs.sum()) - survivors.size,
+        ranked.size - survivors.size,
     )
+
+
+def _rankable(scores: Floats) -> Ints | None:
+    """Return the rows that have a score; None if all have one."""
+    missing = np.isnan(scores)
+    return np.flatnonzero(~missing) if missing.any() else None
+
+
+def _mask(size: int, rows: Ints | None) -> Bools:
+    found = np.full(size, rows is None)
+    if rows is not None:
+        found[rows] = True
+    return found
 
 
 def matching_rows(plan: TopKPlan, rows: pa.Table) -> pa.Table:
@@ -116,32 +138,43 @@ def matching_rows(plan: TopKPlan, rows: pa.Table) -> pa.Table:
 
 
 def _needed(
-    plan: TopKPlan, table: pa.Table, positions: Ints, scores: Floats, queries: Sequence[TopK], columns: Sequence[str]
-) -> Any:
-    """The scan's rows that can be in an answer: a mask, or their indexes."""
+    plan: TopKPlan,
+    table: pa.Table,
+    positions: Ints,
+    scores: Floats,
+    queries: Sequence[TopK],
+    columns: Sequence[str],
+    timely: int,
+) -> Bools:
+    """Return a mask of the scan's rows that can be in an answer."""
     grouping = group_rows(table, columns)
     if plan.may_be_late:
-        return _unbeaten(queries, positions, scores, grouping)
+        return _unbeaten(queries, positions, scores, grouping, timely)
     order, begins = stream_order(positions, grouping, ids_in(table, plan.id))
     lined = Lined(scores[order], positions[order], begins)
     groups = begins.size - 1
     # A listed window may stay open over many batches: windows that end after these rows are not visited one by one.
     final = NEVER if all_sliding(queries) else int(positions.max(initial=ALWAYS))
     found = rank_rows(Panes, queries, lined, np.full(groups, ALWAYS), np.full(groups, final))
-    return order[np.concatenate([found.windows.ids, found.needed])]
+    return _mask(order.size, order[np.concatenate([found.windows.ids, found.needed])])
 
 
-def _unbeaten(queries: Sequence[TopK], positions: Ints, scores: Floats, grouping: Grouping) -> Any:
+def _unbeaten(queries: Sequence[TopK], positions: Ints, scores: Floats, grouping: Grouping, timely: int) -> Bools:
     sliding = [query.window for query in queries if isinstance(query.window, SlidingWindow)]
-    lattices = _lattices((window.slide, window.origin) for window in sliding)
-    kept = np.zeros(scores.size, np.int64)
-    ends = _ends(lattices, positions)
+    by_end = _lattices((window.slide, window.origin) for window in sliding)
+    by_start = _lattices((window.slide, window.origin - window.size) for window in sliding)
+    ends = _moments(by_end, positions)
     if ends is None:
         return np.ones(scores.size, bool)
+    starts = ends if np.array_equal(by_end, by_start) else _moments(by_start, positions)
+    if starts is None or listed_of(queries):
+        timely, starts = NEVER, ends  # not used then
     order, begins = by_group_and_position(positions, grouping)
+    if order is not None:
+        positions, scores = positions[order], scores[order]
     if listed_of(queries):
-        cells = cells_between(queries, positions[order])
-        begins = np.union1d(begins, np.flatnonzero(np.diff(cells)) + 1)
+        begins = np.union1d(begins, np.flatnonzero(np.diff(cells_between(queries, positions))) + 1)
+    kept = np.zeros(scores.size, bool)
     for direction, ties in product(("desc", "asc"), ("row_number", "rank")):
         k = max((query.k for query in queries if (query.order, query.ties) == (direction, ties)), default=0)
         if k:
@@ -149,20 +182,20 @@ def _unbeaten(queries: Sequence[TopK], positions: Ints, scores: Floats, grouping
             keys = -scores if direction == "asc" else scores
             heap = np.empty(room), np.empty(room, np.int64)
             policy = TIED if ties == "rank" else None
-            mark_unbeaten(keys, positions, order, begins, lattices, ends, room, policy, *heap, kept)
-    return kept > 0
+            mark_unbeaten(keys, positions, begins, by_end, ends, by_start, starts, room, policy, timely, *heap, kept)
+    return kept if order is None else _mask(kept.size, order[kept])
 
 
-def _ends(lattices: Ints, positions: Ints) -> Ints | None:
-    """Return the window ends after the first and up to one after the last position, if there are many lattices.
+def _moments(lattices: Ints, positions: Ints) -> Ints | None:
+    """Return the window ends (or starts) from one before the first to one after the last position, if many lattices.
 
-    Empty if it is cheap to compute the next end from the lattices; None if there are too many ends.
+    Empty if it is cheap to compute the next one from the lattices; None if there are too many.
     """
     if len(lattices) <= MOST_LATTICES or not positions.size:
         return np.empty(0, np.int64)
     low, high = int(positions.min()), int(positions.max())
-    numbers = [((low - phase) // slide + 1, (high - phase) // slide + 2) for slide, phase in lattices.tolist()]
-    if sum(last - first for first, last in numbers) > MOST_ENDS * positions.size + len(lattices):
+    numbers = [((low - phase) // slide, (high - phase) // slide + 2) for slide, phase in lattices.tolist()]
+    if sum(last - first for first, last in numbers) > MOST_ENDS * positions.size + 2 * len(lattices):
         return None
     pairs = zip(lattices.tolist(), numbers, strict=True)
     return np.unique(np.concatenate([phase + slide * np.arange(*span) for (slide, phase), span in pairs]))

@@ -66,7 +66,7 @@ class _Tuples(NamedTuple):
     table: pa.Table  # the rows in `kept`
 
 
-def weigh_rows(plan: UncertainPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+def weigh_rows(plan: UncertainPlan, batches: Iterable[pa.RecordBatch], _timely: int = NEVER) -> Iterator[Envelope]:
     """Yield the tuples of a task's rows that may be in an answer. The note describes all rows."""
     for table in gathered(batches):
         timed = table.filter(pc.is_valid(table[TIME])) if table[TIME].null_count else table

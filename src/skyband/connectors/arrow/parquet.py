@@ -25,6 +25,7 @@ from skyband.local.frames import as_table
 __all__ = ["ParquetFiles"]
 
 _ROWS = 1 << 17  # in a batch
+_FIXED_ROWS = 1 << 20  # in a batch whose columns have values of fixed width: one array costs less than several
 _NUMBER_BYTES = 4  # at most, of a value that is a number of a dictionary
 _REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")  # another calendar before 1900
 
@@ -61,16 +62,20 @@ class ParquetFiles:
             groups = [group for begin, end in bounds for group in range(begin, min(end, metadata.num_row_groups))]
             read = [name for name in columns.values() if name]
             with self._opened(file, metadata=metadata, read_dictionary=dictionaries) as opened:
+                kinds = (opened.schema_arrow.field(name).type for name in read)
+                most = _FIXED_ROWS if all(map(_is_fixed, kinds)) else _ROWS
                 for group in groups:
                     row = sum(metadata.row_group(before).num_rows for before in range(group))
-                    for batch in self._batches(file, opened, group, read):
+                    for batch in self._batches(file, opened, group, read, most):
                         rows = pa.Table.from_batches([batch]) if read else _without_columns(batch.num_rows)
                         yield self._checked(file, self._typed(rows, columns, dictionaries), row)
                         row += batch.num_rows
 
-    def _batches(self, file: Path, opened: pq.ParquetFile, group: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, file: Path, opened: pq.ParquetFile, group: int, columns: list[str], most: int
+    ) -> Iterator[pa.RecordBatch]:
         try:
-            yield from opened.iter_batches(_ROWS, [group], columns, use_threads=False)
+            yield from opened.iter_batches(most, [group], columns, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(file, error) from None
 
@@ -168,6 +173,10 @@ def _is_dictionary(chunk: Any) -> bool:
     if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page:
         return False
     return bool(chunk.total_uncompressed_size <= _NUMBER_BYTES * chunk.num_values)
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    return pa.types.is_primitive(kind) or pa.types.is_dictionary(kind) or pa.types.is_decimal(kind)
 
 
 def _without_columns(rows: int) -> pa.Table:
