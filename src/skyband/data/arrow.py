@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["from_bytes", "from_numpy", "one", "plain_texts", "to_bytes"]
+__all__ = ["from_bytes", "from_numpy", "one", "plain_columns", "to_bytes"]
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -29,11 +29,11 @@ def from_numpy(values: Any, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])
 
 
-def plain_texts(table: pa.Table) -> pa.Table:
-    """Return a table in which texts that are numbers of a dictionary are written out.
+def plain_columns(table: pa.Table) -> pa.Table:
+    """Return a table in which values that are numbers of a dictionary are written out.
 
     >>> numbered = pa.table({"symbol": pa.array(["A", "B", "A"]).dictionary_encode()})
-    >>> plain_texts(numbered).schema.field("symbol").type
+    >>> plain_columns(numbered).schema.field("symbol").type
     DataType(string)
     """
     for place, field in enumerate(table.schema):

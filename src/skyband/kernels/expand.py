@@ -108,3 +108,22 @@ def fill_scores(keys: Floats, queries: Ints, counts: Ints, ascending: Ints, to_s
             for i in range(at, at + counts[window]):
                 to_scores[i] = keys[i]
         at += counts[window]
+
+
+@kernel
+def number_distinct(rows: Ints, numbers: Ints, distinct: Ints, places: NDArray[np.int32]) -> int:
+    """Number rows by first occurrence: write the distinct ones and the number of each; return how many there are.
+
+    `numbers` has an entry for every row that can occur, all -1; they are -1 again afterwards.
+    """
+    size = 0
+    for i in range(rows.size):
+        row = rows[i]
+        if numbers[row] < 0:
+            numbers[row] = size
+            distinct[size] = row
+            size += 1
+        places[i] = numbers[row]
+    for i in range(size):
+        numbers[distinct[i]] = -1
+    return size

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.data.arrow import from_bytes, to_bytes
+from skyband.data.arrow import from_bytes, plain_columns, to_bytes
 from skyband.kernels.stream import Ints
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.envelope import Envelope, Note
@@ -159,7 +159,7 @@ def collect_answers(rows: pa.Table, kinds: pa.Schema, answers: pa.Schema) -> pa.
 def _unpacked(packed: Iterable[pa.Scalar], kinds: pa.Schema | None) -> Iterator[pa.Table]:
     for data in packed:
         if data.is_valid:
-            table = from_bytes(data.as_py())
+            table = plain_columns(from_bytes(data.as_py()))
             yield table if kinds is None else _typed(table, kinds)
 
 

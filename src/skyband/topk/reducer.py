@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.data.arrow import one, plain_texts
+from skyband.data.arrow import one, plain_columns
 from skyband.kernels.reduce import mark_unbeaten, newest_of_cells
 from skyband.kernels.stream import TIED, Bools, Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
@@ -108,7 +108,7 @@ def _reduced(plan: TopKPlan, table: pa.Table, timely: int) -> _Chunk:
         firsts=firsts,
     )
     return _Chunk(
-        plain_texts(table.take(pa.array(survivors)) if survivors.size < some.size else table),
+        plain_columns(table.take(pa.array(survivors)) if survivors.size < some.size else table),
         [mask[survivors] for mask in kept],
         note,
         taken,

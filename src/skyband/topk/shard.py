@@ -8,6 +8,7 @@ not depend on the algorithm, and the workload may change between steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ class TopKShard(Shard):
 
     def _written(self, number: int, fresh: AnsweredWindows, shown: list[NewestAnswers]) -> list[pa.Table]:
         """Return the output for the windows that a scan has just answered, and add its newest answers to `shown`."""
-        out = [] if self.plan.output == "changes" else tables(self.plan, number, self.rows, listed(fresh))
+        out = [] if self.plan.output == "changes" else tables(self.plan, number, self.rows, listed(self.plan, fresh))
         if self.plan.output != "answers":
             scan, now = changed(self.plan, number, self.rows, self._shown, fresh, self.reached)
             shown.append(now)
@@ -172,7 +173,7 @@ class TopKShard(Shard):
     def save(self) -> dict[str, Any]:
         """Return the state for `load`."""
         return {
-            "queries": [query.to_dict() for query in self.plan.queries],
+            "queries": _described(self.plan.queries),
             "columns": list(self.plan.columns),
             "time": self.plan.time,
             "id": self.plan.id,
@@ -195,7 +196,9 @@ class TopKShard(Shard):
         self.firsts = saved["firsts"]
         self.since = saved["since"]
         rows = None if saved["rows"] is None else from_bytes(saved["rows"])
-        before = tuple(topk_from(fields) for fields in saved["queries"])
+        before = self.plan.queries
+        if saved["queries"] != _described(before):
+            before = tuple(topk_from(fields) for fields in saved["queries"])
         if before != self.plan.queries:
             self._switch_queries(before)
         if self.plan.output != "answers":
@@ -229,6 +232,12 @@ class TopKShard(Shard):
 
 
 SHARD = TopKShard
+
+
+@lru_cache(maxsize=8)
+def _described(queries: tuple[TopK, ...]) -> list[dict[str, Any]]:
+    """Return queries as they are stored. A shard is stored in every micro-batch, and may have thousands of them."""
+    return [query.to_dict() for query in queries]
 
 
 def _refuse_other_rows(plan: TopKPlan, saved: dict[str, Any]) -> None:

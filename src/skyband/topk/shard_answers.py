@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skyband.data.answer_log import RankedWindows
-from skyband.data.arrow import one
 from skyband.data.window_comparison import WindowRows, compare, parts
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
@@ -20,6 +18,7 @@ from skyband.sharding.plan import Output
 from skyband.sharding.rows import group_rows
 from skyband.topk.change_feed import CHANGES
 from skyband.topk.plan import TopKPlan
+from skyband.topk.repeated_rows import RepeatedRows, kind_of, with_positive_zero
 from skyband.topk.window_bounds import starts_of, steps_after
 
 __all__ = [
@@ -65,6 +64,7 @@ class AnswerRows(NamedTuple):
     """Output rows, in order."""
 
     queries: Ints  # index of the query in the workload
+    starts: Ints  # of the window
     ends: Ints  # of the window
     rows: Ints  # index of the row in the shard's table
     ranks: Ints  # 0: none, because the row left
@@ -86,11 +86,12 @@ def answered(plan: TopKPlan, number: int, found: RankedWindows, order: Ints) -> 
     return AnsweredWindows(places, found.ends[by_end], counts, order[picked], ranks)
 
 
-def listed(windows: AnsweredWindows) -> AnswerRows:
+def listed(plan: TopKPlan, windows: AnsweredWindows) -> AnswerRows:
     """Every row of every window."""
     none = np.zeros(windows.rows.size, np.int64)
     return AnswerRows(
         np.repeat(windows.queries, windows.counts),
+        np.repeat(starts_of(plan.queries, windows.queries, windows.ends), windows.counts),
         np.repeat(windows.ends, windows.counts),
         windows.rows,
         windows.ranks,
@@ -101,30 +102,29 @@ def listed(windows: AnsweredWindows) -> AnswerRows:
 
 def tables(plan: TopKPlan, number: int, rows: pa.Table, out: AnswerRows) -> list[pa.Table]:
     """Output tables, one slice at a time; `rows` is the shard's table and `number` the scan's index."""
-    return [
-        _slice(plan, number, rows, AnswerRows._make(column[low : low + SLICE] for column in out))
-        for low in range(0, out.rows.size, SLICE)
-    ]
+    chosen = RepeatedRows(rows, pa.array([query.name for query in plan.queries]))
+    slices = [slice(low, low + SLICE) for low in range(0, out.rows.size, SLICE)]
+    return [_slice(plan, number, chosen, AnswerRows._make(column[some] for column in out)) for some in slices]
 
 
-def _slice(plan: TopKPlan, number: int, rows: pa.Table, out: AnswerRows) -> pa.Table:
-    chosen = rows.take(pa.array(out.rows))
-    bound = chosen.schema.field(plan.time).type if plan.axis == "time" else pa.int64()
-    names = pa.array([query.name for query in plan.queries])
-    columns: dict[str, pa.Array] = {"query": names.take(pa.array(out.queries))}
+def _slice(plan: TopKPlan, number: int, chosen: RepeatedRows, out: AnswerRows) -> pa.Table:
+    score = plan.scores[number]
+    found = chosen.columns(out.rows, [plan.time, score, *plan.group_columns, *plan.returned])
+    bound = kind_of(found[plan.time]) if plan.axis == "time" else pa.int64()
+    columns: dict[str, pa.Array] = {"query": chosen.queries(out.queries)}
     for name in plan.group_columns:
-        kind = chosen.schema.field(name).type
-        columns[name] = one(chosen[name]) if name in plan.groups[number] else pa.nulls(out.rows.size, kind)
-    columns["window_start"] = pa.array(starts_of(plan.queries, out.queries, out.ends)).cast(bound)
+        kind = kind_of(found[name])
+        columns[name] = found[name] if name in plan.groups[number] else pa.nulls(out.rows.size, kind)
+    columns["window_start"] = pa.array(out.starts).cast(bound)
     columns["window_end"] = pa.array(out.ends).cast(bound)
     if plan.output != "answers":
         columns["change"] = pa.array(CHANGES.values()).take(pa.array(out.changes, mask=out.changes == NONE))
     columns["rank"] = _ranks(out.ranks)
     if plan.output != "answers":
         columns["old_rank"] = _ranks(out.old_ranks)
-    columns["score"] = pc.add(one(chosen[plan.scores[number]]), 0.0)
+    columns["score"] = with_positive_zero(found[score])
     for name in plan.returned:
-        columns[name] = one(chosen[name])
+        columns[name] = found[name]
     return pa.table(columns)
 
 
@@ -204,5 +204,6 @@ def changed(
     )
     found = compare(windows, reached, rows.num_rows)
     asked = together.queries[found.windows]
-    out = AnswerRows(asked, found.ends, found.rows, found.ranks, found.old_ranks, found.kinds)
+    starts = starts_of(plan.queries, asked, found.ends)
+    out = AnswerRows(asked, starts, found.ends, found.rows, found.ranks, found.old_ranks, found.kinds)
     return out, together.chosen(found.last)

@@ -17,7 +17,7 @@ from skyband.connectors.arrow.batches import FileRows, letters
 from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.arrow.splits import Split
 from skyband.connectors.files import FilesSource
-from skyband.data.arrow import plain_texts
+from skyband.data.arrow import plain_columns
 from skyband.errors import InvalidInputError
 from skyband.expressions.types import spark_name, spark_type
 from skyband.local.frames import as_table
@@ -156,7 +156,7 @@ class ParquetFiles:
         except pa.ArrowInvalid:
             pass
         wrong, reasons = pa.array([False] * rows.num_rows), [""] * rows.num_rows
-        rows = plain_texts(rows)
+        rows = plain_columns(rows)
         for field in rows.schema:
             if pa.types.is_string(field.type):
                 bad = pa.array([not _is_utf8(value) for value in rows[field.name].cast(pa.binary()).to_pylist()])
@@ -176,7 +176,7 @@ def _is_dictionary(chunk: Any) -> bool:
 
 
 def _is_fixed(kind: pa.DataType) -> bool:
-    return pa.types.is_primitive(kind) or pa.types.is_dictionary(kind) or pa.types.is_decimal(kind)
+    return bool(pa.types.is_primitive(kind) or pa.types.is_dictionary(kind) or pa.types.is_decimal(kind))
 
 
 def _without_columns(rows: int) -> pa.Table:
