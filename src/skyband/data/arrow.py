@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["from_bytes", "from_numpy", "one", "plain_columns", "to_bytes"]
+__all__ = ["from_bytes", "from_numpy", "one", "plain_columns", "plain_schema", "to_bytes"]
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -40,6 +40,13 @@ def plain_columns(table: pa.Table) -> pa.Table:
         if pa.types.is_dictionary(field.type):
             table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
     return table
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of `plain_columns`."""
+    return pa.schema(
+        [(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type) for field in schema]
+    )
 
 
 def one(column: pa.ChunkedArray) -> pa.Array:

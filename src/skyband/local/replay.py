@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.data.answers import Answers
-from skyband.data.arrow import one
+from skyband.data.arrow import one, plain_schema
 from skyband.data.group_dictionary import ranks_of
 from skyband.errors import InvalidInputError, brief
 from skyband.kernels.stream import Ints
 from skyband.local.arrow_source import ArrowSource
 from skyband.local.frames import as_table, frames_by_name, is_frame
+from skyband.local.parquet_file import ParquetFile, is_path
 from skyband.local.pipeline import Counts, LocalPlan, plan_for, refuse_unsupported_frames
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
@@ -35,12 +36,13 @@ def replayed(
 
     `arrays` are the other arguments of a call with arrays, of which a call with a data frame has none.
     """
-    if not is_frame(frame):
+    if not is_frame(frame) and not is_path(frame):
         for name, value in (("time", time), ("id", id_)):
             if value is not None:
                 raise InvalidInputError(
                     f"{name}={value!r} names a column of a data frame, got {brief(frame)} instead of one. Pass a data "
-                    "frame (Arrow, pandas, polars, DuckDB, a dict of columns), or arrays without time= and id=."
+                    "frame (Arrow, pandas, polars, DuckDB, a dict of columns), the path of a Parquet file, or arrays "
+                    "without time= and id=."
                 )
         return None
     for name, value in arrays.items():
@@ -55,22 +57,30 @@ def replayed(
 def replay_frame(
     workload: Workload[Any], frame: Any, *, time: str | None, id_: str | None, algorithm: str = "auto"
 ) -> Answers:
-    """Return the answers of a workload over all rows of a data frame."""
+    """Return the answers of a workload over all rows of a data frame, or of a Parquet file."""
     streams = frames_by_name(frame)
     refuse_unsupported_frames(workload, algorithm, by_name=streams is not None)
     if streams is not None:
         return _replay_streams(workload, streams, time, id_)
-    table = as_table(frame)
+    table = _read(ParquetFile(frame), workload, time, id_, algorithm) if is_path(frame) else as_table(frame)
     if time is None:
         table, time = _numbered(workload, table)
     complete = getattr(FAMILIES[workload.family].part("projection"), "with_streams", None)
     if complete is not None:
         workload = complete(workload, lambda text: ArrowSource(table.schema, ()).expression(text).compute(table))
-    plan = plan_for(table.schema, ProjectionRequest(workload, time, id_, algorithm))
+    plan = plan_for(plain_schema(table.schema), ProjectionRequest(workload, time, id_, algorithm))
     found = plan.whole(table)
     if found is None:
         return Answers(in_order(plan, list(plan.bounded([plan.project(table)], Counts()))))
     return Answers(found.drop_columns([_ROW]) if _ROW in plan.names else found)
+
+
+def _read(file: ParquetFile, workload: Workload[Any], time: str | None, id_: str | None, algorithm: str) -> pa.Table:
+    """Return the rows of a file, with the columns that the workload needs."""
+    if time is None or hasattr(FAMILIES[workload.family].part("projection"), "with_streams"):
+        return file.read()
+    plan = plan_for(file.schema, ProjectionRequest(workload, time, id_, algorithm))
+    return file.read(plan.read, plan.texts)
 
 
 def _replay_streams(workload: Workload[Any], streams: Mapping[str, Any], time: str | None, id_: str | None) -> Answers:

@@ -423,7 +423,8 @@ def replay(
     With a data frame in place of the positions (Arrow, pandas, polars, DuckDB, or a dict of columns), the expressions
     of the queries are evaluated over its columns, and answers have the rows' own columns, as on Spark. `time` names the
     column with the event time. `id` names the column that breaks ties between rows of equal score and time; by default
-    a hash of the row does. The queries may be of any family.
+    a hash of the row does. The queries may be of any family. The path of a Parquet file is read in place of a data
+    frame: only the columns that are needed, and faster than into a data frame first.
 
     >>> import skyband as sb
     >>> query = sb.TopK(k=2, size="1 minute", slide="30 seconds")

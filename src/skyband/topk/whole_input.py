@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.data.answer_log import RankedWindows, chosen, joined
-from skyband.data.arrow import from_numpy, one
+from skyband.data.arrow import from_numpy, one, plain_columns
 from skyband.data.group_dictionary import ranks_of
 from skyband.kernels import expand
 from skyband.kernels.stream import Floats, Ints
@@ -120,7 +120,8 @@ def _by_value(table: pa.Table, columns: Sequence[str], by_value: Sequence[str]) 
     if grouping.size <= 1:
         return grouping
     samples = pa.array(grouping.samples)
-    ranks = [_ranks(one(table[name]).take(samples)) for name in by_value]
+    values = plain_columns(table.select(by_value).take(samples))
+    ranks = [_ranks(one(values[name])) for name in by_value]
     order = np.lexsort(ranks[::-1])
     numbers = np.empty(order.size, np.int64)
     numbers[order] = np.arange(order.size)
@@ -226,7 +227,7 @@ class _Gather:
 
     def _group(self, name: str, queries: Ints, rows: pa.Array) -> pa.Array:
         """Return a group column; it is null in the answers of queries without it."""
-        found = self._columns[name].take(rows)
+        found = self._columns[name].take(rows).cast(self._kinds.field(name).type)
         grouped = np.array([name in self._plan.groups[number] for number in self._scan_of_query], bool)
         if grouped.all():
             return found

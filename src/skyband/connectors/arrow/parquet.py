@@ -18,6 +18,7 @@ from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.arrow.splits import Split
 from skyband.connectors.files import FilesSource
 from skyband.data.arrow import plain_columns
+from skyband.data.parquet import numbered_texts
 from skyband.errors import InvalidInputError
 from skyband.expressions.types import spark_name, spark_type
 from skyband.local.frames import as_table
@@ -26,7 +27,6 @@ __all__ = ["ParquetFiles"]
 
 _ROWS = 1 << 17  # in a batch
 _FIXED_ROWS = 1 << 20  # in a batch whose columns have values of fixed width: one array costs less than several
-_NUMBER_BYTES = 4  # at most, of a value that is a number of a dictionary
 _REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")  # another calendar before 1900
 
 
@@ -56,8 +56,9 @@ class ParquetFiles:
         for file, some in groupby(splits, key=attrgetter("file")):
             with self._opened(file) as first:
                 columns = self._matched(file, self._types_in(file, first))
-                dictionaries = self._dictionaries(first, columns)
                 metadata = first.metadata
+                texts = [name for column, name in columns.items() if column in self._texts and name is not None]
+                dictionaries = numbered_texts(metadata, texts)
             bounds = [(split.begin, metadata.num_row_groups if split.end is None else split.end) for split in some]
             groups = [group for begin, end in bounds for group in range(begin, min(end, metadata.num_row_groups))]
             read = [name for name in columns.values() if name]
@@ -78,18 +79,6 @@ class ParquetFiles:
             yield from opened.iter_batches(most, [group], columns, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(file, error) from None
-
-    def _dictionaries(self, opened: pq.ParquetFile, columns: dict[str, str | None]) -> list[str]:
-        """Return the columns of a file that are dictionaries in every row group."""
-        metadata = opened.metadata
-        places = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
-        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-        texts = [name for column, name in columns.items() if column in self._texts and name is not None]
-        return [
-            name
-            for name in texts
-            if name in places and all(_is_dictionary(group.column(places[name])) for group in groups)
-        ]
 
     def _opened(self, file: Path, **how: Any) -> pq.ParquetFile:
         try:
@@ -166,13 +155,6 @@ class ParquetFiles:
         places = pc.indices_nonzero(wrong).to_pylist()
         found = letters([reasons[place] for place in places], file, rows=[first + place for place in places])
         return FileRows(rows.filter(pc.invert(wrong)), rows.num_rows, found)
-
-
-def _is_dictionary(chunk: Any) -> bool:
-    """Return whether texts of a column chunk are likely stored once: a writer stops that when there are too many."""
-    if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page:
-        return False
-    return bool(chunk.total_uncompressed_size <= _NUMBER_BYTES * chunk.num_values)
 
 
 def _is_fixed(kind: pa.DataType) -> bool:
