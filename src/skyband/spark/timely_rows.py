@@ -1,4 +1,4 @@
-"""From which position on no row of a micro-batch is late, as far as its checkpoint tells.
+"""From which position on no row of a micro-batch is late, according to its checkpoint.
 
 Shards drop a row if it is before the watermark with which the micro-batch began, or before a time that a control
 message has set. Spark writes the watermark to the checkpoint before it plans the micro-batch, and a repeated one begins
