@@ -217,7 +217,9 @@ class TestDemo:
 
     @pytest.mark.skipif(os.name == "nt", reason="signals differ")
     def test_ctrl_c_stops_cleanly(self):
-        code, text = on_terminal("demo", "--in-process", "--seconds", "600", "--speed", "1", ctrl_c_after="next window ends")
+        code, text = on_terminal(
+            "demo", "--in-process", "--seconds", "600", "--speed", "1", ctrl_c_after="next window ends"
+        )
         assert code == 0, text
         assert "stopped" in text
         assert "Traceback" not in text

@@ -104,10 +104,7 @@ def assert_same(ours, theirs):
 # Of the other families, spark/test_file_source.py compares streams in `make test`.
 @pytest.mark.parametrize(
     "family",
-    [
-        pytest.param(name, marks=() if name in ("topk", "count", "uncertain") else pytest.mark.long)
-        for name in FAMILIES
-    ],
+    [pytest.param(name, marks=() if name in ("topk", "count", "uncertain") else pytest.mark.long) for name in FAMILIES],
 )
 def test_every_family(spark, tmp_path, family):
     write(tmp_path / "in", tables(list(FAMILIES).index(family)))
