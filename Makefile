@@ -7,6 +7,9 @@ READY  := $(VENV)/.ready
 TYPED  := src tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder)))
 CODE   := $(TYPED) tests
 
+# Some containers set this. Without bytecode every process compiles all modules that it imports, which takes seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup java jars kernels demo test test-long test-spark test-versions test-quick faults check format bench docs page clean
 

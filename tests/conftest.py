@@ -7,6 +7,8 @@ others in each run.
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +21,14 @@ COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 # Spark lives for minutes here, not for days: compiling Java's code well would take longer than running it.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Processes that tests start keep the bytecode of what they import. Without it a `skyband` command takes three times as
+# much CPU time, and the tests start hundreds of processes.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+STARTUP = str(Path(__file__).with_name("startup"))
+if STARTUP not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (STARTUP, os.environ.get("PYTHONPATH"))))
 
 settings.register_profile("short", derandomize=True, max_examples=25, **COMMON)
 settings.register_profile("long", derandomize=True, max_examples=150, **COMMON)

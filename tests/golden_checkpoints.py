@@ -59,6 +59,12 @@ def batches() -> list[list[tuple[int, float, int, str]]]:
     return [rows[low : low + 10] for low in range(0, 60, 10)]
 
 
+def rest() -> list[list[tuple[int, float, int, str]]]:
+    """The rows that the stored checkpoints have not seen, in two files."""
+    one, *others = batches()[FIRST:]
+    return [one, [row for batch in others for row in batch]]
+
+
 def start(spark: Any, family: str, folder: Path, write: Any) -> Any:
     """The stream over ``folder/in`` with its checkpoint in ``folder/state``."""
     from skyband.spark import start

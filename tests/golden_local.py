@@ -27,7 +27,7 @@ def file_of(folder, family):
 
 def answers(running):
     """The rows of all answers as text."""
-    assert running.await_end(60)
+    assert running.await_end(300)
     found = running.memory("s")
     return [] if found is None else sorted(map(repr, found.to_pylist()))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 
@@ -12,7 +11,7 @@ import pytest
 
 import skyband as sb
 from skyband.topk.algorithms import algorithms
-from tests.programs import COMMAND, skyband
+from tests.programs import on_terminal, skyband
 
 TINY = ["--seconds", "2", "--speed", "30", "--size", "20 seconds", "--slide", "10 seconds", "--k", "3"]
 
@@ -218,13 +217,12 @@ class TestDemo:
 
     @pytest.mark.skipif(os.name == "nt", reason="signals differ")
     def test_ctrl_c_stops_cleanly(self):
-        command = [*COMMAND, "demo", "--in-process", "--seconds", "100", "--slide", "5 milliseconds"]
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        running.stdout.readline()  # it runs
-        running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=300)
-        assert running.returncode in (0, 130)
-        assert "Traceback" not in errors
+        code, text = on_terminal(
+            "demo", "--in-process", "--seconds", "600", "--speed", "1", ctrl_c_after="next window ends"
+        )
+        assert code == 0, text
+        assert "stopped" in text
+        assert "Traceback" not in text
 
 
 class TestLeaderboard:

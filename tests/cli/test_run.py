@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
 import signal
 import subprocess
-import sys
 import threading
 
 import pytest
 
 from tests.faults.process import newest as newest_in
+from tests.programs import COMMAND, on_terminal, skyband
 from tests.sharding import cases
 from tests.waiting import wait_for
 
-COMMAND = [sys.executable, "-m", "skyband.cli"]
 POSED = cases.Posed("best", cases.Asked(k=2, size=20_000_000, slide=10_000_000), {"by": "s"})
 FILE = """
 streams:
@@ -56,7 +53,9 @@ def found(lines):
     return sorted(rows, key=lambda row: row[1:3])
 
 
-def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, rows):
+def test_a_stream_is_stopped_with_ctrl_c_goes_on_where_it_stopped_and_fails_at_a_bad_row(tmp_path, rows):
+    by = """by: "if(id = 83100, raise_error('no such trade'), s)" """
+    (tmp_path / "work.yaml").write_text(FILE.replace("by: s", by))
     reader = {}
 
     def start():
@@ -69,8 +68,7 @@ def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, 
         reader[running.pid].start()
         return running, lines
 
-    def stop(running):
-        running.send_signal(signal.SIGINT)
+    def ended(running):
         running.wait(600)
         told = running.stderr.read()
         reader[running.pid].join(300)
@@ -80,7 +78,8 @@ def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, 
 
     first, before = start()
     wait_for(lambda: before)
-    told = stop(first)
+    first.send_signal(signal.SIGINT)
+    told = ended(first)
     assert first.returncode == 130
     assert "Traceback" not in told
     assert re.search(r"the state is stored in \S+/\.skyband/work\. Resume with: skyband run work\.yaml", told)
@@ -92,7 +91,12 @@ def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, 
     newest = max(row[0] for row in rows)
     want = [row for row in cases.wanted(POSED, rows)["best", "-"] if row[1] <= newest]
     wait_for(lambda: want[-1] in found(list(after)))
-    stop(second)
+    write(tmp_path / "in", "c.csv", [(newest, 1.0, 83100, "a")])
+    told = ended(second)
+    assert second.returncode == 3
+    assert "the stream stopped" in told
+    assert "no such trade" in told
+    assert "Traceback" not in told
     shown, then = found(before), found(after)
     again = want.index(then[0])
     assert shown + then[len(shown) - again :] == want
@@ -103,10 +107,7 @@ def test_a_stream_is_stopped_with_ctrl_c_and_goes_on_where_it_stopped(tmp_path, 
 
 @pytest.mark.long
 def test_once_for_machines(tmp_path, rows):
-    done = subprocess.run(
-        [*COMMAND, "run", "work.yaml", "--once", "--json"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+    done = skyband("run", "work.yaml", "--once", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert found(done.stdout.splitlines()) == cases.wanted(POSED, rows[:40])["best", "-"]
     summary = json.loads(done.stderr.splitlines()[-1])
@@ -114,38 +115,10 @@ def test_once_for_machines(tmp_path, rows):
 
 
 def test_once_on_a_terminal(tmp_path, rows):
-    terminal, inside = pty.openpty()
-    running = subprocess.Popen(
-        [*COMMAND, "run", "work.yaml", "--once"],
-        cwd=tmp_path, stdout=inside, stderr=inside,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
-    )  # fmt: skip
-    os.close(inside)
-    seen = b""
-    while True:
-        try:
-            seen += os.read(terminal, 65536)
-        except OSError:  # which is how a terminal ends
-            break
-    os.close(terminal)
-    assert running.wait(600) == 0, seen.decode()
-    text = seen.decode()
+    code, text = on_terminal("run", "work.yaml", "--once", cwd=tmp_path)
+    assert code == 0, text
     assert "starting Spark" in text
     assert "best: the 2 best of 20 seconds" in text.replace("\x1b[0m", "").replace("\x1b[1;36m", "")
     assert "rows held at the end" in text
     assert "Traceback" not in text
     assert not re.search(r"\bWARN\b|org\.apache", text)
-
-
-def test_a_stream_that_fails_while_it_runs(tmp_path, rows):
-    by = """by: "if(id = 831, raise_error('no such trade'), s)" """
-    (tmp_path / "work.yaml").write_text(FILE.replace("by: s", by))
-    write(tmp_path / "in", "c.csv", [(2_000_000_000, 1.0, 831, "a")])
-    done = subprocess.run(
-        [*COMMAND, "run", "work.yaml", "--once"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
-    assert done.returncode == 3
-    assert "the stream stopped" in done.stderr
-    assert "no such trade" in done.stderr
-    assert "Traceback" not in done.stderr

@@ -12,6 +12,7 @@ import urllib.request
 import pytest
 
 from tests.jobs.test_local_job import BLOCKED, without_java
+from tests.servers import free_port
 from tests.waiting import wait_for
 
 FILE = """
@@ -99,13 +100,14 @@ def test_the_demo():
 
 
 def test_following_a_folder_stopping_and_resuming(folder):
-    with following(folder, "--metrics", "19437", "--page-at", "19438") as process:
+    metrics_at, page_at = free_port(), free_port()
+    with following(folder, "--metrics", str(metrics_at), "--page-at", str(page_at)) as process:
         try:
             lines = [process.stdout.readline() for _ in range(4)]
             assert all("best" in line or "each" in line for line in lines)
-            page = urllib.request.urlopen("http://127.0.0.1:19438/", timeout=10).read()
+            page = urllib.request.urlopen(f"http://127.0.0.1:{page_at}/", timeout=300).read()
             assert b"<html" in page.lower()
-            metrics = urllib.request.urlopen("http://127.0.0.1:19437/metrics", timeout=10).read().decode()
+            metrics = urllib.request.urlopen(f"http://127.0.0.1:{metrics_at}/metrics", timeout=300).read().decode()
             assert 'skyband_rows_total{stream="trades"} 3.0' in metrics
             done = without_java(folder, "ctl", "list")
             assert "best: TOPK price, 2 OVER 20 SECONDS EVERY 10 SECONDS" in done.stdout
@@ -126,12 +128,12 @@ def test_following_a_folder_stopping_and_resuming(folder):
         wait_for(lambda: without_java(folder, "ctl", "flush").returncode == 0)
         assert json.loads(process.stdout.readline())["query"] == "best"
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
     done = without_java(folder, "verify", "--answers", "out")
     assert done.returncode == 0, done.stdout
 
 
 def test_control_of_the_dashboard_needs_spark(folder):
-    done = without_java(folder, "run", "--local", "--page-at", "19439", "--allow-control")
+    done = without_java(folder, "run", "--local", "--page-at", str(free_port()), "--allow-control")
     assert done.returncode == 2
     assert "--allow-control is not supported with --local" in done.stderr

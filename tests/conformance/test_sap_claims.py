@@ -68,7 +68,16 @@ class TestEquationOne:
 
     @every_stream
     @pytest.mark.parametrize(
-        ("n", "s", "k"), [(400, 1, 4), (400, 4, 4), (400, 16, 4), (900, 1, 9), (900, 9, 1), (1024, 4, 16), (400, 1, 1)]
+        ("n", "s", "k"),
+        [
+            (400, 1, 4),
+            (400, 4, 4),
+            (400, 16, 4),
+            (900, 9, 1),
+            (400, 1, 1),
+            pytest.param(900, 1, 9, marks=pytest.mark.long),
+            pytest.param(1024, 4, 16, marks=pytest.mark.long),
+        ],
     )
     def test_equal_partitions_keep_within_it(self, stream, n, s, k):
         m = math.ceil(math.sqrt(n / max(s, k)))

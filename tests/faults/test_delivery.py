@@ -26,7 +26,7 @@ def test_duplicates_and_disorder(spark, tmp_path, tally):
         work.write_rows(tmp_path / "in", number, sent[number::FILES])
     work.write_rows(tmp_path / "in", FILES, [work.last_row(3600 * work.SECOND)])
     running = run(sb.read_workload(file), "catch-up", spark=spark)
-    assert running.await_end(180)
+    assert running.await_end(300)
     assert {one["late"] for one in running.metrics().values()} == {0}
     for found in work.found_in(tmp_path).values():
         tally.check(found, work.wanted(rows))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import socket
 import threading
 import time
 import urllib.request
@@ -25,6 +24,7 @@ import skyband as sb
 from tests.faults import work
 from tests.faults.length import MINUTES
 from tests.faults.process import Driver
+from tests.servers import free_port
 
 SECOND = work.SECOND
 MANY, FEW = 10_000, 100  # rows a second, of two folders
@@ -126,8 +126,7 @@ def _put(folder, number, rows):
 
 def test_memory_is_flat(tmp_path, tally):
     (tmp_path / "work.yaml").write_text(FILE)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     driver = Driver(tmp_path / "work.yaml", "--metrics", str(port))
     samples = []
     with Feed(tmp_path) as feed:

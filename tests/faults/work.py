@@ -185,8 +185,8 @@ def reached(folder, sink="out", streams=STREAMS):
 
 
 def files_in(folder, sink="out"):
-    """How many files of answers there are."""
-    return sum(len(list(place.glob("*-*.*"))) for place in (folder / sink, folder / "lines"))
+    """How many files of answers there are; those that are being written have hidden names."""
+    return sum(len(list(place.glob("[!.]*-*.*"))) for place in (folder / sink, folder / "lines"))
 
 
 def plain_row(row):

@@ -85,7 +85,7 @@ def test_bounded(spark, tmp_path, page):
 def test_followed(tmp_path, page):
     file = prepared(tmp_path, FILES[page])
     whole, followed = run_local(file), run_local(file, "stream")
-    assert whole.await_end(60)
+    assert whole.await_end(300)
     followed.finish()
     for stream in file.workloads:
         found = [sorted(map(repr, one.memory(stream).to_pylist())) for one in (whole, followed)]
@@ -98,7 +98,7 @@ def test_followed(tmp_path, page):
 def test_followed_on_spark(spark, tmp_path, page):
     file = prepared(tmp_path, FILES[page])
     whole, followed = run_local(file), run(file, "stream", spark=spark)
-    assert whole.await_end(60)
+    assert whole.await_end(300)
     followed.finish()
     for stream in file.workloads:
         found = [sorted(map(repr, one.memory(stream).to_pylist())) for one in (whole, followed)]

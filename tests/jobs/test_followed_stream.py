@@ -43,7 +43,7 @@ def finished(file, mode="stream", **more):
     running = run_local(file, mode, **more)
     if mode == "stream":
         running.finish()
-    assert running.await_end(60)
+    assert running.await_end(300)
     return running
 
 
@@ -199,7 +199,7 @@ def test_an_interrupted_batch_whose_file_is_gone(tmp_path, monkeypatch):
     file = file_of(tmp_path)
     crashing(monkeypatch, 3)  # before the answers of the first batch are written
     with pytest.raises(sb.PipelineError, match="Crash"):
-        run_local(file, "catch-up").await_end(60)
+        run_local(file, "catch-up").await_end(300)
     monkeypatch.undo()
     (tmp_path / "in" / "000.parquet").rename(tmp_path / "kept.parquet")
     with pytest.raises(sb.InvalidInputError, match=r"000\.parquet.* must be repeated, but the file no longer exists"):
@@ -357,7 +357,7 @@ def test_several_streams_and_one_that_fails(tmp_path):
     )
     running = run_local(workload(tmp_path, text + queries + SINKS), "stream")
     with pytest.raises(sb.InvalidInputError, match=r"001\.parquet"):
-        running.await_end(60)
+        running.await_end(300)
     assert not running.is_active
     assert running.beats()["other"].has_failed
 

@@ -40,7 +40,8 @@ def environment():
 
     Nothing of another Spark is inherited.
     """
-    places = (Path(__file__).parents[2], Path(skyband.__file__).parents[1])
+    tests = Path(__file__).parents[1]
+    places = (tests / "startup", tests.parent, Path(skyband.__file__).parents[1])
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -20,7 +20,8 @@ STORED = [
         version,
         archive,
         id=f"{family}-spark-{version}",
-        marks=[pytest.mark.long] if version in ("4.1", "4.2") else [],  # they are as those of 4.3
+        # Those of 4.1 and 4.2 are as those of 4.3. Those of 4.0 have other files, the same for every family.
+        marks=[pytest.mark.long] if version in ("4.1", "4.2") or (version == "4.0" and family != "topk") else [],
     )
     for family in golden_checkpoints.WORKLOADS
     for version, archive in golden_checkpoints.archives(family).items()
@@ -31,7 +32,8 @@ STORED = [
 def test_a_stream_goes_on_from_an_earlier_versions_checkpoint(spark, tmp_path, family, version, archive):
     if Version(version) > Version(spark.version):
         pytest.skip(f"Spark {spark.version} does not read checkpoints of Spark {version}")
-    batches = golden_checkpoints.batches()
+    first, rest = golden_checkpoints.batches()[: golden_checkpoints.FIRST], golden_checkpoints.rest()
+    batches = [*first, *rest]
     golden_checkpoints.unpack(archive, tmp_path)
     write_files(tmp_path / "in", batches)
     sink = tmp_path / "out"
@@ -39,7 +41,7 @@ def test_a_stream_goes_on_from_an_earlier_versions_checkpoint(spark, tmp_path, f
         spark, family, tmp_path, lambda out: out.writeStream.format("parquet").option("path", str(sink))
     )
     handle.finish()
-    assert handle.metrics()["rows"] == sum(map(len, batches[golden_checkpoints.FIRST :])), "files are not read again"
+    assert handle.metrics()["rows"] == sum(map(len, rest)), "files are not read again"
     found = read_sink(sink)
     rows = frame(spark, [row for batch in batches for row in batch])
     whole = collected(answers(rows, golden_checkpoints.WORKLOADS[family], time="ts", id="id"))

@@ -48,7 +48,7 @@ def begun(spark, folder, *, direct):
 
 def run(spark, folder, *, direct):
     handle = begun(spark, folder, direct=direct)
-    handle.await_end(120, progress=False)
+    handle.await_end(300, progress=False)
     return handle
 
 
@@ -129,7 +129,7 @@ def test_queries_that_start_at_once_do_not_see_each_others_settings(spark):
     before, seen, inside = spark.conf.get(PARTITIONS), [], threading.Event()
 
     def second():
-        inside.wait(10)
+        inside.wait(300)
         with while_starting(spark, {}):
             seen.append(spark.conf.get(PARTITIONS))
 
@@ -139,7 +139,7 @@ def test_queries_that_start_at_once_do_not_see_each_others_settings(spark):
         inside.set()
         other.join(0.5)
         assert seen == []
-    other.join(10)
+    other.join(300)
     assert seen == [before]
 
 
@@ -158,5 +158,5 @@ def test_a_stream_by_start_uses_the_settings_too(spark, tmp_path, monkeypatch):
         time="ts",
         watermark="1 second",
     )
-    handle.await_end(120, progress=False)
+    handle.await_end(300, progress=False)
     assert [list(settings) for settings in made] == [[MANAGER]]

@@ -35,7 +35,7 @@ def test_streams_and_batches_give_the_answers_of_a_run_without_spark(spark, tmp_
     wanted = replayed(family).select(list(found[0])).to_pylist()
     assert rounded(found) == rounded(wanted)
 
-    write_files(tmp_path / "in", golden_checkpoints.batches())
+    write_files(tmp_path / "in", [ROWS[low : low + 20] for low in range(0, len(ROWS), 20)])
     sink = tmp_path / "out"
     handle = golden_checkpoints.start(
         spark, family, tmp_path, lambda out: out.writeStream.format("parquet").option("path", str(sink))

@@ -24,7 +24,7 @@ def chosen(k, size, slide, **more):
     ("k", "size", "slide", "algorithm"),
     [
         (100, 100_000, 100, "sap"),
-        (10, 1_000_000, 1, "sap"),
+        (10, 200_000, 1, "sap"),
         (1_000, 1_000_000, 1_000, "sap"),  # about 8,000 candidates
         (100, 1_000_000, 1_000, "panes"),  # about 1,000 candidates
         (100, 100_000, 5_000, "panes"),

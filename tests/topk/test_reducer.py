@@ -25,7 +25,7 @@ def drawn(seed):
     random = cases.rng(seed)
     scale = random.choice([1, 1000])
     kinds = ONE_FEED[seed % 2]
-    ties = seed >= SEEDS // 2
+    ties = seed % 4 >= 2
     posed = [
         cases.draw_posed(random, f"q{i}", scale=scale, kinds=kinds, ties=ties) for i in range(random.randint(1, 4))
     ]

@@ -78,7 +78,7 @@ def sharing(queries: Sequence[TopK]) -> Sharing:
         views=sum(one.views for one in figures),
         windows=sum(meta.windows for meta in metas),
         candidates=sum(one.candidates for one in figures),
-        unshared=sum(_expected(MetaQuery([query])) for query in queries),
+        unshared=sum(_expected(one, _views(one)) for one in (MetaQuery([query]) for query in queries)),
         typical=max(map(_now, metas)),
     )
 
@@ -164,7 +164,8 @@ def cost(queries: Sequence[TopK], added: TopK) -> Cost:
 
 def _class_page(part: _Class, axis: Axis) -> list[str]:
     shared, meta, figures, choice = part.shared, part.meta, part.figures, part.choice
-    held_alone = sum(_expected(MetaQuery([query])) for query in meta.queries)
+    alone = [MetaQuery([query]) for query in meta.queries] if len(meta.queries) > 1 else []
+    held_alone = sum(_expected(one, _views(one)) for one in alone)
     each = ", in each group" if shared.partition_by else ""
     most = f"never more than {figures.most}" if shared.ties == "row_number" else "plus all rows that tie with them"
     page = {
@@ -200,7 +201,7 @@ def _figures(meta: MetaQuery) -> _Figures:
     most = sum(k * views for k, views in ks.items())
     if len(meta.queries) == 1:  # if the slide does not divide the size, the number of open windows varies
         most = meta.queries[0].k * meta.queries[0].sliding.most_alive
-    return _Figures(ks.total(), ks, shortest, longest, _expected(meta), most)
+    return _Figures(ks.total(), ks, shortest, longest, _expected(meta, views), most)
 
 
 def _now(meta: MetaQuery) -> int:
@@ -238,13 +239,13 @@ def _panes(meta: MetaQuery) -> tuple[int, int]:
     return (min(panes), max(panes)) if panes else (meta.size, meta.size)
 
 
-def _expected(meta: MetaQuery) -> float:
+def _expected(meta: MetaQuery, views: Sequence[View]) -> float:
     """Return the expected size of the union of the views' top k, for scores that do not depend on the position.
 
     Of the rows between two view starts, a view that began `age` ago keeps the share k / age. The largest share of the
     older views counts. For one query this is the formula k (1 + 1/2 + … + slide/size).
     """
-    views, now = _views(meta), _now(meta)
+    now = _now(meta)
     # On a count axis ages are numbers of rows, and no view keeps more than all of them.
     most = 1.0 if meta.queries[0].axis == "count" else float("inf")
     total, best = 0.0, 0.0
