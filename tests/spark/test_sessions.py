@@ -164,6 +164,15 @@ class Conf(dict):
     conf = property(lambda self: self)
 
 
+def test_the_default_of_a_platform_counts(spark):
+    """As on platforms whose state store is RocksDB and whose sessions do not allow to set it."""
+    name = "spark.sql.streaming.stateStore.compression.codec"
+    default = spark.conf.get(name)
+    assert spark.conf.get(name, None) is None
+    assert sessions.lacking(spark, [sessions.Setting(name, default, "a default")]) == []
+    assert len(sessions.lacking(spark, [sessions.Setting("spark.sql.unknown", "1", "unknown to Spark")])) == 1
+
+
 def test_what_counts_as_lacking():
     assert [setting.name for setting in sessions.lacking(Conf())] == [PROVIDER, CHANGELOG, BYTES]
     there = Conf({PROVIDER: f"com.example.{ROCKSDB.rpartition('.')[2]}", CHANGELOG: "TRUE", BYTES: "2147483647b"})
