@@ -1,4 +1,4 @@
-"""The compose recipe by hand: its services on loopback, its command, its health check, its way to stop."""
+"""Recipes by hand: the services of compose on loopback, and the program of the Spark operator."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import urllib.request
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
@@ -18,7 +19,7 @@ from skyband.spark.ivy import NotFetchedError
 from tests.connectors.kafka.broker import Broker, broker_jars, connector
 from tests.connectors.kafka.topics import Sent, Topics
 from tests.connectors.postgres.server import Postgres, binaries
-from tests.programs import COMMAND, skyband
+from tests.programs import COMMAND, LONGEST, skyband
 from tests.servers import PASSWORD, free_port
 from tests.test_deploy import DEPLOY, container, read
 from tests.waiting import wait_for
@@ -119,3 +120,24 @@ def test_the_service_answers_is_healthy_and_stops(spark, kafka, postgres, tmp_pa
     found = postgres.execute("SELECT query, rank, score FROM answers", database="skyband")
     assert wanted.num_rows > 500
     assert sorted(found) == sorted(zip(*(wanted[name].to_pylist() for name in ("query", "rank", "score")), strict=True))
+
+
+@pytest.mark.long
+def test_the_program_of_the_operator_answers_exactly(tmp_path):
+    made = streams.trades(ROWS, seed=7)
+    ids = pa.array(made.trade_id)
+    rows = trades().rename_columns(["ts", "symbol", "price", "shares"]).append_column("trade_id", ids)
+    rows = rows.select(["ts", "trade_id", "symbol", "price", "shares"])
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    pq.write_table(rows, tmp_path / "in" / "trades.parquet")
+    places = [str(tmp_path / name) for name in ("in", "out", "state")]
+    command = [sys.executable, DEPLOY / "spark-operator" / "job.py", *places, "--once"]
+    known = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    known["PYSPARK_SUBMIT_ARGS"] = "--master local[2] --conf spark.sql.shuffle.partitions=2 pyspark-shell"
+    done = subprocess.run(command, env=known, capture_output=True, text=True, timeout=LONGEST, check=False)
+    assert done.returncode == 0, done.stderr
+    largest = sb.TopK(name="largest", k=10, size="10 minutes", slide="1 minute", by="price * shares")
+    wanted = sb.replay(largest, rows, time="ts", id="trade_id").to_arrow()
+    found = pq.read_table(tmp_path / "out").sort_by([("window_end", "ascending"), ("rank", "ascending")])
+    assert found["trade_id"].to_pylist() == wanted["trade_id"].to_pylist()

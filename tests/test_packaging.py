@@ -110,7 +110,7 @@ def test_classifiers_and_bounds_are_those_of_the_matrix():
     pythons = re.findall(r"Programming Language :: Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     assert pythons == re.findall(r"^\| Python (3\.\d+) \|", page, flags=re.MULTILINE)
     assert PROJECT["requires-python"] == f">={pythons[0]}"
-    lowest = {name: bound for name, bound in (one.split(">=") for one in PROJECT["dependencies"])}
+    lowest = dict(one.split(">=") for one in PROJECT["dependencies"])
     assert f"| numba {lowest['numba']} |" in page
     (spark,) = [one for one in PROJECT["optional-dependencies"]["spark"] if one.startswith("pyspark")]
     assert spark == "pyspark>=4.0,<5"

@@ -1,4 +1,4 @@
-"""Write the sample trades that the pipeline reads: ``python make_trades.py FIRST LAST`` writes these of the four parts."""
+"""Write the trades that the pipeline reads. ``python make_trades.py FIRST LAST`` writes these of the four parts."""
 
 from __future__ import annotations
 

@@ -39,9 +39,9 @@ def _cell(value: object) -> str:
 
 
 class Explanation(str):
-    """Text of several lines that displays itself as it is, in a notebook and at a Python prompt.
+    r"""Text of several lines that displays itself as it is, in a notebook and at a Python prompt.
 
-    >>> Explanation("two\\nlines")
+    >>> Explanation("two\nlines")
     two
     lines
     """

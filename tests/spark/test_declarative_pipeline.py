@@ -53,15 +53,15 @@ def run(project, first, last):
     known = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     known["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), known["PATH"]])
     command = ["spark-pipelines", "run", *(word for one in settings for word in ("--conf", one))]
-    done = subprocess.run(
-        command, cwd=project, env=known, capture_output=True, text=True, timeout=LONGEST, check=False
-    )
+    done = subprocess.run(command, cwd=project, env=known, capture_output=True, text=True, timeout=LONGEST, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 def table(project, name):
     found = pq.read_table(project / "warehouse" / name)
+    place = found.column_names.index("window_end")  # Hive's tables have nanoseconds without a zone
+    found = found.set_column(place, "window_end", found["window_end"].cast(pa.timestamp("us", "UTC")))
     return found.sort_by([("window_end", "ascending"), ("rank", "ascending")])
 
 
@@ -76,7 +76,7 @@ def wanted(project, delay=None):
 
 
 def assert_same(found, expected):
-    assert expected.num_rows > 3
+    assert expected.num_rows >= QUERY.k
     for column in ("window_end", "rank", "trade_id", "score"):
         assert found[column].to_pylist() == expected[column].to_pylist(), column
 

@@ -1,4 +1,4 @@
-"""Two flows: the largest trades as a streaming table, and of all trades so far as a materialized view.
+"""Two flows: the largest trades as a streaming table, and a materialized view of all current trades.
 
 Spark analyzes no data frame inside the function of a flow. `answers` validates columns and expressions, so it is called
 before, and the function returns its result.
