@@ -1,12 +1,16 @@
-"""The recipes of deploy/: their form, and that they fit each other and the code. Nothing is built or started."""
+"""The recipes of deploy/: their form, and that they fit each other and the code. Nothing is started."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -14,6 +18,7 @@ from typer.testing import CliRunner
 import skyband as sb
 from skyband.cli.main import app
 from skyband.cli.prometheus import _METRICS
+from skyband.spark import sessions
 from skyband.workload_file import Sink
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -105,6 +110,21 @@ class TestDockerfile:
             assert (ROOT / name).exists(), name
             assert f"!{name}" in ignored, name
 
+    def test_what_it_copies_is_enough_to_build_the_package(self, steps, tmp_path):
+        for step, rest in steps:
+            if step == "COPY":
+                *names, target = shlex.split(rest)
+                for name in names:
+                    place = tmp_path / "context" / target / (name if (ROOT / name).is_file() else "")
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    copy = shutil.copy if (ROOT / name).is_file() else shutil.copytree
+                    copy(ROOT / name, place)
+        command = [Path(sys.executable).parent / "uv", "build", "--wheel", "--out-dir", tmp_path / "dist"]
+        pinned = ["--build-constraints", tmp_path / "context" / "constraints.txt", tmp_path / "context"]
+        done = subprocess.run([*command, *pinned], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert len(list((tmp_path / "dist").glob("*.whl"))) == 1
+
     def test_it_does_not_run_as_root(self, steps):
         last = [rest for step, rest in steps if step == "USER"][-1]
         assert last == "skyband"
@@ -156,6 +176,12 @@ class TestKubernetes:
             assert kind == "Kustomization" or one["metadata"]["name"]
             assert re.fullmatch(r"[a-z0-9./]*v\d\w*", one["apiVersion"])
 
+    @pytest.mark.parametrize("version", ["1.29", "1.37"])
+    def test_every_manifest_meets_the_schema(self, version):
+        for kind, one in manifests().items():
+            if kind != "Kustomization":  # read by kubectl, not by the server
+                kubernetes_validate.validate(one, version, strict=True)
+
     def test_one_run_at_a_time(self):
         spec = manifests()["Deployment"]["spec"]
         assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
@@ -202,6 +228,28 @@ class TestKubernetes:
     def test_the_image_is_of_this_version(self):
         image = f"skyband:{sb.__version__}"
         assert container()["image"] == read("docker-compose.yaml")["services"]["skyband"]["image"] == image
+
+
+class TestSparkOperator:
+    """The manifest was validated against the operator's own schema by hand; it is too large to be stored here."""
+
+    @pytest.fixture
+    def spec(self):
+        return read("spark-operator/application.yaml")["spec"]
+
+    def test_it_has_the_settings_for_streams(self, spec):
+        wanted = {setting.name: setting.value for setting in sessions.REQUIRED + sessions.RECOMMENDED}
+        assert wanted.items() <= spec["sparkConf"].items()
+
+    def test_it_runs_the_program_with_as_many_arguments(self, spec):
+        assert Path(spec["mainApplicationFile"]).name == "job.py"
+        assert (DEPLOY / "spark-operator" / "job.py").is_file()
+        assert len(spec["arguments"]) == 3
+
+    def test_it_has_the_tested_version_of_spark(self, spec):
+        pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
+        assert f"pyspark=={spec['sparkVersion']}" in pins
+        assert spec["image"].endswith(f":{sb.__version__}")
 
 
 def names_in(expression):

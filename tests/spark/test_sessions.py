@@ -9,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pyspark
 import pytest
 from packaging.requirements import Requirement
 
@@ -164,6 +165,15 @@ class Conf(dict):
     conf = property(lambda self: self)
 
 
+def test_the_default_of_a_platform_counts(spark):
+    """As on platforms whose state store is RocksDB and whose sessions do not allow to set it."""
+    name = "spark.sql.streaming.stateStore.compression.codec"
+    default = spark.conf.get(name)
+    assert spark.conf.get(name, None) is None
+    assert sessions.lacking(spark, [sessions.Setting(name, default, "a default")]) == []
+    assert len(sessions.lacking(spark, [sessions.Setting("spark.sql.unknown", "1", "unknown to Spark")])) == 1
+
+
 def test_what_counts_as_lacking():
     assert [setting.name for setting in sessions.lacking(Conf())] == [PROVIDER, CHANGELOG, BYTES]
     there = Conf({PROVIDER: f"com.example.{ROCKSDB.rpartition('.')[2]}", CHANGELOG: "TRUE", BYTES: "2147483647b"})
@@ -247,6 +257,20 @@ class _Unpackaged:
     __spec__ = "not None"
 
 
+def test_an_earlier_spark_needs_what_it_was_built_with(monkeypatch):
+    """Platforms with Spark 4.0 have a protobuf and a grpcio that are older than the extra's."""
+    there = {"pyspark": "4.0.5", "protobuf": "5.29.4", "grpcio": "1.67.0", "pandas": "2.2.3"}
+    monkeypatch.setattr(requirements, "_version", there.get)
+    requirements.check()
+    there["protobuf"] = "5.28.0"
+    with pytest.raises(sb.MissingDependencyError, match=r"needs protobuf>=5\.28\.3 \(found 5\.28\.0\)"):
+        requirements.check()
+    there |= {"pyspark": "4.2.1", "protobuf": "5.29.4"}
+    with pytest.raises(sb.MissingDependencyError, match=r"protobuf>=6\.33\.5 \(found 5\.29\.4\)"):
+        requirements.check()
+
+
+@pytest.mark.skipif(bool(requirements.EARLIER.keys() & {pyspark.__version__[:3]}), reason="this Spark needs less")
 def test_requirements_are_those_of_the_extra():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     declared = {one.name: one for one in map(Requirement, project["optional-dependencies"]["spark"])}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
 import pyarrow as pa
 
 from skyband.data.wide_timestamps import values_of
+from skyband.display import MOST_ROWS, html_table
 
 __all__ = ["Answers"]
-
-_SHOWN = 20  # rows of a table in a notebook
 
 
 class Answers:
@@ -71,14 +69,5 @@ class Answers:
         return f"Answers({rows}: {', '.join(self._table.column_names)})"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in self._table.column_names)
-        columns = [map(_text, values_of(column)) for column in self._table.slice(0, _SHOWN).columns]
-        lines = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
-        more = len(self) - _SHOWN
-        note = f"<p>{more:,} more row{'' if more == 1 else 's'}</p>" if more > 0 else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>{note}"
-
-
-def _text(value: Any) -> str:
-    shown = "" if value is None else f"{value:,.6g}" if isinstance(value, float) else str(value)
-    return f"<td>{escape(shown)}</td>"
+        columns = [values_of(column) for column in self._table.slice(0, MOST_ROWS).columns]
+        return html_table(self._table.column_names, zip(*columns, strict=True), len(self))

@@ -41,7 +41,8 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         """Link the code that this code calls, and stop there."""
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
+            if hasattr(self, "_reload_init"):  # not in older versions of numba
+                self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._final_module.verify()
         self._finalize_dynamic_globals()
@@ -132,7 +133,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
         targetoptions: Any = None,
         pipeline_class: Any = compiler.Compiler,
     ) -> None:
-        super().__init__(py_func, locals, targetoptions, pipeline_class)
+        super().__init__(py_func, locals or {}, targetoptions or {}, pipeline_class)  # before 0.62 None is not {}
         self._compiler = _Compiler(py_func, self.targetdescr, self.targetoptions, self.locals, pipeline_class)
 
     def store_in(self, folder: Path, shipped: Shipped | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
+from skyband.display import Explanation, html_page, html_table
 from skyband.errors import InvalidQueryError, UnknownNameError, UnsupportedError, brief
 from skyband.queries import Axis, Query
 from skyband.queries.families import FAMILIES, family_of, refuse_unsupported
@@ -63,11 +64,11 @@ class Workload(Generic[Q]):
         """``"time"`` or ``"count"``: the axis of all windows."""
         return self.queries[0].axis
 
-    def explain(self, *, on_spark: bool = False, plan: str | None = None) -> str:
+    def explain(self, *, on_spark: bool = False, plan: str | None = None) -> Explanation:
         """Describe what this workload answers, how much it keeps, and how it runs, in process or on Spark.
 
-        The first lines are a summary; details follow. For queries over uncertain streams, `plan` names the plan
-        that runs them, if it is not the greedy one.
+        The result is text that displays itself in notebooks. The first lines are a summary; details follow. For queries
+        over uncertain streams, `plan` names the plan that runs them, if it is not the greedy one.
 
         >>> import skyband as sb
         >>> print(sb.Workload([sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute")]).explain())
@@ -91,7 +92,7 @@ switches to mintopk while scores fall
         if plan is not None:
             refuse_unsupported(family, "plan", f"plan={plan!r}")
         named = {} if plan is None else {"plan": plan}
-        return str(family.part("explain").page(self.queries, on_spark=on_spark, **named))
+        return Explanation(family.part("explain").page(self.queries, on_spark=on_spark, **named))
 
     def cost(self, query: Q) -> Cost:
         """Return the cost of adding `query`: additional views and candidates, and additional work per row.
@@ -133,6 +134,21 @@ switches to mintopk while scores fall
 
     def __repr__(self) -> str:
         return f"Workload([{', '.join(map(repr, self.queries))}])"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the queries, without columns that are empty in all."""
+        columns: dict[str, list[object]] = {
+            "query": [query.name for query in self.queries],
+            "k": [query.k for query in self.queries],
+            "window": [query.window_text for query in self.queries],
+            "score": [query.score_text for query in self.queries],
+            "where": [getattr(query, "where", None) for query in self.queries],
+            "for each": [", ".join(query.groups) or None for query in self.queries],
+        }
+        shown = {name: values for name, values in columns.items() if any(value is not None for value in values)}
+        count = "1 query" if len(self) == 1 else f"{len(self):,} queries"
+        title = f"{count} of family {self.family}, {self.axis} windows"
+        return html_page(title, html_table(shown, zip(*shown.values(), strict=True), len(self)))
 
 
 _FAMILIES = "skyband.{}, {}, {} or {} values".format(*(family.query for family in FAMILIES.values()))

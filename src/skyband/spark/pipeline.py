@@ -14,7 +14,7 @@ from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.plan import Output
 from skyband.spark.inputs import RowInput, inputs_of, open_inputs, with_scans
-from skyband.spark.plan import Late, Request, frames_of, parsed_delay, refuse_unsupported_request
+from skyband.spark.plan import Late, Request, frames_of, is_stream, parsed_delay, refuse_unsupported_request
 from skyband.spark.sessions import require
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def check(
     queries: Workload[Any] = Workload(workload)
     inputs, df = inputs_of(df), open_inputs(df, time, queries, streaming=streaming)
     for frame in frames_of(df):
-        require(frame.sparkSession, streaming=frame.isStreaming)
+        require(frame.sparkSession, streaming=is_stream(frame))
     if late not in ("count", "return", "refuse"):
         raise InvalidInputError(f"late must be 'count', 'return' or 'refuse', got {late!r}.")  # words: allow
     if watermark is not None:

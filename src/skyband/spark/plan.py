@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import StructField
 
 from skyband.durations import parse_duration
-from skyband.errors import InvalidInputError, type_name
+from skyband.errors import InvalidInputError, UnsupportedError, type_name
 from skyband.queries import Axis
 from skyband.queries.families import Feature, family_of, refuse_unsupported
 from skyband.queries.workload import Workload
@@ -31,6 +32,7 @@ __all__ = [
     "checked_shards",
     "delay_of",
     "frames_of",
+    "is_stream",
     "parsed_delay",
     "refuse_unsupported_request",
     "shards_for",
@@ -145,6 +147,19 @@ def frames_of(df: Any) -> Iterator[DataFrame]:
             what = "df" if name is None else f"df[{name!r}]"
             raise InvalidInputError(f"{what} must be a Spark DataFrame, got {type_name(frame)}.")
         yield frame
+
+
+def is_stream(frame: DataFrame) -> bool:
+    """Return whether a data frame is a stream. Spark analyzes it here for the first time, which flows do not allow."""
+    try:
+        return bool(frame.isStreaming)
+    except PySparkException as error:
+        if "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION" not in str(error):
+            raise
+        raise UnsupportedError(
+            "answers must be called outside of the function of a pipeline's flow, because Spark analyzes no data frame "
+            "in it. Call answers at the top level of the file, and return its result from the function."
+        ) from None
 
 
 def checked_delay(df: DataFrame, time: str, watermark: str | timedelta | None, there: int | None) -> int | None:

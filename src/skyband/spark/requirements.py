@@ -1,7 +1,8 @@
 """The dependencies of `skyband.spark`, checked on import, so that the error names the packages to install.
 
-The supported versions are those of the extra ``spark``, read from the metadata of the installed package. They are
-declared only in pyproject.toml.
+The supported versions are those of the extra ``spark``, read from the metadata of the installed package, where
+pyproject.toml declares them. They are for the latest Spark; managed platforms have an earlier one, with packages that
+fit it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ __all__ = ["check", "requirements"]
 
 # Always required. The rest of the extra is for Spark Connect, which checks it itself.
 NEEDED = ("pyspark", "pandas", "protobuf", "grpcio")
+# What an earlier Spark needs: the protobuf that generated its messages, and the grpcio of its extra for Connect.
+EARLIER = {"4.0": {"protobuf": "5.28.3", "grpcio": "1.67"}, "4.1": {"protobuf": "6.33.0", "grpcio": "1.76"}}
 
 
 def requirements() -> list[Requirement]:
@@ -32,7 +35,12 @@ def requirements() -> list[Requirement]:
     except PackageNotFoundError:  # in an archive that Spark sent to its executors
         return []
     of_spark = (one for one in declared if one.marker is not None and one.marker.evaluate({"extra": "spark"}))
-    return [one for one in of_spark if one.name in NEEDED]
+    earlier = EARLIER.get(".".join((_version("pyspark") or "").split(".")[:2]), {})
+    return [
+        Requirement(f"{one.name}>={earlier[one.name]}") if one.name in earlier else one
+        for one in of_spark
+        if one.name in NEEDED
+    ]
 
 
 def check(needed: Iterable[Requirement] | None = None) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from skyband import java
@@ -149,7 +149,7 @@ def lacking(spark: SparkSession, among: Sequence[Setting] = REQUIRED + RECOMMEND
     >>> for name, value, why in lacking(spark):  # doctest: +SKIP
     ...     spark.conf.set(name, value)
     """
-    return [setting for setting in among if not _fits(spark.conf.get(setting.name, None), setting.value)]
+    return [setting for setting in among if not _fits(_effective(spark, setting.name), setting.value)]
 
 
 def require(spark: SparkSession, streaming: bool) -> None:
@@ -167,6 +167,14 @@ def require(spark: SparkSession, streaming: bool) -> None:
             "Create it with skyband.spark.session(), pass your builder to skyband.spark.configure(), or add to your "
             f"session builder:{lines}"
         )
+
+
+def _effective(spark: SparkSession, name: str) -> str | None:
+    """Return a setting, or the platform's default: managed sessions may have it right and not allow to set it."""
+    try:
+        return spark.conf.get(name)
+    except PySparkException:  # unknown to this version of Spark
+        return None
 
 
 def _fits(there: str | None, needed: str) -> bool:

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.data.columns import position_column
+from skyband.display import html_page, html_table
 from skyband.errors import InvalidInputError, NeedsSparkError, PipelineError, SkybandError, brief
 from skyband.sharding.plan import ShardPlan
 from skyband.spark.checkpoint import Checkpoint
@@ -66,6 +67,20 @@ class RunHandle:
     def metrics(self) -> dict[str, Any]:
         """Return the current metrics, by name."""
         return self._progress.metrics()
+
+    def __repr__(self) -> str:
+        found = self.metrics()
+        counts = ", ".join(f"{name}={found[name]}" for name in ("batches", "rows", "late", "windows", "answers"))
+        return f"<{type(self).__name__} {self._status()}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        found = self.metrics()
+        return html_page(f"Stream: {self._status()}", html_table(("metric", "value"), found.items(), len(found)))
+
+    def _status(self) -> str:
+        if self.is_active:
+            return "running"
+        return "ended" if self._error is None else f"stopped by an error: {self._error}"
 
 
 class Handle(RunHandle):
