@@ -292,6 +292,29 @@ def jars() -> None:
 
 
 @app.command()
+def pack(
+    output: Annotated[Path, typer.Argument(help="The archive to write: .tar.gz or .tgz.")] = Path(
+        "skyband-environment.tar.gz"
+    ),
+    extra: Annotated[
+        list[str] | None, typer.Option(help="Also pack this extra, such as postgres; can be repeated.")
+    ] = None,
+    kernels: Annotated[
+        str | None,
+        typer.Option(help="Compile kernels for x86-64-v3 (default on such machines), native (this processor) or none."),
+    ] = None,
+) -> None:
+    """Pack Skyband and its dependencies for the workers of a Spark cluster.
+
+    The workers need a Python of the same minor version, and nothing else.
+    """
+    from skyband.cli.pack import pack as packed
+    from skyband.cli.terminal import console
+
+    typer.echo(packed(output, console(stderr=True), extras=extra or (), kernels=kernels))
+
+
+@app.command()
 def bench(
     rows: Annotated[int, typer.Option(help="Number of objects in the stream.")] = 1_000_000,
     k: Annotated[int, typer.Option(help="Number of objects in an answer.")] = 10,

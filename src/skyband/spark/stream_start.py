@@ -24,9 +24,12 @@ from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
-from skyband.spark.query_settings import partition_settings
+from skyband.spark.query_settings import PARTITIONS, partition_settings
+from skyband.spark.resharding import refuse_resharding, repartition
+from skyband.spark.resharding import reshard as convert
 from skyband.spark.stream_handle import BySpark, Deliver, Handle, Write
 from skyband.spark.topology import SparkPlan
+from skyband.spark.warm_executors import warm_executors
 
 __all__ = ["OpenedSinks", "launch", "start"]
 
@@ -47,6 +50,7 @@ def start(
     late: Write | Literal["count", "refuse"] = "count",
     output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
+    reshard: bool = False,
 ) -> Handle:
     """Answer a workload over a stream, and write the answers to `sinks` or with `write`. Exactly one is required.
 
@@ -77,6 +81,10 @@ def start(
     late
         ``"count"`` or ``"refuse"``, as for `answers`; or a function from the data frame of late rows to its writer,
         which runs as a separate Spark query.
+    reshard
+        Convert a checkpoint with another number of `shards`, and, with Spark 4.2 or newer, with another number of
+        partitions than the session's `spark.sql.shuffle.partitions`. Without it, another number of shards is rejected,
+        and the checkpoint keeps its partitions. Top-k queries only.
 
     Examples
     --------
@@ -108,6 +116,7 @@ def start(
             late=late,
             output=wanted,
             shards=shards,
+            reshard=reshard,
             row_copies=opened is not None,
             opened=opened,
         )
@@ -174,6 +183,7 @@ def launch(
     late: Write | Literal["count", "refuse"],
     output: Output,
     shards: int | None,
+    reshard: bool = False,
     row_copies: bool = False,
     sole_watermark: bool = False,
     dead_letters: tuple[DataFrame, Write] | None = None,
@@ -191,7 +201,8 @@ def launch(
     shards, if the session has more.
     `dead_letters` are malformed records and their writer; they run as a separate Spark query with its own position in
     the source. `progress` is the progress of a run that this one continues; its metrics continue too. `before` is the
-    plan of the stored state. `locked`: the caller has already locked the checkpoint.
+    plan of the stored state. `locked`: the caller has already locked the checkpoint. `reshard`: the number of shards
+    and partitions of the stored state may change.
     `limits` are the limits of late rows. `opened` are sinks to close when the stream ends.
     """
     spark = _session(df)
@@ -225,7 +236,10 @@ def launch(
         else:
             for folder in (kept.folder, kept.late):
                 upgrade_checkpoint(spark, folder)
+            if reshard:
+                description = _converted(spark, kept, control, draft, description, late=callable(late), sole=sole_watermark)
         kept.agree(draft.description, description)
+        warm_executors(spark, draft.plan.family)
         progress = StreamProgress() if progress is None else progress
         progress.stream_info = draft.stream_info._replace(reader=draft.reader)
         pipeline = draft.assemble(kept.control)
@@ -252,6 +266,26 @@ def launch(
         lock.release()
         raise
     return handle
+
+
+def _converted(
+    spark: SparkSession,
+    kept: Checkpoint,
+    control: Control,
+    draft: SparkPlan,
+    description: dict[str, Any],
+    *,
+    late: bool,
+    sole: bool,
+) -> dict[str, Any]:
+    """Convert the stored state to the shards of the plan and the partitions of the session."""
+    kept.agree({**draft.description, "shards": description["shards"]}, description)  # everything else must agree
+    refuse_resharding(draft.plan, int(description["shards"]), has_late_output=late)
+    settings = {PARTITIONS: spark.conf.get(PARTITIONS, "200") or "200"}
+    if sole:
+        settings |= partition_settings(spark, draft.plan.units)
+    repartition(spark, kept, int(settings[PARTITIONS]))
+    return convert(spark, kept, control, draft.plan, description)
 
 
 def _by_spark(draft: SparkPlan, progress: StreamProgress, control: str) -> BySpark:
