@@ -1,16 +1,19 @@
-"""The program that tests submit to a cluster: spark-submit cluster_run.py FOLDER SHARDS.
+"""The program that tests submit to a cluster: spark-submit cluster_run.py FOLDER SHARDS FILES.
 
-FOLDER/in holds the files, one a micro-batch; answers go to FOLDER/out. Most rows are of one group.
+FOLDER/in holds the files, one a micro-batch; answers go to FOLDER/out. Most rows are of one group. The program ends when
+so many files are there and answered.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
 from tests.sharding import cases
 from tests.spark import bounded_run
 from tests.spark.frames import read_stream
+from tests.waiting import wait_for
 
 ROWS = 60  # a file
 
@@ -30,9 +33,10 @@ def wanted(files):
     return found
 
 
-def main(folder, shards):
+def main(folder, shards, files):
     from skyband.spark import session, start
 
+    logging.basicConfig(level=logging.INFO)
     spark = session("cluster")
     handle = start(
         read_stream(spark, folder / "in"),
@@ -44,10 +48,10 @@ def main(folder, shards):
         write=lambda out: out.writeStream.format("parquet").option("path", str(folder / "out")),
         checkpoint=str(folder / "state"),
     )
+    wait_for(lambda: not handle.is_active or len(list((folder / "in").glob("*.parquet"))) == files, 600)
     handle.finish()
-    print("metrics", handle.metrics())
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
