@@ -55,6 +55,7 @@ def run_file(
     logs: str | None = None,
     page: PageOptions | None = None,
     engine: Engine | None = None,
+    reshard: bool = False,
 ) -> int:
     """Run the file and return the exit code. `engine` is None to choose it: with `once` by the input, else Spark."""
     file = read_workload(path)
@@ -88,7 +89,8 @@ def run_file(
         try:
             settings = file.engine
             with spark_for(talk, f"skyband {path.stem}", settings, verbose=verbose, kafka=file.needs_kafka) as spark:
-                return job.run(_spark_job(file, mode, fresh, spark), talk, seconds=seconds, command=command)
+                begin = _spark_job(file, mode, spark, fresh=fresh, reshard=reshard)
+                return job.run(begin, talk, seconds=seconds, command=command)
         except SkybandError:
             raise
         except Exception as error:
@@ -129,10 +131,10 @@ def _announce_spark(error: SkybandError, talk: Console) -> None:
     talk.print(f"runs on Spark: {without_advice(error)}", soft_wrap=True)
 
 
-def _spark_job(file: WorkloadFile, mode: Mode, fresh: bool, spark: SparkSession) -> Begin:
+def _spark_job(file: WorkloadFile, mode: Mode, spark: SparkSession, *, fresh: bool, reshard: bool) -> Begin:
     from skyband.jobs import run  # noqa: PLC0415 - loading Spark takes seconds
 
-    return lambda watchers: run(file, mode, fresh=fresh, watchers=watchers, spark=spark)
+    return lambda watchers: run(file, mode, fresh=fresh, reshard=reshard, watchers=watchers, spark=spark)
 
 
 def _local_job(file: WorkloadFile, mode: Mode, fresh: bool) -> Begin:

@@ -43,6 +43,7 @@ def run(
     mode: Mode = "stream",
     *,
     fresh: bool = False,
+    reshard: bool = False,
     watchers: Mapping[str, Sequence[Wanted]] | None = None,
     spark: SparkSession | None = None,
 ) -> Run:
@@ -61,6 +62,9 @@ def run(
         watermark of an earlier run are late.
     fresh
         Discard the stored state, and remove the files that were written with it.
+    reshard
+        Convert the stored state to the number of shards in the file, and to the partitions of the session; see
+        `skyband.spark.start`.
     watchers
         By stream: additional receivers of its answers, beside the file's sinks. Sinks of type terminal are not opened
         here; the command line adds a receiver for them.
@@ -107,7 +111,7 @@ def run(
         current = file if mode == "once" else changed(file, live_queries.read())
         running = Run(current, mode, found, live_queries, lock)
         for name in running.file.workloads:
-            running._add(name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
+            running._add(name, fresh=fresh, reshard=reshard, watchers=(watchers or {}).get(name, ()))
     except BaseException:
         with suppress(PipelineError):
             lock.release() if running is None else running.stop()
@@ -297,8 +301,8 @@ class Run:
     def _launch(self, name: str, prepare: Prepare, before: Handle | None = None) -> None:
         self.handles[name] = self._streams[name].launch(prepare, before)
 
-    def _add(self, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
-        self._streams[name] = stream = JobStream(self._spark, self.mode, name, lambda: self.file)
+    def _add(self, name: str, *, fresh: bool, reshard: bool, watchers: Sequence[Wanted]) -> None:
+        self._streams[name] = stream = JobStream(self._spark, self.mode, name, lambda: self.file, reshard=reshard)
         stream.open_sinks(watchers)
         prepare = stream.check_outputs(fresh=fresh)
         if self.mode == "once":

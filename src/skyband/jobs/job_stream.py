@@ -49,9 +49,15 @@ Prepare = Callable[[DataFrame], None]  # called with the answers after the queri
 
 
 class JobStream:
-    """A stream and the receivers of its answers. `file` returns the file with the changes of the running job."""
+    """A stream and the receivers of its answers. `file` returns the file with the changes of the running job.
 
-    def __init__(self, spark: SparkSession, mode: Mode, name: str, file: Callable[[], WorkloadFile]) -> None:
+    `reshard`: the stored state is converted if the file has another number of shards.
+    """
+
+    def __init__(
+        self, spark: SparkSession, mode: Mode, name: str, file: Callable[[], WorkloadFile], *, reshard: bool = False
+    ) -> None:
+        self._reshard = reshard
         self._spark, self._mode, self._name, self._file = spark, mode, name, file
         self._checkpoint = file().checkpoint_of(name)
         self._folders: list[Folder] = []
@@ -201,6 +207,7 @@ class JobStream:
             limits=LateLimits(**engine.late) if isinstance(engine.late, dict) else None,
             output=output_of(self.wanted),
             shards=file.shards_of(name),
+            reshard=self._reshard,
             row_copies=True,
             sole_watermark=True,
             dead_letters=dead_letters,
