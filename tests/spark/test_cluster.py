@@ -34,15 +34,13 @@ def cluster(tmp_path_factory):
 
 def submitted(cluster, folder, files=FILES, **settings):
     write_files(folder / "in", cluster_run.batches(FILES)[:files])
+    """Submit the program with the first files; it waits for the others."""
     given = {"spark.sql.shuffle.partitions": 2, **settings}
     return cluster.submit(PROGRAM, folder, SHARDS, FILES, settings=given, log=folder / "log")
 
 
 def assert_complete(process, folder, tally):
-    try:
-        assert process.wait(PATIENCE) == 0, (folder / "log").read_text()[-8000:]
-    finally:
-        end(process)
+    assert process.wait(PATIENCE) == 0, (folder / "log").read_text()[-8000:]
     tally.check_answers(cases.answered(read_sink(folder / "out"), bounded_run.POSED), cluster_run.wanted(FILES))
 
 
@@ -55,7 +53,10 @@ def test_workers_with_nothing_but_python_give_exact_answers(cluster, tmp_path, t
     """Most rows are of one group, tasks run twice if they are slow, and there are more shards than cores."""
     speculation = {"speculation": "true", "speculation.multiplier": 1.01, "speculation.quantile": 0.1}
     process = submitted(cluster, tmp_path, **{f"spark.{name}": value for name, value in speculation.items()})
-    assert_complete(process, tmp_path, tally)
+    try:
+        assert_complete(process, tmp_path, tally)
+    finally:
+        end(process)
     assert not compiled(cluster), "the archive has all kernels"
     assert "loaded the kernels in 2 tasks; 0 kernels were compiled" in (tmp_path / "log").read_text()
 
@@ -63,20 +64,19 @@ def test_workers_with_nothing_but_python_give_exact_answers(cluster, tmp_path, t
 @pytest.mark.long
 @pytest.mark.faults
 def test_a_worker_is_killed_and_replaced(cluster, tmp_path, tally):
-    process = submitted(cluster, tmp_path, **{"spark.executor.maxNumFailures": 10})
+    process = submitted(cluster, tmp_path, 2)
     commits = tmp_path / "state" / "commits"
     try:
         wait_for(lambda: (commits / "0").exists() or process.poll() is not None, PATIENCE, pause=0.02)
         victim = next(name for name, found in cluster.executors().items() if found)
         cluster.kill_worker(victim)
         tally.fault("kill -9 of a worker with its executors")
-        assert process.poll() is None and not (commits / str(FILES - 1)).exists(), "the stream was over already"
         cluster.add_workers("third")
+        write_files(tmp_path / "in", cluster_run.batches(FILES)[2:], begin=2)
+        assert_complete(process, tmp_path, tally)
     finally:
-        if process.poll() is not None:
-            end(process)
-    assert_complete(process, tmp_path, tally)
-    assert "Launch command" in cluster.log("third") or "Asked to launch executor" in cluster.log("third")
+        end(process)
+    assert "Asked to launch executor" in cluster.log("third")
 
 
 @pytest.mark.long
@@ -103,7 +103,6 @@ def test_executors_are_added_and_removed(cluster, tmp_path, tally):
         assert process.poll() is None, (tmp_path / "log").read_text()[-8000:]
         write_files(tmp_path / "in", cluster_run.batches(FILES)[2:], begin=2)
         wait_for(lambda: running() or process.poll() is not None, PATIENCE)
+        assert_complete(process, tmp_path, tally)
     finally:
-        if process.poll() is not None:
-            end(process)
-    assert_complete(process, tmp_path, tally)
+        end(process)

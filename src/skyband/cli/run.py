@@ -99,7 +99,7 @@ def run_file(
 
 def _chosen(file: WorkloadFile, mode: Mode, talk: Console, *, fresh: bool) -> Engine:
     """Choose the engine of a run, and print the choice."""
-    from skyband.jobs.engine_choice import choose_engine, why_no_spark, why_not_local  # noqa: PLC0415 - as below
+    from skyband.jobs.engine_choice import choose_engine, remote_of, why_no_spark, why_not_local  # noqa: PLC0415 - as below
     from skyband.jobs.local_state import refuse_local_state  # noqa: PLC0415
 
     for name in file.workloads if mode != "once" and not fresh else ():
@@ -108,7 +108,7 @@ def _chosen(file: WorkloadFile, mode: Mode, talk: Console, *, fresh: bool) -> En
         choice = choose_engine(file)
         talk.print(str(choice), soft_wrap=True)
         return choice.engine
-    missing = why_no_spark()
+    missing = why_no_spark() if remote_of(file) is None else None  # a server has its own Java
     if missing is not None and why_not_local(file) is None:
         raise MissingDependencyError(
             f"{missing}, so the file cannot run on Spark. It can run without Spark: add --local, which follows its "

@@ -33,9 +33,10 @@ from skyband.sharding.delivery import (
 )
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
-from skyband.spark.delivery import collecting, open_servers, write_to
+from skyband.spark.delivery import collecting, open_servers, outbox_of, write_to
 from skyband.spark.inputs import read_by_spark
 from skyband.spark.late_limits import LateLimits
+from skyband.spark.outbox import Outbox
 from skyband.spark.pipeline import check
 from skyband.spark.plan import Observed, Pipeline, StreamInfo
 from skyband.spark.stream_handle import Deliver, Handle
@@ -165,9 +166,11 @@ class JobStream:
         if stream.source == "files":
             take = ReadOnce(name, self._checkpoint).after(take)
 
+        outbox = outbox_of(self._spark, self._checkpoint)
+
         def deliver(pipeline: Pipeline) -> DataStreamWriter:
             prepare(pipeline.answers)
-            return self._triggered(collecting(pipeline, take).queryName(name))
+            return self._triggered(collecting(pipeline, take, outbox).queryName(name))
 
         def bury(letters: DataFrame) -> DataStreamWriter:
             return self._triggered(letters.writeStream.foreachBatch(bury_in(dead)).queryName(f"{name}, dead letters"))
@@ -177,6 +180,7 @@ class JobStream:
             deliver,
             dead_letters=(dead_letters_of(self._spark, name, stream, workload), bury) if dead else None,
             before=before,
+            outbox=outbox,
         )
 
     def start(
@@ -186,6 +190,7 @@ class JobStream:
         *,
         dead_letters: Any = None,
         before: Handle | None = None,
+        outbox: Outbox | None = None,
     ) -> Handle:
         """Start the stream of a file; `before` is the handle that it replaces.
 
@@ -214,6 +219,7 @@ class JobStream:
             progress=None if before is None else before.progress,
             before=None if before is None else before.plan,
             locked=True,
+            outbox=outbox,
         )
 
     def _triggered(self, writer: DataStreamWriter) -> DataStreamWriter:

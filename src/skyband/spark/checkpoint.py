@@ -17,6 +17,7 @@ from skyband.sharding.plan import ShardPlan, without_copies
 from skyband.snapshot import StateFormat
 from skyband.spark.control import CONTROL_FOLDER
 from skyband.spark.spark_errors import first_line
+from skyband.spark.versions import is_remote
 
 __all__ = ["DESCRIPTION", "Checkpoint", "refuse_newer_files", "refuse_unresumable"]
 
@@ -125,6 +126,11 @@ class Checkpoint:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {first_line(error)}") from error
         return max((int(name) for name in names if name.isdecimal()), default=-1)
 
+    def number_in(self, path: str) -> int | None:
+        """Return the number in a text file; None if there is none."""
+        text = "".join(self._lines(path) or ())
+        return int(text) if text.isdecimal() else None
+
     def _names(self, folder: str) -> list[str]:
         """Return the names of the files in a folder; without access to Java, Spark's reader of files lists them."""
         if self.is_remote:
@@ -162,11 +168,15 @@ class Checkpoint:
     @property
     def is_remote(self) -> bool:
         """Whether the session is of Spark Connect, which has no access to Java."""
-        return type(self._spark).__module__.startswith("pyspark.sql.connect")
+        return is_remote(self._spark)
 
     def _lock(self) -> Path | None:
         folder = self.folder.removeprefix("file://").removeprefix("file:")
-        if self.is_remote or has_scheme(folder) or not (self._spark.conf.get("spark.master", "") or "").startswith("local"):
+        if (
+            self.is_remote
+            or has_scheme(folder)
+            or not (self._spark.conf.get("spark.master", "") or "").startswith("local")
+        ):
             return None  # a path on this machine may refer to another file system on the cluster
         return Path(folder) / "skyband" / "lock"
 

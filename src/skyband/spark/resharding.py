@@ -124,22 +124,21 @@ def _blobs(spark: SparkSession, kept: Checkpoint, plan: ShardPlan) -> dict[int, 
         ) from error
 
 
-def _messages(
-    blobs: dict[int, bytes], before: ShardPlan, plan: ShardPlan
-) -> list[tuple[dict[str, Any], int | None]]:
+def _messages(blobs: dict[int, bytes], before: ShardPlan, plan: ShardPlan) -> list[tuple[dict[str, Any], int | None]]:
     """Return the messages with the state of each new shard, and those to keys that no shard has any more."""
     from skyband.sharding.shard import shard_type  # noqa: PLC0415 - imports compiled code, which few runs need
 
     keys_before, keys = spread(before.units), spread(plan.units)
-    unknown = set(blobs) - set(keys_before.values())
-    if unknown:
+    kind = shard_type(before)
+    with resuming():
+        stored = {kind.state_format.decode(blob)["shards"] for blob in blobs.values()}
+    if stored - {before.shards}:
         raise SnapshotError(
-            f"the stored state has shards that are not of shards={before.shards}, because an earlier change of the "
-            "number was not completed. Nothing was changed. Start the stream once with the stored number, stop it, and "
-            "try again."
+            f"the stored state is of shards={min(stored - {before.shards})}, because the change to "
+            f"shards={before.shards} was not completed. Nothing was changed. Start the stream once with "
+            f"shards={before.shards}, stop it, and try again."
         )
     common = {"shards": plan.shards, "attempt": time.time_ns()}
-    kind = shard_type(before)
     with resuming():
         shards = [kind.resume(before, number, blobs[key]) for number, key in keys_before.items() if key in blobs]
         found = FAMILIES[plan.family].part("resharding").resharded(shards, plan) if shards else []

@@ -24,6 +24,7 @@ from skyband.spark.control import Control
 from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress, show_progress
+from skyband.spark.outbox import Outbox
 from skyband.spark.plan import Pipeline
 from skyband.spark.query_settings import checkpoint_settings, while_starting
 from skyband.spark.spark_errors import is_stuck, plain_error, unless_gone
@@ -86,6 +87,7 @@ class Handle(RunHandle):
         lock: Lock,
         settings: Mapping[str, str],
         opened: OpenedSinks | None = None,
+        outbox: Outbox | None = None,
         by_spark: BySpark | None = None,
     ) -> None:
         super().__init__(progress)
@@ -94,6 +96,7 @@ class Handle(RunHandle):
         self.plan = plan  # the plan of the stored state
         self._lock = lock
         self._opened = opened
+        self._outbox = outbox  # passes answers to sinks over Spark Connect
         self._checkpoint = checkpoint
         self._control = control
         self._deliver = deliver
@@ -282,6 +285,7 @@ class Handle(RunHandle):
         running = list(self._queries)
         while running:
             running = [query for query in running if not query.awaitTermination(1)]
+            self._deliver_stored()
             self._limits.watch(self._collected().metrics(), self._name)
 
     def _process_all(self) -> None:
@@ -293,7 +297,12 @@ class Handle(RunHandle):
         for query in [*self._queries, *self._queries]:
             if query.isActive:
                 query.processAllAvailable()
+        self._deliver_stored()
         self._collected()
+
+    def _deliver_stored(self) -> None:
+        if self._outbox is not None:
+            self._outbox.deliver()
 
     def _collected(self) -> StreamProgress:
         if self._queries:

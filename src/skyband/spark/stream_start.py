@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from skyband.errors import InvalidInputError, SkybandError, UnknownNameError, UnsupportedError, brief
+from skyband.errors import InvalidInputError, SkybandError, UnknownNameError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, output_of, servers_among
@@ -18,10 +18,11 @@ from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unre
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.checkpoint_upgrade import upgrade_checkpoint
 from skyband.spark.control import Control
-from skyband.spark.delivery import collecting, open_servers, write_to
+from skyband.spark.delivery import collecting, open_servers, outbox_of, write_to
 from skyband.spark.inputs import RowInput, read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
+from skyband.spark.outbox import Outbox
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
 from skyband.spark.query_settings import PARTITIONS, partition_settings
@@ -119,6 +120,7 @@ def start(
             reshard=reshard,
             row_copies=opened is not None,
             opened=opened,
+            outbox=None if opened is None else opened.outbox,
         )
     except BaseException:
         if opened is not None:
@@ -139,7 +141,7 @@ def _open(
         raise InvalidInputError(f"output={output!r} cannot be combined with sinks=; set output on each sink instead.")
     queries: Workload[Any] = Workload(workload)
     spark = _session(df)
-    opened = OpenedSinks(sinks, queries, spark, name)
+    opened = OpenedSinks(sinks, queries, spark, name, checkpoint)
     try:
         kept = Checkpoint(spark, checkpoint)
         if kept.read() is None:
@@ -192,6 +194,7 @@ def launch(
     before: ShardPlan | None = None,
     locked: bool = False,
     opened: OpenedSinks | None = None,
+    outbox: Outbox | None = None,
 ) -> Handle:
     """Implement `start`, with further options: answers and changes together, and rows with all their columns.
 
@@ -203,7 +206,8 @@ def launch(
     the source. `progress` is the progress of a run that this one continues; its metrics continue too. `before` is the
     plan of the stored state. `locked`: the caller has already locked the checkpoint. `reshard`: the number of shards
     and partitions of the stored state may change.
-    `limits` are the limits of late rows. `opened` are sinks to close when the stream ends.
+    `limits` are the limits of late rows. `opened` are sinks to close when the stream ends. `outbox` passes answers to
+    sinks over Spark Connect.
     """
     spark = _session(df)
     kept = Checkpoint(spark, checkpoint)
@@ -237,7 +241,9 @@ def launch(
             for folder in (kept.folder, kept.late):
                 upgrade_checkpoint(spark, folder)
             if reshard:
-                description = _converted(spark, kept, control, draft, description, late=callable(late), sole=sole_watermark)
+                description = _converted(
+                    spark, kept, control, draft, description, late=callable(late), sole=sole_watermark
+                )
         kept.agree(draft.description, description)
         warm_executors(spark, draft.plan.family)
         progress = StreamProgress() if progress is None else progress
@@ -259,6 +265,7 @@ def launch(
             lock=lock,
             settings=partition_settings(spark, draft.plan.units) if sole_watermark else {},
             opened=opened,
+            outbox=outbox,
             by_spark=_by_spark(draft, progress, kept.control) if draft.scans else None,
         )
         handle.begin()
@@ -302,13 +309,11 @@ def _by_spark(draft: SparkPlan, progress: StreamProgress, control: str) -> BySpa
 class OpenedSinks:
     """The open sinks of a stream."""
 
-    def __init__(self, sinks: Sequence[Sink], workload: Workload[Any], spark: SparkSession, stream: str) -> None:
-        if type(spark).__module__.startswith("pyspark.sql.connect"):
-            raise UnsupportedError(
-                "sinks= is not supported with Spark Connect, because this process must write to the sinks. Use a "
-                "classic Spark session, or write=."
-            )
+    def __init__(
+        self, sinks: Sequence[Sink], workload: Workload[Any], spark: SparkSession, stream: str, checkpoint: str
+    ) -> None:
         self._workload, self._stream = workload, stream
+        self.outbox = outbox_of(spark, checkpoint)
         opening = Opening(spark, stream, lambda: workload)
         self._wanted = [_opened(sink, opening) for sink in _checked(sinks, workload)]
         try:
@@ -342,7 +347,7 @@ class OpenedSinks:
         """Return the writer of the answers."""
         open_servers(self._wanted, self._workload, self.output, pipeline.answers)
         take = write_to(self._wanted, self._workload, self.output)
-        return collecting(pipeline, take).queryName(self._stream)
+        return collecting(pipeline, take, self.outbox).queryName(self._stream)
 
     def stop_waiting(self) -> None:
         """Stop retrying unavailable servers."""

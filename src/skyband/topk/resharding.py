@@ -95,4 +95,3 @@ def _move_counts(shard: TopKShard, found: Sequence[TopKShard], plan: TopKPlan) -
         for place, target in enumerate(found):
             if target.numbering is not None and (homes == place).any():
                 target.numbering.add_counts(number, counts.filter(pa.array(homes == place)))
-
