@@ -151,7 +151,7 @@ def precompile(names: Sequence[str], jobs: int, environment: dict[str, str] | No
 
 
 def compile_into(folder: Path, names: Sequence[str], jobs: int, level: str | None) -> None:
-    """Compile the sets into a folder that a wheel or an archive contains: for a processor level, or for this machine."""
+    """Compile the sets into a folder for a wheel or an archive: for a processor level, or for this machine."""
     folder.mkdir(parents=True, exist_ok=True)
     chosen = {"NUMBA_CACHE_DIR": str(folder)}
     if level is not None:

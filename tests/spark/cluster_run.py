@@ -1,7 +1,7 @@
 """The program that tests submit to a cluster: spark-submit cluster_run.py FOLDER SHARDS FILES.
 
-FOLDER/in holds the files, one a micro-batch; answers go to FOLDER/out. Most rows are of one group. The program ends when
-so many files are there and answered.
+FOLDER/in holds the files, one a micro-batch; answers go to FOLDER/out. Most rows are of one group. The program ends
+when so many files are there and answered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A client of Spark Connect: python -m tests.spark.connect_run FOLDER ADDRESS. Answers go to FOLDER/batch and FOLDER/out."""
+"""A client of Spark Connect: python -m tests.spark.connect_run FOLDER ADDRESS.
+
+Answers go to FOLDER/batch and FOLDER/out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standalone cluster whose workers have nothing but Python: exact answers, lost workers, executors that come and go."""
+"""A standalone cluster whose workers have only Python: exact answers, lost workers, executors that come and go."""
 
 from __future__ import annotations
 

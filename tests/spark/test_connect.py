@@ -121,6 +121,8 @@ def test_once_and_what_is_rejected(address, tmp_path):
     assert code == 0, errors
     assert f"runs on Spark: the Spark Connect server '{address}' is named" in errors
     assert job.whole(job.lines_of(tmp_path / "out")) == job.wanted(rows)
+    code, errors = ran(tmp_path, "skyband.cli", "verify", "work.yaml")
+    assert code == 0, errors
     code, errors = ran(tmp_path, "skyband.cli", "run", "work.yaml", "--catch-up", "--fresh")
     assert code == 2
     assert "--fresh (fresh=True) is not supported over Spark Connect" in errors

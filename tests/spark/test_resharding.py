@@ -87,9 +87,7 @@ def assert_complete(folder, posed=bounded_run.POSED, axis="time"):
 ])  # fmt: skip
 def test_another_number_of_shards_gives_the_same_answers(spark, tmp_path, before, after, posed, axis):
     stopped_half_way(spark, tmp_path, before, posed=posed, axis=axis)
-    with pytest.raises(
-        SnapshotError, match=rf"shards={before} .* shards={after}\. .*reshard=True \(skyband run"
-    ):
+    with pytest.raises(SnapshotError, match=rf"shards={before} .* shards={after}\. .*reshard=True \(skyband run"):
         begun(spark, tmp_path, after, posed=posed, axis=axis)
     handle = begun(spark, tmp_path, after, posed=posed, axis=axis, reshard=True)
     handle.finish()
@@ -152,9 +150,7 @@ def test_killed_before_the_first_micro_batch(spark, tmp_path, monkeypatch):
 def test_an_incomplete_micro_batch_is_completed_first(spark, tmp_path):
     stopped_half_way(spark, tmp_path, 2)
     os.remove(max((tmp_path / "state" / "commits").glob("[0-9]*"), key=lambda path: int(path.name)))
-    with pytest.raises(
-        SnapshotError, match=r"incomplete micro-batch, number \d+, .* once with shards=2"
-    ):
+    with pytest.raises(SnapshotError, match=r"incomplete micro-batch, number \d+, .* once with shards=2"):
         begun(spark, tmp_path, 5, reshard=True)
     handle = begun(spark, tmp_path, 2)
     process_all(handle.query)

@@ -66,7 +66,7 @@ def pack(
     kernels: str | None = None,
     compression: int = _COMPRESSION,
 ) -> str:
-    """Write the archive and return how to use it. `kernels` is None for a level that most machines of this kind have."""
+    """Write the archive and return how to use it. `kernels` is None for a level that most machines have."""
     if not output.name.endswith(_NAMES):
         raise InvalidInputError(f"the archive must be named .tar.gz or .tgz, got {str(output)!r}. Nothing was packed.")
     if kernels not in (None, LEVEL, NATIVE, NONE):
@@ -175,8 +175,9 @@ def _compiled(level: str, folder: Path, talk: Console) -> list[Path]:
             os.utime(folder / path.name, (aged, aged))
     with progress(talk, f"compiling kernels for {level}…"):
         compile_into(folder, SETS, os.cpu_count() or 1, None if level == NATIVE else level)
-    # The use of a kernel renews its time. The others are of an earlier version, or for another way of using the library.
+    # The use of a kernel renews its time. The others are of an earlier version, or not for workers.
     found = sorted(path for path in folder.iterdir() if path.stat().st_mtime > aged + 1)
-    for path in found if kept is not None and level != NATIVE else ():
-        shutil.copy(path, kept / path.name)
+    if kept is not None and level != NATIVE:
+        for path in found:
+            shutil.copy(path, kept)
     return found

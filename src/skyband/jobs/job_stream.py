@@ -33,7 +33,7 @@ from skyband.sharding.delivery import (
 )
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
-from skyband.spark.delivery import collecting, open_servers, outbox_of, write_to
+from skyband.spark.delivery import collecting, open_servers, write_to
 from skyband.spark.inputs import read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.outbox import Outbox
@@ -166,7 +166,7 @@ class JobStream:
         if stream.source == "files":
             take = ReadOnce(name, self._checkpoint).after(take)
 
-        outbox = outbox_of(self._spark, self._checkpoint)
+        outbox = Outbox(self._spark, self._checkpoint)
 
         def deliver(pipeline: Pipeline) -> DataStreamWriter:
             prepare(pipeline.answers)

@@ -103,8 +103,8 @@ class Checkpoint:
             if description.get(what) != value:
                 raise SnapshotError(
                     f"checkpoint={self.folder!r} was written with {what}={description.get(what)!r} and cannot be "
-                    f"resumed with {what}={value!r}. Restore the previous value, {_CONVERTED if what == 'shards' else ''}"
-                    "or start with a new folder."
+                    f"resumed with {what}={value!r}. Restore the previous value, "
+                    f"{_CONVERTED if what == 'shards' else ''}or start with a new folder."
                 )
 
     @property
@@ -129,7 +129,7 @@ class Checkpoint:
     def number_in(self, path: str) -> int | None:
         """Return the number in a text file; None if there is none."""
         text = "".join(self._lines(path) or ())
-        return int(text) if text.isdecimal() else None
+        return int(text) if text.removeprefix("-").isdecimal() else None
 
     def _names(self, folder: str) -> list[str]:
         """Return the names of the files in a folder; without access to Java, Spark's reader of files lists them."""

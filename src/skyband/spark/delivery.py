@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.queries.workload import Workload
@@ -16,7 +16,7 @@ from skyband.spark.outbox import Outbox
 from skyband.spark.plan import Pipeline
 from skyband.spark.versions import arrow_schema, is_remote
 
-__all__ = ["Take", "collecting", "open_servers", "outbox_of", "write_to"]
+__all__ = ["Take", "collecting", "open_servers", "write_to"]
 
 Take = Callable[[pa.Table, int], None]  # the answers of a micro-batch, and its number
 
@@ -31,20 +31,21 @@ def write_to(wanted: Sequence[Wanted], workload: Workload[Any], output: Output) 
     return take
 
 
-def collecting(pipeline: Pipeline, take: Take, outbox: Outbox | None) -> DataStreamWriter:
+def collecting(pipeline: Pipeline, take: Take, outbox: Outbox | None = None) -> DataStreamWriter:
     """Return the writer that collects each micro-batch of answers once, and calls `take` with it and its number.
 
-    With an outbox, which Spark Connect needs, `take` is called when the outbox delivers.
+    Over Spark Connect, `take` is called when the outbox delivers.
     """
     tables, unpack = pipeline.packed or (pipeline.answers, _same)
+
+    def unpacked(rows: pa.Table, batch: int) -> None:
+        take(unpack(rows), batch)
+
+    if outbox is not None and is_remote(tables.sparkSession):
+        return outbox.writer(tables, unpacked)
     if outbox is not None:
-        return outbox.writer(tables, lambda rows, batch: take(unpack(rows), batch))
-    return tables.writeStream.foreachBatch(lambda frame, batch: take(unpack(frame.toArrow()), batch))
-
-
-def outbox_of(spark: SparkSession, checkpoint: str) -> Outbox | None:
-    """Return the outbox of a stream, if its session is of Spark Connect."""
-    return Outbox(spark, checkpoint) if is_remote(spark) else None
+        outbox.deliver_left(unpacked)
+    return tables.writeStream.foreachBatch(lambda frame, batch: unpacked(frame.toArrow(), batch))
 
 
 def _same(rows: pa.Table) -> pa.Table:

@@ -5,7 +5,7 @@ store, but sent to the shards as control messages: the first micro-batch of the 
 rows that it reads. So the change is complete or absent, whenever the process is killed:
 
 - before the messages are written: nothing has changed;
-- before the description of the checkpoint is changed: the old number is still valid, and its shards ignore the messages;
+- before the description of the checkpoint is changed: the old number is valid, and its shards ignore the messages;
 - after that: only the new number is accepted, and the messages are in the next micro-batch.
 """
 
@@ -95,8 +95,8 @@ def repartition(spark: SparkSession, kept: Checkpoint, wanted: int) -> None:
         manager.repartition(kept.folder, wanted)
     except PySparkException as error:
         raise SnapshotError(
-            f"checkpoint={kept.folder!r} cannot be converted from {stored} to {wanted} partitions: {first_line(error)}. "
-            "Start the stream without reshard=True; it continues with the stored number."
+            f"checkpoint={kept.folder!r} cannot be converted from {stored} to {wanted} partitions: "
+            f"{first_line(error)}. Start the stream without reshard=True; it continues with the stored number."
         ) from error
 
 

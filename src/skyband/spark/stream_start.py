@@ -18,7 +18,7 @@ from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unre
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.checkpoint_upgrade import upgrade_checkpoint
 from skyband.spark.control import Control
-from skyband.spark.delivery import collecting, open_servers, outbox_of, write_to
+from skyband.spark.delivery import collecting, open_servers, write_to
 from skyband.spark.inputs import RowInput, read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
@@ -313,7 +313,7 @@ class OpenedSinks:
         self, sinks: Sequence[Sink], workload: Workload[Any], spark: SparkSession, stream: str, checkpoint: str
     ) -> None:
         self._workload, self._stream = workload, stream
-        self.outbox = outbox_of(spark, checkpoint)
+        self.outbox = Outbox(spark, checkpoint)
         opening = Opening(spark, stream, lambda: workload)
         self._wanted = [_opened(sink, opening) for sink in _checked(sinks, workload)]
         try:
