@@ -122,9 +122,17 @@ class Cluster:
             found[name] = sorted(pid for pid in _session_of(process.pid) if _is_executor(pid))
         return found
 
+    def end(self, process):
+        """End a submitted program, and remove the folders of its executors, which have an unpacked archive each."""
+        end(process)
+        wait_for(lambda: not any(self.executors().values()), PATIENCE)
+        for folder in self.folder.glob("*/app-*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
     def stop(self):
         for name in list(self._processes):
             self.kill_worker(name)
+        shutil.rmtree(self.folder)
 
 
 def end(process):

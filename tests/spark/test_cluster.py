@@ -10,7 +10,7 @@ from rich.console import Console
 from skyband.cli.pack import pack
 from tests.sharding import cases
 from tests.spark import bounded_run, cluster_run
-from tests.spark.cluster import PATIENCE, Cluster, end
+from tests.spark.cluster import PATIENCE, Cluster
 from tests.spark.frames import read_sink, write_files
 from tests.waiting import wait_for
 
@@ -56,7 +56,7 @@ def test_workers_with_nothing_but_python_give_exact_answers(cluster, tmp_path, t
     try:
         assert_complete(process, tmp_path, tally)
     finally:
-        end(process)
+        cluster.end(process)
     assert not compiled(cluster), "the archive has all kernels"
     assert "loaded the kernels in 2 tasks; 0 kernels were compiled" in (tmp_path / "log").read_text()
 
@@ -75,7 +75,7 @@ def test_a_worker_is_killed_and_replaced(cluster, tmp_path, tally):
         write_files(tmp_path / "in", cluster_run.batches(FILES)[2:], begin=2)
         assert_complete(process, tmp_path, tally)
     finally:
-        end(process)
+        cluster.end(process)
     assert "Asked to launch executor" in cluster.log("third")
 
 
@@ -105,4 +105,4 @@ def test_executors_are_added_and_removed(cluster, tmp_path, tally):
         wait_for(lambda: running() or process.poll() is not None, PATIENCE)
         assert_complete(process, tmp_path, tally)
     finally:
-        end(process)
+        cluster.end(process)
