@@ -58,7 +58,8 @@ class Cluster:
             "SPARK_HOME": str(HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
+            # Executors that cannot start end the program: each attempt unpacks the archive again.
+            "SPARK_DAEMON_JAVA_OPTS": f"{SHORT_LIVED} -Dspark.deploy.maxExecutorRetries=2",
         }
 
     def log(self, name):

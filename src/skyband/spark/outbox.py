@@ -82,7 +82,12 @@ class Outbox:
 
     def _stored(self) -> set[int]:
         files = self._spark.read.format("binaryFile").option("recursiveFileLookup", True)
-        paths = files.option("pathGlobFilter", "*.parquet").load(self._folder).select("path").collect()
+        try:
+            paths = files.option("pathGlobFilter", "*.parquet").load(self._folder).select("path").collect()
+        except AnalysisException as error:
+            if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
+                return set()  # no micro-batch yet
+            raise
         return {int(str(row[0]).split("/")[-2]) for row in paths}
 
     def _deliver(self, take: Callable[[pa.Table, int], None], number: int, rows: pa.Table) -> None:

@@ -38,6 +38,8 @@ Write = Callable[[DataFrame], DataStreamWriter]
 Deliver = Callable[[Pipeline], DataStreamWriter]  # of answers
 BySpark = Callable[[SkybandError], Pipeline]  # plans a stream again, for Spark to read its rows
 POLL_INTERVAL = 0.05  # seconds
+START_ATTEMPTS = 4
+_SLOW_WORKER = "Python worker failed to connect back"
 # Spark's status messages of a running micro-batch.
 RUNNING_STATUSES = ("Processing new data", "No new data but cleaning up state")
 _LOG = logging.getLogger(__name__)
@@ -277,7 +279,7 @@ class Handle(RunHandle):
         spark = self._pipeline.answers.sparkSession
         try:
             with while_starting(spark, {**checkpoint_settings(spark, self._checkpoint), **settings}):
-                return writer.start()
+                return _started(writer)
         except PySparkException as error:
             raise plain_error(error) from error
 
@@ -309,6 +311,21 @@ class Handle(RunHandle):
             with unless_gone():
                 self._progress.take(self._queries[0])
         return self._progress
+
+
+def _started(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query. A server of Spark Connect first starts a process for foreachBatch, and waits ten seconds for it.
+
+    On a busy machine that is too short; nothing has been started then.
+    """
+    for _ in range(START_ATTEMPTS - 1):
+        try:
+            return writer.start()
+        except PySparkException as error:
+            if _SLOW_WORKER not in str(error):
+                raise
+            _LOG.info("%s", error)
+    return writer.start()
 
 
 def _stop(query: StreamingQuery) -> None:
