@@ -29,7 +29,7 @@ from skyband.topk.query import TopK
 from skyband.topk.warmup import warm_up
 from skyband.uncertain.query import UncertainTopK
 
-__all__ = ["COMMON", "SETS", "precompile", "run_sets"]
+__all__ = ["COMMON", "SETS", "compile_into", "precompile", "run_sets"]
 
 ROWS = 3_000
 _RANDOM = np.random.default_rng(1)
@@ -150,10 +150,12 @@ def precompile(names: Sequence[str], jobs: int, environment: dict[str, str] | No
             process.wait()
 
 
-def _into(folder: Path, names: Sequence[str], jobs: int, level: str) -> None:
-    """Compile the sets for a processor level into a folder that a wheel contains."""
+def compile_into(folder: Path, names: Sequence[str], jobs: int, level: str | None) -> None:
+    """Compile the sets into a folder for a wheel or an archive: for a processor level, or for this machine."""
     folder.mkdir(parents=True, exist_ok=True)
-    chosen = {"NUMBA_CACHE_DIR": str(folder), "NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": level_features(level)}
+    chosen = {"NUMBA_CACHE_DIR": str(folder)}
+    if level is not None:
+        chosen |= {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": level_features(level)}
     precompile(names, jobs, chosen)
     describe = "from skyband.precompile import describe; import sys; describe(sys.argv[1])"
     subprocess.run([sys.executable, "-c", describe, str(folder)], env={**os.environ, **chosen}, check=True)
@@ -182,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown kernel set {unknown[0]!r}; known: {', '.join(SETS)}")
     names = given.sets or list(COMMON if given.into else SETS)
     if given.into:
-        _into(given.into, names, given.jobs, given.level)
+        compile_into(given.into, names, given.jobs, given.level)
     elif given.jobs == 1:
         run_sets(names)
     else:

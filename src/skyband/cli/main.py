@@ -83,6 +83,9 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Discard the stored state and remove the files written with it.")
     ] = False,
+    reshard: Annotated[
+        bool, typer.Option("--reshard", help="Convert the stored state to another number of shards and partitions.")
+    ] = False,
     local: Annotated[
         bool, typer.Option("--local", help="Run in this process, without Spark and Java. Only for files.")
     ] = False,
@@ -111,6 +114,9 @@ def run(
         raise typer.BadParameter("--once and --catch-up cannot be combined.")
     if local and spark:
         raise typer.BadParameter("--local and --spark cannot be combined.")
+    for option, given in (("--once", once), ("--fresh", fresh), ("--local", local)):
+        if reshard and given:
+            raise typer.BadParameter(f"--reshard and {option} cannot be combined.")
     if logs not in (None, "text", "json"):
         raise typer.BadParameter(f"--logs must be text or json, got {logs}.")
     paged = _page_options(page, page_at, open_page, allow_control=allow_control)
@@ -121,6 +127,7 @@ def run(
         once=once,
         catch_up=catch_up,
         fresh=fresh,
+        reshard=reshard,
         as_json=as_json,
         verbose=verbose,
         seconds=seconds,
@@ -289,6 +296,29 @@ def jars() -> None:
     from skyband.cli.terminal import console
 
     typer.echo(fetch(console(stderr=True)))
+
+
+@app.command()
+def pack(
+    output: Annotated[Path, typer.Argument(help="The archive to write: .tar.gz or .tgz.")] = Path(
+        "skyband-environment.tar.gz"
+    ),
+    extra: Annotated[
+        list[str] | None, typer.Option(help="Also pack this extra, such as postgres; can be repeated.")
+    ] = None,
+    kernels: Annotated[
+        str | None,
+        typer.Option(help="Compile kernels for x86-64-v3 (default on such machines), native (this processor) or none."),
+    ] = None,
+) -> None:
+    """Pack Skyband and its dependencies for the workers of a Spark cluster.
+
+    The workers need a Python of the same minor version, and nothing else.
+    """
+    from skyband.cli.pack import pack as packed
+    from skyband.cli.terminal import console
+
+    typer.echo(packed(output, console(stderr=True), extras=extra or (), kernels=kernels))
 
 
 @app.command()

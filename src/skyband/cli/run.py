@@ -55,6 +55,7 @@ def run_file(
     logs: str | None = None,
     page: PageOptions | None = None,
     engine: Engine | None = None,
+    reshard: bool = False,
 ) -> int:
     """Run the file and return the exit code. `engine` is None to choose it: with `once` by the input, else Spark."""
     file = read_workload(path)
@@ -88,7 +89,8 @@ def run_file(
         try:
             settings = file.engine
             with spark_for(talk, f"skyband {path.stem}", settings, verbose=verbose, kafka=file.needs_kafka) as spark:
-                return job.run(_spark_job(file, mode, fresh, spark), talk, seconds=seconds, command=command)
+                begin = _spark_job(file, mode, spark, fresh=fresh, reshard=reshard)
+                return job.run(begin, talk, seconds=seconds, command=command)
         except SkybandError:
             raise
         except Exception as error:
@@ -97,7 +99,7 @@ def run_file(
 
 def _chosen(file: WorkloadFile, mode: Mode, talk: Console, *, fresh: bool) -> Engine:
     """Choose the engine of a run, and print the choice."""
-    from skyband.jobs.engine_choice import choose_engine, why_no_spark, why_not_local  # noqa: PLC0415 - as below
+    from skyband.jobs.engine_choice import choose_engine, remote_of, why_no_spark, why_not_local  # noqa: PLC0415 - as below
     from skyband.jobs.local_state import refuse_local_state  # noqa: PLC0415
 
     for name in file.workloads if mode != "once" and not fresh else ():
@@ -106,7 +108,7 @@ def _chosen(file: WorkloadFile, mode: Mode, talk: Console, *, fresh: bool) -> En
         choice = choose_engine(file)
         talk.print(str(choice), soft_wrap=True)
         return choice.engine
-    missing = why_no_spark()
+    missing = why_no_spark() if remote_of(file) is None else None  # a server has its own Java
     if missing is not None and why_not_local(file) is None:
         raise MissingDependencyError(
             f"{missing}, so the file cannot run on Spark. It can run without Spark: add --local, which follows its "
@@ -129,10 +131,10 @@ def _announce_spark(error: SkybandError, talk: Console) -> None:
     talk.print(f"runs on Spark: {without_advice(error)}", soft_wrap=True)
 
 
-def _spark_job(file: WorkloadFile, mode: Mode, fresh: bool, spark: SparkSession) -> Begin:
+def _spark_job(file: WorkloadFile, mode: Mode, spark: SparkSession, *, fresh: bool, reshard: bool) -> Begin:
     from skyband.jobs import run  # noqa: PLC0415 - loading Spark takes seconds
 
-    return lambda watchers: run(file, mode, fresh=fresh, watchers=watchers, spark=spark)
+    return lambda watchers: run(file, mode, fresh=fresh, reshard=reshard, watchers=watchers, spark=spark)
 
 
 def _local_job(file: WorkloadFile, mode: Mode, fresh: bool) -> Begin:

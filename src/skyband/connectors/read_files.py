@@ -27,7 +27,7 @@ from skyband.paths import has_scheme
 from skyband.queries.workload import Workload
 from skyband.spark.inputs import RowInput, Scan
 from skyband.spark.sessions import cores_of
-from skyband.spark.versions import arrow_schema, has_limited_sources
+from skyband.spark.versions import arrow_schema, has_limited_sources, is_remote
 
 if TYPE_CHECKING:
     from skyband.connectors.file_source import Admission
@@ -239,7 +239,7 @@ def _refuse_other_places(name: str, spark: SparkSession, stream: FilesSource, fo
     """Reject sessions in which tasks may see other files, or read and compute in another way."""
     if not has_limited_sources():
         raise on_spark(name, f"Spark {spark.version}, whose data sources in Python read all files at once,")
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_remote(spark):
         raise on_spark(name, "a Spark Connect session, whose server may run on another machine,")
     master = spark.conf.get("spark.master", "") or ""
     if not master.startswith("local"):

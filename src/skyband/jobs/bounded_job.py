@@ -18,6 +18,7 @@ from skyband.spark.metrics import StreamProgress
 from skyband.spark.plan import Observed, StreamInfo
 from skyband.spark.spark_errors import plain_error, unless_gone
 from skyband.spark.stream_handle import RunHandle
+from skyband.spark.versions import is_remote
 
 __all__ = ["BoundedRun", "Delivery", "Planned"]
 
@@ -51,11 +52,13 @@ class BoundedRun(RunHandle):
         self._moment = moment  # the time column of the answers
         self._delivery = delivery
         self._group = f"skyband-{uuid4().hex}"
-        self._context: SparkContext | None = None
+        self._spark: Any = None
+        self._context: SparkContext | None = None  # None over Spark Connect, which has tags instead of job groups
 
     def begin(self, planned: Planned, by_spark: BySpark | None = None) -> None:
         """Start the job. If tasks meet files that only Spark can read, `by_spark` plans it again."""
-        self._context = planned.answers.sparkSession.sparkContext
+        self._spark = planned.answers.sparkSession
+        self._context = None if is_remote(self._spark) else self._spark.sparkContext
         threading.Thread(target=self._run, args=(planned, by_spark), name="skyband-bounded", daemon=True).start()
 
     def metrics(self) -> dict[str, Any]:
@@ -66,16 +69,20 @@ class BoundedRun(RunHandle):
     def stop(self) -> None:
         """Cancel the job. Answers that are not delivered yet are discarded."""
         self._stopping = True
-        if self._context is not None:
-            with unless_gone():
+        with unless_gone():
+            if self._context is not None:
                 self._context.cancelJobGroup(self._group)
+            elif self._spark is not None:
+                self._spark.interruptTag(self._group)
         self._ended.wait(60)
 
     def _run(self, planned: Planned, by_spark: BySpark | None) -> None:
         began = monotonic()
         try:
-            assert self._context is not None
-            self._context.setJobGroup(self._group, "skyband: a bounded input", interruptOnCancel=True)
+            if self._context is None:
+                self._spark.addTag(self._group)
+            else:
+                self._context.setJobGroup(self._group, "skyband: a bounded input", interruptOnCancel=True)
             try:
                 self._compute(planned)
             except Exception as error:

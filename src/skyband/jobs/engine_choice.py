@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
@@ -20,6 +21,7 @@ __all__ = [
     "input_bytes",
     "needs_spark",
     "refuse_unsupported_file",
+    "remote_of",
     "why_no_spark",
     "why_not_local",
     "without_advice",
@@ -48,6 +50,9 @@ def choose_engine(file: WorkloadFile) -> EngineChoice:
     reason = why_not_local(file)
     if reason is not None:
         return EngineChoice("spark", reason)
+    remote = remote_of(file)
+    if remote is not None:
+        return EngineChoice("spark", f"the Spark Connect server {remote!r} is named")
     missing = why_no_spark()
     if missing is not None:
         return EngineChoice("local", missing)
@@ -99,6 +104,12 @@ def refuse_unsupported_file(file: WorkloadFile) -> None:
                 f"engine: {{settings: {{{key}: …}}}} can change the answers and is not supported without Spark. Run "
                 "the file without --local."
             )
+
+
+def remote_of(file: WorkloadFile) -> str | None:
+    """Return the address of the Spark Connect server that a file or the environment names, else None."""
+    found = dict(file.engine.settings).get("spark.remote", os.environ.get("SPARK_REMOTE"))
+    return None if found is None else str(found)
 
 
 def why_no_spark() -> str | None:

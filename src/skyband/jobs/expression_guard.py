@@ -7,7 +7,7 @@ analysed or evaluated before this check.
 
 PySpark has no public API for a parsed expression. The text of `explain` is not sufficient: it is truncated after some
 fields, and quoted text in it can look like a call. So this module uses the parser of the session's Java object, which
-the session of a workload file always has (`run` rejects Spark Connect).
+Spark Connect does not have: a job over Spark Connect rejects added queries.
 """
 
 from __future__ import annotations

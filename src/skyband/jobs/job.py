@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from skyband.connectors.dead_letters import dead_places
 from skyband.connectors.sources import open_stream
 from skyband.errors import InvalidInputError, PipelineError, SkybandError, UnsupportedError
 from skyband.jobs.bounded_job import BoundedRun
@@ -31,6 +32,7 @@ from skyband.spark.delivery import open_servers
 from skyband.spark.health import Beat
 from skyband.spark.sessions import session
 from skyband.spark.stream_handle import Handle
+from skyband.spark.versions import is_remote
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["Mode", "Run", "run"]
@@ -43,6 +45,7 @@ def run(
     mode: Mode = "stream",
     *,
     fresh: bool = False,
+    reshard: bool = False,
     watchers: Mapping[str, Sequence[Wanted]] | None = None,
     spark: SparkSession | None = None,
 ) -> Run:
@@ -61,11 +64,15 @@ def run(
         watermark of an earlier run are late.
     fresh
         Discard the stored state, and remove the files that were written with it.
+    reshard
+        Convert the stored state to the number of shards in the file, and to the partitions of the session; see
+        `skyband.spark.start`.
     watchers
         By stream: additional receivers of its answers, beside the file's sinks. Sinks of type terminal are not opened
         here; the command line adds a receiver for them.
     spark
-        The session to use. Default: a new session with the settings of the file's engine section.
+        The session to use, also of Spark Connect. Default: a new session with the settings of the file's engine
+        section; with `spark.remote` among them, a session of Spark Connect.
 
     Examples
     --------
@@ -91,11 +98,8 @@ def run(
         settings=dict(engine.settings),
         kafka=file.needs_kafka,
     )
-    if not isinstance(found, SparkSession) or type(found).__module__.startswith("pyspark.sql.connect"):
-        raise UnsupportedError(
-            "Spark Connect sessions cannot run workload files, because sinks write from the driver process. Use a "
-            "classic Spark session, or skyband.spark.start()."
-        )
+    if is_remote(found):
+        _refuse_over_connect(file, fresh=fresh)
     lock = Lock(_lock_of(str(engine.checkpoint)) if mode != "once" or fresh else None)
     lock.take()
     running = None
@@ -107,7 +111,7 @@ def run(
         current = file if mode == "once" else changed(file, live_queries.read())
         running = Run(current, mode, found, live_queries, lock)
         for name in running.file.workloads:
-            running._add(name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
+            running._add(name, fresh=fresh, reshard=reshard, watchers=(watchers or {}).get(name, ()))
     except BaseException:
         with suppress(PipelineError):
             lock.release() if running is None else running.stop()
@@ -259,6 +263,11 @@ class Run:
 
     def refuse_unlisted(self, stream: str, query: Query) -> None:
         """Reject a query of a client that does more than compute values from the columns of a stream."""
+        if is_remote(self._spark):
+            raise UnsupportedError(
+                f"query {query.name!r} cannot be added to a job over Spark Connect, because its expressions cannot be "
+                "checked there. Add it to the file and restart the job."
+            )
         refuse_unlisted(open_stream(self._spark, stream, self.file.streams[stream]), query)
 
     def _restarted_without_culprits(self, stream: str, handle: Handle) -> bool:
@@ -297,8 +306,8 @@ class Run:
     def _launch(self, name: str, prepare: Prepare, before: Handle | None = None) -> None:
         self.handles[name] = self._streams[name].launch(prepare, before)
 
-    def _add(self, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
-        self._streams[name] = stream = JobStream(self._spark, self.mode, name, lambda: self.file)
+    def _add(self, name: str, *, fresh: bool, reshard: bool, watchers: Sequence[Wanted]) -> None:
+        self._streams[name] = stream = JobStream(self._spark, self.mode, name, lambda: self.file, reshard=reshard)
         stream.open_sinks(watchers)
         prepare = stream.check_outputs(fresh=fresh)
         if self.mode == "once":
@@ -315,6 +324,21 @@ class Run:
 def _only(file: WorkloadFile, stream: str, queries: Sequence[Query]) -> WorkloadFile:
     """The file, with only these queries of a stream."""
     return replace(file, workloads={**file.workloads, stream: Workload(queries)})
+
+
+def _refuse_over_connect(file: WorkloadFile, *, fresh: bool) -> None:
+    """Reject what needs the driver's process or its files, before anything is started."""
+    for name in file.workloads:
+        if dead_places(name, file.streams[name]):
+            raise UnsupportedError(
+                f"dead letters of stream {name!r} are not supported over Spark Connect: the driver writes them. Remove "
+                "them from the file, so that malformed rows are only counted, or use a session without Spark Connect."
+            )
+    if fresh:
+        raise UnsupportedError(
+            "--fresh (fresh=True) is not supported over Spark Connect, because the state is on the server. Remove the "
+            f"checkpoint {str(file.engine.checkpoint)!r} there, or use another one."
+        )
 
 
 def _lock_of(checkpoint: str) -> Path | None:

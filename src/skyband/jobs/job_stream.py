@@ -36,6 +36,7 @@ from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
 from skyband.spark.delivery import collecting, open_servers, write_to
 from skyband.spark.inputs import read_by_spark
 from skyband.spark.late_limits import LateLimits
+from skyband.spark.outbox import Outbox
 from skyband.spark.pipeline import check
 from skyband.spark.plan import Observed, Pipeline, StreamInfo
 from skyband.spark.stream_handle import Deliver, Handle
@@ -49,9 +50,15 @@ Prepare = Callable[[DataFrame], None]  # called with the answers after the queri
 
 
 class JobStream:
-    """A stream and the receivers of its answers. `file` returns the file with the changes of the running job."""
+    """A stream and the receivers of its answers. `file` returns the file with the changes of the running job.
 
-    def __init__(self, spark: SparkSession, mode: Mode, name: str, file: Callable[[], WorkloadFile]) -> None:
+    `reshard`: the stored state is converted if the file has another number of shards.
+    """
+
+    def __init__(
+        self, spark: SparkSession, mode: Mode, name: str, file: Callable[[], WorkloadFile], *, reshard: bool = False
+    ) -> None:
+        self._reshard = reshard
         self._spark, self._mode, self._name, self._file = spark, mode, name, file
         self._checkpoint = file().checkpoint_of(name)
         self._folders: list[Folder] = []
@@ -159,9 +166,11 @@ class JobStream:
         if stream.source == "files":
             take = ReadOnce(name, self._checkpoint).after(take)
 
+        outbox = Outbox(self._spark, self._checkpoint)
+
         def deliver(pipeline: Pipeline) -> DataStreamWriter:
             prepare(pipeline.answers)
-            return self._triggered(collecting(pipeline, take).queryName(name))
+            return self._triggered(collecting(pipeline, take, outbox).queryName(name))
 
         def bury(letters: DataFrame) -> DataStreamWriter:
             return self._triggered(letters.writeStream.foreachBatch(bury_in(dead)).queryName(f"{name}, dead letters"))
@@ -171,6 +180,7 @@ class JobStream:
             deliver,
             dead_letters=(dead_letters_of(self._spark, name, stream, workload), bury) if dead else None,
             before=before,
+            outbox=outbox,
         )
 
     def start(
@@ -180,6 +190,7 @@ class JobStream:
         *,
         dead_letters: Any = None,
         before: Handle | None = None,
+        outbox: Outbox | None = None,
     ) -> Handle:
         """Start the stream of a file; `before` is the handle that it replaces.
 
@@ -201,12 +212,14 @@ class JobStream:
             limits=LateLimits(**engine.late) if isinstance(engine.late, dict) else None,
             output=output_of(self.wanted),
             shards=file.shards_of(name),
+            reshard=self._reshard,
             row_copies=True,
             sole_watermark=True,
             dead_letters=dead_letters,
             progress=None if before is None else before.progress,
             before=None if before is None else before.plan,
             locked=True,
+            outbox=outbox,
         )
 
     def _triggered(self, writer: DataStreamWriter) -> DataStreamWriter:

@@ -27,6 +27,7 @@ Feature = Literal[
     "rejecting late rows",
     "frames by name",  # several data frames, one for each stream
     "shards",  # state split into shards
+    "resharding",  # stored state distributed over another number of shards
     "count windows",  # over data frames
     "cost",  # of one more query
     "timeline",  # a plan that can be drawn
@@ -117,6 +118,11 @@ _NO_SCHEDULE = "only queries over uncertain streams are scheduled by a plan. Omi
 _NO_PLAN = "it has no plan with a timeline."
 _NOT_VERIFIED = "only TopK queries can be verified by brute force in Spark SQL. Verify a file without that stream."
 
+_NOT_MOVED = (
+    "their stored state cannot be distributed over other shards. Use the stored number: with Spark 4.2 or newer, "
+    "reshard=True still changes the number of partitions, so that more cores process the same shards. Or start with a "
+    "new checkpoint."
+)
 _NOT_COUNTED = (
     "rows pushed before are not counted for a new query, so its windows would contain other rows. Add it before the "
     "first push, or use another monitor for it."
@@ -149,6 +155,7 @@ FAMILIES: dict[str, Family] = {
                 "late rows": "late rows are only counted. Omit late=.",
                 "rejecting late rows": "late rows are only counted. Omit late=.",
                 "frames by name": "they rank the keys of one data frame. Pass a single data frame, or a union.",
+                "resharding": _NOT_MOVED,
                 "count windows": "data frames need time windows. Give size= and slide= as durations, or pass "
                 "arrays to skyband.aggregate.Monitor, which supports both.",
                 "cost": _NO_COST,
@@ -171,6 +178,7 @@ FAMILIES: dict[str, Family] = {
                 "plan": _NO_SCHEDULE,
                 "changes": "every report is a complete answer. Omit output=.",
                 "late rows": "late rows are only counted. Omit late=.",
+                "resharding": _NOT_MOVED,
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
                 "verification": _NOT_VERIFIED,
@@ -192,6 +200,7 @@ FAMILIES: dict[str, Family] = {
                 "late rows": "late rows are only counted. Omit late=.",
                 "frames by name": "they rank the rows of one data frame. Pass a union.",
                 "shards": "the probability of a rank depends on all tuples of the window. Omit shards=.",
+                "resharding": "they have one shard. Omit shards=.",
                 "cost": _NO_COST,
                 "verification": _NOT_VERIFIED,
                 "whole rows": "an answer contains ids, scores and probabilities.",

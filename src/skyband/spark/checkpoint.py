@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.paths import has_scheme
@@ -17,6 +17,7 @@ from skyband.sharding.plan import ShardPlan, without_copies
 from skyband.snapshot import StateFormat
 from skyband.spark.control import CONTROL_FOLDER
 from skyband.spark.spark_errors import first_line
+from skyband.spark.versions import is_remote
 
 __all__ = ["DESCRIPTION", "Checkpoint", "refuse_newer_files", "refuse_unresumable"]
 
@@ -29,6 +30,14 @@ def _without_second_copies(description: dict[str, Any]) -> dict[str, Any]:
     return {**description, "columns": {name: columns[name] for name in without_copies(columns)}}
 
 
+def _revision(line: str) -> int:
+    try:
+        return int(json.loads(line).get("revision", 0))
+    except (ValueError, AttributeError):
+        return -1
+
+
+_CONVERTED = "start once with reshard=True (skyband run --reshard) to convert the state, "
 DESCRIPTION = StateFormat("description of a checkpoint", [_without_second_copies])
 
 
@@ -50,7 +59,7 @@ class Checkpoint:
 
     def read(self) -> dict[str, Any] | None:
         """Return the description, migrated to the current version; None if the checkpoint is new."""
-        found = self._first(self._description)
+        found = self._newest_description()
         if not found and self._first(f"{self.folder}/metadata") is None:
             return None  # new; an empty description means that the first start was killed
         if found is None:
@@ -72,6 +81,19 @@ class Checkpoint:
         except SnapshotError as error:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be resumed: {error}") from None
 
+    def _newest_description(self) -> str | None:
+        """Return the text of the description; it has one file for each time that it was changed."""
+        lines = self._lines(self._description)
+        if lines is None or len(lines) < 2:
+            return None if lines is None else "".join(lines)
+        return max(lines, key=_revision)
+
+    def revise(self, description: Mapping[str, Any], **changed: Any) -> dict[str, Any]:
+        """Change values of the description. When this returns, the change survives a crash."""
+        found = {**description, **changed, "revision": int(description.get("revision", 0)) + 1}
+        self._frame(DESCRIPTION.stamped(found)).write.mode("append").text(self._description)
+        return found
+
     def agree(self, plan: Mapping[str, Any], description: dict[str, Any] | None) -> None:
         """Reject a plan that does not match the description; write the description of a new checkpoint."""
         if description is None:
@@ -81,7 +103,8 @@ class Checkpoint:
             if description.get(what) != value:
                 raise SnapshotError(
                     f"checkpoint={self.folder!r} was written with {what}={description.get(what)!r} and cannot be "
-                    f"resumed with {what}={value!r}. Restore the previous value, or start with a new folder."
+                    f"resumed with {what}={value!r}. Restore the previous value, "
+                    f"{_CONVERTED if what == 'shards' else ''}or start with a new folder."
                 )
 
     @property
@@ -92,18 +115,34 @@ class Checkpoint:
         files = self._files(self.folder)[0]
         return bool(files.getUri().getScheme() == "file")  # a path without a scheme may be on the default file system
 
-    def last_batch(self, folder: str) -> int:
+    def last_batch(self, folder: str, log: str = "offsets") -> int:
         """Return the number of the last micro-batch that Spark has planned in a folder; -1 before the first.
 
-        If the micro-batch was not committed, Spark repeats it.
+        If the micro-batch is not in the log "commits", Spark repeats it.
         """
         try:
-            files, path = self._files(f"{folder}/offsets")
-            statuses = files.listStatus(path) if files.exists(path) else []
-            names = [str(status.getPath().getName()) for status in statuses]
+            names = self._names(f"{folder}/{log}")
         except Exception as error:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {first_line(error)}") from error
         return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+    def number_in(self, path: str) -> int | None:
+        """Return the number in a text file; None if there is none."""
+        text = "".join(self._lines(path) or ())
+        return int(text) if text.removeprefix("-").isdecimal() else None
+
+    def _names(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder; without access to Java, Spark's reader of files lists them."""
+        if self.is_remote:
+            try:
+                found = self._spark.read.format("binaryFile").load(folder).select("path").collect()
+            except AnalysisException as error:
+                if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
+                    return []
+                raise
+            return [str(row[0]).rpartition("/")[2] for row in found]
+        files, path = self._files(folder)
+        return [str(status.getPath().getName()) for status in (files.listStatus(path) if files.exists(path) else ())]
 
     def _files(self, path: str) -> tuple[Any, Any]:
         """Return Hadoop's file system of a path, and the path."""
@@ -112,20 +151,32 @@ class Checkpoint:
         return found.getFileSystem(context._jsc.hadoopConfiguration()), found
 
     def _first(self, path: str) -> str | None:
+        lines = self._lines(path)
+        return None if lines is None else "".join(lines[:1])
+
+    def _lines(self, path: str) -> list[str] | None:
+        """Return the lines of the text files in a folder; None if it does not exist."""
         try:
-            rows = self._spark.read.text(path).take(1)
+            return [str(row[0]) for row in self._spark.read.text(path).collect()]
         except AnalysisException as error:
             if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
                 return None
             raise
         except PySparkException as error:
             raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {first_line(error)}") from error
-        return str(rows[0][0]) if rows else ""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the session is of Spark Connect, which has no access to Java."""
+        return is_remote(self._spark)
 
     def _lock(self) -> Path | None:
         folder = self.folder.removeprefix("file://").removeprefix("file:")
-        remote = type(self._spark).__module__.startswith("pyspark.sql.connect")
-        if remote or has_scheme(folder) or not (self._spark.conf.get("spark.master", "") or "").startswith("local"):
+        if (
+            self.is_remote
+            or has_scheme(folder)
+            or not (self._spark.conf.get("spark.master", "") or "").startswith("local")
+        ):
             return None  # a path on this machine may refer to another file system on the cluster
         return Path(folder) / "skyband" / "lock"
 
@@ -140,8 +191,10 @@ class Checkpoint:
             ) from None
 
     def _write(self, description: dict[str, Any]) -> None:
-        frame = self._spark.createDataFrame([(json.dumps(description),)], "value string")
-        frame.coalesce(1).write.mode("overwrite").text(self._description)
+        self._frame(description).write.mode("overwrite").text(self._description)
+
+    def _frame(self, description: Mapping[str, Any]) -> DataFrame:
+        return self._spark.createDataFrame([(json.dumps(description),)], "value string").coalesce(1)
 
 
 def refuse_newer_files(kept: Checkpoint, folders: Sequence[Folder], stream: str) -> None:

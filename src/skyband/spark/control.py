@@ -14,7 +14,7 @@ from skyband.spark.envelope_columns import ENVELOPE_NAMES
 __all__ = ["CONTROL_FOLDER", "Control", "control_envelopes"]
 
 CONTROL_FOLDER = "skyband/control"  # below a checkpoint
-_MESSAGE = "message string"
+_MESSAGE = "message string, shard long"  # without a shard, a message is for all shards
 
 
 class Control:
@@ -33,32 +33,34 @@ class Control:
 
     def open(self) -> None:
         """Create the folder, with a message that has no effect."""
-        self._send({"kind": "open"})
+        self.send([({"kind": "open"}, None)])
 
     def end(self) -> None:
         """End the stream at its current position: every window that contains a row is answered.
 
         Rows that arrive later for such a window are late.
         """
-        self._send({"kind": "end"})
+        self.send([({"kind": "end"}, None)])
 
     def advance(self, position: int) -> None:
         """Advance time to `position` (microseconds).
 
         Windows that end at or before it become final. Rows before it are late.
         """
-        self._send({"kind": "advance", "at": position // 1000 * 1000})
+        self.send([({"kind": "advance", "at": position // 1000 * 1000}, None)])
 
-    def _send(self, message: dict[str, Any]) -> None:
-        row = self._spark.createDataFrame([(json.dumps(message),)], _MESSAGE)
-        row.coalesce(1).write.mode("append").json(self.folder)
+    def send(self, messages: Iterable[tuple[dict[str, Any], int | None]]) -> None:
+        """Write messages, each for the shard with a key or for all shards (None). They arrive in one micro-batch."""
+        rows = [(json.dumps(message), key) for message, key in messages]
+        self._spark.createDataFrame(rows, _MESSAGE).coalesce(1).write.mode("append").json(self.folder)
 
 
 def control_envelopes(spark: SparkSession, folder: str, keys: Iterable[int]) -> DataFrame:
-    """Return the messages in `folder` as envelopes, one for each shard."""
+    """Return the messages in `folder` as envelopes, one for each shard that gets the message."""
     messages = spark.readStream.schema(_MESSAGE).json(folder)
+    everyone = sf.array(*(sf.lit(key).cast("long") for key in keys))
     columns = {
-        "shard": sf.explode(sf.array(*(sf.lit(key).cast("long") for key in keys))),
+        "shard": sf.explode(sf.when(sf.col("shard").isNull(), everyone).otherwise(sf.array(sf.col("shard")))),
         "rows": sf.lit(None).cast("binary"),
         "note": sf.lit(None).cast("binary"),
         "control": sf.col("message"),

@@ -12,8 +12,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import Wanted, parts_of, prepare_servers, servers_among
 from skyband.sharding.plan import Output
+from skyband.spark.outbox import Outbox
 from skyband.spark.plan import Pipeline
-from skyband.spark.versions import arrow_schema
+from skyband.spark.versions import arrow_schema, is_remote
 
 __all__ = ["Take", "collecting", "open_servers", "write_to"]
 
@@ -30,12 +31,25 @@ def write_to(wanted: Sequence[Wanted], workload: Workload[Any], output: Output) 
     return take
 
 
-def collecting(pipeline: Pipeline, take: Take) -> DataStreamWriter:
-    """Return the writer that collects each micro-batch of answers once, and calls `take` with it and its number."""
-    packed = pipeline.packed
-    if packed is None:
-        return pipeline.answers.writeStream.foreachBatch(lambda frame, batch: take(frame.toArrow(), batch))
-    return packed.tables.writeStream.foreachBatch(lambda frame, batch: take(packed.unpack(frame.toArrow()), batch))
+def collecting(pipeline: Pipeline, take: Take, outbox: Outbox | None = None) -> DataStreamWriter:
+    """Return the writer that collects each micro-batch of answers once, and calls `take` with it and its number.
+
+    Over Spark Connect, `take` is called when the outbox delivers.
+    """
+    tables, unpack = pipeline.packed or (pipeline.answers, _same)
+
+    def unpacked(rows: pa.Table, batch: int) -> None:
+        take(unpack(rows), batch)
+
+    if outbox is not None and is_remote(tables.sparkSession):
+        return outbox.writer(tables, unpacked)
+    if outbox is not None:
+        outbox.deliver_left(unpacked)
+    return tables.writeStream.foreachBatch(lambda frame, batch: unpacked(frame.toArrow(), batch))
+
+
+def _same(rows: pa.Table) -> pa.Table:
+    return rows
 
 
 def open_servers(

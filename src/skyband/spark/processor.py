@@ -6,6 +6,7 @@ they handle their first micro-batch.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
     from skyband.sharding.shard import Segments, Shard, Tally
 
-__all__ = ["OUTPUT", "ShardProcessor"]
+__all__ = ["ADOPT", "LEAVE", "OUTPUT", "ShardProcessor"]
 
+ADOPT, LEAVE = "adopt", "leave"  # messages that move the state to another number of shards
 VALUE = "blob binary"
 SEGMENT_KEY, SEGMENT_VALUE = "number long", "data binary"
 OUTPUT = (
@@ -80,8 +82,13 @@ class ShardProcessor(StatefulProcessor):
         from skyband.sharding.shard import shard_type  # noqa: PLC0415
         from skyband.spark.tasks import opened  # noqa: PLC0415
 
-        number, kind = self._numbers[key], shard_type(self._plan)
+        kind = shard_type(self._plan)
         tables, notes, messages = opened(rows, kind.note_type)
+        number = self._numbers.get(key)
+        if number is None:  # its state was moved to other shards
+            self._discard()
+            return
+        messages = self._adopt(messages)
         shard = self._loaded(kind, number)
         at = watermark * MILLISECOND or None  # Spark's watermark is 0 before the first row
         if self._final_at_end:
@@ -95,6 +102,23 @@ class ShardProcessor(StatefulProcessor):
         candidates = parts[-1][1].candidates
         for answers, tally in parts:
             yield from self._rows(number, answers, tally._replace(candidates=candidates), len(blob))
+
+    def _adopt(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Replace the state by the state in a message, if there is one; return the other messages.
+
+        An interrupted start may have written the same state before. State for another number of shards is of a start
+        that was interrupted before it had changed the checkpoint.
+        """
+        moved = [one for one in messages if one["kind"] == ADOPT and one["shards"] == self._plan.shards]
+        if moved:
+            self._value.update((b64decode(max(moved, key=lambda one: int(one["attempt"]))["state"]),))
+        return [one for one in messages if one["kind"] not in (ADOPT, LEAVE)]
+
+    def _discard(self) -> None:
+        """Remove state and timers."""
+        self._value.clear()
+        for timer in list(self.handle.listTimers()):
+            self.handle.deleteTimer(timer)
 
     def _loaded(self, kind: type[Shard], number: int) -> Shard:
         saved = self._value.get()

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -74,6 +75,8 @@ def session(
 ) -> SparkSession:
     """Start a local Spark session with the settings for Skyband; return a running session unchanged.
 
+    In a program that spark-submit has started, the session has the master and the settings of spark-submit instead.
+
     Parameters
     ----------
     app
@@ -108,7 +111,7 @@ def session(
         # A missing Kafka connector is reported when it is used.
         _warn_if_lacking(running, ignored=bool(master or memory or settings))
         return running
-    given = {name: _text(value) for name, value in (settings or {}).items()}
+    given = {**_submitted(), **{name: _text(value) for name, value in (settings or {}).items()}}
     if kafka and not any("kafka" in given.get(name, "") for name in ("spark.jars", "spark.jars.packages")):
         given["spark.jars"] = ",".join(filter(None, (given.get("spark.jars"), kafka_jars().paths)))
     remote = given.get("spark.remote", os.environ.get("SPARK_REMOTE"))
@@ -167,6 +170,24 @@ def require(spark: SparkSession, streaming: bool) -> None:
             "Create it with skyband.spark.session(), pass your builder to skyband.spark.configure(), or add to your "
             f"session builder:{lines}"
         )
+    if streaming:
+        _refuse_missing_python(spark)
+
+
+def _refuse_missing_python(spark: SparkSession) -> None:
+    """Reject a session whose workers' Python is in an archive that is not unpacked beside the driver.
+
+    Spark also runs it on the driver, in the working directory, to read the schema of the state.
+    """
+    python = str(getattr(getattr(spark, "_sc", None), "pythonExec", ""))
+    if os.sep not in python or os.path.isabs(python) or Path(python).exists():
+        return
+    folder = Path(python).parts[0]
+    raise UnsupportedError(
+        f"spark.pyspark.python must exist in the driver's working directory too, got {python!r}, which is not in "
+        f"{os.getcwd()!r}. Spark runs it there when a stream starts. Unpack the archive of the workers: mkdir {folder} "
+        f"&& tar -xzf skyband-environment.tar.gz -C {folder}"
+    )
 
 
 def _effective(spark: SparkSession, name: str) -> str | None:
@@ -198,6 +219,14 @@ def _warn_if_lacking(spark: SparkSession, ignored: bool) -> None:
     if missing:
         lines = "".join(f"\n    {setting.line}" for setting in missing)
         _LOG.warning("the running Spark session lacks settings that Skyband requires or recommends:%s", lines)
+
+
+def _submitted() -> dict[str, str]:
+    """Return the settings with which spark-submit has started this program; empty without spark-submit."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # connects to the JVM that spark-submit has started
+    return dict(SparkConf().getAll())
 
 
 def _build(settings: Mapping[str, str]) -> SparkSession:

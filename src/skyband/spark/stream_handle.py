@@ -25,6 +25,7 @@ from skyband.spark.control import Control
 from skyband.spark.health import Beat
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress, show_progress
+from skyband.spark.outbox import Outbox
 from skyband.spark.plan import Pipeline
 from skyband.spark.query_settings import checkpoint_settings, while_starting
 from skyband.spark.spark_errors import is_stuck, plain_error, unless_gone
@@ -38,6 +39,8 @@ Write = Callable[[DataFrame], DataStreamWriter]
 Deliver = Callable[[Pipeline], DataStreamWriter]  # of answers
 BySpark = Callable[[SkybandError], Pipeline]  # plans a stream again, for Spark to read its rows
 POLL_INTERVAL = 0.05  # seconds
+START_ATTEMPTS = 4
+_SLOW_WORKER = "Python worker failed to connect back"
 # Spark's status messages of a running micro-batch.
 RUNNING_STATUSES = ("Processing new data", "No new data but cleaning up state")
 _LOG = logging.getLogger(__name__)
@@ -101,6 +104,7 @@ class Handle(RunHandle):
         lock: Lock,
         settings: Mapping[str, str],
         opened: OpenedSinks | None = None,
+        outbox: Outbox | None = None,
         by_spark: BySpark | None = None,
     ) -> None:
         super().__init__(progress)
@@ -109,6 +113,7 @@ class Handle(RunHandle):
         self.plan = plan  # the plan of the stored state
         self._lock = lock
         self._opened = opened
+        self._outbox = outbox  # passes answers to sinks over Spark Connect
         self._checkpoint = checkpoint
         self._control = control
         self._deliver = deliver
@@ -289,7 +294,7 @@ class Handle(RunHandle):
         spark = self._pipeline.answers.sparkSession
         try:
             with while_starting(spark, {**checkpoint_settings(spark, self._checkpoint), **settings}):
-                return writer.start()
+                return _started(writer)
         except PySparkException as error:
             raise plain_error(error) from error
 
@@ -297,6 +302,7 @@ class Handle(RunHandle):
         running = list(self._queries)
         while running:
             running = [query for query in running if not query.awaitTermination(1)]
+            self._deliver_stored()
             self._limits.watch(self._collected().metrics(), self._name)
 
     def _process_all(self) -> None:
@@ -308,13 +314,33 @@ class Handle(RunHandle):
         for query in [*self._queries, *self._queries]:
             if query.isActive:
                 query.processAllAvailable()
+        self._deliver_stored()
         self._collected()
+
+    def _deliver_stored(self) -> None:
+        if self._outbox is not None:
+            self._outbox.deliver()
 
     def _collected(self) -> StreamProgress:
         if self._queries:
             with unless_gone():
                 self._progress.take(self._queries[0])
         return self._progress
+
+
+def _started(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query. A server of Spark Connect first starts a process for foreachBatch, and waits ten seconds for it.
+
+    On a busy machine that is too short; nothing has been started then.
+    """
+    for _ in range(START_ATTEMPTS - 1):
+        try:
+            return writer.start()
+        except PySparkException as error:
+            if _SLOW_WORKER not in str(error):
+                raise
+            _LOG.info("%s", error)
+    return writer.start()
 
 
 def _stop(query: StreamingQuery) -> None:

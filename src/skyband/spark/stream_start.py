@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from skyband.errors import InvalidInputError, SkybandError, UnknownNameError, UnsupportedError, brief
+from skyband.errors import InvalidInputError, SkybandError, UnknownNameError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, output_of, servers_among
@@ -22,11 +22,15 @@ from skyband.spark.delivery import collecting, open_servers, write_to
 from skyband.spark.inputs import RowInput, read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
+from skyband.spark.outbox import Outbox
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
-from skyband.spark.query_settings import partition_settings
+from skyband.spark.query_settings import PARTITIONS, partition_settings
+from skyband.spark.resharding import refuse_resharding, repartition
+from skyband.spark.resharding import reshard as convert
 from skyband.spark.stream_handle import BySpark, Deliver, Handle, Write
 from skyband.spark.topology import SparkPlan
+from skyband.spark.warm_executors import warm_executors
 
 __all__ = ["OpenedSinks", "launch", "start"]
 
@@ -47,6 +51,7 @@ def start(
     late: Write | Literal["count", "refuse"] = "count",
     output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
+    reshard: bool = False,
 ) -> Handle:
     """Answer a workload over a stream, and write the answers to `sinks` or with `write`. Exactly one is required.
 
@@ -77,6 +82,10 @@ def start(
     late
         ``"count"`` or ``"refuse"``, as for `answers`; or a function from the data frame of late rows to its writer,
         which runs as a separate Spark query.
+    reshard
+        Convert a checkpoint with another number of `shards`, and, with Spark 4.2 or newer, with another number of
+        partitions than the session's `spark.sql.shuffle.partitions`. Without it, another number of shards is rejected,
+        and the checkpoint keeps its partitions. Top-k queries only.
 
     Examples
     --------
@@ -108,8 +117,10 @@ def start(
             late=late,
             output=wanted,
             shards=shards,
+            reshard=reshard,
             row_copies=opened is not None,
             opened=opened,
+            outbox=None if opened is None else opened.outbox,
         )
     except BaseException:
         if opened is not None:
@@ -130,7 +141,7 @@ def _open(
         raise InvalidInputError(f"output={output!r} cannot be combined with sinks=; set output on each sink instead.")
     queries: Workload[Any] = Workload(workload)
     spark = _session(df)
-    opened = OpenedSinks(sinks, queries, spark, name)
+    opened = OpenedSinks(sinks, queries, spark, name, checkpoint)
     try:
         kept = Checkpoint(spark, checkpoint)
         if kept.read() is None:
@@ -174,6 +185,7 @@ def launch(
     late: Write | Literal["count", "refuse"],
     output: Output,
     shards: int | None,
+    reshard: bool = False,
     row_copies: bool = False,
     sole_watermark: bool = False,
     dead_letters: tuple[DataFrame, Write] | None = None,
@@ -182,6 +194,7 @@ def launch(
     before: ShardPlan | None = None,
     locked: bool = False,
     opened: OpenedSinks | None = None,
+    outbox: Outbox | None = None,
 ) -> Handle:
     """Implement `start`, with further options: answers and changes together, and rows with all their columns.
 
@@ -191,8 +204,10 @@ def launch(
     shards, if the session has more.
     `dead_letters` are malformed records and their writer; they run as a separate Spark query with its own position in
     the source. `progress` is the progress of a run that this one continues; its metrics continue too. `before` is the
-    plan of the stored state. `locked`: the caller has already locked the checkpoint.
-    `limits` are the limits of late rows. `opened` are sinks to close when the stream ends.
+    plan of the stored state. `locked`: the caller has already locked the checkpoint. `reshard`: the number of shards
+    and partitions of the stored state may change.
+    `limits` are the limits of late rows. `opened` are sinks to close when the stream ends. `outbox` passes answers to
+    sinks over Spark Connect.
     """
     spark = _session(df)
     kept = Checkpoint(spark, checkpoint)
@@ -225,7 +240,12 @@ def launch(
         else:
             for folder in (kept.folder, kept.late):
                 upgrade_checkpoint(spark, folder)
+            if reshard:
+                description = _converted(
+                    spark, kept, control, draft, description, late=callable(late), sole=sole_watermark
+                )
         kept.agree(draft.description, description)
+        warm_executors(spark, draft.plan.family)
         progress = StreamProgress() if progress is None else progress
         progress.stream_info = draft.stream_info._replace(reader=draft.reader)
         pipeline = draft.assemble(kept.control)
@@ -245,6 +265,7 @@ def launch(
             lock=lock,
             settings=partition_settings(spark, draft.plan.units) if sole_watermark else {},
             opened=opened,
+            outbox=outbox,
             by_spark=_by_spark(draft, progress, kept.control) if draft.scans else None,
         )
         handle.begin()
@@ -252,6 +273,26 @@ def launch(
         lock.release()
         raise
     return handle
+
+
+def _converted(
+    spark: SparkSession,
+    kept: Checkpoint,
+    control: Control,
+    draft: SparkPlan,
+    description: dict[str, Any],
+    *,
+    late: bool,
+    sole: bool,
+) -> dict[str, Any]:
+    """Convert the stored state to the shards of the plan and the partitions of the session."""
+    kept.agree({**draft.description, "shards": description["shards"]}, description)  # everything else must agree
+    refuse_resharding(draft.plan, int(description["shards"]), has_late_output=late)
+    settings = {PARTITIONS: spark.conf.get(PARTITIONS, "200") or "200"}
+    if sole:
+        settings |= partition_settings(spark, draft.plan.units)
+    repartition(spark, kept, int(settings[PARTITIONS]))
+    return convert(spark, kept, control, draft.plan, description)
 
 
 def _by_spark(draft: SparkPlan, progress: StreamProgress, control: str) -> BySpark:
@@ -268,13 +309,11 @@ def _by_spark(draft: SparkPlan, progress: StreamProgress, control: str) -> BySpa
 class OpenedSinks:
     """The open sinks of a stream."""
 
-    def __init__(self, sinks: Sequence[Sink], workload: Workload[Any], spark: SparkSession, stream: str) -> None:
-        if type(spark).__module__.startswith("pyspark.sql.connect"):
-            raise UnsupportedError(
-                "sinks= is not supported with Spark Connect, because this process must write to the sinks. Use a "
-                "classic Spark session, or write=."
-            )
+    def __init__(
+        self, sinks: Sequence[Sink], workload: Workload[Any], spark: SparkSession, stream: str, checkpoint: str
+    ) -> None:
         self._workload, self._stream = workload, stream
+        self.outbox = Outbox(spark, checkpoint)
         opening = Opening(spark, stream, lambda: workload)
         self._wanted = [_opened(sink, opening) for sink in _checked(sinks, workload)]
         try:
@@ -308,7 +347,7 @@ class OpenedSinks:
         """Return the writer of the answers."""
         open_servers(self._wanted, self._workload, self.output, pipeline.answers)
         take = write_to(self._wanted, self._workload, self.output)
-        return collecting(pipeline, take).queryName(self._stream)
+        return collecting(pipeline, take, self.outbox).queryName(self._stream)
 
     def stop_waiting(self) -> None:
         """Stop retrying unavailable servers."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["arrow_schema", "has_limited_sources", "has_row_processors", "processed"]
+__all__ = ["arrow_schema", "checkpoint_manager", "has_limited_sources", "has_row_processors", "is_remote", "processed"]
 
 # Spark 4.0 and 4.1 always use UTC and have no argument for it.
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
@@ -39,6 +39,16 @@ def has_row_processors(spark: SparkSession) -> bool:
 def has_limited_sources() -> bool:
     """Return whether data sources in Python can limit how much a micro-batch reads, as since Spark 4.2."""
     return find_spec("pyspark.sql.streaming.datasource") is not None
+
+
+def is_remote(spark: Any) -> bool:
+    """Return whether a session is of Spark Connect, which has no access to Java."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def checkpoint_manager(spark: SparkSession) -> Any:
+    """Return what changes the partitions of a stopped checkpoint, as since Spark 4.2; None without access to Java."""
+    return None if is_remote(spark) else getattr(spark, "_streamingCheckpointManager", None)
 
 
 def _version(spark: SparkSession) -> tuple[int, int]:

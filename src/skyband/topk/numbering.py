@@ -98,6 +98,16 @@ class Numbering:
         all_counts = np.concatenate([counts, np.zeros(fresh.size, np.int64)])
         return all_counts, places[together.codes[counts.size :]], values.take(pa.array(order))
 
+    def counts(self, scan: int) -> pa.Table | None:
+        """The counts of a scan's groups; None before the first object."""
+        return self._seen.get(self._names[scan])
+
+    def add_counts(self, scan: int, counts: pa.Table) -> None:
+        """Add groups of a scan that are not counted here yet, with their counts."""
+        before = self._seen.get(self._names[scan])
+        tables = [counts] if before is None else [before, counts]
+        self._seen[self._names[scan]] = pa.concat_tables(tables, promote_options="default").combine_chunks()
+
     def state(self) -> dict[str, bytes]:
         """Return the counts, for `load`."""
         return {name: to_bytes(table) for name, table in self._seen.items()}

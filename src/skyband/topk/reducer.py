@@ -33,7 +33,7 @@ from skyband.topk.window_bounds import all_sliding, cells_between, listed_of
 from skyband.topk.window_ranking import Lined, rank_rows
 from skyband.windows import ALWAYS, NEVER, SlidingWindow
 
-__all__ = ["TopKNote", "matching_rows", "reduce_rows"]
+__all__ = ["TopKNote", "homes_of", "matching_rows", "part_of", "reduce_rows"]
 
 MOST_LATTICES = 64  # with more, the next window end is looked up in a list of all ends
 MOST_ENDS = 4  # window ends per row; with more, hardly two rows are between the same ends, and none is dropped
@@ -223,21 +223,31 @@ def _addressed(plan: TopKPlan, chunk: _Chunk) -> Iterator[Envelope]:
 
     Every shard gets a note, even without rows, so that all of them know the newest position and where a workload began.
     """
-    homes = [
-        shard_of_groups(chunk.rows, columns, grouping := group_rows(chunk.rows, columns), plan.shards)[grouping.codes]
-        if columns
-        else np.full(chunk.rows.num_rows, scan.home(plan.shards))
-        for scan, columns in zip(plan.scans, plan.groups, strict=True)
-    ]
+    homes = homes_of(plan, chunk.rows)
     for shard in range(plan.shards):
         mine = [kept & (home == shard) for kept, home in zip(chunk.kept, homes, strict=True)]
         rows = np.flatnonzero(np.logical_or.reduce(mine))
         counts = shard == COUNTING_SHARD
-        table = chunk.rows if rows.size == chunk.rows.num_rows else chunk.rows.take(pa.array(rows))
-        for number, home in enumerate(homes):
-            if (home[rows] != shard).any():
-                name = plan.scores[number]
-                masked = pc.if_else(pa.array(home[rows] == shard), one(table[name]), pa.scalar(None, pa.float64()))
-                table = table.set_column(table.schema.get_field_index(name), name, masked)
+        table = part_of(plan, chunk.rows, homes, rows, shard)
         note = chunk.note if counts else replace(chunk.note, histogram=None)
         yield Envelope(shard, table, note, *((chunk.taken, chunk.dropped_null, chunk.pruned) if counts else (0, 0, 0)))
+
+
+def homes_of(plan: TopKPlan, table: pa.Table) -> list[Ints]:
+    """For each scan: the shard of every row."""
+    return [
+        shard_of_groups(table, columns, grouping := group_rows(table, columns), plan.shards)[grouping.codes]
+        if columns
+        else np.full(table.num_rows, scan.home(plan.shards))
+        for scan, columns in zip(plan.scans, plan.groups, strict=True)
+    ]
+
+
+def part_of(plan: TopKPlan, table: pa.Table, homes: Sequence[Ints], rows: Ints, shard: int) -> pa.Table:
+    """These rows of a table as a shard receives them: only with the scores of scans whose groups belong to it."""
+    part = table if rows.size == table.num_rows else table.take(pa.array(rows))
+    for name, home in zip(plan.scores, homes, strict=True):
+        if (home[rows] != shard).any():
+            masked = pc.if_else(pa.array(home[rows] == shard), one(part[name]), pa.scalar(None, pa.float64()))
+            part = part.set_column(part.schema.get_field_index(name), name, masked)
+    return part

@@ -46,8 +46,8 @@ class TopKShard(Shard):
         super().__init__(plan, number, segments)
         self.rows: Any = None  # in arbitrary order; None: no row has arrived yet
         self.firsts: dict[str, int] = {}  # by scan: position of the first object, or one with the same full windows
-        self._shown = NewestAnswers.nothing()  # for a change feed: the answers that the next ones are compared with
-        self._numbering = Numbering(plan) if plan.axis == "count" else None
+        self.shown = NewestAnswers.nothing()  # for a change feed: the answers that the next ones are compared with
+        self.numbering = Numbering(plan) if plan.axis == "count" else None
         self._engine = engine_named(plan.algorithm)
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[TopKNote], limit: int) -> int:
@@ -93,7 +93,7 @@ class TopKShard(Shard):
         """Return the output for the windows that a scan has just answered, and add its newest answers to `shown`."""
         out = [] if self.plan.output == "changes" else tables(self.plan, number, self.rows, listed(self.plan, fresh))
         if self.plan.output != "answers":
-            scan, now = changed(self.plan, number, self.rows, self._shown, fresh, self.reached)
+            scan, now = changed(self.plan, number, self.rows, self.shown, fresh, self.reached)
             shown.append(now)
             out += tables(self.plan, number, self.rows, scan)
         return out
@@ -103,7 +103,7 @@ class TopKShard(Shard):
         kept[shown.rows] = True
         if not kept.all():
             self.rows, shown = self.rows.filter(pa.array(kept)), shown.moved(kept)
-        self._shown = shown
+        self.shown = shown
 
     @property
     def next_end(self) -> int | None:
@@ -123,8 +123,8 @@ class TopKShard(Shard):
         if (positions < limit).any():
             table = table.filter(pa.array(positions >= limit))
         self.newest = max(self.newest, int(positions.max()))
-        if self._numbering is not None:
-            table = self._numbering.unnumbered(table)
+        if self.numbering is not None:
+            table = self.numbering.unnumbered(table)
         if self.rows is not None:
             table = pa.concat_tables([self.rows, table.select(self.rows.column_names)], promote_options="default")
         self.rows = table
@@ -137,7 +137,7 @@ class TopKShard(Shard):
         table = table.take(pa.array(mine)) if mine.size < scores.size else table
         grouping = group_rows(table, self.plan.groups[number])
         queries = [self.plan.queries[place] for place in scan.places]
-        if self._numbering is None:
+        if self.numbering is None:
             positions = positions_of(table, self.plan.time)
             order, begins = stream_order(positions, grouping, ids_in(table, self.plan.id))
             lined = Lined(scores[mine[order]], positions[order], begins)
@@ -145,7 +145,7 @@ class TopKShard(Shard):
             final = np.full(begins.size - 1, self.clock)
             order = mine[order]
         else:
-            self.rows, counted = self._numbering.number(self.rows, number, mine, table, grouping, self.clock, kept)
+            self.rows, counted = self.numbering.number(self.rows, number, mine, table, grouping, self.clock, kept)
             lined = Lined(scores[counted.rows], counted.numbers, counted.begins)
             answered, final, order = counted.answered, counted.seen, counted.rows
         found = rank_rows(self._engine, queries, lined, answered, final)
@@ -182,10 +182,10 @@ class TopKShard(Shard):
             "clock": self.clock,
             "newest": self.newest,
             "reached": self.reached,
-            "shown": self._shown.state(self.plan),
+            "shown": self.shown.state(self.plan),
             "firsts": self.firsts,
             "since": self.since,
-            "numbering": None if self._numbering is None else self._numbering.state(),
+            "numbering": None if self.numbering is None else self.numbering.state(),
             "rows": None if self.rows is None else to_bytes(self.rows),
         }
 
@@ -203,9 +203,9 @@ class TopKShard(Shard):
             self._switch_queries(before)
         if self.plan.output != "answers":
             same = {query.name for query in self.plan.queries if query in before}
-            self._shown = NewestAnswers.load(saved["shown"], self.plan, same)
-        if self._numbering is not None:
-            self._numbering.load(saved["numbering"])
+            self.shown = NewestAnswers.load(saved["shown"], self.plan, same)
+        if self.numbering is not None:
+            self.numbering.load(saved["numbering"])
         self.rows = None if rows is None else _rearranged(rows, self.plan, saved["scores"])
 
     def _switch_queries(self, before: tuple[TopK, ...]) -> None:
