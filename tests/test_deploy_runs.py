@@ -15,6 +15,7 @@ import pytest
 
 import skyband as sb
 from skyband import streams
+from skyband.cli.signals import INTERRUPTED
 from skyband.spark.ivy import NotFetchedError
 from tests.connectors.kafka.broker import Broker, broker_jars, connector
 from tests.connectors.kafka.topics import Sent, Topics
@@ -110,7 +111,7 @@ def test_the_service_answers_is_healthy_and_stops(spark, kafka, postgres, tmp_pa
         assert flushed.returncode == 0, flushed.stderr
         assert "big" in skyband("ctl", "list", "--file", file, env=known).stdout
         process.send_signal(signal.SIGTERM)
-        assert process.wait(300) == 0, (tmp_path / "log").read_text()[-4000:]
+        assert process.wait(300) == INTERRUPTED, (tmp_path / "log").read_text()[-4000:]
     finally:
         if process.poll() is None:
             process.kill()
