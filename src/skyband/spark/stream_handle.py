@@ -40,6 +40,7 @@ Deliver = Callable[[Pipeline], DataStreamWriter]  # of answers
 BySpark = Callable[[SkybandError], Pipeline]  # plans a stream again, for Spark to read its rows
 POLL_INTERVAL = 0.05  # seconds
 START_ATTEMPTS = 4
+START_PAUSE = 10.0  # seconds; the late process ends meanwhile
 _SLOW_WORKER = "Python worker failed to connect back"
 # Spark's status messages of a running micro-batch.
 RUNNING_STATUSES = ("Processing new data", "No new data but cleaning up state")
@@ -340,6 +341,7 @@ def _started(writer: DataStreamWriter) -> StreamingQuery:
             if _SLOW_WORKER not in str(error):
                 raise
             _LOG.info("%s", error)
+            sleep(START_PAUSE)
     return writer.start()
 
 
