@@ -20,6 +20,7 @@ from skyband.spark.plan import StreamInfo
 __all__ = ["Metrics", "StreamProgress", "show_progress"]
 
 _COUNTED_IN = {"taken": "rows", "dropped_null": "dropped_null", "pruned": "pruned"}
+_COUNTED_TO_SHARDS = {"envelopes": "envelopes", "envelope_bytes": "envelope_bytes"}
 _COUNTED_AT_SOURCE = {"malformed": "malformed"}  # topics and files only
 # If the answers of shards are merged.
 _COUNTED_HELD = {"late": "late", "over_limit": "over_limit", "unrankable": "unrankable"}
@@ -77,6 +78,7 @@ class StreamProgress:
             observations = (
                 *((name, _COUNTED_AT_SOURCE) for name in sources_of_counts),
                 ("skyband_in", _COUNTED_IN),
+                ("skyband_to_shards", _COUNTED_TO_SHARDS),
                 ("skyband_held", _COUNTED_HELD),
                 ("skyband_out", _COUNTED_OUT),
             )
