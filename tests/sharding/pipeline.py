@@ -75,15 +75,20 @@ class Pipeline:
     def _next_watermark(self, notes):
         return expected_watermark(notes, self.delay) if self.foresees else None
 
+    def reduced(self, tasks):
+        """The envelopes of all tasks."""
+        for rows in tasks:
+            yield from reduce_rows(self.plan, scored(self.plan, rows).to_batches(max_chunksize=7))
+
     def batch(self, tasks, *, end=False):
         """One micro-batch: every task reduces its rows, every shard takes a step."""
         watermark = self.watermark
         arrived = {number: ([], []) for number in range(self.plan.shards)}
+        for envelope in self.reduced(tasks):
+            tables, notes = arrived[envelope.shard]
+            tables.append(envelope.rows)
+            notes.append(TopKNote.from_bytes(envelope.note.to_bytes()))
         for rows in tasks:
-            for envelope in reduce_rows(self.plan, scored(self.plan, rows).to_batches(max_chunksize=7)):
-                tables, notes = arrived[envelope.shard]
-                tables.append(envelope.rows)
-                notes.append(TopKNote.from_bytes(envelope.note.to_bytes()))
             self.newest = max([row[0] for row in rows if row[0] is not None] + [self.newest or ALWAYS], default=None)
             self.newest = None if self.newest == ALWAYS else self.newest
         for number, (tables, notes) in arrived.items():

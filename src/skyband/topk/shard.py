@@ -172,7 +172,7 @@ class TopKShard(Shard):
     def save(self) -> dict[str, Any]:
         """Return the state for `load`."""
         return {
-            "queries": [query.to_dict() for query in self.plan.queries],
+            "queries": self.plan.query_fields,
             "columns": list(self.plan.columns),
             "time": self.plan.time,
             "id": self.plan.id,
@@ -195,7 +195,10 @@ class TopKShard(Shard):
         self.firsts = saved["firsts"]
         self.since = saved["since"]
         rows = None if saved["rows"] is None else from_bytes(saved["rows"])
-        before = tuple(topk_from(fields) for fields in saved["queries"])
+        before = self.plan.queries
+        # Usually the queries are the same. To parse thousands of them would take longer than the rest of a step.
+        if saved["queries"] != self.plan.query_fields:
+            before = tuple(topk_from(fields) for fields in saved["queries"])
         if before != self.plan.queries:
             self._switch_queries(before)
         if self.plan.output != "answers":
