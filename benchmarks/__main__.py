@@ -30,7 +30,7 @@ from benchmarks import (
     bench_uncertain,
 )
 
-PARTS = {
+PARTS: dict[str, Callable[..., None]] = {
     "ratios": bench_ratios.run,
     "single": bench_single.run,
     "shared": bench_shared.run,

@@ -61,8 +61,9 @@ class Measured(NamedTuple):
     @property
     def counts(self) -> dict[str, float]:
         step = self.step
+        keys = distinct_keys(self.case.steps * self.case.tasks * self.case.rows, self.case.groups) / self.case.shards
         found = {"envelope": step.received, "row": step.received_rows, "held row": step.held}
-        return {**found, "query": len(self.case.queries)}
+        return {**found, "query": len(self.case.queries), "key": keys}
 
     @property
     def shard(self) -> float:
@@ -92,9 +93,7 @@ def totals(**more: Any) -> sb.AggregateTopK:
 
 
 def unsure(probability: str) -> sb.UncertainTopK:
-    return sb.UncertainTopK(
-        name="unsure", k=10, by="s", probability=probability, size="60 seconds", every="1 second"
-    )
+    return sb.UncertainTopK(name="unsure", k=10, by="s", probability=probability, size="60 seconds", every="1 second")
 
 
 def rows_of(random: np.random.Generator, rows: int, low: int, groups: int) -> pa.Table:
@@ -153,11 +152,11 @@ class Model(NamedTuple):
     def totals_shard(self, tasks: float, rate: float, *, keys: int, shards: int, combiners: float = 0) -> float:
         senders = combiners or tasks
         rows = senders * distinct_keys(rate * BUDGET / senders, keys) / shards
-        return self.totals.seconds(envelope=senders * (1 if combiners else 2), row=rows, **{"held row": keys / shards})
+        return self.totals.seconds(envelope=senders * (1 if combiners else 2), row=rows, key=keys / shards)
 
 
-def run(*, quick: bool = False) -> None:
-    """Run this benchmark; `quick` only checks that it runs."""
+def run(*, quick: bool = False, points: list[Point] | None = None) -> None:
+    """Run this benchmark; `quick` only checks that it runs. `points` are micro-batches that Spark has run before."""
     began, machine = time.perf_counter(), report.machine()
     warm_up()
     top_points = [simulated(case) for case in _top_cases(quick=quick)]
@@ -170,7 +169,7 @@ def run(*, quick: bool = False) -> None:
     heads = ["station", "CPU time", "median error of the fit"]
     report.show("scale-model", "The model", heads, table, write=not quick, page=PAGE)
     _check(model, quick=quick)
-    _on_spark(model, quick=quick)
+    _on_spark(model, _points(quick=quick) if points is None else points, write=not quick)
     _limits(model, write=not quick)
     if not quick:
         report.into_page("scale-machine", machine, page=PAGE)
@@ -226,7 +225,7 @@ def _fitted(tops: Sequence[Measured], sums: Sequence[Measured], unsures: Sequenc
             [statistics.median(one.step.combiner_seconds) for one in combined],
         ),
         shard=fitted(SHARD, [one.counts for one in tops], [one.shard for one in tops]),
-        totals=fitted(SHARD[:4], [one.counts for one in sums], [one.shard for one in sums]),
+        totals=fitted(("fixed", "envelope", "row", "key"), [one.counts for one in sums], [one.shard for one in sums]),
         merge=fitted(
             ("fixed", "answer"),
             [{"answer": one.step.answer_rows} for one in merges],
@@ -295,7 +294,9 @@ class _Spark:
         writer = out.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-        found = [one["durationMs"]["triggerExecution"] / 1e3 for one in query.recentProgress if one["numInputRows"]]
+        found: list[float] = [
+            one["durationMs"]["triggerExecution"] / 1e3 for one in query.recentProgress if one["numInputRows"]
+        ]
         print(f"Spark, {tasks} tasks, {combiners} combiners: {found}", flush=True)
         return statistics.median(found[2:])
 
@@ -310,19 +311,22 @@ def _write(folder: Path, tasks: int, rows: int, batches: int) -> None:
             os.utime(path, (1_000_000_000 + batch, 1_000_000_000 + batch))
 
 
-def _on_spark(model: Model, *, quick: bool) -> None:
-    """Fit Spark's constants to two points, and predict the others."""
-    size, batches = 2000, 3 if quick else 7
+ROWS = 2000  # of a task on Spark
+Point = tuple[int, int, int, float]  # cores, tasks, combiners, seconds of a micro-batch
+
+
+def _points(*, quick: bool) -> list[Point]:
+    """Measure micro-batches on Spark. The first two are those of the fit."""
     home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
     plan = [(2, 2, 0), (2, 8, 0)] if quick else [(2, 4, 0), (2, 64, 0), (2, 16, 0), (2, 128, 0), (2, 128, 11),
                                                  (1, 16, 0), (1, 48, 0)]  # fmt: skip
-    measured: list[tuple[int, int, int, float]] = []
+    measured: list[Point] = []
     try:
         for cores in sorted({cores for cores, _, _ in plan}, reverse=True):
             cluster = _Spark(cores, home)
             try:
                 measured += [
-                    (cores, tasks, combiners, cluster.seconds(tasks, size, combiners, batches))
+                    (cores, tasks, combiners, cluster.seconds(tasks, ROWS, combiners, 3 if quick else 7))
                     for at, tasks, combiners in plan
                     if at == cores
                 ]
@@ -330,12 +334,17 @@ def _on_spark(model: Model, *, quick: bool) -> None:
                 cluster.spark.stop()
     finally:
         shutil.rmtree(home, ignore_errors=True)
+    return measured
+
+
+def _on_spark(model: Model, measured: list[Point], *, write: bool) -> None:
+    """Fit Spark's constants to two points, and predict the others."""
 
     def ours(cores: int, tasks: int, combiners: int) -> float:
-        found = model.task.seconds(row=size) * tasks / cores
-        found += model.top_shard(tasks, tasks * size / BUDGET, k=10, combiners=combiners)
+        found = model.task.seconds(row=ROWS) * tasks / cores
+        found += model.top_shard(tasks, tasks * ROWS / BUDGET, k=10, combiners=combiners)
         if combiners:
-            found += model.top_combiner(tasks, tasks * size, k=10, combiners=combiners) * combiners / cores
+            found += model.top_combiner(tasks, tasks * ROWS, k=10, combiners=combiners) * combiners / cores
         return found
 
     (cores, few, _, low), (_, more, _, high) = measured[:2]
@@ -349,10 +358,10 @@ def _on_spark(model: Model, *, quick: bool) -> None:
         rows.append([f"local[{cores}], {tasks} tasks, {combiners or 'no'} combiners", f"{predicted:.2f}",
                      f"{seconds:.2f}", use])  # fmt: skip
     heads = ["micro-batch", "predicted, s", "measured, s", "error"]
-    report.show("scale-spark", "Predictions for Spark on this machine", heads, rows, write=not quick, page=PAGE)
+    report.show("scale-spark", "Predictions for Spark on this machine", heads, rows, write=write, page=PAGE)
     text = f"Spark's share: {fixed:.2f} s for each micro-batch and {1e3 * each:.0f} ms for each task."
     print(text)
-    if not quick:
+    if write:
         report.into_page("scale-spark-share", text, page=PAGE)
 
 

@@ -64,9 +64,7 @@ class SimulatedCluster:
         delay: int = 0,
         may_be_late: bool = True,
     ) -> None:
-        request = ProjectionRequest(
-            Workload(queries), "ts", "id", shards=shards, may_be_late=may_be_late, delay=delay
-        )
+        request = ProjectionRequest(Workload(queries), "ts", "id", shards=shards, may_be_late=may_be_late, delay=delay)
         self.plan = plan_for(schema, request)
         self.combiners, self._delay = combiners, delay
         self._keys = {number: number for number in range(self.plan.plan.units)}
@@ -78,7 +76,7 @@ class SimulatedCluster:
         """Run one micro-batch; `tasks` are the rows of each task. Return the answers."""
         step = Step()
         envelopes = self._combined(list(self._reduced(tasks, step)), step)
-        found = []
+        found: list[tuple[int, int, pa.Table]] = []
         for number in self._keys:
             found += self._stepped(number, [row for row in envelopes if row[0] == number], step, end=end)
         self._watermark = self._next if self._next is not None else self._watermark

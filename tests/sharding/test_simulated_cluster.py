@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from benchmarks.simulated_cluster import SimulatedCluster
 
 import skyband as sb
-from benchmarks.simulated_cluster import SimulatedCluster
 from skyband.local.replay import replay_frame
 from skyband.queries.workload import Workload
 from tests import oracle
 from tests.sharding.test_combiner import SECOND, WORKLOADS, draw
 
-TASKS = [40, pytest.param(1_000, marks=pytest.mark.long), pytest.param(10_000, marks=pytest.mark.long)]
+TASKS = [20, pytest.param(1_000, marks=pytest.mark.long), pytest.param(10_000, marks=pytest.mark.long)]
 
 
 def run(queries, tasks, combiners, *, shards=1, rows=6, steps=3):

@@ -34,7 +34,7 @@ class Query:
         >>> sb.TopK(k=1, size=10).to_dict()["slide"]
         10
         """
-        return {name: _plain(getattr(self, name)) for name in _field_names(type(self))}
+        return {name: _plain(getattr(self, name)) for name in _field_names(type(self))}  # type: ignore[arg-type]
 
     @property
     def groups(self) -> tuple[str, ...]:

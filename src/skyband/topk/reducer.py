@@ -53,7 +53,9 @@ class TopKNote(Note):
         for note in notes:
             for scan, positions in note.firsts.items():
                 firsts.setdefault(scan, []).append(positions)
-        return cls(**cls._shared(notes), firsts={scan: np.unique(np.concatenate(all_)) for scan, all_ in firsts.items()})
+        return cls(
+            **cls._shared(notes), firsts={scan: np.unique(np.concatenate(all_)) for scan, all_ in firsts.items()}
+        )
 
 
 class _Chunk(NamedTuple):
