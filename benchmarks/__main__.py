@@ -21,6 +21,7 @@ from benchmarks import (
     bench_page,
     bench_ratios,
     bench_sap,
+    bench_scale,
     bench_shared,
     bench_single,
     bench_source,
@@ -29,7 +30,7 @@ from benchmarks import (
     bench_uncertain,
 )
 
-PARTS = {
+PARTS: dict[str, Callable[..., None]] = {
     "ratios": bench_ratios.run,
     "single": bench_single.run,
     "shared": bench_shared.run,
@@ -43,6 +44,7 @@ PARTS = {
     "expressions": bench_expressions.run,
     "tables": bench_tables.run,
     "page": bench_page.run,
+    "scale": bench_scale.run,
     "sap": bench_sap.run,
     "auto": bench_auto.run,
     "incomplete": bench_incomplete.run,

@@ -76,17 +76,22 @@ class Pipeline:
     def _next_watermark(self, notes):
         return expected_watermark(notes, self.delay) if self.foresees else None
 
+    def reduced(self, tasks, timely):
+        """The envelopes of all tasks."""
+        for rows in tasks:
+            yield from reduce_rows(self.plan, scored(self.plan, rows).to_batches(max_chunksize=7), timely)
+
     def batch(self, tasks, *, end=False):
         """One micro-batch: every task reduces its rows, every shard takes a step."""
         watermark = self.watermark
         timely = NEVER if not self.tells_tasks else ALWAYS if watermark is None else watermark
         self.tells_tasks &= not end  # the end moves the shards' clocks beyond the watermark
         arrived = {number: ([], []) for number in range(self.plan.shards)}
+        for envelope in self.reduced(tasks, timely):
+            tables, notes = arrived[envelope.shard]
+            tables.append(envelope.rows)
+            notes.append(TopKNote.from_bytes(envelope.note.to_bytes()))
         for rows in tasks:
-            for envelope in reduce_rows(self.plan, scored(self.plan, rows).to_batches(max_chunksize=7), timely):
-                tables, notes = arrived[envelope.shard]
-                tables.append(envelope.rows)
-                notes.append(TopKNote.from_bytes(envelope.note.to_bytes()))
             self.newest = max([row[0] for row in rows if row[0] is not None] + [self.newest or ALWAYS], default=None)
             self.newest = None if self.newest == ALWAYS else self.newest
         for number, (tables, notes) in arrived.items():

@@ -8,6 +8,7 @@ from operator import itemgetter
 
 import pyarrow as pa
 
+from skyband.aggregate.combiner import add_partials
 from skyband.aggregate.plan import AggregatePlan
 from skyband.aggregate.reducer import panes_of, sum_rows
 from skyband.aggregate.shard import merged
@@ -30,4 +31,4 @@ def _merge(plan: AggregatePlan, answers: LocalAnswers, kinds: pa.Schema) -> Iter
             yield merged(plan, scan, [table]).cast(kinds)
 
 
-PIPELINE = ShardPipeline(sum_rows, _positions, _merge, end="end")
+PIPELINE = ShardPipeline(sum_rows, _positions, _merge, end="end", reduce_again=add_partials)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from skyband.data.arrow import one
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.rows import group_rows
-from skyband.windows import ALWAYS, NEVER
+from skyband.windows import ALWAYS, AXIS_LIMIT, NEVER
 
 __all__ = ["AggregateNote", "pane_ends", "panes_of", "sum_rows"]
 
@@ -30,6 +30,14 @@ class AggregateNote(Note):
 
     pane_ends: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     pane_firsts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @classmethod
+    def joined(cls, notes: Sequence[Self]) -> Self:
+        """Return one note with the facts of several."""
+        ends, places = np.unique(np.concatenate([note.pane_ends for note in notes]), return_inverse=True)
+        firsts = np.full(ends.size, AXIS_LIMIT)
+        np.minimum.at(firsts, places, np.concatenate([note.pane_firsts for note in notes]))
+        return cls(**cls._shared(notes), pane_ends=ends, pane_firsts=firsts)
 
 
 def pane_ends(table: pa.Table, pane: tuple[int, int]) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any, ClassVar
 
 from skyband.queries.fields import Axis
@@ -33,8 +34,7 @@ class Query:
         >>> sb.TopK(k=1, size=10).to_dict()["slide"]
         10
         """
-        values = {item.name: getattr(self, item.name) for item in fields(self) if item.init}  # type: ignore[arg-type]
-        return {name: _plain(value) for name, value in values.items()}
+        return {name: _plain(getattr(self, name)) for name in _field_names(type(self))}  # type: ignore[arg-type]
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -144,6 +144,11 @@ class Query:
 
 def _length(extent: str | int) -> str:
     return extent if isinstance(extent, str) else f"{extent:,} rows"
+
+
+@cache
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind) if item.init)
 
 
 def _plain(value: Any) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -37,18 +37,43 @@ class Histogram(NamedTuple):
         steps = np.empty((2, ordered.size), np.int64)
         steps = steps[:, : cells_of(ordered, MILLISECOND, steps[0], steps[1])]
         begin = int(ordered[0] // MILLISECOND) if ordered.size else 0
-        kind = "<u4" if steps.max(initial=0) < 2**32 else "<i8"
-        data = pa.compress(steps.astype(kind).tobytes(), codec="lz4", asbytes=True)
-        return cls(begin, int(steps.shape[1]), kind, data)
+        return cls._packed(begin, steps)
+
+    @classmethod
+    def joined(cls, histograms: Iterable[Histogram]) -> Histogram:
+        """The histogram of the rows of several histograms.
+
+        >>> both = Histogram.joined([Histogram.of(np.array([1000, 1500])), Histogram.of(np.array([500, 1999]))])
+        >>> both.before(1000), both.before(2000)
+        (1, 4)
+        """
+        found = [histogram._cells() for histogram in histograms if histogram.size]
+        if not found:
+            return cls.of(np.empty(0, np.int64))
+        cells, places = np.unique(np.concatenate([cells for cells, _ in found]), return_inverse=True)
+        steps = np.zeros((2, cells.size), np.int64)
+        steps[0, 1:] = np.diff(cells)
+        np.add.at(steps[1], places, np.concatenate([counts for _, counts in found]))
+        return cls._packed(int(cells[0]), steps)
 
     def before(self, position: int) -> int:
         """Number of rows before `position`, which is a whole millisecond."""
         if not self.size or self.begin * MILLISECOND >= position:
             return 0
+        cells, counts = self._cells()
+        return int(counts[: np.searchsorted(cells * MILLISECOND, position)].sum())
+
+    @classmethod
+    def _packed(cls, begin: int, steps: Ints) -> Histogram:
+        kind = "<u4" if steps.max(initial=0) < 2**32 else "<i8"
+        data = pa.compress(steps.astype(kind).tobytes(), codec="lz4", asbytes=True)
+        return cls(begin, int(steps.shape[1]), kind, data)
+
+    def _cells(self) -> tuple[Ints, Ints]:
+        """The milliseconds with rows, and the number of rows in each."""
         data = pa.decompress(self.steps, 2 * self.size * np.dtype(self.kind).itemsize, codec="lz4", asbytes=True)
         steps, counts = np.frombuffer(data, self.kind).astype(np.int64).reshape(2, -1)
-        cells = self.begin + np.cumsum(steps)
-        return int(counts[: np.searchsorted(cells * MILLISECOND, position)].sum())
+        return self.begin + np.cumsum(steps), counts
 
 
 @dataclass(frozen=True)
@@ -65,6 +90,21 @@ class Note:
     def to_bytes(self) -> bytes:
         """Serialize the note."""
         return encode({**vars(self), "histogram": self.histogram and self.histogram._asdict()})
+
+    @classmethod
+    def joined(cls, notes: Sequence[Self]) -> Self:
+        """Return one note with the facts of several. Families that extend a note replace this."""
+        return cls(**cls._shared(notes))
+
+    @staticmethod
+    def _shared(notes: Sequence[Note]) -> dict[str, Any]:
+        """Return the joined fields that all notes have."""
+        histograms = [note.histogram for note in notes if note.histogram is not None]
+        return {
+            "newest": max(note.newest for note in notes),
+            "oldest": min(note.oldest for note in notes),
+            "histogram": Histogram.joined(histograms) if histograms else None,
+        }
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from skyband.kernels.stream import Ints
+from skyband.sharding.combiner import Reduce
 from skyband.sharding.envelope import Envelope
 
 __all__ = ["LocalAnswers", "Project", "ShardPipeline", "in_shape"]
@@ -25,6 +26,7 @@ class ShardPipeline(NamedTuple):
     positions: Callable[[Any, pa.Table], Ints]  # of an envelope's rows
     merge: Callable[[Any, LocalAnswers, pa.Schema], Iterator[pa.Table]]  # given all answers of a micro-batch
     end: str = "time"
+    reduce_again: Reduce | None = None  # drops rows of several tasks; None: their rows are only put together
     matching: Callable[[Any, pa.Table], pa.Table] | None = None  # the rows that some query can use; None: all
     # All answers over one table, in order and with the columns of the schema; None: the reducer and shards are used.
     whole: Callable[[Any, Project, pa.Table, pa.Schema], pa.Table] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from skyband.queries import Axis
@@ -27,6 +28,11 @@ class ShardPlan:
 
     queries: tuple[Any, ...]
     shards: int
+
+    @cached_property
+    def query_fields(self) -> list[dict[str, Any]]:
+        """The queries as states store them."""
+        return [query.to_dict() for query in self.queries]
 
     @property
     def units(self) -> int:

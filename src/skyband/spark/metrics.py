@@ -20,6 +20,7 @@ from skyband.spark.plan import StreamInfo
 __all__ = ["Metrics", "StreamProgress", "show_progress"]
 
 _COUNTED_IN = {"taken": "rows", "dropped_null": "dropped_null", "pruned": "pruned"}
+_COUNTED_TO_SHARDS = {"envelopes": "envelopes", "envelope_bytes": "envelope_bytes"}
 _COUNTED_AT_SOURCE = {"malformed": "malformed"}  # topics and files only
 # If the answers of shards are merged.
 _COUNTED_HELD = {"late": "late", "over_limit": "over_limit", "unrankable": "unrankable"}
@@ -76,7 +77,8 @@ class StreamProgress:
             malformed = sum(_value(seen.get(name), "malformed") or 0 for name in sources_of_counts)
             observations = (
                 *((name, _COUNTED_AT_SOURCE) for name in sources_of_counts),
-                ("skyband_in", _COUNTED_IN),
+                ("skyband_in", {**_COUNTED_IN, **_COUNTED_TO_SHARDS}),
+                ("skyband_to_shards", _COUNTED_TO_SHARDS),  # if there are combiners
                 ("skyband_held", _COUNTED_HELD),
                 ("skyband_out", _COUNTED_OUT),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -13,6 +14,7 @@ from skyband.queries import Query
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.plan import Output
+from skyband.spark.combiners import combiners_for
 from skyband.spark.inputs import RowInput, inputs_of, open_inputs, with_scans
 from skyband.spark.plan import Late, Request, frames_of, is_stream, parsed_delay, refuse_unsupported_request
 from skyband.spark.sessions import require
@@ -171,6 +173,7 @@ def check(
     )
     refuse_unsupported_request(request)
     found: SparkPlan = FAMILIES[queries.family].part("spark").draft(request)
+    found = replace(found, combiners=combiners_for(found.rows.sparkSession))
     return with_scans(found, inputs, df, checkpoint) if inputs else found
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from skyband.data.arrow import from_bytes, plain_columns, to_bytes
 from skyband.kernels.stream import Ints
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
+from skyband.sharding.combiner import Reduce, combine_envelopes
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.pipeline import LocalAnswers
 from skyband.sharding.plan import ShardPlan
@@ -28,6 +29,7 @@ __all__ = [
     "Task",
     "answer_in_order",
     "collect_answers",
+    "combine",
     "local_answers",
     "merge_answers",
     "opened",
@@ -59,6 +61,22 @@ def to_shards(
                 yield pack(part, keys)
 
     return task
+
+
+def combine(
+    plan: ShardPlan, reduce_again: Reduce | None, keys: Mapping[int, int], cut_by: Callable[[pa.Table], Ints] | None
+) -> Task:
+    """Return the task that combines envelopes of many tasks; `cut_by` as for `to_shards`."""
+    numbers = {key: number for number, key in keys.items()}
+    names = ("shard", "rows", "note", "taken", "dropped_null", "pruned")
+
+    def opened_envelopes(batches: Batches) -> Iterator[Envelope]:
+        note_type = shard_type(plan).note_type
+        for batch in batches:
+            for key, rows, note, *counts in zip(*(batch[name].to_pylist() for name in names), strict=True):
+                yield Envelope(numbers[key], from_bytes(rows), note_type.from_bytes(note), *counts)
+
+    return to_shards(lambda batches: combine_envelopes(plan, reduce_again, opened_envelopes(batches)), keys, cut_by)
 
 
 def answer_in_order(plan: ShardPlan, keys: Mapping[int, int], end: str) -> Task:

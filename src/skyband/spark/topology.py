@@ -24,7 +24,7 @@ from skyband.spark.envelope_columns import ENVELOPE_NAMES
 from skyband.spark.inputs import Scan
 from skyband.spark.plan import Observed, PackedAnswers, Pipeline, StreamInfo
 from skyband.spark.processor import OUTPUT, ShardProcessor
-from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, merge_answers, to_shards
+from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, combine, merge_answers, to_shards
 from skyband.spark.versions import arrow_schema, processed
 from skyband.windows import NEVER
 
@@ -54,6 +54,7 @@ class SparkPlan:
     names: tuple[str, ...]  # the columns of answers, with the names for users
     scans: tuple[Scan, ...] = ()  # read and reduce the rows in tasks, instead of `rows`
     reader: str | None = None  # what reads the rows of files, and why; None: the rows are of a data frame
+    combiners: int = 0  # tasks that combine envelopes before they reach the shards; 0: none
 
     @property
     def description(self) -> dict[str, Any]:
@@ -137,6 +138,20 @@ class SparkPlan:
             scanned = scanned.observe("skyband_streams", *aliased)
         return scanned.where(sf.col("shard").isNotNull()).select(*ENVELOPE_NAMES)
 
+    def _combined(self, envelopes: DataFrame, keys: Mapping[int, int]) -> DataFrame:
+        """Return fewer envelopes for each shard, if there are combiners.
+
+        The content of an envelope selects its combiner, so that a repeated task gets the same ones.
+        """
+        if not self.combiners:
+            return envelopes
+        spread_out = envelopes.repartition(self.combiners, "rows", "note")
+        if envelopes.isStreaming:
+            return spread_out.mapInArrow(combine(self.plan, self.pipeline.reduce_again, keys, None), ENVELOPES)
+        # Envelopes of one time are combined, so that each is still of a short time.
+        in_order = spread_out.sortWithinPartitions("shard", "oldest")
+        return in_order.mapInArrow(combine(self.plan, self.pipeline.reduce_again, keys, self.positions), ENVELOPES)
+
     def collect(self, local: DataFrame, counted: Observed | None) -> DataFrame:
         """Merge the answers of all shards.
 
@@ -163,9 +178,12 @@ class SparkPlan:
 
     def _stream(self, envelopes: DataFrame, keys: Mapping[int, int], control: str | None) -> DataFrame:
         """Return the output of a stream's shards: count the envelopes, set the watermark, run the processors."""
-        envelopes = envelopes.observe("skyband_in", *sums(*COUNTED_IN))
+        # An observation costs time in every micro-batch. Without combiners one suffices.
+        envelopes = envelopes.observe("skyband_in", *sums(*COUNTED_IN), *([] if self.combiners else _to_shards()))
         if self.watermark is not None:
             envelopes = envelopes.withWatermark("newest", f"{self.watermark} milliseconds")
+        if self.combiners:
+            envelopes = self._combined(envelopes, keys).observe("skyband_to_shards", *_to_shards())
         # Spark would drop envelopes behind the watermark. Shards decide about late rows one by one instead.
         envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
         if control is not None:
@@ -180,6 +198,7 @@ class SparkPlan:
         """
         if counted is not None:
             envelopes = envelopes.observe(counted.read, *sums(*COUNTED_IN))
+        envelopes = self._combined(envelopes, keys)
         by_oldest = envelopes.repartition(self.plan.units, "shard").sortWithinPartitions("shard", "oldest")
         local = by_oldest.mapInArrow(answer_in_order(self.plan, keys, self.pipeline.end), LOCAL)
         return local if counted is None else local.observe(counted.shards, *sums("over_limit", "unrankable"))
@@ -188,6 +207,11 @@ class SparkPlan:
 def sums(*names: str) -> list[Column]:
     """Return the sums of columns, under the same names."""
     return [sf.sum(name).alias(name) for name in names]
+
+
+def _to_shards() -> list[Column]:
+    """Return the number of envelopes that shards receive, and the bytes of their rows."""
+    return [sf.count(sf.lit(1)).alias("envelopes"), sf.sum(sf.length("rows")).alias("envelope_bytes")]
 
 
 def shard_sizes(shards: int) -> list[Column]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from skyband.kernels.stream import Ints
 from skyband.sharding.pipeline import LocalAnswers, ShardPipeline, in_shape
 from skyband.sharding.rows import positions_of
+from skyband.topk.combiner import reduce_again
 from skyband.topk.plan import TopKPlan
 from skyband.topk.reducer import matching_rows, reduce_rows
 from skyband.topk.whole_input import answer_table
@@ -30,6 +31,7 @@ PIPELINE = ShardPipeline(
     _positions,
     _merge,
     end="window_end",
+    reduce_again=reduce_again,
     matching=matching_rows,
     whole=answer_table,
     takes_dictionaries=True,

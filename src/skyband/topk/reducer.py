@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ from skyband.topk.window_bounds import all_sliding, cells_between, listed_of
 from skyband.topk.window_ranking import Lined, rank_rows
 from skyband.windows import ALWAYS, NEVER, SlidingWindow
 
-__all__ = ["TopKNote", "homes_of", "matching_rows", "part_of", "reduce_rows"]
+__all__ = ["TopKNote", "first_positions", "homes_of", "matching_rows", "needed_rows", "part_of", "reduce_rows"]
 
 MOST_LATTICES = 64  # with more, the next window end is looked up in a list of all ends
 MOST_ENDS = 4  # window ends per row; with more, hardly two rows are between the same ends, and none is dropped
@@ -45,6 +45,17 @@ class TopKNote(Note):
     """Also contains where streams begin, for queries that report full windows only."""
 
     firsts: dict[str, Ints] = field(default_factory=dict)  # by scan: positions; the first that is not late counts
+
+    @classmethod
+    def joined(cls, notes: Sequence[Self]) -> Self:
+        """Return one note with the facts of several."""
+        firsts: dict[str, list[Ints]] = {}
+        for note in notes:
+            for scan, positions in note.firsts.items():
+                firsts.setdefault(scan, []).append(positions)
+        return cls(
+            **cls._shared(notes), firsts={scan: np.unique(np.concatenate(all_)) for scan, all_ in firsts.items()}
+        )
 
 
 class _Chunk(NamedTuple):
@@ -87,17 +98,10 @@ def _reduced(plan: TopKPlan, table: pa.Table, timely: int) -> _Chunk:
             unranked = one(table[plan.scores[number]]).is_valid().to_numpy(zero_copy_only=False)
             unranked[rows] = False
             dropped_null |= unranked
-        kept.append(_mask(table.num_rows, rows))
-        if plan.axis == "time":
-            columns = table.select([plan.id, *plan.groups[number]])
-            if rows is None:
-                kept[-1] = _needed(plan, columns, positions, scores, queries, plan.groups[number], timely)
-            else:
-                columns = columns.take(pa.array(rows))
-                needed = _needed(plan, columns, positions[rows], scores[rows], queries, plan.groups[number], timely)
-                kept[-1][rows[~needed]] = False
+        kept.append(needed_rows(plan, number, table, positions, scores, timely))
         if number in plan.full_only:
-            firsts[scan.identity] = _firsts(positions, np.arange(scores.size) if rows is None else rows, queries)
+            places = np.arange(scores.size) if rows is None else rows
+            firsts[scan.identity] = first_positions(positions, places, queries)
     some = kept[0] if len(kept) == 1 else np.logical_or.reduce(kept)
     survivors = np.flatnonzero(some)
     ranked = positions if belongs.all() else positions[belongs]
@@ -135,6 +139,22 @@ def matching_rows(plan: TopKPlan, rows: pa.Table) -> pa.Table:
     if not all(scan.where for scan in plan.scans):
         return rows
     return rows.filter(reduce(pc.or_, [rows[name].is_valid() for name in plan.scores]))
+
+
+def needed_rows(
+    plan: TopKPlan, number: int, table: pa.Table, positions: Ints, scores: Floats, timely: int = NEVER
+) -> Bools:
+    """Return a mask of the rows that a scan may answer with; `scores` are the scan's, NaN if a row has none."""
+    rows = _rankable(scores)
+    if plan.axis == "count":
+        return _mask(scores.size, rows)
+    queries = [plan.queries[place] for place in plan.scans[number].places]
+    columns = table.select([plan.id, *plan.groups[number]])
+    if rows is None:
+        return _needed(plan, columns, positions, scores, queries, plan.groups[number], timely)
+    columns = columns.take(pa.array(rows))
+    needed = _needed(plan, columns, positions[rows], scores[rows], queries, plan.groups[number], timely)
+    return _mask(scores.size, rows[needed])
 
 
 def _needed(
@@ -201,7 +221,8 @@ def _moments(lattices: Ints, positions: Ints) -> Ints | None:
     return np.unique(np.concatenate([phase + slide * np.arange(*span) for (slide, phase), span in pairs]))
 
 
-def _firsts(positions: Ints, rows: Ints, queries: Sequence[TopK]) -> Ints:
+def first_positions(positions: Ints, rows: Ints, queries: Sequence[TopK]) -> Ints:
+    """The positions of these rows that can determine where full windows begin, in order."""
     full = [query for query in queries if query.full_only]
     sliding = [query.window for query in full if isinstance(query.window, SlidingWindow)]
     lattices = _lattices((window.slide, window.origin - window.size) for window in sliding)

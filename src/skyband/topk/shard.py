@@ -8,7 +8,6 @@ not depend on the algorithm, and the workload may change between steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -173,7 +172,7 @@ class TopKShard(Shard):
     def save(self) -> dict[str, Any]:
         """Return the state for `load`."""
         return {
-            "queries": _described(self.plan.queries),
+            "queries": self.plan.query_fields,
             "columns": list(self.plan.columns),
             "time": self.plan.time,
             "id": self.plan.id,
@@ -197,7 +196,8 @@ class TopKShard(Shard):
         self.since = saved["since"]
         rows = None if saved["rows"] is None else from_bytes(saved["rows"])
         before = self.plan.queries
-        if saved["queries"] != _described(before):
+        # Usually the queries are the same. To parse thousands of them would take longer than the rest of a step.
+        if saved["queries"] != self.plan.query_fields:
             before = tuple(topk_from(fields) for fields in saved["queries"])
         if before != self.plan.queries:
             self._switch_queries(before)
@@ -232,12 +232,6 @@ class TopKShard(Shard):
 
 
 SHARD = TopKShard
-
-
-@lru_cache(maxsize=8)
-def _described(queries: tuple[TopK, ...]) -> list[dict[str, Any]]:
-    """Return queries as they are stored. A shard is stored in every micro-batch, and may have thousands of them."""
-    return [query.to_dict() for query in queries]
 
 
 def _refuse_other_rows(plan: TopKPlan, saved: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from skyband.kernels.stream import Ints
 from skyband.sharding.pipeline import LocalAnswers, ShardPipeline, in_shape
 from skyband.sharding.rows import positions_of
+from skyband.uncertain.combiner import reduce_again
 from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.reducer import weigh_rows
 
@@ -24,4 +25,4 @@ def _merge(plan: UncertainPlan, answers: LocalAnswers, kinds: pa.Schema) -> Iter
         yield in_shape(table, kinds)
 
 
-PIPELINE = ShardPipeline(weigh_rows, _positions, _merge)
+PIPELINE = ShardPipeline(weigh_rows, _positions, _merge, reduce_again=reduce_again)

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import zip_longest
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,16 @@ from skyband.uncertain.plan import PaneCut, UncertainPlan
 from skyband.uncertain.query import UncertainTopK
 from skyband.windows import ALWAYS, NEVER
 
-__all__ = ["ID", "TIME", "UncertainNote", "columns_of", "stream_column", "weigh_rows"]
+__all__ = [
+    "ID",
+    "TIME",
+    "UncertainNote",
+    "columns_of",
+    "newest_of_streams",
+    "possible_answers",
+    "stream_column",
+    "weigh_rows",
+]
 
 TIME, ID = "__skyband_time", "__skyband_id"
 
@@ -55,6 +65,12 @@ class UncertainNote(Note):
     """Also contains the newest position of pruned tuples."""
 
     newest_cut: Sequence[int] = ()  # per class: position of the newest pruned tuple, ALWAYS if none was pruned
+
+    @classmethod
+    def joined(cls, notes: Sequence[Self]) -> Self:
+        """Return one note with the facts of several. The notes of slices of an envelope have no `newest_cut`."""
+        newest = zip_longest(*(note.newest_cut for note in notes), fillvalue=ALWAYS)
+        return cls(**cls._shared(notes), newest_cut=tuple(map(max, newest)))
 
 
 class _Tuples(NamedTuple):
@@ -111,9 +127,9 @@ def _tuples(plan: UncertainPlan, number: int, timed: pa.Table, positions: Ints) 
     cut = plan.cuts[number]
     if cut is not None and rows.size:
         ruled = rules.is_valid().to_numpy(zero_copy_only=False)[rows]
-        kept = _possible_answers(cut, positions[rows], numbers[rows], chances[rows], ruled)
+        kept = possible_answers(cut, positions[rows], numbers[rows], chances[rows], ruled)
         if streams is not None and not kept.all():
-            kept |= _newest_of_streams(cut.unit, positions[rows], streams.take(pa.array(rows)))
+            kept |= newest_of_streams(cut.unit, positions[rows], streams.take(pa.array(rows)))
         rows = rows[kept]
     places = pa.array(rows)
     table = {
@@ -131,7 +147,7 @@ def _tuples(plan: UncertainPlan, number: int, timed: pa.Table, positions: Ints) 
     return _Tuples(there, rows, ~there & known, pa.table(table))
 
 
-def _possible_answers(cut: PaneCut, positions: Ints, scores: Floats, chances: Floats, ruled: Any) -> Any:
+def possible_answers(cut: PaneCut, positions: Ints, scores: Floats, chances: Floats, ruled: Any) -> Any:
     """Return a mask of the tuples that may be in an answer."""
     certain = (chances >= 1) & ~ruled
     if int(certain.sum()) < cut.k:
@@ -143,7 +159,7 @@ def _possible_answers(cut: PaneCut, positions: Ints, scores: Floats, chances: Fl
     return kept > 0
 
 
-def _newest_of_streams(unit: int, positions: Ints, streams: pa.Array) -> Any:
+def newest_of_streams(unit: int, positions: Ints, streams: pa.Array) -> Any:
     """Return a mask of the tuples that are the newest of their stream before a multiple of the unit."""
     codes = streams.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     order = np.lexsort([positions, positions // unit, codes])

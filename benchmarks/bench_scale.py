@@ -1,0 +1,420 @@
+"""How far the pipeline scales: a cost model fitted to the real stations, and its predictions.
+
+python -m benchmarks scale [--quick]
+
+1. A simulated cluster runs the real reducer, combiners, shards and merge for N tasks. CPU times of single tasks are
+   fitted to counts.
+2. The model predicts larger clusters, up to 10,000 tasks, and the simulator runs them.
+3. The model predicts micro-batches on Spark on this machine, and they are measured.
+4. The model says at which rate each station takes as long as the micro-batch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from math import inf, isqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import skyband as sb
+from benchmarks import report
+from benchmarks.cost_model import Line, distinct_keys, fitted, kept_rows, limit
+from benchmarks.simulated_cluster import SimulatedCluster, Step
+from skyband.spark import answers, session
+from skyband.spark.combiners import COMBINERS
+from skyband.topk.warmup import warm_up
+
+PAGE = report.REPORTS / "scale.md"
+SECOND = 1_000_000
+BUDGET = 1.0  # seconds of a micro-batch, and of event time in it
+BUSY = 0.5  # the share of a micro-batch in which a task works
+SHARD = ("fixed", "envelope", "row", "held row", "query")
+
+
+class Case(NamedTuple):
+    """A workload on a cluster."""
+
+    queries: list[Any]
+    tasks: int
+    rows: int  # of a task, in each micro-batch
+    combiners: int = 0
+    groups: int = 1000
+    shards: int = 1
+    steps: int = 3
+
+
+class Measured(NamedTuple):
+    """The last micro-batch of a case: all constants of a line refer to its counts."""
+
+    case: Case
+    step: Step
+
+    @property
+    def counts(self) -> dict[str, float]:
+        step = self.step
+        keys = distinct_keys(self.case.steps * self.case.tasks * self.case.rows, self.case.groups) / self.case.shards
+        found = {"envelope": step.received, "row": step.received_rows, "held row": step.held}
+        return {**found, "query": len(self.case.queries), "key": keys}
+
+    @property
+    def shard(self) -> float:
+        return max(self.step.shard_seconds)
+
+
+def top(k: int = 10, **more: Any) -> sb.TopK:
+    return sb.TopK(**{"name": "top", "k": k, "size": "600 seconds", "slide": "60 seconds", "by": "s", **more})
+
+
+def many(count: int) -> list[sb.TopK]:
+    """Queries with sizes of 1 to 20 minutes, slides of at least a minute, and k up to 100."""
+    random = np.random.default_rng(count)
+    found = []
+    for number in range(count):
+        size = int(random.integers(2, 41)) * 30
+        slide = min(size, max(60, int(size * random.uniform(0.1, 1)) // 30 * 30))
+        found.append(
+            top(int(random.integers(1, 101)), name=f"q{number}", size=f"{size} seconds", slide=f"{slide} seconds")
+        )
+    return found
+
+
+def totals(**more: Any) -> sb.AggregateTopK:
+    windows = {"size": "600 seconds", "slide": "1 second"}
+    return sb.AggregateTopK(**{"name": "totals", "k": 10, "key": "g", "value": "s", **windows, **more})
+
+
+def unsure(probability: str) -> sb.UncertainTopK:
+    return sb.UncertainTopK(name="unsure", k=10, by="s", probability=probability, size="60 seconds", every="1 second")
+
+
+def rows_of(random: np.random.Generator, rows: int, low: int, groups: int) -> pa.Table:
+    return pa.table(
+        {
+            "ts": pa.array(np.sort(random.integers(low, low + SECOND, rows))).cast(pa.timestamp("us", "UTC")),
+            "id": random.integers(0, 2**60, rows),
+            "g": random.integers(0, groups, rows),
+            "s": random.random(rows),
+            "p": random.random(rows) * 0.9 + 0.1,
+        }
+    )
+
+
+def simulated(case: Case) -> Measured:
+    """Run a case; the last of its micro-batches counts."""
+    random = np.random.default_rng(1)
+    schema = rows_of(random, 1, 0, 1).schema
+    cluster = SimulatedCluster(case.queries, schema, shards=case.shards, combiners=case.combiners)
+    for number in range(case.steps):
+        low = (100_000 + number) * SECOND
+        _, step = cluster.step(rows_of(random, case.rows, low, case.groups) for _ in range(case.tasks))
+    print(
+        f"{case.queries[0].name} × {len(case.queries)}, {case.tasks} tasks of {case.rows}, {case.combiners} combiners: "
+        f"{step.received} envelopes, {step.received_rows} rows, {step.held} held, {max(step.shard_seconds):.4f} s",
+        flush=True,
+    )
+    return Measured(case, step)
+
+
+class Model(NamedTuple):
+    """The lines of all stations."""
+
+    task: Line
+    combiner: Line
+    shard: Line
+    totals: Line
+    merge: Line
+    unsure: Line
+
+    def tasks(self, rate: float) -> float:
+        """Return how many tasks read so many rows a second, each busy for half of a micro-batch."""
+        fixed, row = self.task.constants
+        return max(1.0, rate * BUDGET * row / (BUSY * BUDGET - fixed))
+
+    def top_shard(self, tasks: float, rate: float, *, k: int, combiners: float = 0, queries: int = 1) -> float:
+        """Return the seconds of the one shard of a query without groups, in a micro-batch within a pane."""
+        senders = combiners or tasks
+        rows = senders * kept_rows(rate * BUDGET / senders, k)
+        return self.shard.seconds(envelope=senders, row=rows, **{"held row": 11 * k, "query": queries})
+
+    def top_combiner(self, tasks: float, rate: float, *, k: int, combiners: float) -> float:
+        rows = tasks * kept_rows(rate * BUDGET / tasks, k) / combiners
+        return self.combiner.seconds(envelope=tasks / combiners, row=rows)
+
+    def totals_shard(self, tasks: float, rate: float, *, keys: int, shards: int, combiners: float = 0) -> float:
+        senders = combiners or tasks
+        rows = senders * distinct_keys(rate * BUDGET / senders, keys) / shards
+        return self.totals.seconds(envelope=senders * (1 if combiners else 2), row=rows, key=keys / shards)
+
+
+def run(*, quick: bool = False, points: list[Point] | None = None) -> None:
+    """Run this benchmark; `quick` only checks that it runs. `points` are micro-batches that Spark has run before."""
+    began, machine = time.perf_counter(), report.machine()
+    warm_up()
+    top_points = [simulated(case) for case in _top_cases(quick=quick)]
+    total_points = [simulated(case) for case in _total_cases(quick=quick)]
+    unsure_points = [simulated(case) for case in _unsure_cases(quick=quick)]
+    merge_points = [simulated(case) for case in _merge_cases(quick=quick)]
+    model = _fitted(top_points, total_points, unsure_points, merge_points)
+    lines = zip(Model._fields, model, strict=True)
+    table = [[name, line.text(), f"{line.error:.0%}"] for name, line in lines]
+    heads = ["station", "CPU time", "median error of the fit"]
+    report.show("scale-model", "The model", heads, table, write=not quick, page=PAGE)
+    _check(model, quick=quick)
+    _on_spark(model, _points(quick=quick) if points is None else points, write=not quick)
+    _limits(model, write=not quick)
+    if not quick:
+        report.into_page("scale-machine", machine, page=PAGE)
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+def _top_cases(*, quick: bool) -> list[Case]:
+    if quick:
+        return [Case([top()], tasks, 200, combiners) for tasks in (2, 20) for combiners in (0, 2)]
+    found = [Case([top(k)], tasks, rows) for k in (10, 100) for tasks in (1, 10, 100, 500) for rows in (500, 5000)]
+    found += [Case([top(k)], tasks, 1000, isqrt(tasks)) for k in (10, 100) for tasks in (25, 100, 400)]
+    found += [Case([top(partition_by=["g"])], 10, 20_000, groups=groups) for groups in (1000, 10_000, 100_000)]
+    found += [Case(many(count), tasks, 2000) for count in (10, 100, 1000) for tasks in (4, 40)]
+    return found
+
+
+def _total_cases(*, quick: bool) -> list[Case]:
+    sizes = [(2, 200), (8, 200)] if quick else [(4, 20_000), (20, 4000), (100, 1000), (400, 500)]
+    keys = (10, 100) if quick else (100, 10_000, 200_000)
+    return [Case([totals()], tasks, rows, groups=groups) for tasks, rows in sizes for groups in keys]
+
+
+def _unsure_cases(*, quick: bool) -> list[Case]:
+    sizes = [(2, 100), (4, 200)] if quick else [(4, 500), (10, 2000), (10, 10_000), (100, 500)]
+    return [Case([unsure("p")], tasks, rows, steps=steps) for tasks, rows in sizes for steps in (2, 6)]
+
+
+def _merge_cases(*, quick: bool) -> list[Case]:
+    groups = (10, 20) if quick else (100, 1000, 10_000, 100_000)
+    query = totals(key="id % 16", k=2, partition_by=["g"], slide="1 second", size="5 seconds")
+    return [Case([query], 4, 200 if quick else 50_000, groups=count, shards=4) for count in groups]
+
+
+def _fitted(tops: Sequence[Measured], sums: Sequence[Measured], unsures: Sequence[Measured],
+            merges: Sequence[Measured]) -> Model:  # fmt: skip
+    plain = [one for one in tops if len(one.case.queries) == 1 and one.case.groups == 1000]
+    combined = [one for one in tops if one.case.combiners]
+    return Model(
+        task=fitted(
+            ("fixed", "row"),
+            [{"row": one.case.rows} for one in plain],
+            [statistics.median(one.step.task_seconds) for one in plain],
+        ),
+        combiner=fitted(
+            ("fixed", "envelope", "row"),
+            [
+                {
+                    "envelope": one.step.sent / one.case.combiners,
+                    "row": one.case.tasks * kept_rows(one.case.rows, one.case.queries[0].k) / one.case.combiners,
+                }
+                for one in combined
+            ],
+            [statistics.median(one.step.combiner_seconds) for one in combined],
+        ),
+        shard=fitted(SHARD, [one.counts for one in tops], [one.shard for one in tops]),
+        totals=fitted(("fixed", "envelope", "row", "key"), [one.counts for one in sums], [one.shard for one in sums]),
+        merge=fitted(
+            ("fixed", "answer"),
+            [{"answer": one.step.answer_rows} for one in merges],
+            [one.step.merge_seconds for one in merges],
+        ),
+        unsure=fitted(("fixed", "row", "held row"), [one.counts for one in unsures], [one.shard for one in unsures]),
+    )
+
+
+def _check(model: Model, *, quick: bool) -> None:
+    """Simulate larger clusters than those of the fit, and compare."""
+    rows = []
+    for tasks, size in [(30, 100)] if quick else [(1000, 1000), (3000, 1000), (10_000, 500)]:
+        for combiners in (0, isqrt(tasks)):
+            case = Case([top()], tasks, size, combiners, steps=2)
+            found = simulated(case)
+            senders = combiners or tasks
+            expected = senders * kept_rows(tasks * size / senders, 10)
+            predicted = model.top_shard(tasks, tasks * size / BUDGET, k=10, combiners=combiners)
+            rows.append(
+                [
+                    f"{tasks:,} tasks, {combiners or 'no'} combiners",
+                    f"{found.step.received:,}",
+                    f"{expected:,.0f}",
+                    f"{found.step.received_rows:,}",
+                    report.bytes_text(found.step.received_bytes),
+                    f"{1e3 * predicted:,.1f}",
+                    f"{1e3 * found.shard:,.1f}",
+                    f"{1e3 * max(found.step.combiner_seconds, default=0):,.1f}",
+                ]
+            )
+    heads = ["cluster", "envelopes", "rows, predicted", "rows", "bytes", "shard ms, predicted", "shard ms",
+             "slowest combiner ms"]  # fmt: skip
+    report.show("scale-simulated", "What the one shard receives", heads, rows, write=not quick, page=PAGE)
+    if not quick:
+        _many_queries(model)
+
+
+def _many_queries(model: Model) -> None:
+    rows = []
+    for count in (1, 100, 10_000):
+        found = simulated(Case(many(count), 10, 2000))
+        rows.append([f"{count:,}", f"{1e3 * model.shard.seconds(**found.counts):,.1f}", f"{1e3 * found.shard:,.1f}",
+                     report.bytes_text(found.step.state_bytes)])  # fmt: skip
+    heads = ["queries of one scan", "shard ms, predicted", "shard ms", "state"]
+    report.show("scale-queries", "Many queries", heads, rows, write=True, page=PAGE)
+
+
+class _Spark:
+    """Micro-batches on Spark: so many files of so many rows, one task for each."""
+
+    def __init__(self, cores: int, home: Path) -> None:
+        self.spark, self._home = session(app="skyband bench", master=f"local[{cores}]"), home
+        self.spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))  # no task reads two files
+
+    def seconds(self, tasks: int, rows: int, combiners: int, batches: int) -> float:
+        """Return the median time of a micro-batch, without the first two."""
+        folder, checkpoint = self._home / f"in-{tasks}", self._home / "checkpoint"
+        if not folder.exists():
+            _write(folder, tasks, rows, batches)
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        self.spark.conf.set(COMBINERS, str(combiners))
+        stream = self.spark.readStream.schema("ts timestamp, id long, s double")
+        df = stream.option("maxFilesPerTrigger", tasks).parquet(str(folder))
+        out = answers(df, [top()], time="ts", id="id", watermark="0 seconds", shards=1)
+        writer = out.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        found: list[float] = [
+            one["durationMs"]["triggerExecution"] / 1e3 for one in query.recentProgress if one["numInputRows"]
+        ]
+        print(f"Spark, {tasks} tasks, {combiners} combiners: {found}", flush=True)
+        return statistics.median(found[2:])
+
+
+def _write(folder: Path, tasks: int, rows: int, batches: int) -> None:
+    folder.mkdir()
+    random = np.random.default_rng(1)
+    for batch in range(batches):
+        for task in range(tasks):
+            path = folder / f"{batch:03}-{task:05}.parquet"
+            pq.write_table(rows_of(random, rows, (100_000 + batch) * SECOND, 1).select(["ts", "id", "s"]), path)
+            os.utime(path, (1_000_000_000 + batch, 1_000_000_000 + batch))
+
+
+ROWS = 2000  # of a task on Spark
+Point = tuple[int, int, int, float]  # cores, tasks, combiners, seconds of a micro-batch
+
+
+def _points(*, quick: bool) -> list[Point]:
+    """Measure micro-batches on Spark. The first two are those of the fit."""
+    home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
+    plan = [(2, 2, 0), (2, 8, 0)] if quick else [(2, 4, 0), (2, 64, 0), (2, 16, 0), (2, 128, 0), (2, 128, 11),
+                                                 (1, 16, 0), (1, 48, 0)]  # fmt: skip
+    measured: list[Point] = []
+    try:
+        for cores in sorted({cores for cores, _, _ in plan}, reverse=True):
+            cluster = _Spark(cores, home)
+            try:
+                measured += [
+                    (cores, tasks, combiners, cluster.seconds(tasks, ROWS, combiners, 3 if quick else 7))
+                    for at, tasks, combiners in plan
+                    if at == cores
+                ]
+            finally:
+                cluster.spark.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    return measured
+
+
+def _on_spark(model: Model, measured: list[Point], *, write: bool) -> None:
+    """Fit Spark's constants to two points, and predict the others."""
+
+    def ours(cores: int, tasks: int, combiners: int) -> float:
+        found = model.task.seconds(row=ROWS) * tasks / cores
+        found += model.top_shard(tasks, tasks * ROWS / BUDGET, k=10, combiners=combiners)
+        if combiners:
+            found += model.top_combiner(tasks, tasks * ROWS, k=10, combiners=combiners) * combiners / cores
+        return found
+
+    (cores, few, _, low), (_, more, _, high) = measured[:2]
+    rest = [seconds - ours(cores, tasks, 0) for tasks, seconds in ((few, low), (more, high))]
+    each = max(0.0, (rest[1] - rest[0]) / ((more - few) / cores))
+    fixed = max(0.0, rest[0] - each * few / cores)
+    rows = []
+    for place, (cores, tasks, combiners, seconds) in enumerate(measured):
+        predicted = fixed + each * (tasks + combiners) / cores + ours(cores, tasks, combiners)
+        use = "fit" if place < 2 else f"{predicted / seconds - 1:+.0%}"
+        rows.append([f"local[{cores}], {tasks} tasks, {combiners or 'no'} combiners", f"{predicted:.2f}",
+                     f"{seconds:.2f}", use])  # fmt: skip
+    heads = ["micro-batch", "predicted, s", "measured, s", "error"]
+    report.show("scale-spark", "Predictions for Spark on this machine", heads, rows, write=write, page=PAGE)
+    text = f"Spark's share: {fixed:.2f} s for each micro-batch and {1e3 * each:.0f} ms for each task."
+    print(text)
+    if write:
+        report.into_page("scale-spark-share", text, page=PAGE)
+
+
+def _limits(model: Model, *, write: bool) -> None:
+    """Find the rate at which a station takes as long as a micro-batch."""
+
+    def alone(rate: float, k: int) -> float:
+        return model.top_shard(model.tasks(rate), rate, k=k)
+
+    def combined(rate: float, k: int) -> float:
+        tasks = model.tasks(rate)
+        combiners = max(1.0, tasks**0.5)
+        return max(
+            model.top_shard(tasks, rate, k=k, combiners=combiners),
+            model.top_combiner(tasks, rate, k=k, combiners=combiners),
+        )
+
+    def keyed(rate: float, keys: int, shards: int, *, combine: bool) -> float:
+        tasks = model.tasks(rate)
+        combiners = max(1.0, tasks**0.5) if combine else 0
+        return model.totals_shard(tasks, rate, keys=keys, shards=shards, combiners=combiners)
+
+    stations = [
+        ("one shard, k = 10", limit(lambda rate: alone(rate, 10), BUDGET)),
+        ("one shard, k = 1000", limit(lambda rate: alone(rate, 1000), BUDGET)),
+        ("one shard with combiners, k = 10", limit(lambda rate: combined(rate, 10), BUDGET)),
+        ("one shard with combiners, k = 1000", limit(lambda rate: combined(rate, 1000), BUDGET)),
+        ("aggregate, 1,000 keys, 32 shards", limit(lambda rate: keyed(rate, 1000, 32, combine=False), BUDGET)),
+        ("the same with combiners", limit(lambda rate: keyed(rate, 1000, 32, combine=True), BUDGET)),
+        ("aggregate, 1M keys, 32 shards", limit(lambda rate: keyed(rate, 10**6, 32, combine=False), BUDGET)),
+        ("aggregate, 1M keys, 256 shards", limit(lambda rate: keyed(rate, 10**6, 256, combine=False), BUDGET)),
+        ("uncertain, 60 s window, no certain tuples",
+         limit(lambda rate: model.unsure.seconds(row=rate * BUDGET, **{"held row": 60 * rate}), BUDGET)),
+        ("uncertain, 5 s window, no certain tuples",
+         limit(lambda rate: model.unsure.seconds(row=rate * BUDGET, **{"held row": 5 * rate}), BUDGET)),
+    ]  # fmt: skip
+    rows = [
+        [name, "more than 10¹²" if rate == inf else report.amount(float(f"{rate:.2g}")),
+         "–" if rate in (0.0, inf) else report.amount(float(f"{model.tasks(rate):.2g}"))]
+        for name, rate in stations
+    ]  # fmt: skip
+    heads = ["station", "rows per second at the limit", "tasks at that rate"]
+    report.show("scale-limits", "Limits with micro-batches of one second", heads, rows, write=write, page=PAGE)
+    held = limit(lambda count: model.shard.seconds(envelope=100, row=0, query=1, **{"held row": count}), BUDGET)
+    queries = limit(lambda count: model.shard.seconds(envelope=100, row=0, query=count, **{"held row": 1000}), BUDGET)
+    answered = limit(lambda count: model.merge.seconds(answer=count), BUDGET)
+    sizes = [
+        ["rows held by a shard of groups", report.amount(float(f"{held:.2g}"))],
+        ["queries of a shard", report.amount(float(f"{queries:.2g}"))],
+        ["answers of shards that one merge takes", report.amount(float(f"{answered:.2g}"))],
+    ]
+    report.show("scale-sizes", "Sizes that take one second", ["what", "limit"], sizes, write=write, page=PAGE)
+
+
+if __name__ == "__main__":
+    run()
