@@ -14,6 +14,7 @@ import skyband as sb
 from skyband.jobs import run, run_local
 from skyband.jobs.local_state import LocalCheckpoint
 from tests.jobs.test_job import QUERIES, rows_of, wanted, whole
+from tests.programs import skyband
 from tests.spark.frames import read_answers, read_lines, table, write_files
 
 STREAM = "streams: {rows: {path: in, format: %s, time: ts, id: id, watermark: 0 seconds%s}}\n"
@@ -193,6 +194,24 @@ def test_a_compressed_file_stops_the_stream_with_its_name(tmp_path, kind, mode):
     assert not (tmp_path / "out").exists()
 
 
+def test_no_line_of_a_file_with_a_wrong_checksum_is_used(tmp_path):
+    # Most lines still have two numbers, and only the checksum at the end shows that they are wrong.
+    lines = "".join(f"{row},{row * 7919 % 1000}\n" for row in range(200_000))
+    raw = bytearray(gzip.compress(f"at,v\n{lines}".encode()))
+    raw[len(raw) // 4] ^= 0xFF
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("at,v\n7,1.5\n")
+    (tmp_path / "in" / "b.csv.gz").write_bytes(raw)
+    stream = f"{{path: in, format: csv, time: at, time_format: seconds, schema: {{at: bigint, v: double}}{SKIPPED}}}"
+    (tmp_path / "work.yaml").write_text(
+        f"streams: {{rows: {stream}}}\nqueries: [{{k: 9, size: 1 minute, by: v}}]\n{SINKS}"
+    )
+    metrics = finished(sb.read_workload(tmp_path / "work.yaml"), "once")
+    assert (metrics["rows"], metrics["unreadable"]) == (1, 1)
+    assert [row["v"] for row in read_answers(tmp_path / "out")] == [1.5]
+    assert "incorrect data check" in letters(tmp_path)[0]["reason"]
+
+
 def test_problems_that_may_disappear_stop_the_stream(tmp_path, monkeypatch):
     write_files(tmp_path / "in", [in_time(7)])
     file = file_of(tmp_path)
@@ -213,6 +232,15 @@ def test_problems_that_may_disappear_stop_the_stream(tmp_path, monkeypatch):
     monkeypatch.setattr(pq, "ParquetFile", refused)
     (found,) = stream.rows.read()
     assert "Permission denied" in found.unreadable["reason"][0].as_py()
+
+
+def test_the_summary_of_a_run_reports_what_was_skipped(tmp_path):
+    write_damaged(tmp_path / "in", in_time(12))
+    file_of(tmp_path)
+    done = skyband("run", tmp_path / "work.yaml", "--local", "--once")
+    assert done.returncode == 0
+    printed = " ".join(done.stderr.split())
+    assert "2 files or row groups skipped: they could not be read, and none of their rows is in an answer." in printed
 
 
 def test_spark_skips_and_reports_the_same(spark, tmp_path):
@@ -269,9 +297,11 @@ def test_a_stream_on_spark_that_stopped_continues_when_the_key_is_set(spark, tmp
     write_lines(tmp_path / "in" / "c.csv.gz", rows[80:], "csv", number=4)
     (tmp_path / "in" / "c1.csv").write_text("ts,id,g,s,odd\nthree\n")
     aged(tmp_path / "in" / "c1.csv", 5)
-    finished(file_of(tmp_path, stopping, "csv"), "stream", spark)
-    assert [letter.get("value") for letter in letters(tmp_path)] == ["one", None, "two", "three"]
+    finished(file_of(tmp_path, skipping, "csv"), "catch-up", spark)
     assert letters(tmp_path)[:3] == after
+    (tmp_path / "in" / "d.csv").write_text("ts,id,g,s,odd\nfour\n")
+    finished(file_of(tmp_path, stopping, "csv"), "stream", spark)  # tasks still write the letters
+    assert [letter.get("value") for letter in letters(tmp_path)] == ["one", None, "two", "three", "four"]
     assert whole(read_answers(tmp_path / "out")) == wanted(rows[:40] + rows[80:])
 
 
