@@ -7,10 +7,13 @@ import json
 import math
 import os
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
+from skyband.connectors.arrow.rows import LocalRows
+from skyband.connectors.arrow.splits import Split
 from skyband.jobs import run, run_local
 from skyband.jobs.local_state import LocalCheckpoint
 from tests.jobs.test_job import QUERIES, rows_of, wanted, whole
@@ -134,6 +137,19 @@ def test_the_first_file_may_be_unreadable(tmp_path):
         finished(file_of(tmp_path), "once")
 
 
+def test_tasks_that_read_single_row_groups_skip_the_same(tmp_path):
+    kept = write_damaged(tmp_path / "in", in_time(13))
+    file = file_of(tmp_path)
+    rows = LocalRows("rows", file.streams["rows"])
+    damaged = tmp_path / "in" / "002.parquet"
+    found = [one for group in range(4) for one in rows.read([Split(damaged, group, group + 1)])]
+    assert sum(one.read for one in found) == 30
+    assert pa.concat_tables(one.rows for one in found)["id"].to_pylist() == [row[2] for row in kept[40:70]]
+    assert [one.unreadable["row"][0].as_py() for one in found if one.unreadable is not None] == [20]
+    (cut,) = rows.read([Split(tmp_path / "in" / "001.parquet", 1, 3)])  # it had a footer when it was split
+    assert cut.unreadable["reason"][0].as_py().startswith("row groups 1 to 2 cannot be read as Parquet: ")
+
+
 def test_letters_are_written_once_if_a_batch_is_repeated(tmp_path, monkeypatch):
     rows = in_time(3)
     file = file_of(tmp_path)
@@ -240,7 +256,11 @@ def test_the_summary_of_a_run_reports_what_was_skipped(tmp_path):
     done = skyband("run", tmp_path / "work.yaml", "--local", "--once")
     assert done.returncode == 0
     printed = " ".join(done.stderr.split())
-    assert "2 files or row groups skipped: they could not be read, and none of their rows is in an answer." in printed
+    line = "2 files or row groups skipped: they could not be read, and none of their rows is in an answer."
+    assert line in printed
+    verified = skyband("verify", tmp_path / "work.yaml", "--local")
+    assert verified.returncode == 0
+    assert line in " ".join(verified.stdout.split())
 
 
 def test_spark_skips_and_reports_the_same(spark, tmp_path):
@@ -313,3 +333,7 @@ def test_spark_refuses_what_its_own_reader_would_have_to_read(spark, tmp_path):
         with pytest.raises(sb.UnsupportedError, match=r"quote.*unreadable_files: dead_letters"):
             run(file, mode, spark=spark)
     assert not (tmp_path / "out").exists()
+    (tmp_path / "in" / "b.csv").write_text("ts,id,g,s,odd\n2024-01-01 00:00:00,1,a\0b,2.5,true\n")
+    aged(tmp_path / "in" / "b.csv", 1)
+    with pytest.raises(sb.UnsupportedError, match=r"NUL character.*in/b\.csv.*unreadable_files: dead_letters"):
+        finished(file_of(tmp_path, SKIPPED + SCHEMA, "csv"), "catch-up", spark)
