@@ -21,6 +21,7 @@ from skyband.sharding.envelope import expected_watermark
 from skyband.sharding.projection import ProjectionRequest
 from skyband.sharding.shard import MemorySegments, shard_type
 from skyband.spark.tasks import combine, opened, to_shards
+from skyband.windows import NEVER
 
 
 class SparkRow(NamedTuple):
@@ -87,7 +88,7 @@ class SimulatedCluster:
         return merged, step
 
     def _reduced(self, tasks: Iterable[pa.Table], step: Step) -> Iterator[dict[str, Any]]:
-        reduce_rows = to_shards(lambda batches: self.plan.pipeline.reduce(self.plan.plan, batches), self._keys)
+        reduce_rows = to_shards(lambda batches: self.plan.pipeline.reduce(self.plan.plan, batches, NEVER), self._keys)
         for table in tasks:
             begin = time.process_time()
             found = list(reduce_rows(self.plan.project(table).to_batches()))

@@ -31,6 +31,7 @@ _METRICS = (
     ("dropped_null_rows_total", "counter", "dropped_null", "Rows dropped because they have no time or no score."),
     ("late_rows_total", "counter", "late", "Rows dropped because they arrived behind the watermark."),
     ("malformed_rows_total", "counter", "malformed", "Rows that could not be read."),
+    ("unreadable_files_total", "counter", "unreadable", "Files and row groups that could not be read."),
     ("pruned_rows_total", "counter", "pruned", "Rows that tasks dropped because they cannot be in an answer."),
     ("windows_total", "counter", "windows", "Windows emitted."),
     ("answer_rows_total", "counter", "answers", "Answer rows emitted."),

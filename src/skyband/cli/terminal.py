@@ -34,6 +34,7 @@ COUNTED = {  # counters of rows that are in no answer, with their labels
     "late": "late",
     "dropped_null": "dropped (no time or no score)",
     "malformed": "malformed",
+    "unreadable": "files or row groups unreadable",
     "over_limit": "above the occurrences limit",
     "unrankable": "without a total that can be ranked",
 }
@@ -41,6 +42,7 @@ _REASONS = {
     "late": "late: they arrived behind the watermark and were dropped. A longer watermark accepts more of them.",
     "dropped_null": "dropped: they have no time or no score.",
     "malformed": "malformed: they could not be read.",
+    "unreadable": "files or row groups skipped: they could not be read, and none of their rows is in an answer.",
     "over_limit": "dropped: their object was reported more often than occurrences= allows.",
     "unrankable": "keys of windows were not ranked: their total cannot be ranked.",
 }
@@ -141,7 +143,7 @@ def dropped_rows(metric: str, count: int, rows: int) -> str:
     >>> dropped_rows("dropped_null", 5, 1000)
     '5 of 1,000 rows (0.50%) dropped: they have no time or no score.'
     """
-    of_rows = "" if metric == "unrankable" else f" of {rows:,} rows ({count / max(1, rows):.2%})"
+    of_rows = "" if metric in ("unrankable", "unreadable") else f" of {rows:,} rows ({count / max(1, rows):.2%})"
     return f"{count:,}{of_rows} {_REASONS[metric]}"
 
 

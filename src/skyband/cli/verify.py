@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from skyband.cli.spark_session import progress, spark_for
-from skyband.cli.terminal import cell, console, spoken
+from skyband.cli.terminal import cell, console, dropped_rows, spoken
 from skyband.errors import InvalidInputError
 from skyband.queries.families import family_of, refuse_unsupported
 from skyband.workload_file import WorkloadFile, read_workload
@@ -93,6 +93,8 @@ def _print_result(out: Any, name: str, one: Any, where: str) -> None:
     out.print(f"{name}: {one.rows:,} rows{dropped_null}{windows}")
     one_pass = "" if one.seconds is None else f"one pass {one.seconds:.1f} s, "
     out.print(f"  {one_pass}brute force {where} {one.seconds_by_brute_force:.1f} s")
+    if one.unreadable:
+        out.print(f"  {dropped_rows('unreadable', one.unreadable, one.rows)}", style="yellow")
     if one.not_final:
         out.print(f"  {one.not_final:,} rows of windows that are not emitted yet were not compared")
     if one.agrees:

@@ -11,13 +11,14 @@ import gzip
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
+from skyband.connectors.arrow.unreadable import is_readable
 from skyband.connectors.files import FilesSource
 from skyband.errors import InvalidInputError
 from skyband.paths import local_files
@@ -42,14 +43,16 @@ def shape_of(spark: SparkSession, name: str, stream: FilesSource, options: dict[
     kind, path = str(stream.format), str(stream.path)
     given = {option.lower(): value for option, value in options.items()}
     by_name = kind == "csv" and _is_true(given.get("header")) and _BY_POSITION not in given
-    file, header = _first_header(spark, path, options) if by_name else ("", None)
+    there = _usable_files(stream, options) if by_name or stream.skips_unreadable else None
+    file, header = _first_header(spark, path, options, there) if by_name else ("", None)
     if stream.schema is not None:
         ddl = ", ".join(f"{quoted(column)} {type_}" for column, type_ in stream.schema.items())
         fields = list(spark.createDataFrame([], ddl).schema.fields)
     else:
         if header is not None:
-            _reject_different_header(spark, name, path, options, file, header)
-        fields = list(spark.read.format(kind).options(**options).load(path).schema.fields)
+            _reject_different_header(spark, name, there or (), options, file, header)
+        read: str | list[str] = [_literal(str(one)) for one in there] if there and stream.skips_unreadable else path
+        fields = list(spark.read.format(kind).options(**options).load(read).schema.fields)
     if header is None:  # no file yet: the schema determines the expected header
         return FileShape(fields, {field.name: field.name for field in fields}, by_name=by_name)
     if len({_key(cell) for cell in header}) < len(header):  # duplicate column names: only positions distinguish them
@@ -57,9 +60,21 @@ def shape_of(spark: SparkSession, name: str, stream: FilesSource, options: dict[
     return _as_spelled(header, fields) if stream.schema is None else _matched(name, file, header, fields)
 
 
-def _first_header(spark: SparkSession, path: str, options: dict[str, Any]) -> tuple[str, list[str] | None]:
+def _usable_files(stream: FilesSource, options: dict[str, Any]) -> list[Path] | None:
+    """Return the local files that determine the columns: without those that cannot be read, if they are skipped."""
+    kind, found = str(stream.format), _read_files(str(stream.path), options)
+    if found is None or not stream.skips_unreadable:
+        return found
+    readable = (file for file in found if file.stat().st_size and is_readable(file, kind))
+    if kind == "parquet" or stream.schema is not None:  # the first file determines the columns
+        return list(islice(readable, 1))
+    return list(readable)
+
+
+def _first_header(
+    spark: SparkSession, path: str, options: dict[str, Any], there: Sequence[Path] | None
+) -> tuple[str, list[str] | None]:
     """Return a file and the cells of its header; None if all files are empty."""
-    there = _read_files(path, options)
     if there is None:
         return path, _header(spark, path, options)
     file = next((str(file) for file in there if file.stat().st_size), "")
@@ -98,11 +113,11 @@ def _header(spark: SparkSession, path: str, options: dict[str, Any]) -> list[str
 
 
 def _reject_different_header(
-    spark: SparkSession, name: str, path: str, options: dict[str, Any], file: str, header: Sequence[str]
+    spark: SparkSession, name: str, files: Sequence[Path], options: dict[str, Any], file: str, header: Sequence[str]
 ) -> None:
     """Reject files with different headers: Spark would use one header for all, and read the other as a row."""
     seen = {_first_line(Path(file))}
-    for other in _read_files(path, options) or ():
+    for other in files:
         line = _first_line(other)
         if not line or line in seen:
             continue

@@ -6,7 +6,7 @@ A scan is sent to the tasks. Each worker process compiles its expressions once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from skyband.connectors.arrow.rows import LocalRows
 from skyband.connectors.arrow.splits import Split
+from skyband.connectors.dead_folder import StagedLetters
 from skyband.sharding.projection import ProjectionRequest
 from skyband.spark.envelope_columns import SCANNED
 from skyband.windows import NEVER
 
 if TYPE_CHECKING:
-    from skyband.connectors.arrow.batches import FileReader
+    from skyband.connectors.arrow.batches import FileReader, FileRows
     from skyband.connectors.files import FilesSource
     from skyband.local.pipeline import LocalPlan
 
@@ -52,8 +53,9 @@ class FileScan:
     keys: Mapping[int, int]
     streaming: bool
     watched: Watched | None = None
+    letters: str | None = None  # a folder on this machine, in which tasks stage dead letters
 
-    def read(self, splits: Iterable[Split], timely: int = NEVER) -> Iterator[pa.RecordBatch]:
+    def read(self, splits: Sequence[Split], timely: int = NEVER) -> Iterator[pa.RecordBatch]:
         """Yield the envelopes of some parts of the files, and the counts of their rows.
 
         From the position `timely` on no row is late.
@@ -63,10 +65,14 @@ class FileScan:
         rows, plan = self._opened()
         pipeline, counted = plan.pipeline, _Counts(self.watched)
         matching = None if self.streaming else pipeline.matching
+        staged = None if self.letters is None else StagedLetters(self.letters, self.name, splits)
 
         def batches() -> Iterator[pa.RecordBatch]:
             for some in rows.read(splits):
-                counted.count(some.read, some.malformed.num_rows)
+                counted.count(some)
+                for letters in (some.malformed, some.unreadable):
+                    if staged is not None and letters is not None:
+                        staged.add(letters)
                 if some.rows.num_rows:
                     projected = plan.project(some.rows)
                     counted.watch(projected)
@@ -81,6 +87,8 @@ class FileScan:
         for _, alike in groupby(batches(), key=attrgetter("schema")):
             for envelope in pack(alike):
                 yield _shaped(dict(zip(envelope.schema.names, envelope.columns, strict=True)), 1)
+        if staged is not None:
+            staged.close()
         yield counted.batch()
 
     def _opened(self) -> tuple[LocalRows, LocalPlan]:
@@ -103,12 +111,13 @@ class _Counts:
 
     def __init__(self, watched: Watched | None) -> None:
         self._watched = watched
-        self._rows = self._malformed = 0
+        self._rows = self._malformed = self._unreadable = 0
         self._newest: dict[str, int] = {}
 
-    def count(self, rows: int, malformed: int) -> None:
-        self._rows += rows
-        self._malformed += malformed
+    def count(self, some: FileRows) -> None:
+        self._rows += some.read
+        self._malformed += some.malformed.num_rows
+        self._unreadable += 0 if some.unreadable is None else some.unreadable.num_rows
 
     def watch(self, rows: pa.Table) -> None:
         """Take the newest position of each stream into account."""
@@ -129,6 +138,7 @@ class _Counts:
             {
                 "source_rows": pa.array([self._rows] + [None] * size, pa.int64()),
                 "malformed": pa.array([self._malformed] + [None] * size, pa.int64()),
+                "unreadable": pa.array([self._unreadable] + [None] * size, pa.int64()),
                 "stream": pa.array([None, *self._newest], pa.string()),
                 "stream_newest": pa.array([None, *self._newest.values()], pa.int64()),
             },

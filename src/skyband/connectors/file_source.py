@@ -26,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
 
 from skyband.connectors.arrow.paths import listed_files
 from skyband.connectors.arrow.splits import Split, balanced, splits_of
+from skyband.connectors.dead_folder import clear_staged
 from skyband.connectors.file_scan import FileScan
 from skyband.errors import InvalidInputError
 from skyband.spark.envelope_columns import SCANNED
@@ -137,6 +138,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """Return the parts of the files of the lists between two offsets, one for each task."""
+        if self._scan.letters is not None:
+            clear_staged(Path(self._scan.letters))  # of an attempt of this micro-batch that failed
         entries = [self._checked(entry) for entry in self._opened_log.between(start[_OFFSET], end[_OFFSET])]
         return _parts(self._scan, entries, self._admission.tasks, self._timely.position(end))
 
@@ -181,7 +184,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _parts(scan: FileScan, entries: Sequence[FileEntry], tasks: int, timely: int = NEVER) -> list[InputPartition]:
     files = [(Path(entry.path), entry.size or 0) for entry in entries]
-    return [_Part(some, timely) for some in balanced(splits_of(str(scan.stream.format), files, tasks), tasks)]
+    kind = str(scan.stream.format)
+    # A Parquet file without bytes is not complete. If unreadable files are reported, it is one of them.
+    splits = splits_of(kind, files, tasks, keep_empty=kind == "parquet" and scan.stream.skips_unreadable)
+    return [_Part(some, timely) for some in balanced(splits, tasks)]
 
 
 def _admitted(new: Sequence[FileEntry], limit: ReadLimit) -> int:

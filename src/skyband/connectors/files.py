@@ -36,6 +36,10 @@ class FilesSource(ParsedSource):
     conditions: ClassVar[tuple[Schema, ...]] = (
         {"if": {"properties": {"path": {"type": "string", "pattern": rf"\$\{{|{ENDING}"}}}, "else": given("format")},
         {"properties": {"format": {"not": {"const": "text"}}}},
+        {
+            "if": {"properties": {"unreadable_files": {"const": "dead_letters"}}, "required": ["unreadable_files"]},
+            "then": {"allOf": [given("dead_letters"), {"properties": {"reader": {"not": {"const": "spark"}}}}]},
+        },
     )
     is_bounded: ClassVar[bool] = True
     marks_malformed: ClassVar[bool] = True
@@ -70,6 +74,12 @@ class FilesSource(ParsedSource):
         "the workload file.",
         examples=["malformed"],
     )
+    unreadable_files: Literal["stop", "dead_letters"] | None = Field(
+        default=None,
+        description="What happens at a file that cannot be read, such as a truncated one. stop: the stream stops. "
+        "dead_letters: the file, or the row group of a Parquet file, is skipped, counted, and reported in the folder "
+        "dead_letters. Default: stop.",
+    )
     time: Text = Field(description="The column with the event time.", examples=["ts"])
 
     @classmethod
@@ -82,6 +92,17 @@ class FilesSource(ParsedSource):
             )
         if has_scheme(raw.get("dead_letters")):
             yield "dead_letters", f"{raw['dead_letters']!r} is not a local folder; use a path without a scheme."
+        if raw.get("unreadable_files") == "dead_letters":
+            if raw.get("dead_letters") is None:
+                yield (
+                    "unreadable_files",
+                    "dead_letters requires the folder dead_letters:, in which the skipped files are listed.",
+                )
+            if raw.get("reader") == "spark":
+                yield (
+                    "unreadable_files",
+                    "dead_letters cannot be combined with reader: spark, because Spark's reader stops at such a file.",
+                )
         if raw.get("format") == "text":
             yield "format", "'text' is for source: kafka; files are parquet, csv or json."
         yield from super().rules(raw)
@@ -115,6 +136,11 @@ class FilesSource(ParsedSource):
     def dead_letter_folder(self) -> str | None:
         """The folder for malformed rows, if configured."""
         return self.dead_letters
+
+    @property
+    def skips_unreadable(self) -> bool:
+        """Whether files that cannot be read are skipped and reported; else the stream stops."""
+        return self.unreadable_files == "dead_letters"
 
 
 class FileSink(SinkModel):
@@ -194,6 +220,7 @@ class FolderWriter:
 
     holds = "answers"
     of_dead_letters = False
+    first = 0
 
     def __init__(self, folder: str, stream: str, kind: str, *, quote_formulas: bool = False) -> None:
         self.folder = Path(folder)

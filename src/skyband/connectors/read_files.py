@@ -119,6 +119,14 @@ def read_files(
     return FileInput(name, stream.settled(Path.cwd()), spark, streaming=streaming)
 
 
+_CANNOT_SKIP = (
+    "Spark's reader would have to read the files. It cannot skip a file that cannot be read, as unreadable_files: "
+    "dead_letters requests, so the stream stopped. Set unreadable_files to stop, or change what is not supported."
+)
+_LETTERS_OF_TASKS = (
+    "Spark's reader would have to read the files, but tasks write the dead letters of this stream since it ran with "
+    "unreadable_files: dead_letters, so the stream stopped. Remove dead_letters, or start over with --fresh."
+)
 _UNKNOWN = "?"  # the time column, until `answers` names it
 
 
@@ -134,11 +142,16 @@ class FileInput(RowInput):
         streaming: bool = True,
         at_once: bool = False,
         counted: bool = False,
+        letters: str | None = None,
     ) -> None:
+        """`letters` is a folder in which tasks stage dead letters; Spark's reader must not read the files then."""
         self._name, self._stream, self._spark = name, stream, spark
         self.streaming, self.by_spark = streaming, stream.reader == "spark"
         self._at_once = at_once  # one micro-batch takes all available files
         self._counted = counted  # whether the rows of a batch are observed
+        self._letters = letters
+        if stream.skips_unreadable or letters is not None:
+            self.tasks_only = _CANNOT_SKIP if stream.skips_unreadable else _LETTERS_OF_TASKS
         self._shape: FileShape | None = None  # the columns of the files
         self._observations: dict[bool, Observation] = {}  # by whether tasks read the rows
 
@@ -176,11 +189,15 @@ class FileInput(RowInput):
         _refuse_other_places(self._name, self.session, stream, folder)
         rows = self._rows(stream, frame)
         watched = None if plan.watched is None else Watched(*plan.watched[:2])
-        found = FileScan(uuid4().hex, self._name, stream, rows.reader, plan.asked, label, {}, streaming, watched)
+        found = FileScan(
+            uuid4().hex, self._name, stream, rows.reader, plan.asked, label, {}, streaming, watched, self._letters
+        )
         _, local = found.open()
         if local.plan != plan.plan:
             raise UnsupportedError("the plan over Arrow columns differs from the plan over Spark columns.")
-        narrow = rows.narrow(local.read, _named(stream, rows, plan), local.texts)
+        # Which row groups are skipped must not depend on the queries, so all columns are read to find damage.
+        checked = set(rows.reader.schema.names) if stream.skips_unreadable else _named(stream, rows, plan)
+        narrow = rows.narrow(local.read, checked, local.texts)
 
         def envelopes(keys: Mapping[int, int]) -> DataFrame:
             sent = replace(found, token=uuid4().hex, stream=narrow.stream, reader=narrow.reader, keys=dict(keys))
@@ -226,7 +243,8 @@ class FileInput(RowInput):
     def _observed(self, scanned: DataFrame) -> DataFrame:
         """Return a batch, with an observation of its counts."""
         counted = self._observations[True] = Observation("skyband_source")
-        return scanned.observe(counted, sf.sum("source_rows").alias("rows"), sf.sum("malformed").alias("malformed"))
+        names = {"source_rows": "rows", "malformed": "malformed", "unreadable": "unreadable"}
+        return scanned.observe(counted, *(sf.sum(column).alias(name) for column, name in names.items()))
 
 
 def _named(stream: FilesSource, rows: LocalRows, plan: SparkPlan) -> set[str]:

@@ -119,6 +119,7 @@ class BoundedRun(RunHandle):
         self._progress.count(
             rows=source.get("rows", read.get("taken")) or 0,
             malformed=source.get("malformed"),
+            unreadable=source.get("unreadable"),
             dropped_null=read.get("dropped_null"),
             pruned=read.get("pruned"),
             windows=answered.get("windows"),

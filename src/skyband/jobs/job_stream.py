@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import weakref
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from skyband.connectors.dead_folder import TaskDeadFolder
 from skyband.connectors.dead_letters import bury_in, dead_places
 from skyband.connectors.files import FilesSource
 from skyband.connectors.memory import Memory
@@ -33,7 +38,7 @@ from skyband.sharding.delivery import (
 )
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
-from skyband.spark.delivery import collecting, open_servers, write_to
+from skyband.spark.delivery import Take, collecting, open_servers, write_to
 from skyband.spark.inputs import read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.outbox import Outbox
@@ -75,14 +80,16 @@ class JobStream:
         """Check the state and the files of earlier runs, or discard them if `fresh`; return what opens servers."""
         file, name, wanted = self._file(), self._name, self.wanted
         stored = Checkpoint(self._spark, self._checkpoint)
-        places = (*(one.outlet for one in wanted), *dead_places(name, file.streams[name]))
-        self._folders = [place for place in places if isinstance(place, Folder)]
+        outlets, dead = [one.outlet for one in wanted], dead_places(name, file.streams[name])
+        self._folders = [place for place in (*outlets, *dead) if isinstance(place, Folder)]
         for server in servers_among(wanted):
             server.reach()  # before anything is discarded
         if fresh:
             discard(self._checkpoint, self._folders)
         if self._mode != "once":
             refuse_local_state(self._checkpoint)
+            if (letters := self._letters_of_tasks(file.streams[name])) is not None:
+                self._folders = [*(folder for folder in self._folders if folder not in dead), letters]
         has_state = has_local_state(self._checkpoint) or stored.read() is not None
         refuse_foreign_files(self._folders, name, has_state=has_state, mode=self._mode)
         if has_state and self._mode != "once":
@@ -102,7 +109,10 @@ class JobStream:
         stream, workload = file.streams[name], file.workloads[name]
         output = output_of(wanted)
         counted, dead = Observed.new(), dead_places(name, stream)
-        rows, read = self._batch(stream, workload)
+        staged = None
+        if isinstance(stream, FilesSource) and stream.skips_unreadable and dead:
+            staged = mkdtemp(prefix="skyband-letters-")
+        rows, read = self._batch(stream, workload, staged)
         draft = check(
             rows,
             workload,
@@ -123,7 +133,9 @@ class JobStream:
             clear_servers(wanted)
             for folder in self._folders:
                 folder.clear()
-            if dead:
+            if staged is not None:
+                TaskDeadFolder(str(stream.dead_letter_folder), name, Path(staged)).publish(0)
+            elif dead:
                 bury_in(dead)(dead_letters_of(self._spark, name, stream, workload, streaming=False), 0)
 
         def take(number: int, rows: pa.Table) -> int:
@@ -136,16 +148,21 @@ class JobStream:
             return Planned(plan.assemble(None, again).answers, again, read(by_tasks=False), _info(plan))
 
         running = BoundedRun(_info(draft), workload.queries[0].moment, Delivery(begin, take))
+        if staged is not None:
+            weakref.finalize(running, shutil.rmtree, staged, ignore_errors=True)
         planned = Planned(answers, counted, read(by_tasks=bool(draft.scans)), _info(draft))
         running.begin(planned, by_spark if draft.scans else None)
         return running
 
     def _batch(
-        self, stream: SourceModel, workload: Workload[Any]
+        self, stream: SourceModel, workload: Workload[Any], letters: str | None
     ) -> tuple[DataFrame | FileInput, Callable[..., Observation]]:
-        """Return the rows of a bounded input, and the function that returns their counts."""
+        """Return the rows of a bounded input, and the function that returns their counts.
+
+        `letters` is the folder in which tasks stage dead letters, if they do.
+        """
         if isinstance(stream, FilesSource):
-            files = FileInput(self._name, stream, self._spark, streaming=False, counted=True)
+            files = FileInput(self._name, stream, self._spark, streaming=False, counted=True, letters=letters)
             return files, files.observation
         counted = Observation("skyband_source")
         return open_batch(self._spark, self._name, stream, counted, asked=workload), lambda *, by_tasks: counted
@@ -154,15 +171,35 @@ class JobStream:
         """Return the rows of a stream that is followed."""
         at_once = self._mode == "catch-up"
         if isinstance(stream, FilesSource):
-            return FileInput(self._name, stream, self._spark, at_once=at_once)
+            letters = None if self._letters_of_tasks(stream) is None else self._staged
+            return FileInput(self._name, stream, self._spark, at_once=at_once, letters=letters)
         return open_stream(self._spark, self._name, stream, asked=workload, at_once=at_once)
+
+    @property
+    def _staged(self) -> str:
+        return Checkpoint(self._spark, self._checkpoint).letters
+
+    def _letters_of_tasks(self, stream: SourceModel) -> TaskDeadFolder | None:
+        """Return the folder of dead letters, if the tasks that read the files write them; else a separate query does.
+
+        Only tasks know what they skipped: a separate query may find a file repaired. Once tasks have written dead
+        letters, they continue to, because a separate query would begin with the first file.
+        """
+        folder, staged = stream.dead_letter_folder, Path(self._staged)
+        if not isinstance(stream, FilesSource) or folder is None or not (stream.skips_unreadable or staged.is_dir()):
+            return None
+        stored = Checkpoint(self._spark, self._checkpoint)
+        return TaskDeadFolder(folder, self._name, staged, stored.last_batch(stored.dead) + 1)
 
     def launch(self, prepare: Prepare, before: Handle | None = None) -> Handle:
         """Start the stream; `before` is the handle that it replaces, whose metrics are continued."""
         file, name = self._file(), self._name
         stream, workload = file.streams[name], file.workloads[name]
-        dead = dead_places(name, stream)
+        letters = self._letters_of_tasks(stream)
+        dead = dead_places(name, stream) if letters is None else []
         take = write_to(self.wanted, workload, output_of(self.wanted))
+        if letters is not None:
+            take = _then(take, letters.publish)
         if stream.source == "files":
             take = ReadOnce(name, self._checkpoint).after(take)
 
@@ -229,6 +266,16 @@ class JobStream:
         if self._mode == "stream" and trigger is not None:
             return writer.trigger(processingTime=f"{parse_duration(trigger, field='trigger') // 1000} milliseconds")
         return writer
+
+
+def _then(take: Take, publish: Callable[[int], None]) -> Take:
+    """Return the same function, followed by the dead letters of the micro-batch."""
+
+    def taken(rows: pa.Table, batch: int) -> None:
+        take(rows, batch)
+        publish(batch)
+
+    return taken
 
 
 def _info(plan: SparkPlan) -> StreamInfo:

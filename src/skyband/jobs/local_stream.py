@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from skyband.connectors.arrow.batches import FileRows
 from skyband.connectors.arrow.rows import LocalRows
-from skyband.connectors.dead_folder import LocalDeadFolder
+from skyband.connectors.dead_folder import LARGEST_LETTER, LocalDeadFolder
 from skyband.connectors.files import FilesSource
 from skyband.connectors.row_identity import ends_of
 from skyband.jobs.local_state import has_local_state, has_spark_state
@@ -37,7 +37,6 @@ from skyband.workload_file import WorkloadFile
 __all__ = ["BoundedStream", "LocalStream", "StoppedError"]
 
 PART_ROWS = 500_000  # answer rows that sinks receive at a time, as on Spark
-LARGEST_LETTER = 1_000_000  # characters of a dead letter
 
 
 class StoppedError(Exception):
@@ -75,7 +74,7 @@ class LocalStream:
         )
         if fresh:
             clear_servers(self.outputs.wanted)
-        self.counts, self.read, self.malformed = Counts(), 0, 0
+        self.counts, self.read, self.malformed, self.unreadable = Counts(), 0, 0, 0
         self.answers = self.batches = 0
         self.seconds = 0.0
 
@@ -130,6 +129,7 @@ class LocalStream:
             "rows": self.read,
             "answers": self.answers,
             "malformed": self.malformed,
+            "unreadable": self.unreadable,
             "candidates": 0,
             "state_bytes": 0,
             "bound": self.plan.plan.bound,
@@ -142,7 +142,7 @@ class LocalStream:
         }
 
     def tables(self, batches: Iterable[FileRows], letters: list[pa.Table], stop: threading.Event) -> Iterator[pa.Table]:
-        """Yield the well-formed rows, and collect the malformed ones if there is a folder for them."""
+        """Yield the well-formed rows, and collect the dead letters if there is a folder for them."""
         for batch in batches:
             if stop.is_set():
                 raise StoppedError
@@ -150,6 +150,9 @@ class LocalStream:
             self.malformed += batch.malformed.num_rows
             if self.dead is not None and batch.malformed.num_rows:
                 letters.append(batch.malformed)
+            if batch.unreadable is not None:
+                self.unreadable += batch.unreadable.num_rows
+                letters.append(batch.unreadable)
             if batch.rows.num_rows:
                 yield batch.rows
 

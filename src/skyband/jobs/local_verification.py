@@ -57,7 +57,7 @@ def verify_local(
         found = _stored(stream, answers)
     progress(f"{stream}: computing by brute force and comparing…")
     began = monotonic()
-    rows, read = _rows(stream, source)
+    rows, read, unreadable = _rows(stream, source)
     time, id_ = _spelled(rows, str(source.time)), source.id and _spelled(rows, source.id)
     expected = by_definition(rows, workload, time=time, id_=id_)
     own = {"__time": in_answers(time), **({"__id": in_answers(id_)} if id_ else {})}
@@ -74,6 +74,7 @@ def verify_local(
         difference,
         seconds,
         monotonic() - began,
+        unreadable,
     )
 
 
@@ -90,13 +91,14 @@ def _answer(file: WorkloadFile, stream: str) -> tuple[pa.Table | None, dict[str,
     return running.memory(stream), running.metrics()[stream]
 
 
-def _rows(name: str, stream: FilesSource) -> tuple[pa.Table, int]:
-    """Return all well-formed rows of a stream, and the number of all rows."""
-    source, tables, read = LocalRows(name, stream), [], 0
+def _rows(name: str, stream: FilesSource) -> tuple[pa.Table, int, int]:
+    """Return all well-formed rows of a stream, their number, and that of skipped files and row groups."""
+    source, tables, read, unreadable = LocalRows(name, stream), [], 0, 0
     for batch in source.read():
         tables.append(batch.rows)
         read += batch.rows.num_rows
-    return pa.concat_tables([source.schema.empty_table(), *tables]), read
+        unreadable += 0 if batch.unreadable is None else batch.unreadable.num_rows
+    return pa.concat_tables([source.schema.empty_table(), *tables]), read, unreadable
 
 
 def _stored(stream: str, folder: Path) -> pa.Table | None:

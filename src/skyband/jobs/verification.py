@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.connectors.files import ParquetSink
+from skyband.connectors.files import FilesSource, ParquetSink
 from skyband.connectors.sources import open_batch
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.jobs.job import run
 from skyband.jobs.verified import Verified, in_answers, stored_files, written_to
 from skyband.queries.workload import Workload
@@ -42,7 +42,13 @@ def verify(
     a folder that a run of the file has written to. With `unfinished`, windows after the newest one of each query can be
     missing. `progress` receives a line before each step.
     """
-    workload, rows = file.workloads[stream], open_batch(spark, stream, file.streams[stream])
+    source = file.streams[stream]
+    if isinstance(source, FilesSource) and source.skips_unreadable:
+        raise UnsupportedError(
+            f"stream {stream!r}: unreadable_files: dead_letters is not supported by verify on Spark, because brute "
+            "force reads the files with Spark's reader. Use verify --local."
+        )
+    workload, rows = file.workloads[stream], open_batch(spark, stream, source)
     if answers is not None:
         workload = written_to(file, stream, answers)
         return _compared(file, stream, workload, rows, _read(spark, stream, answers), progress, unfinished=unfinished)

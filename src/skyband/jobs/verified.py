@@ -27,6 +27,7 @@ class Verified(NamedTuple):
     difference: Difference
     seconds: float | None  # in the pipeline; None for stored answers
     seconds_by_brute_force: float
+    unreadable: int = 0  # files and row groups that were skipped
 
     @property
     def agrees(self) -> bool:

@@ -65,6 +65,7 @@ class Folder(Protocol):
     folder: Path
     holds: str
     of_dead_letters: bool
+    first: int  # the number of the first micro-batch
 
     def files(self) -> list[Path]:
         """Return the files that the stream has written."""

@@ -54,6 +54,7 @@ class Checkpoint:
         self.control = f"{self.folder}/{CONTROL_FOLDER}"
         self.late = f"{self.folder}/skyband/late"
         self.dead = f"{self.folder}/skyband/dead"
+        self.letters = f"{self.folder}/skyband/letters"  # dead letters of tasks that are not published yet
         self._description = f"{self.folder}/skyband/about"
         self.lock = self._lock()  # the file to lock, if the folder is local
 
@@ -201,7 +202,7 @@ def refuse_newer_files(kept: Checkpoint, folders: Sequence[Folder], stream: str)
     """Reject a checkpoint that is older than the files in an output folder; see `refuse_newer_batches`."""
 
     def last(folder: Folder) -> int:
-        return kept.last_batch(kept.dead if folder.of_dead_letters else kept.folder)
+        return folder.first + kept.last_batch(kept.dead if folder.of_dead_letters else kept.folder)
 
     refuse_newer_batches(folders, stream, kept.folder, last)
 

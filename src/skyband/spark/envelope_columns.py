@@ -9,5 +9,5 @@ ENVELOPES = (
     "taken long, dropped_null long, pruned long"
 )
 # What tasks return that read rows: envelopes, then rows with their counts, in which the columns of envelopes are null.
-SCANNED = f"{ENVELOPES}, source_rows long, malformed long, stream string, stream_newest long"
+SCANNED = f"{ENVELOPES}, source_rows long, malformed long, unreadable long, stream string, stream_newest long"
 ENVELOPE_NAMES = [part.split()[0] for part in ENVELOPES.split(", ")]

@@ -44,6 +44,7 @@ class RowInput(ABC):
 
     streaming: bool  # whether `answers` reads them as a stream; `start` always does
     by_spark: bool  # whether the user wants Spark to read them
+    tasks_only: str | None = None  # why Spark must not read them, if so
 
     @property
     @abstractmethod
@@ -84,7 +85,10 @@ def open_inputs(df: Any, time: str, workload: Workload[Any], *, streaming: bool 
 
 def with_scans(plan: SparkPlan, inputs: Mapping[Any, RowInput], frames: Any, checkpoint: str | None) -> SparkPlan:
     """Let tasks read the inputs of a plan, or report why Spark reads them."""
+    plan = replace(plan, tasks_only=next((one.tasks_only for one in inputs.values() if one.tasks_only), None))
     if any(one.by_spark for one in inputs.values()):
+        if plan.tasks_only is not None:
+            raise UnsupportedError(f"reader: spark is not supported here. {plan.tasks_only}")
         return replace(plan, reader=f"{BY_SPARK}: requested")
     try:
         scans = tuple(_scans(plan, inputs, frames, checkpoint))
@@ -96,6 +100,8 @@ def with_scans(plan: SparkPlan, inputs: Mapping[Any, RowInput], frames: Any, che
 def read_by_spark(plan: SparkPlan, error: SkybandError) -> SparkPlan:
     """Let Spark read the rows of a plan, and report why."""
     why = str(error).removesuffix(_COMMAND).partition("\n")[0]
+    if plan.tasks_only is not None:
+        raise UnsupportedError(f"{why} {plan.tasks_only}") from error
     _LOG.warning("Spark reads the files, which is slower: %s", why)
     return replace(plan, scans=(), reader=f"{BY_SPARK}: {why}")
 

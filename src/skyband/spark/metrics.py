@@ -21,7 +21,7 @@ __all__ = ["Metrics", "StreamProgress", "show_progress"]
 
 _COUNTED_IN = {"taken": "rows", "dropped_null": "dropped_null", "pruned": "pruned"}
 _COUNTED_TO_SHARDS = {"envelopes": "envelopes", "envelope_bytes": "envelope_bytes"}
-_COUNTED_AT_SOURCE = {"malformed": "malformed"}  # topics and files only
+_COUNTED_AT_SOURCE = {"malformed": "malformed", "unreadable": "unreadable"}  # topics and files only
 # If the answers of shards are merged.
 _COUNTED_HELD = {"late": "late", "over_limit": "over_limit", "unrankable": "unrankable"}
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}

@@ -53,6 +53,7 @@ class SparkPlan:
     final_at_end: bool  # whether no window is final before the end of the stream
     names: tuple[str, ...]  # the columns of answers, with the names for users
     scans: tuple[Scan, ...] = ()  # read and reduce the rows in tasks, instead of `rows`
+    tasks_only: str | None = None  # why Spark must not read the rows, if so
     reader: str | None = None  # what reads the rows of files, and why; None: the rows are of a data frame
     combiners: int = 0  # tasks that combine envelopes before they reach the shards; 0: none
 
@@ -130,7 +131,7 @@ class SparkPlan:
         """Return the envelopes of rows that tasks read, after observations of the counts beside them."""
         scanned = reduce(DataFrame.unionAll, [scan(keys) for scan in self.scans])
         if self.rows.isStreaming:
-            scanned = scanned.observe("skyband_source", *sums("malformed"))
+            scanned = scanned.observe("skyband_source", *sums("malformed", "unreadable"))
         if self.watched is not None:
             stream, newest = sf.col("stream"), sf.col("stream_newest")
             names = [sf.max(sf.when(stream == name, newest)) for name in self.watched[2]]

@@ -15,7 +15,7 @@ from skyband.connectors.files import FilesSource
 from skyband.errors import SkybandError
 from skyband.expressions import compile_expression
 
-__all__ = ["FileReader", "FileRows", "declared_types", "letters", "line_blocks"]
+__all__ = ["FileReader", "FileRows", "declared_types", "letters", "line_blocks", "opened"]
 
 _BLOCK = 1 << 24  # bytes that are parsed at a time
 _FAR = 1 << 62
@@ -28,6 +28,7 @@ class FileRows(NamedTuple):
     rows: pa.Table  # the well-formed ones
     read: int  # number of rows, including malformed ones
     malformed: pa.Table  # as `letters` returns them
+    unreadable: pa.Table | None = None  # the same for files and row groups that were skipped
 
 
 class FileReader(Protocol):
@@ -68,7 +69,7 @@ def declared_types(name: str, stream: FilesSource) -> pa.Schema | None:
 
 def line_blocks(split: Split) -> Iterator[bytes]:
     """Yield the lines that begin in a split in large blocks, each of whole lines; compressed files are decompressed."""
-    with _opened(split.file) as stream:
+    with opened(split.file) as stream:
         limit = _FAR if split.limit is None else split.limit
         last = _FAR if split.end is None else min(split.end, limit) - 1  # the last byte of the split
         place = 0
@@ -88,5 +89,6 @@ def line_blocks(split: Split) -> Iterator[bytes]:
         yield rest
 
 
-def _opened(file: Path) -> Any:
+def opened(file: Path) -> Any:
+    """Open a file of lines; a compressed file is decompressed."""
     return pa.input_stream(str(file), compression="detect") if is_packed(file.name) else file.open("rb")

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from skyband.connectors.arrow.batches import FileRows, letters, line_blocks
+from skyband.connectors.arrow.batches import FileRows, letters, line_blocks, opened
 from skyband.connectors.arrow.cells import ColumnTypes, UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark, option
 from skyband.connectors.arrow.splits import Split
+from skyband.connectors.arrow.unreadable import UnreadableFiles
 from skyband.connectors.files import FilesSource
 from skyband.errors import InvalidInputError
 from skyband.expressions.types import spark_name
@@ -34,13 +35,14 @@ class CsvFiles:
     """The rows of CSV files. Without `declared` columns, the files are read once more to infer them."""
 
     def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
-        self._name = name
+        self._name, self._unreadable = name, UnreadableFiles(name, stream)
         self._separator = option(stream, "delimiter", option(stream, "sep", ","))
         self._has_header = option(stream, "header", "true") == "true"
         if len(self._separator) != 1 or not self._separator.isascii() or self._separator in '"\\\r\n':
             raise on_spark(name, f"options: {{sep: {self._separator!r}}}")
         self._cells, self._places = list[str](), list[int]()
-        first = next((file for file in files if self._first_line(file)), None)
+        readable = filter(self._unreadable.are_readable, files)
+        first = next((file for file in readable if self._first_line(file)), None)
         for field in declared or ():
             if not is_supported(field.type):
                 raise on_spark(name, f"schema: {{{field.name}: {spark_name(field.type)}}} of CSV files")
@@ -65,6 +67,9 @@ class CsvFiles:
     def read(self, splits: Iterable[Split]) -> Iterator[FileRows]:
         """Yield the rows of some parts of files in batches."""
         for split in splits:
+            if (lost := self._unreadable.skipped_lines(self.schema, split)) is not None:
+                yield lost
+                continue
             for table, wrong_lines in self._tables(split):
                 yield self._typed(split.file, table, wrong_lines)
 
@@ -77,7 +82,7 @@ class CsvFiles:
 
     def _inferred(self, files: Sequence[Path], names: Sequence[str]) -> list[pa.DataType]:
         types = ColumnTypes(len(names))
-        for file in files:
+        for file in filter(self._unreadable.are_readable, files):
             for table, _ in self._tables(Split(file)):
                 for place in range(len(names)):
                     for chunk in table.column(place).chunks:
@@ -129,8 +134,9 @@ class CsvFiles:
 
     def _blocks(self, split: Split) -> Iterator[bytes]:
         """Yield whole lines in large blocks; quoted line breaks are rejected, so every line break ends a line."""
-        for block in line_blocks(split):
-            yield self._plain(split.file, block)
+        with self._unreadable.stopping(split.file):
+            for block in line_blocks(split):
+                yield self._plain(split.file, block)
 
     def _plain(self, file: Path, block: bytes) -> bytes:
         """Return the lines, or reject them if Spark's parser may split them in another way."""
@@ -186,7 +192,7 @@ class CsvFiles:
 
     def _first_line(self, file: Path) -> bytes:
         """Return the first line that is not empty, without its line break; empty if there is none."""
-        with pa.input_stream(str(file), compression="detect") as stream:
+        with self._unreadable.stopping(file), opened(file) as stream:
             head: bytes = stream.read(1 << 20)
         for line in head.splitlines():
             if line.strip():

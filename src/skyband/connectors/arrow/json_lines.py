@@ -20,6 +20,7 @@ from skyband.connectors.arrow.batches import FileRows, letters, line_blocks
 from skyband.connectors.arrow.cells import UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.arrow.splits import Split
+from skyband.connectors.arrow.unreadable import UnreadableFiles
 from skyband.connectors.files import FilesSource
 from skyband.expressions.types import DATE, TIMESTAMP, is_integral, spark_name
 
@@ -34,7 +35,7 @@ class JsonFiles:
     """The rows of JSON files. Without `declared` columns, the files are read once more to infer them, as on Spark."""
 
     def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
-        self._name = name
+        self._name, self._unreadable = name, UnreadableFiles(name, stream)
         self.schema = self._inferred(files) if declared is None else declared
         for field in self.schema:
             if not is_supported(field.type):
@@ -44,18 +45,21 @@ class JsonFiles:
     def read(self, splits: Iterable[Split]) -> Iterator[FileRows]:
         """Yield the rows of some parts of files in batches."""
         for split in splits:
+            if (lost := self._unreadable.skipped_lines(self.schema, split)) is not None:
+                yield lost
+                continue
             for block in self._blocks(split):
                 yield self._typed(split.file, block)
 
     def _inferred(self, files: Sequence[Path]) -> pa.Schema:
         """Return the columns of all lines, sorted by name."""
         found: dict[str, set[pa.DataType]] = {}
-        for file in files:
+        for file in filter(self._unreadable.are_readable, files):
             for block in self._blocks(Split(file)):
                 try:
                     table = _parsed(block, None)
                 except pa.ArrowInvalid as error:
-                    raise self._unreadable(file, error) from None
+                    raise self._uncertain(file, error) from None
                 if _LONG.search(block):
                     raise on_spark(self._name, f"an integer of more than 18 digits in {str(file)!r} without schema:")
                 for field in table.schema:
@@ -85,7 +89,7 @@ class JsonFiles:
             try:
                 table = _parsed(block, self._read_as) if block else self._read_as.empty_table()
             except pa.ArrowInvalid as error:
-                raise self._unreadable(file, error) from None
+                raise self._uncertain(file, error) from None
         known = {name.lower(): name for name in self.schema.names}
         for name in table.column_names:
             if known.get(name.lower(), name) != name:
@@ -149,9 +153,10 @@ class JsonFiles:
 
     def _blocks(self, split: Split) -> Iterator[bytes]:
         """Yield whole lines in large blocks."""
-        for block in line_blocks(split):
-            if block.strip():
-                yield self._plain(split.file, block)
+        with self._unreadable.stopping(split.file):
+            for block in line_blocks(split):
+                if block.strip():
+                    yield self._plain(split.file, block)
 
     def _plain(self, file: Path, block: bytes) -> bytes:
         try:
@@ -162,7 +167,7 @@ class JsonFiles:
             raise on_spark(self._name, f"a NUL, a byte order mark or a single carriage return in {str(file)!r}")
         return block
 
-    def _unreadable(self, file: Path, error: Exception) -> Exception:
+    def _uncertain(self, file: Path, error: Exception) -> Exception:
         return on_spark(self._name, f"the content of {str(file)!r} ({str(error).partition(chr(10))[0]})")
 
 

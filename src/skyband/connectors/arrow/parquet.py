@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from skyband.connectors.arrow.batches import FileRows, letters
 from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.arrow.splits import Split
+from skyband.connectors.arrow.unreadable import UnreadableError, UnreadableFiles, is_readable, reading
 from skyband.connectors.files import FilesSource
 from skyband.data.arrow import plain_columns
 from skyband.data.parquet import numbered_texts
-from skyband.errors import InvalidInputError
 from skyband.expressions.types import spark_name, spark_type
 from skyband.local.frames import as_table
 
@@ -37,8 +37,8 @@ class ParquetFiles:
     """
 
     def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
-        self._name = name
-        self.schema = self._types(files[0]) if declared is None else declared
+        self._name, self._unreadable = name, UnreadableFiles(name, stream)
+        self.schema = self._types_of(files) if declared is None else declared
         self._texts = frozenset[str]()  # columns that may be dictionaries
 
     def narrow(self, wanted: Collection[str], texts: Collection[str]) -> ParquetFiles:
@@ -54,49 +54,48 @@ class ParquetFiles:
     def read(self, splits: Iterable[Split]) -> Iterator[FileRows]:
         """Yield the rows of some parts of files in batches."""
         for file, some in groupby(splits, key=attrgetter("file")):
-            with self._opened(file) as first:
-                columns = self._matched(file, self._types_in(file, first))
-                metadata = first.metadata
-                texts = [name for column, name in columns.items() if column in self._texts and name is not None]
-                dictionaries = numbered_texts(metadata, texts)
-            bounds = [(split.begin, metadata.num_row_groups if split.end is None else split.end) for split in some]
+            parts = list(some)
+            try:
+                with reading(), _opened(file) as first:
+                    columns = self._matched(file, self._types_in(file, first))
+                    metadata = first.metadata
+                    texts = [name for column, name in columns.items() if column in self._texts and name is not None]
+                    dictionaries = numbered_texts(metadata, texts)
+            except UnreadableError as error:
+                yield from (self._unreadable.skipped(self.schema, file, error, _described(part)) for part in parts)
+                continue
+            bounds = [(split.begin, metadata.num_row_groups if split.end is None else split.end) for split in parts]
             groups = [group for begin, end in bounds for group in range(begin, min(end, metadata.num_row_groups))]
             read = [name for name in columns.values() if name]
-            with self._opened(file, metadata=metadata, read_dictionary=dictionaries) as opened:
+            with (
+                self._unreadable.stopping(file),
+                _opened(file, metadata=metadata, read_dictionary=dictionaries) as opened,
+            ):
                 kinds = (opened.schema_arrow.field(name).type for name in read)
                 most = _FIXED_ROWS if all(map(_is_fixed, kinds)) else _ROWS
                 for group in groups:
+                    size = metadata.row_group(group).num_rows
                     row = sum(metadata.row_group(before).num_rows for before in range(group))
-                    for batch in self._batches(file, opened, group, read, most):
+                    batches: Iterable[pa.RecordBatch] = _batches(opened, group, read, most, size)
+                    if self._unreadable.are_skipped:
+                        try:
+                            batches = list(batches)  # before its first row is used
+                        except UnreadableError as error:
+                            what = f"row group {group} (rows {row} to {row + size - 1})"
+                            yield self._unreadable.skipped(self.schema, file, error, what, row)
+                            continue
+                    for batch in batches:
                         rows = pa.Table.from_batches([batch]) if read else _without_columns(batch.num_rows)
                         yield self._checked(file, self._typed(rows, columns, dictionaries), row)
                         row += batch.num_rows
 
-    def _batches(
-        self, file: Path, opened: pq.ParquetFile, group: int, columns: list[str], most: int
-    ) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from opened.iter_batches(most, [group], columns, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(file, error) from None
-
-    def _opened(self, file: Path, **how: Any) -> pq.ParquetFile:
-        try:
-            return pq.ParquetFile(file, coerce_int96_timestamp_unit="us", **how)
-        except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(file, error) from None
-
-    def _unreadable(self, file: Path, error: Exception) -> InvalidInputError:
-        why = str(error).partition("\n")[0].rstrip(".")
-        return InvalidInputError(
-            f"stream {self._name!r}: {str(file)!r} cannot be read as Parquet: {why}. The run stopped before it used "
-            "any row of the file."
-        )
-
-    def _types(self, file: Path) -> pa.Schema:
-        """Return the columns of a file with Spark's types."""
-        with self._opened(file) as opened:
-            return self._types_in(file, opened)
+    def _types_of(self, files: Sequence[Path]) -> pa.Schema:
+        """Return the columns of the first file that can be read, with Spark's types."""
+        first = files[0]
+        if self._unreadable.are_skipped:
+            first = next((file for file in files if is_readable(file, "parquet")), first)
+        with self._unreadable.stopping(first), _opened(first) as opened:
+            return self._types_in(first, opened)
 
     def _types_in(self, file: Path, opened: pq.ParquetFile) -> pa.Schema:
         if any(key in (opened.metadata.metadata or {}) for key in _REBASED):
@@ -155,6 +154,25 @@ class ParquetFiles:
         places = pc.indices_nonzero(wrong).to_pylist()
         found = letters([reasons[place] for place in places], file, rows=[first + place for place in places])
         return FileRows(rows.filter(pc.invert(wrong)), rows.num_rows, found)
+
+
+def _opened(file: Path, **how: Any) -> pq.ParquetFile:
+    return pq.ParquetFile(file, coerce_int96_timestamp_unit="us", **how)
+
+
+def _batches(opened: pq.ParquetFile, group: int, columns: list[str], most: int, size: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a row group; raise UnreadableError if it is damaged."""
+    read = 0
+    with reading():
+        for batch in opened.iter_batches(most, [group], columns, use_threads=False):
+            read += batch.num_rows
+            yield batch
+    if read != size:
+        raise UnreadableError(f"row group {group} has {read} of {size} rows")
+
+
+def _described(split: Split) -> str:
+    return "the file" if split.end is None else f"row groups {split.begin} to {split.end - 1}"
 
 
 def _is_fixed(kind: pa.DataType) -> bool:

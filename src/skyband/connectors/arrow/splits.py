@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -28,8 +29,10 @@ class Split(NamedTuple):
     limit: int | None = None  # bytes of the file that are read at most, if it may have grown
 
 
-def splits_of(kind: str, files: Sequence[tuple[Path, int]], tasks: int) -> list[Split]:
+def splits_of(kind: str, files: Sequence[tuple[Path, int]], tasks: int, *, keep_empty: bool = False) -> list[Split]:
     """Split files of known sizes, so that each of `tasks` tasks can have an equal share of the bytes.
+
+    `keep_empty`: also return files without bytes, which Spark ignores.
 
     >>> [(split.begin, split.end) for split in splits_of("json", [(Path("a.json"), 10 << 20)], 2)]
     [(0, 5242880), (5242880, 10485760)]
@@ -38,7 +41,7 @@ def splits_of(kind: str, files: Sequence[tuple[Path, int]], tasks: int) -> list[
     found: list[Split] = []
     opened = 0
     for file, size in files:
-        if not size:
+        if not size and not keep_empty:
             continue  # as on Spark, a file without bytes has no rows
         if kind == "parquet" and size > share // 2 and opened < MOST_OPENED:
             opened += 1
@@ -77,8 +80,8 @@ def _row_groups(file: Path, size: int) -> list[Split]:
 
 
 def _ranges(file: Path, size: int, share: int) -> list[Split]:
-    """Split a file of lines by bytes. A compressed file is not split."""
-    if is_packed(file.name):
+    """Split a file of lines by bytes; not a compressed file, nor one that cannot be opened."""
+    if is_packed(file.name) or not os.access(file, os.R_OK):
         return [Split(file, size=size)]
     parts = max(1, round(size / share))
     bounds = [size * at // parts for at in range(parts + 1)]
