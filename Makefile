@@ -11,7 +11,7 @@ CODE   := $(TYPED) tests
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars kernels demo test test-long test-spark test-versions test-quick faults check format bench docs page clean
+.PHONY: help setup java jars kernels demo test test-long test-release test-spark test-versions test-quick faults check format bench docs page clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -34,11 +34,15 @@ kernels: $(READY) ## compile the kernels in parallel, once per machine (uses com
 	@$(BIN)/python -m skyband.precompile
 
 test: java check kernels ## run all checks and tests; CI runs it first
-	$(BIN)/pytest -n 2 -m "not long"
+	$(BIN)/pytest -n 2 -m "not long and not release"
 
 # Hypothesis tests run in both targets, here with more examples.
 test-long: java ## run longer random searches and more fault tests; CI runs it after make test
-	SKYBAND_LONG=1 $(BIN)/pytest -n 2 -m "long or hypothesis"
+	SKYBAND_LONG=1 $(BIN)/pytest -n 2 -m "(long or hypothesis) and not release"
+
+# Minutes each, and some of them need several gigabytes of disk.
+test-release: java ## run the tests of a cluster, of Spark Connect, of the packages and of deploy/; not run by CI
+	$(BIN)/pytest -m release
 
 # Tests with another version of Spark, in an environment of its own. Its older PySpark leaves sockets open.
 VERSION ?= 4.0.5
@@ -49,7 +53,7 @@ test-spark: java ## run the Spark tests with another version of Spark (VERSION=4
 	@grep -v '^pyspark==' constraints.txt > $(OTHER)/constraints.txt
 	@$(BIN)/uv pip install --quiet --python $(OTHER)/bin/python --constraints $(OTHER)/constraints.txt \
 	  --build-constraints constraints.txt --editable '.[dev]' pyspark==$(VERSION)
-	$(OTHER)/bin/python -m pytest -n 2 -m "not long" -p no:cacheprovider -W ignore::ResourceWarning \
+	$(OTHER)/bin/python -m pytest -n 2 -m "not long and not release" -p no:cacheprovider -W ignore::ResourceWarning \
 	  -W ignore::pytest.PytestUnraisableExceptionWarning $(TESTS)
 
 # The last patch release of each supported minor version that `make test` does not run with.
@@ -61,7 +65,7 @@ test-versions: ## run a short set of tests with each supported minor version of 
 test-quick: $(READY) ## run lint, and the tests that start neither Spark nor a server
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/pytest -n 2 -m "not slow and not long"
+	$(BIN)/pytest -n 2 -m "not slow and not long and not release"
 
 MINUTES ?= 30
 faults: java ## run the fault tests for longer (MINUTES=30), check every answer, plot the memory

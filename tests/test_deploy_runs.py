@@ -67,7 +67,7 @@ def record(row):
     return Sent(json.dumps({**row, "at": row["at"].isoformat()}).encode())
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.kafka
 def test_the_service_answers_is_healthy_and_stops(spark, kafka, postgres, tmp_path):
     recipe = read("docker-compose.yaml")["services"]["skyband"]
@@ -123,7 +123,7 @@ def test_the_service_answers_is_healthy_and_stops(spark, kafka, postgres, tmp_pa
     assert sorted(found) == sorted(zip(*(wanted[name].to_pylist() for name in ("query", "rank", "score")), strict=True))
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_the_program_of_the_operator_answers_exactly(tmp_path):
     made = streams.trades(ROWS, seed=7)
     ids = pa.array(made.trade_id)

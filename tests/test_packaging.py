@@ -118,7 +118,7 @@ def test_classifiers_and_bounds_are_those_of_the_matrix():
     assert minors == ["4.0", "4.1", "4.2", "4.3"]
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_the_wheel_of_the_sdist_is_the_same(wheel, sdist, tmp_path):
     with tarfile.open(sdist) as opened:
         opened.extractall(tmp_path, filter="data")
@@ -129,7 +129,7 @@ def test_the_wheel_of_the_sdist_is_the_same(wheel, sdist, tmp_path):
     assert names_in(again) == names_in(wheel)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_clean_environment_answers_in_process_and_on_spark(wheel, sdist, tmp_path):
     uv("venv", "--quiet", "--python", sys.executable, tmp_path / "env")
     python = tmp_path / "env" / "bin" / "python"
@@ -162,7 +162,7 @@ def install(python, built):
         uv(*command)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_uvx_runs_the_command(wheel, tmp_path):
     """`pipx run --spec` installs and runs in the same way."""
     said = uv("tool", "run", "--python", sys.executable, "--constraints", CONSTRAINTS, "--from", wheel, "skyband",

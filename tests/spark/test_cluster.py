@@ -14,6 +14,7 @@ from tests.spark.cluster import PATIENCE, Cluster
 from tests.spark.frames import read_sink, write_files
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.release
 FILES = 4
 SHARDS = 3  # neither the number of cores nor a multiple of it
 PROGRAM = Path(cluster_run.__file__)
@@ -33,8 +34,8 @@ def cluster(tmp_path_factory):
 
 
 def submitted(cluster, folder, files=FILES, **settings):
-    write_files(folder / "in", cluster_run.batches(FILES)[:files])
     """Submit the program with the first files; it waits for the others."""
+    write_files(folder / "in", cluster_run.batches(FILES)[:files])
     given = {"spark.sql.shuffle.partitions": 2, **settings}
     return cluster.submit(PROGRAM, folder, SHARDS, FILES, settings=given, log=folder / "log")
 
@@ -61,7 +62,6 @@ def test_workers_with_nothing_but_python_give_exact_answers(cluster, tmp_path, t
     assert "loaded the kernels in 2 tasks; 0 kernels were compiled" in (tmp_path / "log").read_text()
 
 
-@pytest.mark.long
 @pytest.mark.faults
 def test_a_worker_is_killed_and_replaced(cluster, tmp_path, tally):
     process = submitted(cluster, tmp_path, 2)
@@ -79,7 +79,6 @@ def test_a_worker_is_killed_and_replaced(cluster, tmp_path, tally):
     assert "Asked to launch executor" in cluster.log("third")
 
 
-@pytest.mark.long
 def test_executors_are_added_and_removed(cluster, tmp_path, tally):
     """Executors leave while the stream waits for the next file, and come back with it."""
     settings = {

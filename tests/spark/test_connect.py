@@ -69,7 +69,7 @@ def ran(folder, *arguments):
 
 
 # Spark gives the process of foreachBatch ten seconds to start, which a busy machine may not keep.
-@pytest.mark.long
+@pytest.mark.release
 def test_answers_and_sinks(address, tmp_path):
     write_files(tmp_path / "in", bounded_run.batches(2))
     code, errors = ran(tmp_path, "tests.spark.connect_run", tmp_path, address)
@@ -92,7 +92,7 @@ def final(rows):
     return {key: answers for key, answers in found.items() if answers}
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_workload_files(address, tmp_path):
     rows = job.rows_of(1)
     write_files(tmp_path / "in", [rows[:40], rows[40:80]])

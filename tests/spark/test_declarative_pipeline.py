@@ -87,7 +87,7 @@ def assert_same(found, expected):
         assert found[column].to_pylist() == expected[column].to_pylist(), column
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.skipif(find_spec("pyspark.pipelines") is None, reason="Spark has Declarative Pipelines since 4.1")
 def test_flows_answer_exactly_and_the_next_run_resumes(project):
     for first, last in ((0, 1), (2, 3)):
