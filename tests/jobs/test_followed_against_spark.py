@@ -15,7 +15,7 @@ import skyband as sb
 from skyband.jobs import run, run_local
 
 SECOND = 1_000_000
-FILES = 3
+FILES = 3  # of tests that run on Spark as well
 COUNTED = ("rows", "malformed", "dropped_null", "late", "windows", "answers", "over_limit", "unrankable", "queries")
 STREAM = "streams: {s: {path: in, format: parquet, time: at, id: id, watermark: 7 seconds, files_per_batch: 1}}\n"
 FAMILIES = {
@@ -44,7 +44,7 @@ FAMILIES = {
 }
 
 
-def tables(seed, rows=240):
+def tables(seed, rows=240, files=5):
     """Files of rows that are mostly in order: some are behind the watermark of an earlier file, some lack values."""
     rng = np.random.default_rng(seed)
     at = np.sort(rng.integers(0, 300, rows)) * SECOND
@@ -64,8 +64,8 @@ def tables(seed, rows=240):
             "odd": rng.random(rows) < 0.5,
         }
     )
-    each = rows // FILES
-    return [table.slice(number * each, each) for number in range(FILES)]
+    each = rows // files
+    return [table.slice(number * each, each) for number in range(files)]
 
 
 def write(folder, parts, begin=0):
@@ -107,7 +107,7 @@ def assert_same(ours, theirs):
     [pytest.param(name, marks=() if name in ("topk", "count", "uncertain") else pytest.mark.long) for name in FAMILIES],
 )
 def test_every_family(spark, tmp_path, family):
-    write(tmp_path / "in", tables(list(FAMILIES).index(family)))
+    write(tmp_path / "in", tables(list(FAMILIES).index(family), files=FILES))
     ours = finished(run_local(file_of(tmp_path, FAMILIES[family], "local"), "stream"))
     theirs = finished(run(file_of(tmp_path, FAMILIES[family], "spark"), "stream", spark=spark))
     assert_same(ours, theirs)
@@ -116,7 +116,7 @@ def test_every_family(spark, tmp_path, family):
 
 
 def test_changes(spark, tmp_path):
-    write(tmp_path / "in", tables(21))
+    write(tmp_path / "in", tables(21, files=FILES))
     ours = finished(run_local(file_of(tmp_path, FAMILIES["topk"], "local", "changes"), "stream"))
     theirs = finished(run(file_of(tmp_path, FAMILIES["topk"], "spark", "changes"), "stream", spark=spark))
     assert_same(ours, theirs)
@@ -125,7 +125,7 @@ def test_changes(spark, tmp_path):
 @pytest.mark.parametrize("family", ["topk", "incomplete", pytest.param("uncertain", marks=pytest.mark.long)])
 def test_catching_up_with_other_queries(spark, tmp_path, family):
     """A query is dropped and another is added between two runs."""
-    parts = tables(31)
+    parts = tables(31, files=FILES)
     before = FAMILIES[family]
     first = before.strip("\n").splitlines()[0]
     if family == "incomplete":
@@ -152,7 +152,7 @@ def test_catching_up_with_other_queries(spark, tmp_path, family):
 
 @pytest.mark.parametrize(("mode", "kind"), [("stream", "local"), ("catch-up", "spark")])
 def test_a_checkpoint_of_the_other_engine_is_rejected(spark, tmp_path, mode, kind):
-    write(tmp_path / "in", tables(1))
+    write(tmp_path / "in", tables(1, files=FILES))
     file = file_of(tmp_path, FAMILIES["topk"], "state")
     if kind == "local":
         assert run(file, "catch-up", spark=spark).await_end(300)
@@ -168,7 +168,7 @@ def test_a_checkpoint_of_the_other_engine_is_rejected(spark, tmp_path, mode, kin
 
 
 def test_a_late_row_that_stops_the_stream(spark, tmp_path):
-    write(tmp_path / "in", tables(1))
+    write(tmp_path / "in", tables(1, files=FILES))
     file = file_of(tmp_path, FAMILIES["topk"], "local", engine=", late: refuse")
     with pytest.raises(sb.InvalidInputError, match="behind the watermark"):
         run_local(file, "stream").finish()

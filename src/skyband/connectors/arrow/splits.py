@@ -34,7 +34,7 @@ def splits_of(kind: str, files: Sequence[tuple[Path, int]], tasks: int, *, keep_
 
     `keep_empty`: also return files without bytes, which Spark ignores.
 
-    >>> [(split.begin, split.end) for split in splits_of("json", [(Path("a.json"), 10 << 20)], 2)]
+    >>> [(split.begin, split.end) for split in splits_of("json", [(Path(__file__), 10 << 20)], 2)]
     [(0, 5242880), (5242880, 10485760)]
     """
     share = max(SMALLEST, -(-sum(size for _, size in files) // max(1, tasks)))
