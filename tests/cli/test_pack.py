@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tarfile
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,14 @@ def test_the_python_of_an_archive_has_its_packages(tmp_path):
     with tarfile.open(tmp_path / "it.tar.gz") as archive:
         names = archive.getnames()
         archive.extractall(tmp_path / "environment", filter="data")
-    assert not [name for name in names if "__pycache__" in name or "/compiled/" in name]
+    assert not [name for name in names if "/compiled/" in name]
+    modules, bytecode = ({name for name in names if name.endswith(ending)} for ending in (".py", ".pyc"))
+    assert bytecode == {cache_from_source(name) for name in modules}
     bare = {"PATH": f"{Path(sys.base_prefix) / 'bin'}:/usr/bin:/bin"}
     python = tmp_path / "environment" / "bin" / "python"
+    # Bytecode with this flag is valid whatever the time of the source, which unpacking may change.
+    flags = (tmp_path / "environment" / cache_from_source("packages/skyband/__init__.py")).read_bytes()[4:8]
+    assert flags == b"\x01\0\0\0"
     show = "import importlib.util, sys; print(importlib.util.find_spec('skyband').origin, *sys.version_info[:2])"
     found = subprocess.run([python, "-c", show], env=bare, capture_output=True, text=True, check=True)
     packed = tmp_path / "environment" / "packages" / "skyband" / "__init__.py"

@@ -14,8 +14,12 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import cache_from_source
 from pathlib import Path
+from py_compile import PycInvalidationMode, PyCompileError
+from py_compile import compile as compile_module
 from tempfile import TemporaryDirectory
 
 from packaging.requirements import Requirement
@@ -75,12 +79,14 @@ def pack(
     found = _distributions(extras)
     beside = output.with_name(f".{output.name}.part")
     with TemporaryDirectory(prefix="skyband-pack-") as folder:
-        compiled = [] if level == NONE else _compiled(level, Path(folder), talk)
+        kernel_folder = Path(folder) / "kernels"
+        kernel_folder.mkdir()
+        compiled = [] if level == NONE else _compiled(level, kernel_folder, talk)
         try:
             with progress(talk, "packing…"), tarfile.open(beside, "w:gz", compresslevel=compression) as archive:
                 _add_text(archive, "bin/python", _starter(), 0o755)
                 for one in found:
-                    _add_distribution(archive, one)
+                    _add_distribution(archive, one, Path(folder))
                 for path in compiled:
                     archive.add(path, f"{COMPILED}/{path.name}", filter=_anonymous)
             os.replace(beside, output)
@@ -123,9 +129,20 @@ def _applies(requirement: Requirement, extras: set[str]) -> bool:
     return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
-def _add_distribution(archive: tarfile.TarFile, one: Distribution) -> None:
+def _add_distribution(archive: tarfile.TarFile, one: Distribution, folder: Path) -> None:
+    """Add the files of a distribution, and the bytecode of its modules.
+
+    Spark waits ten seconds for a worker. Without bytecode, a worker on a busy machine can need longer for its imports.
+    """
     for path, name in _files(one):
         archive.add(path, f"{PACKAGES}/{name}", filter=_anonymous)
+        if path.suffix == ".py":
+            with suppress(PyCompileError, ValueError):  # templates, and files of other versions of Python
+                found = compile_module(
+                    str(path), str(folder / "module.pyc"), name, doraise=True,
+                    invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
+                )  # fmt: skip
+                archive.add(str(found), f"{PACKAGES}/{cache_from_source(name)}", filter=_anonymous)
 
 
 def _files(one: Distribution) -> Iterator[tuple[Path, str]]:
