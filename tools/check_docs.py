@@ -11,6 +11,7 @@ import doctest
 import io
 import re
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,7 +90,12 @@ def broken_links(page: Path) -> list[str]:
 
 
 def run_python(page: Path) -> int:
-    """Run the Python blocks of a page and return their number; raise the first error."""
+    """Run the Python blocks of a page in an empty folder and return their number; raise the first error."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return _run_blocks(page)
+
+
+def _run_blocks(page: Path) -> int:
     namespace: dict[str, Any] = {"__name__": f"page:{page.name}"}
     count = 0
     for block in blocks(page):
