@@ -31,7 +31,7 @@ if STARTUP not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (STARTUP, os.environ.get("PYTHONPATH"))))
 
 settings.register_profile("short", derandomize=True, max_examples=25, **COMMON)
-settings.register_profile("long", derandomize=True, max_examples=150, **COMMON)
+settings.register_profile("long", derandomize=True, max_examples=100, **COMMON)
 if "SKYBAND_EXAMPLES" in os.environ:
     settings.register_profile("search", max_examples=int(os.environ["SKYBAND_EXAMPLES"]), print_blob=True, **COMMON)
     settings.load_profile("search")

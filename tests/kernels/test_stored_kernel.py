@@ -97,13 +97,12 @@ def test_two_processes_compile_each_kernel_once(called):
     assert sum(found[2] for found in both) == 3
 
 
-def test_a_folder_that_cannot_be_written_to_compiles_in_memory(called, tmp_path):
+def test_a_folder_that_cannot_be_written_to_is_not_used(called, tmp_path):
+    """The next place is beside the sources, where an earlier run of this test may have left its kernels."""
     (tmp_path / "file").write_text("")
-    assert called(cache="file/below", HOME=str(tmp_path / "file"), XDG_CACHE_HOME="", TMPDIR=str(tmp_path)) == [
-        20,
-        0,
-        3,
-    ]
+    found = called(cache="file/below", HOME=str(tmp_path / "file"), XDG_CACHE_HOME="", TMPDIR=str(tmp_path))
+    assert found[:2] == [20, 0]
+    assert found[2] in (0, 3)
 
 
 def test_without_compilation(called):
