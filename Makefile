@@ -33,12 +33,15 @@ demo: $(READY) ## show three queries over a stream of trades, live; on Spark if 
 kernels: $(READY) ## compile the kernels in parallel, once per machine (uses compile what is missing)
 	@$(BIN)/python -m skyband.precompile
 
-test: java check kernels ## run all checks and tests; CI runs it first
-	$(BIN)/pytest -n 2 -m "not long and not release"
+# Three processes for two cores: many tests wait for Spark, a server or a browser.
+WORKERS ?= 3
+CLASSES := $(VENV)/spark-classes.jsa
+test: java check kernels $(CLASSES) ## run all checks and tests; CI runs it first
+	$(BIN)/pytest -n $(WORKERS) -m "not long and not release"
 
 # Hypothesis tests run in both targets, here with more examples.
-test-long: java ## run longer random searches and more fault tests; CI runs it after make test
-	SKYBAND_LONG=1 $(BIN)/pytest -n 2 -m "(long or hypothesis) and not release"
+test-long: java $(CLASSES) ## run longer random searches and more fault tests; CI runs it after make test
+	SKYBAND_LONG=1 $(BIN)/pytest -n $(WORKERS) -m "(long or hypothesis) and not release"
 
 # Minutes each, and some of them need several gigabytes of disk.
 test-release: java ## run the tests of a cluster, of Spark Connect, of the packages and of deploy/; not run by CI
@@ -61,6 +64,10 @@ test-versions: ## run a short set of tests with each supported minor version of 
 	@for version in 4.0.5 4.1.4 4.2.1; do \
 	  $(MAKE) --no-print-directory test-spark VERSION=$$version TESTS=tests/spark/test_versions.py || exit 1; \
 	done
+
+# Java's archive of Spark's classes: each of the tests' Sparks starts with less work.
+$(CLASSES): $(READY) | java
+	$(BIN)/python -m tests.class_archive
 
 test-quick: $(READY) ## run lint, and the tests that start neither Spark nor a server
 	$(BIN)/ruff check $(CODE)

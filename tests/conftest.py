@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import class_archive
 from tests.faults.tally import Tally, pytest_terminal_summary  # noqa: F401 - pytest calls the latter
 from tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - and this
 
 # Compiling a kernel on its first call may take seconds, so no example has a deadline.
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
-# Spark lives for minutes here, not for days: compiling Java's code well would take longer than running it.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", class_archive.java_options())
 
 # Processes that tests start keep the bytecode of what they import. Without it a `skyband` command takes three times as
 # much CPU time, and the tests start hundreds of processes.

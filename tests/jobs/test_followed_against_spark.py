@@ -104,7 +104,7 @@ def assert_same(ours, theirs):
 # Of the other families, spark/test_file_source.py compares streams in `make test`.
 @pytest.mark.parametrize(
     "family",
-    [pytest.param(name, marks=() if name in ("topk", "count", "uncertain") else pytest.mark.long) for name in FAMILIES],
+    [pytest.param(name, marks=() if name == "topk" else pytest.mark.long) for name in FAMILIES],
 )
 def test_every_family(spark, tmp_path, family):
     write(tmp_path / "in", tables(list(FAMILIES).index(family), files=FILES))
@@ -122,7 +122,9 @@ def test_changes(spark, tmp_path):
     assert_same(ours, theirs)
 
 
-@pytest.mark.parametrize("family", ["topk", "incomplete", pytest.param("uncertain", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "family", ["topk", *(pytest.param(name, marks=pytest.mark.long) for name in ("incomplete", "uncertain"))]
+)
 def test_catching_up_with_other_queries(spark, tmp_path, family):
     """A query is dropped and another is added between two runs."""
     parts = tables(31, files=FILES)
@@ -150,7 +152,9 @@ def test_catching_up_with_other_queries(spark, tmp_path, family):
     assert all(map(len, runs["local"]))
 
 
-@pytest.mark.parametrize(("mode", "kind"), [("stream", "local"), ("catch-up", "spark")])
+@pytest.mark.parametrize(
+    ("mode", "kind"), [("stream", "local"), pytest.param("catch-up", "spark", marks=pytest.mark.long)]
+)
 def test_a_checkpoint_of_the_other_engine_is_rejected(spark, tmp_path, mode, kind):
     write(tmp_path / "in", tables(1, files=FILES))
     file = file_of(tmp_path, FAMILIES["topk"], "state")

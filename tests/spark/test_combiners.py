@@ -94,6 +94,7 @@ def test_a_stored_checkpoint_goes_on_with_combiners(spark, tmp_path, combiners, 
     assert rounded(found) == rounded(row for row in whole if row[end] >= begin)
 
 
+@pytest.mark.long
 def test_a_stream_restarts_with_other_combiners(spark, tmp_path, combiners):
     def write(out):
         writer = out.writeStream.format("parquet").option("path", str(tmp_path / "out"))

@@ -9,10 +9,11 @@ import sys
 
 import pytest
 
+from tests.class_archive import SHORT_LIVED
 from tests.jobs import test_job as job
 from tests.sharding import cases
 from tests.spark import bounded_run
-from tests.spark.cluster import HOME, PATIENCE, SHORT_LIVED, end
+from tests.spark.cluster import HOME, PATIENCE, end
 from tests.spark.frames import read_answers, write_files
 from tests.waiting import wait_for
 
@@ -116,6 +117,7 @@ def test_workload_files(address, tmp_path):
     assert job.whole(job.lines_of(tmp_path / "out")) == final(rows)
 
 
+@pytest.mark.long
 def test_once_and_what_is_rejected(address, tmp_path):
     rows = job.rows_of(1)
     write_files(tmp_path / "in", [rows[:40], rows[40:]])

@@ -75,7 +75,9 @@ def ran(spark, folder, name, deliver, queries, output):
     return found, metrics, len(jobs)
 
 
-@pytest.mark.parametrize(("queries", "output"), [(TOPK, "both"), (TOPK, "answers"), (SUM, "answers")])
+@pytest.mark.parametrize(
+    ("queries", "output"), [(TOPK, "both"), pytest.param(TOPK, "answers", marks=pytest.mark.long), (SUM, "answers")]
+)
 def test_collected_answers_are_those_of_spark(spark, tmp_path, queries, output):
     every = rows()
     write_files(tmp_path / "in", [every[low : low + 30] for low in range(0, len(every), 30)])

@@ -80,7 +80,7 @@ def counts(handle):
 
 # Uncertain queries are compared in jobs/test_followed_against_spark.py, in `make test` as well.
 @pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=pytest.mark.long if name == "uncertain" else ()) for name in FAMILIES]
+    "family", [pytest.param(name, marks=() if name in ("topk", "filtered") else pytest.mark.long) for name in FAMILIES]
 )
 def test_batches_and_streams_have_the_answers_and_counts_of_spark_s_reader(spark, tmp_path, family):
     queries = FAMILIES[family]
@@ -113,7 +113,7 @@ def test_tasks_pass_on_only_the_best_rows_if_none_can_be_late(spark, tmp_path):
     assert handle.metrics()["pruned"] == 1200 - 4 * 3
 
 
-@pytest.mark.parametrize("kind", ["csv", "json"])
+@pytest.mark.parametrize("kind", ["csv", pytest.param("json", marks=pytest.mark.long)])
 def test_lines_with_malformed_ones(spark, tmp_path, kind):
     folder = tmp_path / "in"
     folder.mkdir()

@@ -122,7 +122,7 @@ def killed(*_, **__):
     raise KilledError
 
 
-@pytest.mark.parametrize("goes_on_with", [2, 5])
+@pytest.mark.parametrize("goes_on_with", [pytest.param(2, marks=pytest.mark.long), 5])
 def test_killed_between_the_messages_and_the_description(spark, tmp_path, monkeypatch, goes_on_with):
     stopped_half_way(spark, tmp_path, 2)
     with monkeypatch.context() as patched:
@@ -133,6 +133,7 @@ def test_killed_between_the_messages_and_the_description(spark, tmp_path, monkey
     assert_complete(tmp_path)
 
 
+@pytest.mark.long
 def test_killed_before_the_first_micro_batch(spark, tmp_path, monkeypatch):
     stopped_half_way(spark, tmp_path, 2)
     with monkeypatch.context() as patched:
@@ -147,6 +148,7 @@ def test_killed_before_the_first_micro_batch(spark, tmp_path, monkeypatch):
     assert_complete(tmp_path)
 
 
+@pytest.mark.long
 def test_an_incomplete_micro_batch_is_completed_first(spark, tmp_path):
     stopped_half_way(spark, tmp_path, 2)
     os.remove(max((tmp_path / "state" / "commits").glob("[0-9]*"), key=lambda path: int(path.name)))

@@ -187,7 +187,7 @@ def test_workloads_with_several_scans_equal_shards(way):
 def test_many_rows_of_many_groups_equal_shards(slide, way):
     """Panes with many more rows than k, a group in each row, groups that appear late, and falling scores."""
     rng = np.random.default_rng(slide)
-    n = 4_000
+    n = 4_000 if slide > 1 else 1_000  # windows of one row take long
     late = np.arange(n) // 500
     for groups in (rng.integers(0, 3, n), np.arange(n), late, rng.integers(0, 200, n)):
         for scores in (rng.integers(0, 40, n).astype(float), -np.arange(n, dtype=float), np.arange(n, dtype=float)):

@@ -71,6 +71,7 @@ def test_restarts_and_a_crash_between_sending_and_noting_it_down(spark, topics, 
         run(file, "once", spark=spark)
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_a_broker_that_is_killed_and_restarts_in_mid_stream(spark, kafka, topics, tmp_path, tally):
     rows, topic = rows_of(22, 120), topics.name()
